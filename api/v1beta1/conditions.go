@@ -1,0 +1,54 @@
+package v1beta1
+
+// Conditions of a Disruption.
+const (
+	// ConditionAccepted is True when the spec is valid and its workflow runs.
+	ConditionAccepted = "Accepted"
+	// ConditionTargetsSelected is True when at least one target was chosen.
+	ConditionTargetsSelected = "TargetsSelected"
+	// ConditionInjected is True from the moment every chosen target is
+	// injected until the disruption ends (acceptance 31).
+	ConditionInjected = "Injected"
+	// ConditionCleaned is True when no chaos pod is left.
+	ConditionCleaned = "Cleaned"
+	// ConditionStuckOnRemoval is True while a chaos pod failed to clean and a
+	// person must decide (acceptance 45). Bad when True.
+	ConditionStuckOnRemoval = "StuckOnRemoval"
+	// ConditionOrchestrated is False while Temporal cannot be reached. It is
+	// the one condition the bridge writes.
+	ConditionOrchestrated = "Orchestrated"
+)
+
+// Phase is where a disruption is in its life.
+type Phase string
+
+// The phases in the order of a life. Stuck comes between Cleaning and
+// Finished, and only when a person must decide.
+const (
+	PhasePending   Phase = "Pending"
+	PhaseSelecting Phase = "Selecting"
+	PhaseInjecting Phase = "Injecting"
+	PhaseHolding   Phase = "Holding"
+	PhaseCleaning  Phase = "Cleaning"
+	PhaseStuck     Phase = "Stuck"
+	PhaseFinished  Phase = "Finished"
+	// PhaseRejected is final: the spec can never run, the condition Accepted says why.
+	PhaseRejected Phase = "Rejected"
+)
+
+// InjectionStatus says how much of a disruption is in place.
+type InjectionStatus string
+
+// The injection statuses; the Previously ones when the disruption has ended.
+const (
+	NotInjected                 InjectionStatus = "NotInjected"
+	PartiallyInjected           InjectionStatus = "PartiallyInjected"
+	Injected                    InjectionStatus = "Injected"
+	PausedInjected              InjectionStatus = "PausedInjected"
+	PausedPartiallyInjected     InjectionStatus = "PausedPartiallyInjected"
+	PreviouslyNotInjected       InjectionStatus = "PreviouslyNotInjected"
+	PreviouslyPartiallyInjected InjectionStatus = "PreviouslyPartiallyInjected"
+	PreviouslyInjected          InjectionStatus = "PreviouslyInjected"
+	// IsStuckOnRemoval is the status of one target's kind, never of a disruption.
+	IsStuckOnRemoval InjectionStatus = "IsStuckOnRemoval"
+)

@@ -1,0 +1,41 @@
+package v1beta1
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Duration is a length of time: in JSON a Go duration string such as "90s" or
+// "1h30m", or a number of nanoseconds. It is written as a string.
+//
+// +kubebuilder:validation:XIntOrString
+type Duration struct {
+	time.Duration `json:"-"`
+}
+
+// UnmarshalJSON reads a duration string or a number of nanoseconds.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var nanoseconds int64
+	if err := json.Unmarshal(data, &nanoseconds); err == nil {
+		d.Duration = time.Duration(nanoseconds)
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("duration %s: want a string such as \"5m\" or a number of nanoseconds", data)
+	}
+	if text == "" {
+		d.Duration = 0
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("duration %q: want a number with a unit, such as \"90s\" or \"1h30m\"", text)
+	}
+	d.Duration = parsed
+	return nil
+}
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }

@@ -1,0 +1,88 @@
+package v1beta1
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// InjectionEnv is the environment variable of a chaos pod that holds its
+// Injection as one JSON document.
+const InjectionEnv = "SQUALL_INJECTION"
+
+// ReadyFile is created by the injector once everything is injected, and
+// removed when cleaning starts (acceptance 32, 55).
+const ReadyFile = "/tmp/readiness_probe"
+
+// MessageInjectionFailed is the message of the log line that says why an
+// injection failed. The line is JSON, the reason is its key "error". The worker
+// reads it from the chaos pod's log into status (acceptance 33, 57).
+const MessageInjectionFailed = "injection failed"
+
+// Injection is all an injector is told: one kind, one target. Nothing else
+// reaches it, neither flags nor credentials.
+//
+// +kubebuilder:object:generate=false
+type Injection struct {
+	Disruption DisruptionRef `json:"disruption"`
+	Kind       Kind          `json:"kind"`
+	// Params are the parameters of the kind, the very API object of the spec.
+	Params json.RawMessage `json:"params"`
+	Level  Level           `json:"level"`
+	Target InjectionTarget `json:"target"`
+	// NotBefore delays the injection (spec.triggers.inject). Nil means at once.
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+	// Deadline is when the injector cleans and ends by itself, whatever else
+	// is dead. Never zero.
+	Deadline metav1.Time `json:"deadline"`
+	DryRun   bool        `json:"dryRun,omitempty"`
+	// AllowedHosts are the operator's network hosts that are never disturbed.
+	AllowedHosts []NetworkHost `json:"allowedHosts,omitempty"`
+}
+
+// DisruptionRef names one Disruption for good.
+type DisruptionRef struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+}
+
+// InjectionTarget is the pod or node to disturb.
+type InjectionTarget struct {
+	// Namespace is empty for a node.
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+	NodeName  string    `json:"nodeName"`
+	// NodeIPs and PodIPs are the addresses the API server knows, both families.
+	NodeIPs []string `json:"nodeIPs,omitempty"`
+	PodIPs  []string `json:"podIPs,omitempty"`
+	// Containers are the containers to disturb, running when the target was
+	// chosen. Empty at node level.
+	Containers []InjectionContainer `json:"containers,omitempty"`
+	// SomeContainers is true when spec.containers restricts the disruption to
+	// a part of the pod's containers.
+	SomeContainers bool `json:"someContainers,omitempty"`
+}
+
+// InjectionContainer is one container of the target.
+type InjectionContainer struct {
+	Name string `json:"name"`
+	// ID is the runtime's ID without its scheme ("containerd://" and the like).
+	ID string `json:"id"`
+}
+
+// Outcome is the JSON termination message of an injector: its last words.
+//
+// +kubebuilder:object:generate=false
+type Outcome struct {
+	// Injected is true when the ready file was written at some time.
+	Injected bool `json:"injected"`
+	// Cleaned is true when nothing of this injection is left on the node.
+	Cleaned bool `json:"cleaned"`
+	// Error says what failed, on which object.
+	Error string `json:"error,omitempty"`
+	// Left lists what is still on the node, one object each.
+	Left []string `json:"left,omitempty"`
+}

@@ -1,0 +1,21 @@
+package v1beta1
+
+// Labels on every chaos pod and on every record Squall keeps about a
+// disruption. Ownership is by UID: names can be used again, UIDs cannot.
+const (
+	LabelDisruptionUID       = "chaos.squall.dev/disruption-uid"
+	LabelDisruptionName      = "chaos.squall.dev/disruption-name"
+	LabelDisruptionNamespace = "chaos.squall.dev/disruption-namespace"
+	LabelDisruptionKind      = "chaos.squall.dev/disruption-kind"
+	LabelTarget              = "chaos.squall.dev/target"
+	LabelTargetUID           = "chaos.squall.dev/target-uid"
+	LabelShard               = "chaos.squall.dev/shard"
+)
+
+// Finalizers. The first is on a Disruption until no chaos pod is left
+// (acceptance 4-6); the second on a chaos pod until its outcome is known
+// (acceptance 26, 38-44).
+const (
+	DisruptionFinalizer = "finalizer.chaos.squall.dev"
+	ChaosPodFinalizer   = "finalizer.chaos.squall.dev/chaos-pod"
+)

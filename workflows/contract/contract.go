@@ -1,0 +1,90 @@
+// Package contract names what others may know of a Disruption's workflow: its
+// ID, its task queues and the messages it takes. The bridge and the command
+// line import this and nothing else of the workflow.
+package contract
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// WorkflowType is the registered name of the workflow.
+const WorkflowType = "Disruption"
+
+// Task queues. Watchers hold a slot for as long as they watch, so they have a
+// queue of their own and can never keep a cleaning from starting.
+const (
+	TaskQueue        = "squall-disruptions"
+	WatcherTaskQueue = "squall-watchers"
+)
+
+// Messages a workflow takes.
+const (
+	// SignalObserved carries an Observation: something relevant changed.
+	SignalObserved = "observed"
+	// SignalEnd asks the disruption to end; its object is being deleted.
+	SignalEnd = "end"
+	// SignalResume and UpdateResume carry a Resume. The update is checked and answered.
+	SignalResume = "resume"
+	UpdateResume = "resume"
+	// QueryStatus answers with the workflow's own account.
+	QueryStatus = "status"
+)
+
+// Search attributes of every workflow.
+const (
+	AttributePhase     = "SquallPhase"     // Keyword
+	AttributeNamespace = "SquallNamespace" // Keyword
+	AttributeKinds     = "SquallKinds"     // KeywordList
+	AttributeStuck     = "SquallStuck"     // Bool
+	AttributeTargets   = "SquallTargets"   // Int
+)
+
+// Input starts a workflow.
+type Input struct {
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
+}
+
+// Observation is the bridge's evidence that something relevant changed. It is
+// a hint: whoever acts on it reads the cluster first.
+type Observation struct {
+	// Hash of everything the bridge looked at; equal hashes mean no change.
+	Hash string `json:"hash"`
+	// Ended counts chaos pods that ended or are being deleted.
+	Ended int `json:"ended,omitempty"`
+	// TargetsLost counts chosen targets that are gone, replaced or ending.
+	TargetsLost int `json:"targetsLost,omitempty"`
+	// Candidates counts running targets that match the selector.
+	Candidates int `json:"candidates,omitempty"`
+	// SpecChanged is true when the spec is not the one in status.specHash.
+	SpecChanged bool `json:"specChanged,omitempty"`
+}
+
+// Actions of a Resume.
+const (
+	ActionRetry   = "retry"
+	ActionRelease = "release"
+)
+
+// Resume is a person's decision on a stuck disruption.
+type Resume struct {
+	// Action is retry (clean again) or release (let go of what is left on the node).
+	Action string `json:"action"`
+	// Targets limits the decision to these target names; empty means all that are stuck.
+	Targets []string `json:"targets,omitempty"`
+	// By and Reason are required for release.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// WorkflowID is the workflow of a Disruption: one per UID, readable in a list.
+func WorkflowID(ref v1beta1.DisruptionRef) string {
+	return fmt.Sprintf("disruption/%s/%s/%s", ref.Namespace, ref.Name, ref.UID)
+}
+
+// RecordName is the ConfigMap in the chaos namespace that holds the spec a
+// disruption was started with, and the prefix of its shards of targets.
+func RecordName(uid types.UID) string { return "squall-" + string(uid) }
