@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"go.temporal.io/sdk/activity"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )

@@ -6,21 +6,21 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"go.temporal.io/sdk/activity"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Plan is what the workflow needs to know of a disruption to carry it out.
 type Plan struct {
-	Kinds     []v1beta1.Kind `json:"kinds"`
-	CreateAt  time.Time      `json:"createAt"`
-	ExpireAt  time.Time      `json:"expireAt"`
-	Static    bool           `json:"static,omitempty"`
-	MaxRuns   int            `json:"maxRuns,omitempty"`
-	SpecHash  string         `json:"specHash"`
+	Kinds    []v1beta1.Kind `json:"kinds"`
+	CreateAt time.Time      `json:"createAt"`
+	ExpireAt time.Time      `json:"expireAt"`
+	Static   bool           `json:"static,omitempty"`
+	MaxRuns  int            `json:"maxRuns,omitempty"`
+	SpecHash string         `json:"specHash"`
 	// CleanOnly says why nothing may be injected any more and only cleaning is
 	// left. Empty when the disruption is to be carried out.
 	CleanOnly string `json:"cleanOnly,omitempty"`
