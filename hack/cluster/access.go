@@ -10,7 +10,7 @@ import (
 
 // Access is what a kubeconfig is made of. The three are PEM.
 type Access struct {
-	Server                string // URL of the API server
+	Server               string // URL of the API server
 	Authority, Cert, Key []byte
 }
 
