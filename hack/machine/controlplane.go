@@ -102,7 +102,7 @@ func base(c *cluster.Cluster, role, host string) Spec {
 		Logs:   c.Path("log", role),
 		Binds:  []Bind{{Source: c.Path("pki", role), Target: pkiDir, ReadOnly: true}},
 	}
-	for _, tool := range []string{"kubernetes", "containerd", "runc", "cni", "images"} {
+	for _, tool := range []string{"kubernetes", "containerd", "runc", "cni", "images", "coredns"} {
 		s.Binds = append(s.Binds, Bind{Source: c.Programs[tool], Target: program(tool, ""), ReadOnly: true})
 	}
 	return s

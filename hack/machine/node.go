@@ -9,9 +9,9 @@ import (
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
-// Images are the archives that every node has from the start, by file name
-// without ".tar", in the directory of the tool "images".
-var Images = []string{"pause", "coredns", "target"}
+// imported are the images that every node has from the start: the tool that
+// makes each, and the archive's name without ".tar".
+var imported = []struct{ tool, name string }{{"images", "pause"}, {"images", "target"}, {"coredns", "coredns"}}
 
 // Node describes worker machine n, counted from 1. snapshotter is containerd's:
 // "overlayfs", or "native" where the state lies on an overlay itself.
@@ -51,13 +51,13 @@ func nodeDaemons(c *cluster.Cluster, n int) []Daemon {
 	daemons := []Daemon{{Name: "containerd", Args: []string{
 		program("containerd", "containerd"), "--config", confDir + "/containerd.toml"}}}
 	kubeletNeeds := []string{ready}
-	for _, image := range Images {
-		name := "import-" + image
+	for _, image := range imported {
+		name := "import-" + image.name
 		daemons = append(daemons, Daemon{
 			Name: name,
 			Once: true,
 			Args: []string{program("containerd", "ctr"), "--address", containerdSocket, "--namespace", "k8s.io",
-				"images", "import", program("images", image+".tar")},
+				"images", "import", program(image.tool, image.name+".tar")},
 			WaitFor: []string{"unix " + containerdSocket},
 		})
 		kubeletNeeds = append(kubeletNeeds, "done "+name)
