@@ -54,10 +54,9 @@ func nodeDaemons(c *cluster.Cluster, n int) []Daemon {
 	for _, image := range imported {
 		name := "import-" + image.name
 		daemons = append(daemons, Daemon{
-			Name: name,
-			Once: true,
-			Args: []string{program("containerd", "ctr"), "--address", containerdSocket, "--namespace", "k8s.io",
-				"images", "import", program(image.tool, image.name+".tar")},
+			Name:    name,
+			Once:    true,
+			Args:    ImportCommand(program(image.tool, image.name+".tar")),
 			WaitFor: []string{"unix " + containerdSocket},
 		})
 		kubeletNeeds = append(kubeletNeeds, "done "+name)
@@ -66,6 +65,12 @@ func nodeDaemons(c *cluster.Cluster, n int) []Daemon {
 		Daemon{Name: "kubelet", Args: kubeletArgs(c, n), WaitFor: kubeletNeeds},
 		Daemon{Name: "kube-proxy", Args: kubeProxyArgs(c, n), WaitFor: []string{ready}},
 	)
+}
+
+// ImportCommand loads an image archive, or standard input if that is "-", when
+// it is run inside a node.
+func ImportCommand(archive string) []string {
+	return []string{program("containerd", "ctr"), "--address", containerdSocket, "--namespace", "k8s.io", "images", "import", archive}
 }
 
 func kubeletArgs(c *cluster.Cluster, n int) []string {
