@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
+	"net/http"
 	"os/exec"
 	"strings"
 	"time"
@@ -37,10 +37,7 @@ func settle(ctx context.Context, s steps, c *cluster.Cluster, began time.Time) e
 		return err
 	}
 	s.say("%d nodes ready", c.Nodes)
-	if err := until(ctx, c, "Temporal", listening(c.TemporalPort)); err != nil {
-		return err
-	}
-	if err := until(ctx, c, "Temporal's web interface", listening(c.UIPort)); err != nil {
+	if err := until(ctx, c, "Temporal", temporalAnswers(c)); err != nil {
 		return err
 	}
 	s.say("Temporal ready")
@@ -72,14 +69,26 @@ func until(ctx context.Context, c *cluster.Cluster, what string, ask func(contex
 	}
 }
 
-func listening(port int) func(context.Context) error {
+// temporalAnswers asks for the namespace by way of the web interface, so that
+// both are known to work.
+func temporalAnswers(c *cluster.Cluster) func(context.Context) error {
+	url := fmt.Sprintf("http://127.0.0.1:%d/api/v1/namespaces/default", c.UIPort)
 	return func(ctx context.Context) error {
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
-		return conn.Close()
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", url, response.Status)
+		}
+		return nil
 	}
 }
 

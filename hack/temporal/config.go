@@ -27,6 +27,7 @@ func newServer(cfg Config) (temporal.Server, error) {
 	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Stdout: true, Level: cfg.LogLevel}))
 	s, err := temporal.NewServer(
 		temporal.ForServices(temporal.DefaultServices),
+		temporal.InterruptOn(temporal.InterruptCh()), // Start returns only then
 		temporal.WithConfig(settings),
 		temporal.WithLogger(logger),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),

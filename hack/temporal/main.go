@@ -12,8 +12,6 @@ import (
 	"os"
 	"strconv"
 	"time"
-
-	"go.temporal.io/server/temporal"
 )
 
 // Config is what the flags say.
@@ -83,10 +81,6 @@ func run(cfg Config) error {
 		}()
 		defer ui.Stop()
 	}
-	go func() {
-		<-temporal.InterruptCh()
-		_ = server.Stop() // ends Start below, whose error is the one that counts
-	}()
 	fmt.Printf("temporal: frontend %s, web interface %s, store %s\n", cfg.Address, cfg.UIAddress, cfg.Database)
 	if err := server.Start(); err != nil {
 		return fmt.Errorf("run the server at %s: %w", cfg.Address, err)
