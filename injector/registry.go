@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/containerfailure"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 )
@@ -46,7 +47,9 @@ type entry struct {
 
 // registry has one line per kind. From hands the whole target to one injector,
 // each makes an injector per container.
-var registry = map[v1beta1.Kind]entry{}
+var registry = map[v1beta1.Kind]entry{
+	v1beta1.KindContainerFailure: {construct: from(containerfailure.New)},
+}
 
 // from adapts the constructor of a kind: its parameters are decoded strictly,
 // an unknown field is refused.
