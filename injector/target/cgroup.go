@@ -80,7 +80,7 @@ func inHostCgroupNamespace(proc string, f func() error) error {
 	if theirs.Ino == ours.Ino {
 		return f()
 	}
-	return inNamespace(host, unix.CLONE_NEWCGROUP, f)
+	return inNamespace(host, unix.CLONE_NEWCGROUP, "cgroup", f)
 }
 
 // cgroupMount is one mounted hierarchy: root is the cgroup that appears at dir.

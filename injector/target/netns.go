@@ -52,15 +52,15 @@ func Netnses(proc string) ([]Netns, error) {
 	return found, nil
 }
 
-// Do runs f in the network namespace at path, on an operating system thread of
-// its own that ends with it, so that nothing of the namespace can leak into
-// other goroutines. F must not start goroutines that need the namespace, nor
-// children that are to die with their parent: the kernel takes the thread for it.
+// Do runs f in the network namespace at path, on an operating system thread
+// that nothing else uses meanwhile, and brings the thread back. If that fails,
+// the thread is thrown away, so that nothing of the namespace can leak into
+// other goroutines. F must not start goroutines that need the namespace.
 func Do(path string, f func() error) error {
-	return inNamespace(path, unix.CLONE_NEWNET, f)
+	return inNamespace(path, unix.CLONE_NEWNET, "net", f)
 }
 
-func inNamespace(path string, kind int, f func() error) error {
+func inNamespace(path string, kind int, name string, f func() error) error {
 	namespace, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open namespace: %w", goneIfMissing(err))
@@ -68,26 +68,41 @@ func inNamespace(path string, kind int, f func() error) error {
 	defer namespace.Close()
 
 	result := make(chan error, 1)
-	go func() { result <- onFreshThread(int(namespace.Fd()), path, kind, f) }()
+	go func() {
+		result <- onOwnThread(func() (restored bool, err error) {
+			own, err := os.Open(DefaultProc + "/thread-self/ns/" + name)
+			if err != nil {
+				return true, fmt.Errorf("open own namespace: %w", err)
+			}
+			defer own.Close()
+			if err := unix.Setns(int(namespace.Fd()), kind); err != nil {
+				return true, fmt.Errorf("enter namespace %s: %w", path, err)
+			}
+			err = f()
+			return unix.Setns(int(own.Fd()), kind) == nil, err
+		})
+	}()
 	return <-result
 }
 
-// onFreshThread never unlocks the thread after it changed namespaces, so the
-// runtime ends the thread together with the goroutine.
-func onFreshThread(fd int, path string, kind int, f func() error) error {
+// onOwnThread runs f on a thread that is locked to this goroutine. The thread
+// ends with the goroutine unless f restored it. Ending it needlessly would do
+// harm: children that die with their parent die with the thread that made them.
+func onOwnThread(f func() (restored bool, err error)) error {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
 		// The main thread cannot end, and /proc/self shows its namespaces.
 		// While this goroutine sits on it, the next one gets another thread.
 		defer runtime.UnlockOSThread()
 		result := make(chan error, 1)
-		go func() { result <- onFreshThread(fd, path, kind, f) }()
+		go func() { result <- onOwnThread(f) }()
 		return <-result
 	}
-	if err := unix.Setns(fd, kind); err != nil {
-		return fmt.Errorf("enter namespace %s: %w", path, err)
+	restored, err := f()
+	if restored {
+		runtime.UnlockOSThread()
 	}
-	return f()
+	return err
 }
 
 func netnsOf(proc string, pid int) (Netns, error) {
