@@ -9,8 +9,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -128,7 +126,7 @@ func (i *Injector) burn(ctx context.Context, watched *os.File, dirs []string, lo
 		return err
 	}
 	for _, dir := range dirs {
-		if err := join(dir, burner.pid()); err != nil {
+		if err := i.target.Join(dir, burner.pid()); err != nil {
 			return burner.abandon(err)
 		}
 	}
@@ -153,14 +151,6 @@ func joinDirs(cgroups target.Cgroups) ([]string, error) {
 		}
 	}
 	return dirs, nil
-}
-
-func join(dir string, pid int) error {
-	procs := filepath.Join(dir, "cgroup.procs")
-	if err := os.WriteFile(procs, []byte(strconv.Itoa(pid)), 0); err != nil {
-		return fmt.Errorf("move the burner into the cgroup: %w", err)
-	}
-	return nil
 }
 
 func probePidfd() error {
