@@ -70,7 +70,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.Outcome {
 	switch {
 	case failure == nil:
 		l.metrics.count("injected", "succeeded")
-		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun))
+		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
 	case ctx.Err() != nil && errors.Is(failure, ctx.Err()):
 		l.log.Info("asked to end before everything was injected")
 	default:
@@ -118,6 +118,14 @@ func (l *lifecycle) start(ctx context.Context) error {
 	}
 	if err := os.WriteFile(l.config.ReadyFile, nil, 0o644); err != nil {
 		return fmt.Errorf("tell that the injection is done: %w", err)
+	}
+	return nil
+}
+
+// notes are what the kind could not do although the injection succeeded.
+func (l *lifecycle) notes() []string {
+	if kind, ok := l.subject.injector.(noter); ok {
+		return kind.Notes()
 	}
 	return nil
 }

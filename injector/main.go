@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/cpupressure"
 )
 
 // Exit codes.
@@ -55,6 +56,9 @@ func (p program) run(ctx context.Context, args []string) int {
 		return exitRefused
 	}
 	name, rest := args[0], args[1:]
+	if name == cpupressure.BurnCommand { // a child of ours; not for people
+		return p.burn(ctx, rest)
+	}
 	if name == "--help" || name == "-h" || name == "help" {
 		p.usage(p.stdout)
 		return exitOK
@@ -75,6 +79,14 @@ func (p program) run(ctx context.Context, args []string) int {
 	fmt.Fprintf(p.stderr, "unknown command %q\n\n", args)
 	p.usage(p.stderr)
 	return exitRefused
+}
+
+func (p program) burn(ctx context.Context, args []string) int {
+	if err := cpupressure.Burn(ctx, args); err != nil {
+		fmt.Fprintln(p.stderr, err)
+		return exitRefused
+	}
+	return exitOK
 }
 
 func (p program) usage(w io.Writer) {

@@ -57,6 +57,26 @@ func (c Cgroups) remain(id string) bool {
 	})
 }
 
+// Join moves a process, which this process may move, into the cgroup directory
+// dir. It returns ErrGone, wrapped, if the cgroup is gone.
+func (t *Target) Join(dir string, pid int) error {
+	// Version 2 refuses to move processes out of the cgroup namespace of
+	// whoever asks, and a chaos pod has one of its own.
+	err := inHostCgroupNamespace(t.procDir(), func() error {
+		procs, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer procs.Close()
+		_, err = procs.WriteString(strconv.Itoa(pid))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("move process %d into cgroup %s: %w", pid, dir, goneIfMissing(err))
+	}
+	return nil
+}
+
 // cgroupsOf never fails: a kind that needs no cgroup shall work where they
 // cannot be seen, so what is wrong goes into Problem.
 func cgroupsOf(proc string, pid int) Cgroups {
