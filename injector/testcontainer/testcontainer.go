@@ -81,6 +81,18 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 	return c
 }
 
+// File is the path of a control file in the container's cgroup: v1 in the
+// directory of a version 1 controller, v2 in the unified one without it.
+func (c *Container) File(t *testing.T, controller, v1, v2 string) string {
+	t.Helper()
+	for _, dir := range c.Cgroups {
+		if strings.HasPrefix(dir, "/sys/fs/cgroup/"+controller+"/") {
+			return filepath.Join(dir, v1)
+		}
+	}
+	return filepath.Join(c.Cgroups[len(c.Cgroups)-1], v2)
+}
+
 // Stop kills the container and removes its cgroups. It is safe to call twice.
 func (c *Container) Stop(t *testing.T) {
 	t.Helper()
