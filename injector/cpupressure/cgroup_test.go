@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -247,7 +248,8 @@ func injectAndHang(id string) error {
 		return err
 	}
 	_, _ = os.Stdout.WriteString("injected\n")
-	select {}
+	_, err = io.Copy(io.Discard, os.Stdin) // until the test ends
+	return err
 }
 
 // enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod.
