@@ -92,7 +92,7 @@ func parseIPv4(direction Direction) asm.Instructions {
 		address = stackHeader + 12
 	}
 	program := asm.Instructions{hop("ipv4"), asm.Mov.Imm(asm.R2, 0)}
-	program = append(program, load(stackHeader, 20, "pass")...)
+	program = append(program, loadBytes(stackHeader, 20, "pass")...)
 	program = append(program,
 		asm.LoadMem(regAddress, asm.RFP, address, asm.Word),
 		asm.HostTo(asm.BE, regAddress, asm.Word),
@@ -118,7 +118,7 @@ func parseIPv6(direction Direction) asm.Instructions {
 		address = stackHeader + 8
 	}
 	program := asm.Instructions{hop("ipv6"), asm.Mov.Imm(asm.R2, 0)}
-	program = append(program, load(stackHeader, 40, "pass")...)
+	program = append(program, loadBytes(stackHeader, 40, "pass")...)
 	program = append(program,
 		asm.LoadMem(regProtocol, asm.RFP, stackHeader+6, asm.Byte),
 		asm.Mov.Imm(regAddress, 40))
@@ -146,7 +146,7 @@ func skipExtensions() asm.Instructions {
 			asm.JEq.Imm(regProtocol, ipv6Destination, "option-"+turn),
 			asm.JNE.Imm(regProtocol, ipv6Fragment, "extensions-end"),
 			asm.Mov.Reg(asm.R2, regAddress))
-		program = append(program, load(stackNext, 4, "ipv6-no-ports")...)
+		program = append(program, loadBytes(stackNext, 4, "ipv6-no-ports")...)
 		program = append(program,
 			asm.LoadMem(regProtocol, asm.RFP, stackNext, asm.Byte),
 			asm.Add.Imm(regAddress, 8),
@@ -157,7 +157,7 @@ func skipExtensions() asm.Instructions {
 			asm.Ja.Label("turned-"+turn),
 
 			asm.Mov.Reg(asm.R2, regAddress).WithSymbol("option-"+turn))
-		program = append(program, load(stackNext, 2, "ipv6-no-ports")...)
+		program = append(program, loadBytes(stackNext, 2, "ipv6-no-ports")...)
 		program = append(program,
 			asm.LoadMem(regProtocol, asm.RFP, stackNext, asm.Byte),
 			asm.LoadMem(asm.R1, asm.RFP, stackNext+1, asm.Byte),
@@ -177,7 +177,7 @@ func passNeighbourDiscovery() asm.Instructions {
 		asm.JNE.Imm(regProtocol, icmpv6, "not-discovery"),
 		asm.Mov.Reg(asm.R2, regAddress),
 	}
-	program = append(program, load(stackNext, 1, "not-discovery")...)
+	program = append(program, loadBytes(stackNext, 1, "not-discovery")...)
 	return append(program,
 		asm.LoadMem(asm.R1, asm.RFP, stackNext, asm.Byte),
 		asm.JEq.Imm(asm.R1, 143, "pass"),
@@ -193,7 +193,7 @@ func loadPorts(family string) asm.Instructions {
 		asm.JNE.Imm(regProtocol, int32(UDP), family+"-no-ports"),
 		hop(family + "-ports"),
 	}
-	program = append(program, load(stackNext, 4, family+"-no-ports")...)
+	program = append(program, loadBytes(stackNext, 4, family+"-no-ports")...)
 	return append(program,
 		asm.LoadMem(regSourcePort, asm.RFP, stackNext, asm.Half),
 		asm.HostTo(asm.BE, regSourcePort, asm.Half),
@@ -206,9 +206,9 @@ func loadPorts(family string) asm.Instructions {
 		hop(family+"-parsed"))
 }
 
-// load copies length bytes at the offset in R2, counted from the IP header, to
+// loadBytes copies length bytes at the offset in R2, counted from the IP header, to
 // the stack, or jumps to otherwise if the packet is shorter.
-func load(to int32, length int32, otherwise string) asm.Instructions {
+func loadBytes(to int32, length int32, otherwise string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, regPacket),
 		asm.Mov.Reg(asm.R3, asm.RFP),
