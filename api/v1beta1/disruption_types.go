@@ -82,12 +82,18 @@ type DisruptionStatus struct {
 	// Kinds are the kinds asked for, separated by commas.
 	Kinds string `json:"kinds,omitempty"`
 	// Targets is injected/selected, such as "2/3".
-	Targets              string          `json:"targets,omitempty"`
-	InjectionStatus      InjectionStatus `json:"injectionStatus,omitempty"`
-	DesiredTargetsCount  int             `json:"desiredTargetsCount"`
-	SelectedTargetsCount int             `json:"selectedTargetsCount"`
-	IgnoredTargetsCount  int             `json:"ignoredTargetsCount"`
-	InjectedTargetsCount int             `json:"injectedTargetsCount"`
+	Targets         string          `json:"targets,omitempty"`
+	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
+	// The counts are always written, zeros too, but never asked for: the bridge
+	// writes a condition before the workflow has written anything.
+	// +optional
+	DesiredTargetsCount int `json:"desiredTargetsCount"`
+	// +optional
+	SelectedTargetsCount int `json:"selectedTargetsCount"`
+	// +optional
+	IgnoredTargetsCount int `json:"ignoredTargetsCount"`
+	// +optional
+	InjectedTargetsCount int `json:"injectedTargetsCount"`
 	// TargetInjections is by target name, then kind. Of a disruption of more
 	// than 500 targets only those that are not injected, at most 100.
 	TargetInjections map[string]map[Kind]TargetInjection `json:"targetInjections,omitempty"`
