@@ -6,4 +6,5 @@ help: ## list the targets
 
 .PHONY: generate
 generate: ## deep copies and CRDs from the API types
-	go tool -modfile=hack/tools.mod controller-gen object paths=./api/... crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=deploy/crds
+	go tool -modfile=hack/tools.mod controller-gen object paths=./api/... crd paths=./api/... output:crd:dir=deploy/crds
+	go run ./api/crdgen
