@@ -91,6 +91,7 @@ func (w *world) wire(t *testing.T) {
 	cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far", TxQLen: 1000}, PeerName: linkName, PeerNamespace: netlink.NsFd(namespace.Fd())}
 	must(t, peer.LinkAdd(cable))
 	configure(t, peer, "far", gatewayIPv4+"/24", nodeIPv4+"/24", hostIPv4+"/24", otherIPv4+"/24", gatewayIPv6+"/64", hostIPv6+"/64", otherIPv6+"/64")
+	configure(t, peer, "lo", "127.0.0.1/8")
 	inside := openForTest(t, w.target)
 	configure(t, inside, "lo", "127.0.0.1/8")
 	configure(t, inside, linkName, targetIPv4+"/24", targetIPv6+"/64")
@@ -340,5 +341,14 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func runIn(t *testing.T, dir, name string, arguments ...string) {
+	t.Helper()
+	command := exec.Command(name, arguments...)
+	command.Dir = dir
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v: %s", name, arguments, err, output)
 	}
 }
