@@ -47,6 +47,11 @@ func TestForeignQdiscsAndFiltersSurvive(t *testing.T) {
 		if got := lost(t, w.out(otherIPv4, 7000, 300)); got != 0 {
 			t.Errorf("other host: %d of 300 lost, want 0", got)
 		}
+		theirs := w.out(otherIPv4, 7000, 300)
+		theirs.payload = foreignPayload
+		if got := lost(t, theirs); got != 300 {
+			t.Errorf("what the foreign filter drops: %d of 300 lost, want all", got)
+		}
 		clean(t, i)
 	})
 }
@@ -274,11 +279,21 @@ func (w *world) link(t *testing.T) netlink.Link {
 	return link
 }
 
-// addForeignFilter adds one that lets all pass and no later filter see it.
+// foreignPayload is the size of the datagrams that the foreign filter drops.
+const foreignPayload = 1234
+
+// addForeignFilter adds one that drops datagrams of a certain size, lets all
+// others pass, and lets no later filter see anything.
 func addForeignFilter(t *testing.T, w *world, link netlink.Link, parent uint32) {
 	t.Helper()
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "foreign", Type: ebpf.SchedCLS, License: "MIT",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+		Instructions: asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R1, 0, asm.Word), // the packet's length
+			asm.Mov.Imm(asm.R0, verdictDrop),
+			asm.JEq.Imm(asm.R1, 14+20+8+foreignPayload, "end"),
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Return().WithSymbol("end"),
+		}})
 	must(t, err)
 	defer program.Close()
 	must(t, openForTest(t, w.target).FilterAdd(&netlink.BpfFilter{

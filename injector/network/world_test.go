@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -148,6 +149,7 @@ type traffic struct {
 	address  string
 	port     int
 	count    int
+	payload  int // bytes, 6 if 0
 }
 
 func (w *world) out(address string, port, count int) traffic {
@@ -166,7 +168,7 @@ func lost(t *testing.T, traffic traffic) int {
 	conn := dialUDP(t, traffic)
 	defer conn.Close()
 	for n := range traffic.count {
-		if _, err := conn.Write([]byte("squall")); err != nil {
+		if _, err := conn.Write(make([]byte, cmp.Or(traffic.payload, 6))); err != nil {
 			t.Fatalf("send: %v", err)
 		}
 		if n%32 == 31 {
@@ -192,7 +194,7 @@ func receive(t *testing.T, traffic traffic) *receiver {
 	}))
 	go func() {
 		defer close(r.ended)
-		buffer := make([]byte, 64)
+		buffer := make([]byte, 2048)
 		for {
 			if _, err := r.conn.Read(buffer); err != nil {
 				return
