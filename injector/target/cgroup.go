@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,18 @@ func (c Cgroups) Dir(controller string) (dir string, v2 bool, err error) {
 		return "", false, fmt.Errorf("cgroup %s has no controller %s %s", c.Unified, controller, c.Problem)
 	}
 	return c.Unified, true, nil
+}
+
+// remain tells whether a directory that is named after the container exists.
+func (c Cgroups) remain(id string) bool {
+	dirs := append(slices.Collect(maps.Values(c.V1)), c.Unified)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		if !mentions(dir, id) {
+			return false
+		}
+		_, err := os.Stat(dir)
+		return err == nil
+	})
 }
 
 // Join moves a process, which this process may move, into the cgroup directory

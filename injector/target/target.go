@@ -91,6 +91,25 @@ func Recover(injection v1beta1.Injection, recorded []Container, proc string) (*T
 	return t, nil
 }
 
+// Gone tells whether the kernel has taken away all of a pod's containers
+// together with what was done to them: no first process, no network namespace
+// and no cgroup is left. A node is never gone.
+func (t *Target) Gone() (bool, error) {
+	if t.Injection.Level == v1beta1.LevelNode {
+		return false, nil
+	}
+	now, err := Recover(t.Injection, t.Containers, t.Proc)
+	if err != nil {
+		return false, err
+	}
+	for _, container := range now.Containers {
+		if container.PID != 0 || container.Netns.Path != "" || container.Cgroups.remain(container.ID) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // Netnses lists the target's network namespaces, each once: the node's own at
 // node level, else the pod's, which its containers normally share. It returns
 // ErrGone, wrapped, if none is left.
