@@ -6,20 +6,23 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -31,8 +34,7 @@ var (
 )
 
 // container is a stand-in for a container: cgroups named by an ID, and a
-// first process in them. Its weight is the highest there is, so that what else
-// this machine runs does not show in the figures.
+// first process in them.
 type container struct {
 	id    string
 	dirs  map[string]string // by controller; version 2: only ""
@@ -51,12 +53,10 @@ func newContainer(t *testing.T) *container {
 	c := &container{id: "squalltest" + hex.EncodeToString(random), dirs: map[string]string{}}
 	if isV2() {
 		c.mkdir(t, "", cgroupRoot)
-		write(t, filepath.Join(c.dirs[""], "cpu.weight"), "10000")
 	} else {
 		for _, controller := range append(joined, others...) {
 			c.mkdir(t, controller, filepath.Join(cgroupRoot, controller))
 		}
-		write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
 		write(t, filepath.Join(c.dirs["cpuset"], "cpuset.mems"), read(t, cgroupRoot+"/cpuset/cpuset.mems"))
 		write(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus"), read(t, cgroupRoot+"/cpuset/cpuset.cpus"))
 	}
@@ -223,6 +223,8 @@ func TestMain(m *testing.M) {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 	case "inject":
 		exitWith(injectAndHang(os.Args[2]))
+	case "enclose":
+		exitWith(enclose(os.Args[2]))
 	default:
 		os.Exit(m.Run())
 	}
@@ -246,16 +248,40 @@ func injectAndHang(id string) error {
 		return err
 	}
 	_, _ = os.Stdout.WriteString("injected\n")
-	select {}
+	_, err = io.Copy(io.Discard, os.Stdin) // until the test ends
+	return err
+}
+
+// enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod.
+// It begins once it was moved into the cgroup that is to be the namespace's root.
+func enclose(id string) error {
+	if _, err := bufio.NewReader(os.Stdin).ReadByte(); err != nil {
+		return err
+	}
+	runtime.LockOSThread() // the namespace is the thread's, and then the new program's
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return err
+	}
+	return unix.Exec("/proc/self/exe", []string{"injector", "inject", id}, nil)
 }
 
 // startInjector starts injectAndHang and returns once it has injected.
 func startInjector(t *testing.T, id string) *exec.Cmd {
 	t.Helper()
-	injector := exec.Command("/proc/self/exe", "inject", id)
+	return awaitInjected(t, exec.Command("/proc/self/exe", "inject", id), nil)
+}
+
+// awaitInjected starts an injector, moves it into the chaos pod's cgroups if
+// there is one, and returns once it has injected.
+func awaitInjected(t *testing.T, injector *exec.Cmd, chaosPod *container) *exec.Cmd {
+	t.Helper()
 	injector.Stderr = os.Stderr
 	injector.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output, err := injector.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := injector.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,6 +289,14 @@ func startInjector(t *testing.T, id string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = injector.Process.Kill(); _ = injector.Wait() })
+	if chaosPod != nil {
+		for _, dir := range chaosPod.dirs {
+			write(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(injector.Process.Pid))
+		}
+		if _, err := input.Write([]byte("in\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "injected\n" {
 		t.Fatalf("the injector said %q, %v", line, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,12 +17,15 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// cpusOf narrows the container to so many CPUs.
+// cpusOf narrows the container to so many CPUs, and gives it the highest weight
+// there is, so that what else this machine runs does not show in the figures.
 func (c *container) cpusOf(t *testing.T, n int) {
 	t.Helper()
 	if isV2() {
+		write(t, filepath.Join(c.dirs[""], "cpu.weight"), "10000")
 		return // machines with version 2 in these tests have one CPU
 	}
+	write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
 	allowed, err := parseCPUList(read(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")))
 	if err != nil || len(allowed) < n {
 		t.Skipf("needs %d CPUs, has %v, %v", n, allowed, err)
@@ -180,6 +184,27 @@ func TestBurnerEndsWithTheInjector(t *testing.T) {
 	}
 	if err := New(v1beta1.CPUPressure{}, c.load(t), nil).Clean(t.Context()); err != nil {
 		t.Errorf("Clean after a crash = %v", err)
+	}
+}
+
+// TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
+// gives it a cgroup namespace, as with version 2.
+func TestInjectsFromACgroupNamespace(t *testing.T) {
+	if _, err := os.Stat("/proc/1/ns/cgroup"); err != nil {
+		t.Skipf("needs to enter the cgroup namespace of the node's first process: %v", err)
+	}
+	chaosPod, c := newContainer(t), newContainer(t)
+	awaitInjected(t, exec.Command("/proc/self/exe", "enclose", c.id), chaosPod)
+	found := burners(t, c.injection())
+	if len(found) != 1 {
+		t.Fatalf("burners = %v, want one", found)
+	}
+	controller := "cpu"
+	if isV2() {
+		controller = ""
+	}
+	if got := membership(t, found[0], controller); !strings.Contains(got, c.id) {
+		t.Errorf("the burner is in %s, want it in the target's cgroup %s", got, c.id)
 	}
 }
 

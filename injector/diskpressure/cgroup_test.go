@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -240,13 +241,16 @@ func write(t *testing.T, path, value string) {
 // injector that can be killed.
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
-		"first": first, "overlaid": overlaid, "read": directIO, "write": directIO, "inject": injectAndHang,
+		"first": first, "overlaid": overlaid, "read": directIO, "write": directIO,
+		"inject": injectAndHang, "enclose": enclose,
 	}
 	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
 		os.Exit(m.Run())
 	}
-	if _, err := os.Stdin.Read(make([]byte, 8)); err != nil {
-		os.Exit(1)
+	if os.Getenv(enclosed) == "" {
+		if _, err := os.Stdin.Read(make([]byte, 8)); err != nil {
+			os.Exit(1)
+		}
 	}
 	if err := roles[os.Args[1]](os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, os.Args[1], err)
@@ -308,6 +312,19 @@ func aligned(size int) []byte {
 	buffer := make([]byte, size+page)
 	offset := page - int(uintptr(unsafe.Pointer(&buffer[0]))%page)
 	return buffer[offset : offset+size]
+}
+
+// enclosed is in the environment of a program that enclose started.
+const enclosed = "SQUALL_TEST_ENCLOSED"
+
+// enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod.
+func enclose(args []string) error {
+	runtime.LockOSThread() // the namespace is the thread's, and then the new program's
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return err
+	}
+	args = append([]string{"injector", "inject"}, args[1:]...)
+	return unix.Exec("/proc/self/exe", args, []string{enclosed + "=yes"})
 }
 
 // injectAndHang is an injector that says when it has injected and never cleans:

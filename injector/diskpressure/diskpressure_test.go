@@ -183,10 +183,23 @@ func TestLimitChangedMeanwhileIsLeft(t *testing.T) {
 }
 
 // acceptance 58
-func TestCleanFromTheJournalAfterACrash(t *testing.T) {
-	d, c := newDisk(t), newContainer(t, "first")
+func TestCleanFromTheJournalAfterACrash(t *testing.T) { crashAndClean(t, "inject") }
+
+// TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
+// gives it a cgroup namespace, as with version 2.
+func TestInjectsFromACgroupNamespace(t *testing.T) {
+	if _, err := os.Stat("/proc/1/ns/cgroup"); err != nil {
+		t.Skipf("needs to enter the cgroup namespace of the node's first process: %v", err)
+	}
+	crashAndClean(t, "enclose")
+}
+
+// crashAndClean kills an injector that injected, and cleans after it.
+func crashAndClean(t *testing.T, role string) {
+	t.Helper()
+	d, c, chaosPod := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
 	before, dir := c.limits(t), t.TempDir()
-	injector := startInjector(t, dir, d.dir, c)
+	injector := chaosPod.start(t, role, dir, d.dir, c.id).Process
 	if c.limits(t) == before {
 		t.Fatal("the injector changed nothing")
 	}
@@ -234,6 +247,38 @@ func TestSeveralContainers(t *testing.T) {
 	}
 	cleanTwice(t, injector, one, before)
 	cleanTwice(t, injector, two, before)
+}
+
+func TestContainerWithoutThePathIsLeftOut(t *testing.T) {
+	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
+		t.Skip("needs a kernel with overlay filesystems")
+	}
+	d, has, sidecar := newDisk(t), newContainer(t, "first"), newOverlaid(t, newDisk(t), t.TempDir())
+	beforeHas, beforeSidecar := has.limits(t), sidecar.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, has, sidecar)
+	inject(t, injector)
+	if has.limits(t) == beforeHas {
+		t.Error("the container with the path is not limited")
+	}
+	if diff := cmp.Diff(beforeSidecar, sidecar.limits(t)); diff != "" {
+		t.Errorf("the container without the path is limited (-before +after):\n%s", diff)
+	}
+	if notes := strings.Join(injector.Notes(), "\n"); !strings.Contains(notes, d.dir) {
+		t.Errorf("Notes = %q, want the path that a container lacks", notes)
+	}
+	cleanTwice(t, injector, has, beforeHas)
+}
+
+// newOverlaid is a container whose root is an overlay, with its upper
+// directory on the disk.
+func newOverlaid(t *testing.T, upper disk, lower string) *container {
+	t.Helper()
+	for _, dir := range []string{filepath.Join(lower, "cache"), filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work")} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newContainerWith(t, syscall.CLONE_NEWNS, "overlaid", lower, filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work"), t.TempDir())
 }
 
 // acceptance 58
@@ -288,19 +333,17 @@ func TestRefusedBeforeAnyChange(t *testing.T) {
 }
 
 func TestPathIsTheContainersOwn(t *testing.T) {
-	upper, volume := newDisk(t), newDisk(t)
-	lower, merged := t.TempDir(), t.TempDir()
-	for _, dir := range []string{filepath.Join(lower, "cache"), filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
+		t.Skip("needs a kernel with overlay filesystems")
 	}
+	upper, volume := newDisk(t), newDisk(t)
+	lower := t.TempDir()
 	for link, to := range map[string]string{"absolute": volume.dir, "memory": "/cache"} {
 		if err := os.Symlink(to, filepath.Join(lower, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := newContainerWith(t, syscall.CLONE_NEWNS, "overlaid", lower, filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work"), merged)
+	c := newOverlaid(t, upper, lower)
 	finder := finder{proc: target.DefaultProc, sys: "/sys"}
 	tests := []struct {
 		name, path, want, refused string
@@ -309,7 +352,7 @@ func TestPathIsTheContainersOwn(t *testing.T) {
 		{"a directory of its own", "/cache/..", upper.device, ""},
 		{"a mount in the container only", "/cache", "", "type tmpfs"},
 		{"a link is followed inside the container", "/memory", "", "type tmpfs"},
-		{"a link cannot lead out of the container", "/absolute", "", "no such file"},
+		{"a link cannot lead out of the container", "/absolute", "", "no such path"},
 		{"nor can dots", "/../../../..", upper.device, ""},
 	}
 	for _, test := range tests {
@@ -337,9 +380,26 @@ func TestNodeLevelIsRefusedInVersion1(t *testing.T) {
 	}
 }
 
-// startInjector starts injectAndHang and returns once it has injected.
-func startInjector(t *testing.T, dir, path string, c *container) *os.Process {
-	t.Helper()
-	self := &container{id: c.id, dir: filepath.Dir(c.dir)} // an injector is not in the target's cgroup
-	return self.start(t, "inject", dir, path, c.id).Process
+func TestNodeLevelLimitsAllPodsTogether(t *testing.T) {
+	c, d := newContainer(t, "first"), newDisk(t)
+	if strings.Contains(c.dir, "blkio") {
+		t.Skip("needs cgroup version 2")
+	}
+	pods := &container{dir: filepath.Join(filepath.Dir(c.dir), "kubepods")}
+	if err := os.Mkdir(pods.dir, 0o755); err != nil {
+		t.Skipf("needs a machine without pods: %v", err)
+	}
+	t.Cleanup(func() { pods.remove(t) })
+	before, file := pods.limits(t), d.file(t)
+
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(100)}, c)
+	injector.target.Injection.Level, injector.target.Containers = v1beta1.LevelNode, nil
+	inject(t, injector)
+	if got := pods.rate(t, "read", file, 4096, 200); got > 120 {
+		t.Errorf("a pod does %.0f operations/s, want at most 100", got)
+	}
+	if got := c.rate(t, "read", file, 4096, 200); got < 200 {
+		t.Errorf("what is no pod does %.0f operations/s, want it free", got)
+	}
+	cleanTwice(t, injector, pods, before)
 }
