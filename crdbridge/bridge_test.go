@@ -19,6 +19,7 @@ import (
 	temporalclient "go.temporal.io/sdk/client"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,6 +41,10 @@ const mutationDetector = "KUBE_CACHE_MUTATION_DETECTOR"
 // the variable while it is initialised, so setting it here is too late for this
 // process: it becomes the same process with the variable (I8).
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
 	if os.Getenv(mutationDetector) == "" {
 		environment := append(os.Environ(), mutationDetector+"=true")
 		err := syscall.Exec("/proc/self/exe", os.Args, environment)
@@ -81,7 +86,7 @@ func newBridge(t *testing.T) *bridge {
 func administrator(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	config = rest.CopyConfig(config)
