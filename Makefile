@@ -26,7 +26,8 @@ build: ## static programs into bin/
 
 .PHONY: generate
 generate: ## deep copies and CRDs from the API types
-	$(tool) controller-gen object paths=./api/... crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=deploy/crds
+	$(tool) controller-gen object paths=./api/... crd paths=./api/... output:crd:dir=deploy/crds
+	go run ./api/crdgen
 
 .PHONY: images
 images: build ## images of the programs as archives in bin/, loaded into the development cluster if it runs

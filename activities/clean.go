@@ -199,10 +199,6 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 	return leftPod(pod, Waiting, "the node's kubelet removes the chaos pod"), nil
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 func (c *cleaning) released(pod *corev1.Pod) bool {
 	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, targetName(pod))
 }
@@ -238,7 +234,8 @@ func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err
 	if pod.DeletionTimestamp == nil {
 		return false, a.delete(ctx, pod)
 	}
-	return ended(pod), nil
+	// The kubelet sets the grace period to 0 when it is done with the pod.
+	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0, nil
 }
 
 // force lets a chaos pod go whatever it says: a person took the decision.

@@ -26,23 +26,26 @@ const (
 // counts only when the injector failed.
 func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	state := injectorState(pod)
-	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	exited := state.Terminated
 	switch {
-	case state.Terminated != nil && state.Terminated.ExitCode == 0:
+	case exited != nil && (exited.ExitCode == 0 || neverStarted(exited)):
 		return Released, "" // 41, and 43a: the exit code counts before the phase
-	case state.Terminated != nil && neverStarted(state.Terminated):
-		return Released, "" // 43a
-	case state.Terminated == nil && state.Running == nil && (terminal || pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""):
-		if terminal || pod.Status.Phase != corev1.PodRunning {
-			return Released, "" // 42: nothing ever ran
-		}
-	case state.Terminated == nil && !terminal:
+	case exited == nil && state.Running == nil && (ended(pod) || pending(pod)):
+		return Released, "" // 42, 43a: nothing ever ran
+	case exited == nil && !ended(pod):
 		return Waiting, "the chaos pod is still running" // 47
-	}
-	if !cleanable {
+	case !cleanable:
 		return Released, "" // 38-40
 	}
-	return Failed, failure(pod, state)
+	return Failed, failure(pod, state) // 44
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func pending(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
 }
 
 // injectorState is the state of the injector's container; the zero value when

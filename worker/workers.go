@@ -54,6 +54,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 	}
 	config.QPS, config.Burst = c.ClientQPS, int(c.ClientQPS)*2
 	config.UserAgent = "squall-worker"
+	config.WarningHandler = rest.NoWarnings{}
 	disruptions, err := activities.NewDisruptions(config)
 	if err != nil {
 		return nil, err

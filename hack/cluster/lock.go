@@ -49,7 +49,8 @@ func Lock(path string, wait bool) (*os.File, error) {
 // with its process number inside.
 func (c *Cluster) SupervisorLock() string { return c.Path("supervisor.lock") }
 
-// Supervisor returns the process number of the living supervisor, or 0.
+// Supervisor returns the process number of the living supervisor, 0 if there is
+// none, or -1 if there is one that has not written its number yet.
 func (c *Cluster) Supervisor() int {
 	f, err := Lock(c.SupervisorLock(), false)
 	if err == nil {
@@ -57,6 +58,9 @@ func (c *Cluster) Supervisor() int {
 		return 0
 	}
 	content, _ := os.ReadFile(c.SupervisorLock())
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return -1
+	}
 	return pid
 }

@@ -1,11 +1,18 @@
 package main
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
-// dnsManifest is cluster DNS with the given service address. The pod asks
-// nobody outside, because the nodes have no way there.
-func dnsManifest(address string) string {
-	return strings.ReplaceAll(dnsTemplate, "SERVICE_ADDRESS", address)
+// dnsManifest is cluster DNS with the given service address, on two nodes if
+// there are as many, so that it outlives one. The pods ask nobody outside,
+// because the nodes have no way there.
+func dnsManifest(address string, nodes int) string {
+	return strings.NewReplacer(
+		"SERVICE_ADDRESS", address,
+		"REPLICAS", strconv.Itoa(min(nodes, 2)),
+	).Replace(dnsTemplate)
 }
 
 const dnsTemplate = `apiVersion: v1
@@ -52,7 +59,7 @@ metadata:
   namespace: kube-system
   labels: {k8s-app: kube-dns}
 spec:
-  replicas: 1
+  replicas: REPLICAS
   selector: {matchLabels: {k8s-app: kube-dns}}
   template:
     metadata:
@@ -61,6 +68,11 @@ spec:
       serviceAccountName: coredns
       priorityClassName: system-cluster-critical
       dnsPolicy: Default
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector: {matchLabels: {k8s-app: kube-dns}}
       containers:
       - name: coredns
         image: squall.local/coredns:dev

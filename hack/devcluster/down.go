@@ -56,15 +56,17 @@ func down(_ context.Context, args []string) error {
 // stop ends the supervisor, if there is one, and removes what it or an earlier
 // one left. It is idempotent.
 func stop(c *cluster.Cluster) error {
-	if pid := c.Supervisor(); pid > 0 {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // gone already is as good
-		deadline := time.Now().Add(farewell)
-		for c.Supervisor() == pid {
-			if time.Now().After(deadline) {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // all it started dies with it
-			}
-			time.Sleep(20 * time.Millisecond)
+	deadline := time.Now().Add(farewell)
+	told := 0
+	for pid := c.Supervisor(); pid != 0; pid = c.Supervisor() {
+		if pid > 0 && pid != told {
+			_ = syscall.Kill(pid, syscall.SIGTERM) // gone already is as good
+			told = pid
 		}
+		if pid > 0 && time.Now().After(deadline) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // all it started dies with it
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	return supervise.Clean(c)
 }

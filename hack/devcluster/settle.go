@@ -64,7 +64,7 @@ func until(ctx context.Context, c *cluster.Cluster, what string, ask func(contex
 		case <-time.After(100 * time.Millisecond):
 		}
 		if c.Supervisor() == 0 {
-			return fmt.Errorf("the supervisor died while %s were awaited; see %s", what, c.Path("log", "supervisor.log"))
+			return fmt.Errorf("the supervisor died during the wait for %s; see %s", what, c.Path("log", "supervisor.log"))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func temporalAnswers(c *cluster.Cluster) func(context.Context) error {
 func applyDNS(ctx context.Context, c *cluster.Cluster) error {
 	cmd := exec.CommandContext(ctx, c.Program("kubernetes", "kubectl"), "--kubeconfig", c.Path("kubeconfig"),
 		"apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-")
-	cmd.Stdin = strings.NewReader(dnsManifest(c.DNSAddr().String()))
+	cmd.Stdin = strings.NewReader(dnsManifest(c.DNSAddr().String(), c.Nodes))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("install cluster DNS: %w: %s", err, strings.TrimSpace(string(out)))
 	}

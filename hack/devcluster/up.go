@@ -126,11 +126,15 @@ func launch(s steps, c *cluster.Cluster) (time.Time, error) {
 	if err := toolchain.CheckSpace(c.Dir, freeForCluster); err != nil {
 		return never, err
 	}
-	lock, err := cluster.Lock(c.SupervisorLock(), false)
+	// Others only try the lock to see whether a supervisor lives, so this wait is short.
+	lock, err := cluster.Lock(c.SupervisorLock(), true)
 	if err != nil {
 		return never, err
 	}
 	defer lock.Close()
+	if err := lock.Truncate(0); err != nil { // the number of a dead supervisor may be another process's now
+		return never, fmt.Errorf("clear %s: %w", c.SupervisorLock(), err)
+	}
 	if err := supervise.Clean(c); err != nil {
 		return never, err
 	}

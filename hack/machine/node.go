@@ -116,6 +116,7 @@ func kubeletConfig(c *cluster.Cluster) string {
 		"clusterDomain":            "cluster.local",
 		"resolvConf":               "",
 		"maxPods":                  220,
+		"volumePluginDir":          "/var/lib/kubelet/volume-plugins",
 
 		"nodeStatusUpdateFrequency": "5s",
 		"nodeLeaseDurationSeconds":  20,

@@ -81,6 +81,7 @@ func (b Builder) ensure(ctx context.Context, t Tool, version, dir string) error 
 	if err := os.MkdirAll(half, 0o755); err != nil {
 		return fmt.Errorf("build %s: %w", t.Name, err)
 	}
+	defer os.RemoveAll(half) // not there any more after a success
 	began := time.Now()
 	b.Report("building %s %s", t.Name, version)
 	if err := b.build(ctx, t, version, half); err != nil {

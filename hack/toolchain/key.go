@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // recipe changes when the way of building does, so that old results are not
@@ -48,7 +49,11 @@ func Key(hack fs.FS, t Tool) (key, version string, err error) {
 			return "", "", fmt.Errorf("make the key of %s: %w", t.Name, err)
 		}
 		slices.Sort(sources)
-		files = append(files, sources...)
+		for _, name := range sources {
+			if !strings.HasSuffix(name, "_test.go") {
+				files = append(files, name)
+			}
+		}
 	}
 	for _, name := range files {
 		content, err := fs.ReadFile(hack, name)

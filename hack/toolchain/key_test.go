@@ -49,6 +49,7 @@ func TestKeyChangesWithItsInputsOnly(t *testing.T) {
 	}{
 		{"nothing changed", nil, true},
 		{"another file changed", map[string]string{"README.md": "other"}, true},
+		{"a test came", map[string]string{"tools/x/main_test.go": "package main"}, true},
 		{"a source changed", map[string]string{"tools/x/main.go": "package main // x"}, false},
 		{"a source came", map[string]string{"tools/x/more.go": "package main"}, false},
 		{"go.sum changed", map[string]string{"tools/x/go.sum": "other"}, false},

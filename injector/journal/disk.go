@@ -1,0 +1,93 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// save replaces the record as a whole: a crash leaves either the old or the new
+// one, and at most a temporary file that nobody reads.
+func (j *Journal) save() error {
+	data, err := json.MarshalIndent(j.record, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	temporary := j.path + ".tmp"
+	if err := writeSynced(temporary, append(data, '\n')); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	if err := os.Rename(temporary, j.path); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return syncDir(filepath.Dir(j.path))
+}
+
+func writeSynced(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// syncDir makes a rename or removal in dir survive a power failure.
+func syncDir(dir string) error {
+	file, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync journal directory: %w", err)
+	}
+	defer file.Close()
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("sync journal directory: %w", err)
+	}
+	return nil
+}
+
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove journal: %w", err)
+	}
+	return nil
+}
+
+// lockFile takes the lock that the kernel frees when its owner dies, however
+// it dies.
+func lockFile(path string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && stillAt(path, file) {
+			return file, nil
+		}
+		file.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrBusy
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Its last owner removed it between our open and our lock: once more.
+	}
+}
+
+func stillAt(path string, file *os.File) bool {
+	there, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	ours, err := file.Stat()
+	return err == nil && os.SameFile(there, ours)
+}

@@ -1,0 +1,231 @@
+// Package journal keeps, on the node's disk, what an injector is about to
+// change. It promises that whatever a kind wrote down before changing it can be
+// put back later, by another process and after any crash, and that a value
+// which somebody else changed meanwhile is left alone and reported.
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// DefaultDir is the directory of the node that holds the journals.
+const DefaultDir = "/var/lib/squall/journal"
+
+// ErrBusy says that a living process has the journal open.
+var ErrBusy = errors.New("journal is in use by a running injector")
+
+// Change is one value that a kind overwrites.
+type Change struct {
+	// Object names the value, normally a file's path.
+	Object string `json:"object"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// Record is what a journal file holds.
+type Record struct {
+	// BootID is the kernel's name of the boot in which the record was made.
+	BootID    string            `json:"bootID"`
+	Injection v1beta1.Injection `json:"injection"`
+	// Containers are those of the target, with what tells each from others.
+	Containers []target.Container `json:"containers,omitempty"`
+	Changes    []Change           `json:"changes,omitempty"`
+}
+
+// Journal is the open record of one disruption, target and kind. It is locked:
+// no other process opens it at the same time.
+type Journal struct {
+	path   string
+	lock   *os.File
+	record Record
+	found  bool
+}
+
+// Open opens the record of the target's injection in dir, and makes and syncs
+// both when missing. A record of an earlier process keeps its changes; one of an
+// earlier boot is replaced, as its part of the kernel is gone. It returns
+// ErrBusy, wrapped, if another process has it open.
+func Open(dir string, t *target.Target) (*Journal, error) {
+	name, err := fileName(t.Injection)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make journal directory: %w", err)
+	}
+	j, err := open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	boot, err := BootID()
+	if err == nil {
+		if j.record.BootID != boot {
+			j.record, j.found = Record{}, false
+		}
+		j.record.BootID = boot
+		j.record.Injection = t.Injection
+		j.addContainers(t.Containers)
+		err = j.save()
+	}
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// Reopen opens the record of an earlier process for cleaning. It returns
+// fs.ErrNotExist, wrapped, without one, and ErrBusy, wrapped, if another
+// process has it open.
+func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
+	name, err := fileName(injection)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("look for a journal: %w", err)
+	}
+	j, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	if !j.found { // its owner removed it between our look and our lock
+		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, fs.ErrNotExist), j.Remove())
+	}
+	return j, nil
+}
+
+// Path is the file that holds the record.
+func (j *Journal) Path() string { return j.path }
+
+// Found tells whether an earlier process of this boot left this record behind.
+func (j *Journal) Found() bool { return j.found }
+
+// Record returns what the journal holds.
+func (j *Journal) Record() Record { return j.record }
+
+// Write notes a change. It returns once the note is on the disk; only then may
+// the change be made.
+func (j *Journal) Write(change Change) error {
+	j.record.Changes = append(j.record.Changes, change)
+	return j.save()
+}
+
+// Changes lists what was written, in the order of writing. A value that was
+// changed twice is in it twice, so put back the last first.
+func (j *Journal) Changes() []Change { return slices.Clone(j.record.Changes) }
+
+// Remove deletes the record and closes the journal. It is called once nothing
+// of the injection is left, and safe to call twice.
+func (j *Journal) Remove() error {
+	defer j.Close()
+	err := errors.Join(removeFile(j.path), removeFile(j.path+".tmp"), syncDir(filepath.Dir(j.path)))
+	// The lock's file goes last: until then nobody else can be at the record.
+	return errors.Join(err, removeFile(j.path+".lock"))
+}
+
+// Close gives the lock back and keeps the record. It is safe to call twice.
+func (j *Journal) Close() {
+	if j.lock != nil {
+		j.lock.Close()
+		j.lock = nil
+	}
+}
+
+// List reads all records in dir, in the order of their names. A missing dir
+// holds none. A file that cannot be read is an error, next to the other records.
+func List(dir string) ([]Record, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list journals: %w", err)
+	}
+	var records []Record
+	var errs []error
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".json" {
+			continue // a lock, or what a crash left half written
+		}
+		record, err := read(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		records = append(records, record)
+	}
+	return records, errors.Join(errs...)
+}
+
+// BootID is the kernel's name for this boot.
+func BootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// addContainers keeps those of an earlier process: a container that was started
+// again leaves traces of the old one, and both are to be cleaned.
+func (j *Journal) addContainers(containers []target.Container) {
+	for _, container := range containers {
+		known := slices.ContainsFunc(j.record.Containers, func(c target.Container) bool {
+			return c.ID == container.ID && c.PID == container.PID && c.StartTime == container.StartTime
+		})
+		if !known {
+			j.record.Containers = append(j.record.Containers, container)
+		}
+	}
+}
+
+func open(path string) (*Journal, error) {
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
+	}
+	j := &Journal{path: path, lock: lock}
+	j.record, err = read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		j.Close()
+		return nil, err
+	}
+	j.found = err == nil
+	return j, nil
+}
+
+func read(path string) (Record, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Record{}, fmt.Errorf("read journal: %w", err)
+	}
+	var record Record
+	if err := json.Unmarshal(data, &record); err != nil {
+		return Record{}, fmt.Errorf("read journal %s: %w", path, err)
+	}
+	return record, nil
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
+
+// fileName refuses what could leave the directory or be taken for another's.
+func fileName(injection v1beta1.Injection) (string, error) {
+	parts := []string{string(injection.Disruption.UID), string(injection.Target.UID), string(injection.Kind)}
+	for _, part := range parts {
+		if !plainWord.MatchString(part) {
+			return "", fmt.Errorf("journal of disruption UID %q, target UID %q, kind %q: each must be a word of letters, digits, dots and dashes",
+				parts[0], parts[1], parts[2])
+		}
+	}
+	return strings.Join(parts, "_") + ".json", nil
+}

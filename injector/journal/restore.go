@@ -1,0 +1,82 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// ConflictError says that a value is neither what it was before the change nor
+// what the change made of it, so that putting it back could harm somebody
+// else's work. Test for it with errors.As.
+type ConflictError struct {
+	Change
+	Current string
+}
+
+// Error names the object and the three values.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%s is %q: somebody changed it after the injection made %q of %q; it is left as it is",
+		e.Object, e.Current, e.After, e.Before)
+}
+
+// Reader returns a value in the form in which it was noted, Writer sets it.
+type (
+	Reader func(object string) (string, error)
+	Writer func(object, value string) error
+)
+
+// Restore puts one value back: what the change made is replaced by what was
+// there before, what was there before is left, and anything else is left too
+// and returned as a *ConflictError. An object that is gone needs nothing. It is
+// idempotent.
+func Restore(change Change, read Reader, write Writer) error {
+	return restore([]Change{change}, read, write)
+}
+
+// Restore puts back every value of the journal, the one changed last first, and
+// goes on after an error. A value that was changed more than once gets what it
+// was before the first change. It is idempotent.
+func (j *Journal) Restore(read Reader, write Writer) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, change := range slices.Backward(j.record.Changes) {
+		if seen[change.Object] {
+			continue
+		}
+		seen[change.Object] = true
+		same := slices.DeleteFunc(j.Changes(), func(c Change) bool { return c.Object != change.Object })
+		errs = append(errs, restore(same, read, write))
+	}
+	return errors.Join(errs...)
+}
+
+// restore undoes the changes of one object, given in the order of their making.
+// A crash may have come after any of them, so each value on the way is ours.
+func restore(changes []Change, read Reader, write Writer) error {
+	first, last := changes[0], changes[len(changes)-1]
+	current, err := read(first.Object)
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", first.Object, err)
+	}
+	if current == first.Before {
+		return nil
+	}
+	if !slices.ContainsFunc(changes, func(c Change) bool { return c.After == current }) {
+		return &ConflictError{Change: Change{first.Object, first.Before, last.After}, Current: current}
+	}
+	if err := write(first.Object, first.Before); err != nil && !isGone(err) {
+		return fmt.Errorf("restore %s to %q: %w", first.Object, first.Before, err)
+	}
+	return nil
+}
+
+// isGone knows both ways in which a removed cgroup shows itself: its files are
+// missing, or one that was open meanwhile answers "no such device".
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }

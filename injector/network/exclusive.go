@@ -1,0 +1,41 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// exclusiveWait is how long one injector waits for others at the same target.
+const exclusiveWait = 10 * time.Second
+
+// exclusively runs f while no other injector changes filters in the namespace:
+// one that takes off the last filter, and so the clsact, must not do so while
+// another adds its own. The lock is a bound name in the namespace, which the
+// kernel frees when its owner dies. After a while f runs without it, as the
+// target itself could hold the name, and must not keep us from cleaning.
+func exclusively(netns string, f func(tc) error) error {
+	c, err := openTC(netns)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var lock int
+	err = target.Do(netns, func() (err error) {
+		lock, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make a lock in %s: %w", netns, err)
+	}
+	defer unix.Close(lock)
+	deadline := time.Now().Add(exclusiveWait)
+	for errors.Is(unix.Bind(lock, &unix.SockaddrUnix{Name: "@squall-network"}), unix.EADDRINUSE) && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return f(c)
+}

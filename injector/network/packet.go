@@ -1,0 +1,221 @@
+package network
+
+import "github.com/cilium/ebpf/asm"
+
+// Registers that hold the parsed packet while the rules look at it. No helper
+// is called after the parsing, so that even R0 to R5 keep their values.
+const (
+	regFamily     = asm.R0 // 4 or 6
+	regSourcePort = asm.R1 // noPort if the packet has none
+	regHigh       = asm.R2 // remote IPv6 address, upper half
+	regLow        = asm.R3 // lower half
+	regMismatch   = asm.R4
+	regScratch    = asm.R5
+	regPacket     = asm.R6 // the context
+	regAddress    = asm.R7 // remote IPv4 address, in the upper half; while IPv6 is parsed, the offset
+	regProtocol   = asm.R8
+	regPort       = asm.R9 // destination port, noPort if the packet has none
+)
+
+// noPort is no port's number.
+const noPort = 1 << 16
+
+// What the stack holds, as offsets from the frame pointer.
+const (
+	stackHeader = -40 // the fixed header of either family
+	stackNext   = -48 // the header after it
+	stackDrawn  = -56 // the random number of this packet, 31 bits
+)
+
+// contextProtocol is the offset of protocol in struct __sk_buff.
+const contextProtocol = 16
+
+// fromNetworkHeader makes a helper count from the IP header, wherever that is:
+// a tunnel's packets have no Ethernet header before it (BPF_HDR_START_NET).
+const fromNetworkHeader = 1
+
+const (
+	etherIPv4 = 0x0800
+	etherIPv6 = 0x86dd
+
+	ipv6HopByHop    = 0
+	ipv6Routing     = 43
+	ipv6Fragment    = 44
+	ipv6Destination = 60
+	icmpv6          = 58
+
+	// maxExtensions is how many IPv6 extension headers are looked behind.
+	maxExtensions = 6
+)
+
+// parse fills the registers and falls through into the rules.
+func parse(direction Direction, cgroups []Cgroup) asm.Instructions {
+	program := asm.Instructions{asm.Mov.Reg(regPacket, asm.R1)}
+	program = append(program, onlyCgroups(cgroups)...)
+	program = append(program,
+		asm.FnGetPrandomU32.Call(),
+		asm.And.Imm(asm.R0, 1<<31-1),
+		asm.StoreMem(asm.RFP, stackDrawn, asm.R0, asm.DWord),
+
+		asm.LoadMem(asm.R0, regPacket, contextProtocol, asm.Word),
+		asm.HostTo(asm.BE, asm.R0, asm.Half),
+		asm.JEq.Imm(asm.R0, etherIPv4, "ipv4"),
+		asm.JEq.Imm(asm.R0, etherIPv6, "ipv6"),
+		hop("pass"))
+	program = append(program, verdict(verdictNext)...)
+	program = append(program, parseIPv4(direction)...)
+	program = append(program, parseIPv6(direction)...)
+	return append(program, hop("rules"))
+}
+
+// onlyCgroups lets every packet pass whose socket is in none of cgroups, nor
+// in a cgroup below them.
+func onlyCgroups(cgroups []Cgroup) asm.Instructions {
+	if len(cgroups) == 0 {
+		return nil
+	}
+	var program asm.Instructions
+	for _, cgroup := range cgroups {
+		program = append(program,
+			asm.Mov.Reg(asm.R1, regPacket),
+			asm.Mov.Imm(asm.R2, cgroup.Level),
+			asm.FnSkbAncestorCgroupId.Call(),
+			asm.LoadImm(asm.R1, int64(cgroup.ID), asm.DWord),
+			asm.JEq.Reg(asm.R0, asm.R1, "meant"))
+	}
+	return append(program, asm.Ja.Label("pass"), hop("meant"))
+}
+
+func parseIPv4(direction Direction) asm.Instructions {
+	address := int16(stackHeader + 16)
+	if direction == Ingress {
+		address = stackHeader + 12
+	}
+	program := asm.Instructions{hop("ipv4"), asm.Mov.Imm(asm.R2, 0)}
+	program = append(program, loadBytes(stackHeader, 20, "pass")...)
+	program = append(program,
+		asm.LoadMem(regAddress, asm.RFP, address, asm.Word),
+		asm.HostTo(asm.BE, regAddress, asm.Word),
+		asm.LSh.Imm(regAddress, 32),
+		asm.LoadMem(regProtocol, asm.RFP, stackHeader+9, asm.Byte),
+
+		// Only the first fragment has the ports.
+		asm.LoadMem(asm.R2, asm.RFP, stackHeader+6, asm.Half),
+		asm.HostTo(asm.BE, asm.R2, asm.Half),
+		asm.And.Imm(asm.R2, 0x1fff),
+		asm.JNE.Imm(asm.R2, 0, "ipv4-no-ports"),
+
+		asm.LoadMem(asm.R2, asm.RFP, stackHeader, asm.Byte),
+		asm.And.Imm(asm.R2, 0x0f),
+		asm.LSh.Imm(asm.R2, 2))
+	program = append(program, loadPorts("ipv4")...)
+	return append(program, asm.Mov.Imm(regFamily, 4), asm.Ja.Label("rules"))
+}
+
+func parseIPv6(direction Direction) asm.Instructions {
+	address := int16(stackHeader + 24)
+	if direction == Ingress {
+		address = stackHeader + 8
+	}
+	program := asm.Instructions{hop("ipv6"), asm.Mov.Imm(asm.R2, 0)}
+	program = append(program, loadBytes(stackHeader, 40, "pass")...)
+	program = append(program,
+		asm.LoadMem(regProtocol, asm.RFP, stackHeader+6, asm.Byte),
+		asm.Mov.Imm(regAddress, 40))
+	program = append(program, skipExtensions()...)
+	program = append(program, passNeighbourDiscovery()...)
+	program = append(program, asm.Mov.Reg(asm.R2, regAddress))
+	program = append(program, loadPorts("ipv6")...)
+	return append(program,
+		asm.LoadMem(regHigh, asm.RFP, address, asm.DWord),
+		asm.HostTo(asm.BE, regHigh, asm.DWord),
+		asm.LoadMem(regLow, asm.RFP, address+8, asm.DWord),
+		asm.HostTo(asm.BE, regLow, asm.DWord),
+		asm.Mov.Imm(regFamily, 6))
+}
+
+// skipExtensions moves the offset behind the extension headers and leaves the
+// protocol that follows them.
+func skipExtensions() asm.Instructions {
+	var program asm.Instructions
+	for i := range maxExtensions {
+		turn := string(rune('a' + i))
+		program = append(program,
+			asm.JEq.Imm(regProtocol, ipv6HopByHop, "option-"+turn),
+			asm.JEq.Imm(regProtocol, ipv6Routing, "option-"+turn),
+			asm.JEq.Imm(regProtocol, ipv6Destination, "option-"+turn),
+			asm.JNE.Imm(regProtocol, ipv6Fragment, "extensions-end"),
+			asm.Mov.Reg(asm.R2, regAddress))
+		program = append(program, loadBytes(stackNext, 4, "ipv6-no-ports")...)
+		program = append(program,
+			asm.LoadMem(regProtocol, asm.RFP, stackNext, asm.Byte),
+			asm.Add.Imm(regAddress, 8),
+			asm.LoadMem(asm.R1, asm.RFP, stackNext+2, asm.Half),
+			asm.HostTo(asm.BE, asm.R1, asm.Half),
+			asm.And.Imm(asm.R1, 0xfff8),
+			asm.JNE.Imm(asm.R1, 0, "ipv6-no-ports"),
+			asm.Ja.Label("turned-"+turn),
+
+			asm.Mov.Reg(asm.R2, regAddress).WithSymbol("option-"+turn))
+		program = append(program, loadBytes(stackNext, 2, "ipv6-no-ports")...)
+		program = append(program,
+			asm.LoadMem(regProtocol, asm.RFP, stackNext, asm.Byte),
+			asm.LoadMem(asm.R1, asm.RFP, stackNext+1, asm.Byte),
+			asm.Add.Imm(asm.R1, 1),
+			asm.LSh.Imm(asm.R1, 3),
+			asm.Add.Reg(regAddress, asm.R1),
+			hop("turned-"+turn))
+	}
+	return append(program, hop("extensions-end"))
+}
+
+// passNeighbourDiscovery lets ICMPv6 pass that a link needs to work at all:
+// neighbour and router discovery (133 to 137), and the multicast listener
+// reports without which a switch does not forward them (130 to 132, 143).
+func passNeighbourDiscovery() asm.Instructions {
+	program := asm.Instructions{
+		asm.JNE.Imm(regProtocol, icmpv6, "not-discovery"),
+		asm.Mov.Reg(asm.R2, regAddress),
+	}
+	program = append(program, loadBytes(stackNext, 1, "not-discovery")...)
+	return append(program,
+		asm.LoadMem(asm.R1, asm.RFP, stackNext, asm.Byte),
+		asm.JEq.Imm(asm.R1, 143, "pass"),
+		asm.JLT.Imm(asm.R1, 130, "not-discovery"),
+		asm.JLE.Imm(asm.R1, 137, "pass"),
+		hop("not-discovery"))
+}
+
+// loadPorts reads both ports at the offset in R2, if the protocol has any.
+func loadPorts(family string) asm.Instructions {
+	program := asm.Instructions{
+		asm.JEq.Imm(regProtocol, int32(TCP), family+"-ports"),
+		asm.JNE.Imm(regProtocol, int32(UDP), family+"-no-ports"),
+		hop(family + "-ports"),
+	}
+	program = append(program, loadBytes(stackNext, 4, family+"-no-ports")...)
+	return append(program,
+		asm.LoadMem(regSourcePort, asm.RFP, stackNext, asm.Half),
+		asm.HostTo(asm.BE, regSourcePort, asm.Half),
+		asm.LoadMem(regPort, asm.RFP, stackNext+2, asm.Half),
+		asm.HostTo(asm.BE, regPort, asm.Half),
+		asm.Ja.Label(family+"-parsed"),
+		hop(family+"-no-ports"),
+		asm.Mov.Imm(regSourcePort, noPort),
+		asm.Mov.Imm(regPort, noPort),
+		hop(family+"-parsed"))
+}
+
+// loadBytes copies length bytes at the offset in R2, counted from the IP header, to
+// the stack, or jumps to otherwise if the packet is shorter.
+func loadBytes(to int32, length int32, otherwise string) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, regPacket),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, to),
+		asm.Mov.Imm(asm.R4, length),
+		asm.Mov.Imm(asm.R5, fromNetworkHeader),
+		asm.FnSkbLoadBytesRelative.Call(),
+		asm.JNE.Imm(asm.R0, 0, otherwise),
+	}
+}

@@ -1,0 +1,196 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+const (
+	// queryTimeout is for one answer of one server, nameTimeout for all
+	// servers, search domains and attempts together.
+	queryTimeout = 2 * time.Second
+	nameTimeout  = 20 * time.Second
+	// queryAttempts is how often every server is asked.
+	queryAttempts = 3
+	// namesAtOnce are resolved at the same time.
+	namesAtOnce = 16
+)
+
+// resolver resolves names as a process would that lives in the network
+// namespace and sees the files below root.
+type resolver struct {
+	who         string // for errors: "the pod"
+	netns, root string
+}
+
+// resolveAll resolves names by the first of the resolvers that knows each. The
+// error names every name that none of them knows.
+func resolveAll(ctx context.Context, names []string, resolvers []resolver) (map[string][]netip.Addr, error) {
+	found := make([][]netip.Addr, len(names))
+	errs := make([]error, len(names))
+	var group errgroup.Group
+	group.SetLimit(namesAtOnce)
+	for i, name := range names {
+		group.Go(func() error {
+			found[i], errs[i] = resolve(ctx, name, resolvers)
+			return nil
+		})
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	resolved := map[string][]netip.Addr{}
+	for i, name := range names {
+		resolved[name] = found[i]
+	}
+	return resolved, nil
+}
+
+func resolve(ctx context.Context, name string, resolvers []resolver) ([]netip.Addr, error) {
+	var reasons []string
+	for _, r := range resolvers {
+		addresses, err := r.lookup(ctx, name)
+		if err == nil {
+			return addresses, nil
+		}
+		reasons = append(reasons, fmt.Sprintf("by %s: %v", r.who, err))
+	}
+	return nil, fmt.Errorf("resolve host %q: %s", name, strings.Join(reasons, "; "))
+}
+
+func (r resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	hosts, err := readBelow(r.root, "etc/hosts")
+	if err == nil {
+		if addresses := lookupHosts(hosts, name); len(addresses) > 0 {
+			return addresses, nil
+		}
+	}
+	conf, err := readBelow(r.root, "etc/resolv.conf")
+	if err != nil {
+		return nil, err
+	}
+	config, err := dns.ClientConfigFromReader(strings.NewReader(conf))
+	if err != nil {
+		return nil, fmt.Errorf("read resolv.conf: %w", err)
+	}
+	if len(config.Servers) == 0 {
+		return nil, errors.New("resolv.conf names no server")
+	}
+	var addresses []netip.Addr
+	err = target.Do(r.netns, func() (err error) {
+		addresses, err = search(ctx, config, name)
+		return err
+	})
+	return addresses, err
+}
+
+// search tries the name with each search domain, as resolv.conf says, and stops
+// at the first that has an address.
+func search(ctx context.Context, config *dns.ClientConfig, name string) ([]netip.Addr, error) {
+	var last error
+	for _, candidate := range config.NameList(name) {
+		ipv4, err4 := query(ctx, config, candidate, dns.TypeA)
+		ipv6, err6 := query(ctx, config, candidate, dns.TypeAAAA)
+		if addresses := append(ipv4, ipv6...); len(addresses) > 0 {
+			return addresses, nil
+		}
+		last = errors.Join(err4, err6)
+		if last == nil {
+			last = fmt.Errorf("%s has no address", candidate)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+// query asks the servers in turn until one of them knows whether the name has
+// such records.
+func query(ctx context.Context, config *dns.ClientConfig, name string, kind uint16) ([]netip.Addr, error) {
+	question := new(dns.Msg).SetQuestion(name, kind)
+	question.SetEdns0(1232, false)
+	var last error
+	for range queryAttempts {
+		for _, server := range config.Servers {
+			answer, err := exchange(ctx, question, net.JoinHostPort(server, config.Port))
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("%s: no answer in time: %w", name, errors.Join(ctx.Err(), last))
+			}
+			if err != nil {
+				last = fmt.Errorf("%s: ask %s: %w", name, server, err)
+				continue
+			}
+			switch answer.Rcode {
+			case dns.RcodeSuccess:
+				return addressesIn(answer), nil
+			case dns.RcodeNameError:
+				return nil, fmt.Errorf("%s: %s says that there is no such name", name, server)
+			}
+			last = fmt.Errorf("%s: %s answers %s", name, server, dns.RcodeToString[answer.Rcode])
+		}
+	}
+	return nil, last
+}
+
+// exchange asks again by TCP what does not fit into a datagram. It opens its
+// sockets on the calling thread, which is in the target's namespace.
+func exchange(ctx context.Context, question *dns.Msg, server string) (*dns.Msg, error) {
+	client := dns.Client{Timeout: queryTimeout}
+	answer, _, err := client.ExchangeContext(ctx, question, server)
+	if err != nil || !answer.Truncated {
+		return answer, err
+	}
+	client.Net = "tcp"
+	answer, _, err = client.ExchangeContext(ctx, question, server)
+	return answer, err
+}
+
+func addressesIn(answer *dns.Msg) []netip.Addr {
+	var addresses []netip.Addr
+	for _, record := range answer.Answer {
+		var ip net.IP
+		switch record := record.(type) {
+		case *dns.A:
+			ip = record.A
+		case *dns.AAAA:
+			ip = record.AAAA
+		}
+		if address, ok := netip.AddrFromSlice(ip); ok {
+			addresses = append(addresses, address.Unmap())
+		}
+	}
+	return addresses
+}
+
+// lookupHosts finds a name in the text of an /etc/hosts.
+func lookupHosts(text, name string) []netip.Addr {
+	var addresses []netip.Addr
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		same := func(alias string) bool { return strings.EqualFold(alias, strings.TrimSuffix(name, ".")) }
+		address, err := netip.ParseAddr(fields[0])
+		if err == nil && slices.ContainsFunc(fields[1:], same) {
+			addresses = append(addresses, address.Unmap())
+		}
+	}
+	return addresses
+}

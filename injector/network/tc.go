@@ -1,0 +1,118 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// tc speaks rtnetlink in one network namespace.
+type tc struct{ *netlink.Handle }
+
+// openTC returns target.ErrGone, wrapped, if the namespace is not there. The
+// socket is made inside, no thread stays there.
+func openTC(netns string) (tc, error) {
+	var handle *netlink.Handle
+	err := target.Do(netns, func() (err error) {
+		// The family is named because opening all fails where xfrm is missing.
+		handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
+		return err
+	})
+	if err != nil {
+		return tc{}, fmt.Errorf("open rtnetlink in %s: %w", netns, err)
+	}
+	return tc{handle}, nil
+}
+
+func (c tc) links() ([]Link, error) {
+	found, err := dump(c.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list network links: %w", err)
+	}
+	var links []Link
+	for _, link := range found {
+		attrs := link.Attrs()
+		parent := attrs.ParentIndex
+		if attrs.NetNsID >= 0 {
+			parent = 0 // an index of another namespace
+		}
+		links = append(links, Link{
+			Index: attrs.Index, Name: attrs.Name, Type: link.Type(),
+			Loopback: attrs.RawFlags&unix.IFF_LOOPBACK != 0,
+			Parent:   parent, Master: attrs.MasterIndex,
+		})
+	}
+	return links, nil
+}
+
+// filters lists what is attached at a hook, in all its chains.
+func (c tc) filters(hook Hook) ([]netlink.Filter, error) {
+	filters, err := dump(func() ([]netlink.Filter, error) { return c.FilterList(byIndex(hook.Index), parent(hook.Direction)) })
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return nil, fmt.Errorf("list %s filters of %s: %w", hook.Direction, hook.Name, err)
+	}
+	return filters, nil
+}
+
+// classifier is the kind of qdisc that holds a link's direct filters: "clsact",
+// the older "ingress", or nothing.
+func (c tc) classifier(index int) (string, error) {
+	qdiscs, err := dump(func() ([]netlink.Qdisc, error) { return c.QdiscList(byIndex(index)) })
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return "", fmt.Errorf("list qdiscs: %w", err)
+	}
+	for _, qdisc := range qdiscs {
+		if qdisc.Attrs().Parent == netlink.HANDLE_CLSACT {
+			return qdisc.Type(), nil
+		}
+	}
+	return "", nil
+}
+
+// dump asks again when the kernel says that the list changed while it was read.
+func dump[T any](list func() ([]T, error)) (found []T, err error) {
+	for range 10 {
+		found, err = list()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return found, err
+}
+
+func clsactOf(index int) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: index,
+		Handle:    netlink.MakeHandle(0xffff, 0),
+		Parent:    netlink.HANDLE_CLSACT,
+	}}
+}
+
+func byIndex(index int) netlink.Link {
+	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}
+}
+
+func parent(direction Direction) uint32 {
+	if direction == Ingress {
+		return netlink.HANDLE_MIN_INGRESS
+	}
+	return netlink.HANDLE_MIN_EGRESS
+}
+
+// isGone knows the answers about a link or filter that is not there any more.
+func isGone(err error) bool {
+	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, os.ErrNotExist)
+}
+
+func netnsID(path string) (target.NetnsID, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return target.NetnsID{}, fmt.Errorf("look at network namespace %s: %w", path, err)
+	}
+	return target.NetnsID{Dev: stat.Dev, Ino: stat.Ino}, nil
+}

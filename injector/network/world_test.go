@@ -1,0 +1,344 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// Addresses of the test's network. The gateway, the hosts and the node's
+// address are all at the far end of one cable.
+const (
+	targetIPv4, targetIPv6   = "10.9.0.2", "fd09::2"
+	gatewayIPv4, gatewayIPv6 = "10.9.0.1", "fd09::1"
+	nodeIPv4                 = "10.9.0.5"
+	hostIPv4, hostIPv6       = "10.9.0.10", "fd09::10"
+	otherIPv4, otherIPv6     = "10.9.0.11", "fd09::11"
+	// linkName has none of the usual beginnings.
+	linkName = "odd.name0"
+)
+
+// world is a container with a cable to another network namespace.
+type world struct {
+	container *testcontainer.Container
+	target    string // path of the container's namespace
+	peer      string
+	injection v1beta1.Injection
+	proc      string // a made-up directory of processes, if not empty
+	journals  string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	needRoot(t)
+	w := &world{container: testcontainer.Start(t, testcontainer.Sleeps...), journals: t.TempDir()}
+	w.target = fmt.Sprintf("/proc/%d/ns/net", w.container.PID)
+	stop := make(chan struct{})
+	ready := make(chan error)
+	go func() {
+		ready <- inNewNetns(func(path string) error {
+			w.peer = path
+			ready <- nil
+			<-stop
+			return nil
+		})
+	}()
+	if err := <-ready; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(stop); <-ready })
+	w.wire(t)
+	w.injection = v1beta1.Injection{
+		Disruption: v1beta1.DisruptionRef{Namespace: "test", Name: t.Name(), UID: types.UID("d1" + w.container.ID[:6])},
+		Kind:       v1beta1.KindNetwork,
+		Level:      v1beta1.LevelPod,
+		Target: v1beta1.InjectionTarget{
+			Namespace: "test", Name: "pod", UID: "t1", NodeName: "node", NodeIPs: []string{nodeIPv4},
+			Containers: []v1beta1.InjectionContainer{{Name: "main", ID: w.container.ID}},
+		},
+		Deadline: metav1.NewTime(time.Now().Add(time.Hour)),
+	}
+	return w
+}
+
+func (w *world) wire(t *testing.T) {
+	t.Helper()
+	peer := openForTest(t, w.peer)
+	namespace, err := os.Open(w.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer namespace.Close()
+	cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far", TxQLen: 1000}, PeerName: linkName, PeerNamespace: netlink.NsFd(namespace.Fd())}
+	must(t, peer.LinkAdd(cable))
+	configure(t, peer, "far", gatewayIPv4+"/24", nodeIPv4+"/24", hostIPv4+"/24", otherIPv4+"/24", gatewayIPv6+"/64", hostIPv6+"/64", otherIPv6+"/64")
+	inside := openForTest(t, w.target)
+	configure(t, inside, "lo", "127.0.0.1/8")
+	configure(t, inside, linkName, targetIPv4+"/24", targetIPv6+"/64")
+	link, err := inside.LinkByName(linkName)
+	must(t, err)
+	for _, gateway := range []string{gatewayIPv4, gatewayIPv6} {
+		must(t, inside.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(gateway)}))
+	}
+}
+
+func configure(t *testing.T, c tc, name string, addresses ...string) {
+	t.Helper()
+	link, err := c.LinkByName(name)
+	must(t, err)
+	must(t, c.LinkSetUp(link))
+	for _, text := range addresses {
+		address, err := netlink.ParseAddr(text)
+		must(t, err)
+		address.Flags = unix.IFA_F_NODAD
+		if err := c.AddrAdd(link, address); err != nil && err != unix.EEXIST {
+			t.Fatalf("add %s to %s: %v", text, name, err)
+		}
+	}
+}
+
+// injector makes one as the program would: the target is looked up anew.
+func (w *world) injector(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...mechanism) *Injector {
+	t.Helper()
+	found, err := target.Load(context.Background(), w.injection, w.proc)
+	must(t, err)
+	j, err := journal.Open(w.journals, found)
+	must(t, err)
+	t.Cleanup(j.Close)
+	i := New(params, found, j)
+	if len(mechanisms) > 0 {
+		i.mechanisms = mechanisms
+	}
+	t.Cleanup(func() { i.Clean(context.Background()) })
+	return i
+}
+
+// inject injects, and has the test clean and compare at its end.
+func (w *world) inject(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...mechanism) *Injector {
+	t.Helper()
+	i := w.injector(t, params, mechanisms...)
+	must(t, i.Inject(context.Background()))
+	return i
+}
+
+// traffic is a number of datagrams and where they go.
+type traffic struct {
+	from, to string // network namespaces
+	source   string // address, may be empty
+	address  string
+	port     int
+	count    int
+}
+
+func (w *world) out(address string, port, count int) traffic {
+	return traffic{from: w.target, to: w.peer, address: address, port: port, count: count}
+}
+
+func (w *world) in(source string, port, count int) traffic {
+	return traffic{from: w.peer, to: w.target, source: source, address: targetIPv4, port: port, count: count}
+}
+
+// lost sends the datagrams and returns how many did not arrive.
+func lost(t *testing.T, traffic traffic) int {
+	t.Helper()
+	r := receive(t, traffic)
+	defer r.close()
+	conn := dialUDP(t, traffic)
+	defer conn.Close()
+	for n := range traffic.count {
+		if _, err := conn.Write([]byte("squall")); err != nil {
+			t.Fatalf("send: %v", err)
+		}
+		if n%32 == 31 {
+			r.drained(t)
+		}
+	}
+	return traffic.count - r.total(t)
+}
+
+// receiver counts datagrams as they come, so that no buffer overflows.
+type receiver struct {
+	conn  *net.UDPConn
+	count atomic.Int64
+	ended chan struct{}
+}
+
+func receive(t *testing.T, traffic traffic) *receiver {
+	t.Helper()
+	r := &receiver{ended: make(chan struct{})}
+	must(t, target.Do(traffic.to, func() (err error) {
+		r.conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(traffic.address), uint16(traffic.port))))
+		return err
+	}))
+	go func() {
+		defer close(r.ended)
+		buffer := make([]byte, 64)
+		for {
+			if _, err := r.conn.Read(buffer); err != nil {
+				return
+			}
+			r.count.Add(1)
+		}
+	}()
+	return r
+}
+
+func (r *receiver) close() {
+	r.conn.Close()
+	<-r.ended
+}
+
+// drained waits until the socket's buffer is empty.
+func (r *receiver) drained(t *testing.T) {
+	t.Helper()
+	raw, err := r.conn.SyscallConn()
+	must(t, err)
+	testcontainer.Eventually(t, "receive buffer is empty", func() error {
+		waiting := 0
+		if err := raw.Control(func(fd uintptr) { waiting, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); err != nil {
+			return nil // closed
+		}
+		if waiting > 0 {
+			return fmt.Errorf("%d bytes wait", waiting)
+		}
+		return nil
+	})
+}
+
+// total is the count once it has not grown for a while.
+func (r *receiver) total(t *testing.T) int {
+	t.Helper()
+	last, since := int64(-1), time.Now()
+	testcontainer.Eventually(t, "no more datagrams come", func() error {
+		if now := r.count.Load(); now != last {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) < 60*time.Millisecond {
+			return fmt.Errorf("%d came just now", last)
+		}
+		return nil
+	})
+	return int(last)
+}
+
+func dialUDP(t *testing.T, traffic traffic) net.Conn {
+	t.Helper()
+	dialer := net.Dialer{}
+	if traffic.source != "" {
+		dialer.LocalAddr = &net.UDPAddr{IP: net.ParseIP(traffic.source)}
+	}
+	var conn net.Conn
+	must(t, target.Do(traffic.from, func() (err error) {
+		conn, err = dialer.Dial("udp", net.JoinHostPort(traffic.address, strconv.Itoa(traffic.port)))
+		return err
+	}))
+	return conn
+}
+
+// connects tells whether a TCP connection from the target to the peer comes to be.
+func (w *world) connects(t *testing.T, address string, port int) bool {
+	t.Helper()
+	where := net.JoinHostPort(address, strconv.Itoa(port))
+	var listener net.Listener
+	must(t, target.Do(w.peer, func() (err error) {
+		listener, err = net.Listen("tcp", where)
+		return err
+	}))
+	defer listener.Close()
+	err := target.Do(w.target, func() error {
+		conn, err := net.DialTimeout("tcp", where, 500*time.Millisecond)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	return err == nil
+}
+
+// state is all the kernel says about packet handling in a namespace.
+func state(t *testing.T, netns string) string {
+	t.Helper()
+	c := openForTest(t, netns)
+	links, err := c.links()
+	must(t, err)
+	commands := [][]string{{"tc", "-d", "qdisc", "show"}, {"nft", "list", "ruleset"}}
+	for _, link := range links {
+		commands = append(commands,
+			[]string{"tc", "-d", "filter", "show", "dev", link.Name},
+			[]string{"tc", "-d", "filter", "show", "dev", link.Name, "egress"},
+			[]string{"tc", "-d", "filter", "show", "dev", link.Name, "ingress"})
+	}
+	var text strings.Builder
+	for _, command := range commands {
+		must(t, target.Do(netns, func() error {
+			output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+			fmt.Fprintf(&text, "%s\n%s", strings.Join(command, " "), output)
+			return err
+		}))
+	}
+	objects, err := AuditNetns(netns)
+	must(t, err)
+	fmt.Fprintf(&text, "ours: %s\n", strings.Join(objects, ", "))
+	return text.String()
+}
+
+func openForTest(t *testing.T, netns string) tc {
+	t.Helper()
+	c, err := openTC(netns)
+	must(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// pretend makes a directory of processes in which the container, and process 1,
+// see other files; at node level, process 1 is in the container's namespace.
+func (w *world) pretend(t *testing.T, containerFiles, nodeFiles map[string]string) {
+	t.Helper()
+	w.proc = t.TempDir()
+	source := fmt.Sprintf("/proc/%d", w.container.PID)
+	inside := map[string]string{"stat": source + "/stat", "status": source + "/status", "cgroup": source + "/cgroup", "ns/net": w.target}
+	outside := map[string]string{"stat": "/proc/1/stat", "status": "/proc/1/status", "ns/net": w.peer}
+	if w.injection.Level == v1beta1.LevelNode {
+		outside["ns/net"] = w.target
+	}
+	make := func(pid string, entries, files map[string]string) {
+		for entry, to := range entries {
+			path := filepath.Join(w.proc, pid, entry)
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.Symlink(to, path))
+		}
+		for file, text := range files {
+			path := filepath.Join(w.proc, pid, "root/etc", file)
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.WriteFile(path, []byte(text), 0o644))
+		}
+	}
+	make(strconv.Itoa(w.container.PID), inside, containerFiles)
+	make("1", outside, nodeFiles)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

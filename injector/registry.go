@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/containerfailure"
+	"github.com/squall-chaos/squall/injector/cpupressure"
+	"github.com/squall-chaos/squall/injector/diskpressure"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// injector is one kind of disruption on one target.
+type injector interface {
+	// Inject disturbs the target. After an error, Clean removes the part that
+	// was done.
+	Inject(context.Context) error
+	// Clean removes what Inject added and nothing else. It is idempotent, needs
+	// only parameters, target and journal, and treats a target that is gone as
+	// cleaned.
+	Clean(context.Context) error
+}
+
+// prober is an injector that can say what this kernel offers to its kind: in
+// words, or as the error that an injection would meet. It changes nothing.
+type prober interface {
+	Probe() (string, error)
+}
+
+// auditor lists what on this node carries a kind's marks, whoever left it,
+// looking at the processes below proc.
+type auditor func(ctx context.Context, proc string) ([]string, error)
+
+// construct builds an injector out of undecoded parameters. Nil parameters are
+// the zero ones.
+type construct func(params json.RawMessage, t *target.Target, j *journal.Journal) (injector, error)
+
+// entry is what the program knows about a kind.
+type entry struct {
+	construct construct
+	audit     auditor // nil: the kind leaves nothing that could be found
+}
+
+// noter is an injector that can say what an injection could not do although it
+// succeeded, in sentences for the user.
+type noter interface {
+	Notes() []string
+}
+
+// registry has one line per kind.
+var registry = map[v1beta1.Kind]entry{
+	v1beta1.KindContainerFailure: {from(containerfailure.New), nil},
+	v1beta1.KindCPUPressure:      {from(cpupressure.New), cpupressure.Audit},
+	v1beta1.KindDiskPressure:     {from(diskpressure.New), nil}, // all it leaves is in the journal
+}
+
+// from adapts the constructor of a kind: its parameters are decoded strictly,
+// an unknown field is refused.
+func from[P any, I injector](newInjector func(P, *target.Target, *journal.Journal) I) construct {
+	return func(document json.RawMessage, t *target.Target, j *journal.Journal) (injector, error) {
+		var params P
+		if document != nil {
+			if err := decodeStrictly(document, &params); err != nil {
+				return nil, fmt.Errorf("parameters of %s: %w", t.Injection.Kind, err)
+			}
+		}
+		return newInjector(params, t, j), nil
+	}
+}
+
+// decodeStrictly reads exactly one JSON document and refuses unknown fields.
+func decodeStrictly(document []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON document")
+	}
+	return nil
+}

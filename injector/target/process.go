@@ -1,0 +1,203 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Check returns nil while the container's first process is the one that was
+// loaded, and ErrGone, wrapped, once it has ended or its number is used by
+// another process.
+func (c Container) Check() error {
+	if c.PID == 0 {
+		return fmt.Errorf("container %s (%s): %w", c.Name, c.ID, ErrGone)
+	}
+	p, err := readProcess(procOrDefault(c.proc), c.PID)
+	if err != nil {
+		return fmt.Errorf("container %s (%s): %w", c.Name, c.ID, err)
+	}
+	if p.startTime != c.StartTime || p.ended {
+		return fmt.Errorf("container %s (%s), process %d: %w", c.Name, c.ID, c.PID, ErrGone)
+	}
+	return nil
+}
+
+// Status returns one field of the first process's status file, such as
+// "SigCgt", without its name and blanks around it.
+func (c Container) Status(field string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "status"))
+	if err != nil {
+		return "", goneIfMissing(err)
+	}
+	value, found := statusField(string(data), field)
+	if !found {
+		return "", fmt.Errorf("process %d: no %s in its status", c.PID, field)
+	}
+	return value, nil
+}
+
+// process is what tells one process from another.
+type process struct {
+	pid       int
+	startTime uint64
+	ended     bool // a zombie: it only waits to be collected
+	// depth is how many process namespaces see it; first is whether the
+	// innermost of them calls it number 1.
+	depth int
+	first bool
+}
+
+func loadContainer(proc string, wanted v1beta1.InjectionContainer) (Container, error) {
+	if wanted.ID == "" {
+		return Container{}, errors.New("it has no ID")
+	}
+	p, err := findFirst(proc, wanted.ID)
+	if err != nil {
+		return Container{}, err
+	}
+	netns, err := netnsOf(proc, p.pid)
+	if err != nil {
+		return Container{}, err
+	}
+	container := Container{
+		Name: wanted.Name, ID: wanted.ID, PID: p.pid, StartTime: p.startTime,
+		Netns: netns, Cgroups: cgroupsOf(proc, p.pid), proc: proc,
+	}
+	// All of the above was read by number: it counts if the number is still ours.
+	return container, container.Check()
+}
+
+// findFirst finds the first process of the container with this ID, by looking
+// for the ID in the cgroup paths of all processes.
+func findFirst(proc, id string) (process, error) {
+	pids, err := listPIDs(proc)
+	if err != nil {
+		return process{}, err
+	}
+	var best process
+	for _, pid := range pids {
+		data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+		if err != nil || !mentions(string(data), id) {
+			continue // it ended meanwhile, or is of another container
+		}
+		p, err := readProcess(proc, pid)
+		if err != nil || p.ended {
+			continue
+		}
+		if best.pid == 0 || p.before(best) {
+			best = p
+		}
+	}
+	if best.pid == 0 {
+		return process{}, ErrGone
+	}
+	return best, nil
+}
+
+// before tells whether p rather than q is the container's first process. Number
+// 1 of the outermost namespace wins. A container that shares its process
+// namespace has no number 1, there the oldest process wins: what others put
+// into the cgroup later, such as pressure processes, is younger.
+func (p process) before(q process) bool {
+	switch {
+	case p.first != q.first:
+		return p.first
+	case p.first && p.depth != q.depth:
+		return p.depth < q.depth
+	case p.startTime != q.startTime:
+		return p.startTime < q.startTime
+	}
+	return p.pid < q.pid
+}
+
+// mentions tells whether a cgroup path in a /proc/<pid>/cgroup file has id as a
+// whole word: runtimes write "<id>", "docker-<id>.scope" and the like.
+func mentions(cgroupFile, id string) bool {
+	for rest := cgroupFile; ; {
+		at := strings.Index(rest, id)
+		if at < 0 {
+			return false
+		}
+		end := at + len(id)
+		if (at == 0 || !isWord(rest[at-1])) && (end == len(rest) || !isWord(rest[end])) {
+			return true
+		}
+		rest = rest[end:]
+	}
+}
+
+func isWord(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+func readProcess(proc string, pid int) (process, error) {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return process{}, goneIfMissing(err)
+	}
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return process{}, goneIfMissing(err)
+	}
+	p := process{pid: pid}
+	if p.startTime, p.ended, err = parseStat(string(stat)); err != nil {
+		return process{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	numbers, _ := statusField(string(status), "NSpid")
+	inner := strings.Fields(numbers)
+	p.depth = len(inner)
+	p.first = p.depth > 0 && inner[p.depth-1] == "1"
+	return p, nil
+}
+
+// parseStat reads a /proc/<pid>/stat line. The command's name comes second, in
+// parentheses, and may hold blanks and parentheses itself.
+func parseStat(line string) (startTime uint64, ended bool, err error) {
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) < 20 {
+		return 0, false, fmt.Errorf("unexpected stat line %q", line)
+	}
+	startTime, err = strconv.ParseUint(fields[19], 10, 64)
+	return startTime, fields[0] == "Z" || fields[0] == "X", err
+}
+
+func statusField(status, name string) (string, bool) {
+	for line := range strings.Lines(status) {
+		if key, value, ok := strings.Cut(line, ":"); ok && key == name {
+			return strings.TrimSpace(value), true
+		}
+	}
+	return "", false
+}
+
+func listPIDs(proc string) ([]int, error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// goneIfMissing turns the ways in which /proc says "no such process" into ErrGone.
+func goneIfMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+// Package target finds what an injection disturbs: the first process of each
+// container, its network namespace and its cgroups. It promises that no kind
+// needs to know a path below /proc, and that a process number which was used
+// again is never taken for the target.
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// DefaultProc is where the node's processes are seen; a chaos pod has it
+// because it shares the node's process namespace.
+const DefaultProc = "/proc"
+
+// ErrGone says that a container, or its first process, is not there any more.
+// What was done to it went with it, its network namespace excepted: that one
+// is shared by the pod. Test it with errors.Is.
+var ErrGone = errors.New("target is gone")
+
+// Target is what one injection disturbs.
+type Target struct {
+	Injection v1beta1.Injection
+	// Containers are those to disturb, in the injection's order. Empty at
+	// node level (acceptance 53).
+	Containers []Container
+	// Proc is where processes are seen. Empty means DefaultProc.
+	Proc string
+}
+
+// Container is one running container. It goes into the journal as it is, so
+// that a later process can tell whether it is still the same one.
+type Container struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+	// PID is the first process as this process sees it, 0 when it is gone.
+	PID int `json:"pid"`
+	// StartTime is when the first process started, in clock ticks since boot.
+	StartTime uint64  `json:"startTime"`
+	Netns     Netns   `json:"netns"`
+	Cgroups   Cgroups `json:"cgroups"`
+
+	proc string
+}
+
+// Load finds the containers of an injection among the processes below proc,
+// which is DefaultProc when empty. It returns ErrGone, wrapped, if one of them
+// has no process. At node level no container is loaded.
+func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Target, error) {
+	t := &Target{Injection: injection, Proc: proc}
+	if injection.Level == v1beta1.LevelNode {
+		return t, nil
+	}
+	for _, wanted := range injection.Target.Containers {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		container, err := loadContainer(t.procDir(), wanted)
+		if err != nil {
+			return nil, fmt.Errorf("find container %s (%s) of pod %s/%s: %w",
+				wanted.Name, wanted.ID, injection.Target.Namespace, injection.Target.Name, err)
+		}
+		t.Containers = append(t.Containers, container)
+	}
+	return t, nil
+}
+
+// Recover makes the target of an earlier process out of the containers that it
+// left in its journal. A container that is gone keeps its name, ID and cgroup
+// directories and has PID 0; its Netns is kept, with a path through another
+// process, as long as any process is in it, and is zero otherwise.
+func Recover(injection v1beta1.Injection, recorded []Container, proc string) (*Target, error) {
+	t := &Target{Injection: injection, Proc: proc}
+	for _, container := range recorded {
+		container.proc = t.procDir()
+		err := container.Check()
+		switch {
+		case errors.Is(err, ErrGone):
+			container.PID = 0
+			if container.Netns, err = findNetns(t.procDir(), container.Netns); err != nil {
+				return nil, err
+			}
+		case err != nil:
+			return nil, err
+		}
+		t.Containers = append(t.Containers, container)
+	}
+	return t, nil
+}
+
+// Gone tells whether the kernel has taken away all of a pod's containers
+// together with what was done to them: no first process, no network namespace
+// and no cgroup is left. A node is never gone.
+func (t *Target) Gone() (bool, error) {
+	if t.Injection.Level == v1beta1.LevelNode {
+		return false, nil
+	}
+	now, err := Recover(t.Injection, t.Containers, t.Proc)
+	if err != nil {
+		return false, err
+	}
+	for _, container := range now.Containers {
+		if container.PID != 0 || container.Netns.Path != "" || container.Cgroups.remain(container.ID) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Netnses lists the target's network namespaces, each once: the node's own at
+// node level, else the pod's, which its containers normally share. It returns
+// ErrGone, wrapped, if none is left.
+func (t *Target) Netnses() ([]Netns, error) {
+	if t.Injection.Level == v1beta1.LevelNode {
+		netns, err := netnsOf(t.procDir(), 1)
+		if err != nil {
+			return nil, fmt.Errorf("find the network namespace of node %s: %w", t.Injection.Target.Name, err)
+		}
+		return []Netns{netns}, nil
+	}
+	var found []Netns
+	seen := map[NetnsID]bool{}
+	for _, container := range t.Containers {
+		id := container.Netns.NetnsID
+		if container.Netns.Path == "" || seen[id] {
+			continue
+		}
+		seen[id] = true
+		found = append(found, container.Netns)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("network namespace of pod %s/%s: %w",
+			t.Injection.Target.Namespace, t.Injection.Target.Name, ErrGone)
+	}
+	return found, nil
+}
+
+// NodeCgroups are the cgroups of the node's first process, normally the roots.
+func (t *Target) NodeCgroups() Cgroups { return cgroupsOf(t.procDir(), 1) }
+
+func (t *Target) procDir() string { return procOrDefault(t.Proc) }
+
+func procOrDefault(proc string) string {
+	if proc == "" {
+		return DefaultProc
+	}
+	return proc
+}
