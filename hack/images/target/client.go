@@ -10,50 +10,73 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 )
 
-// ping sends numbered datagrams to a UDP echo and counts the answers.
+// pinging is what to send, and the result of one socket or of several.
+type pinging struct {
+	address           string
+	count             int
+	timeout, interval time.Duration
+
+	sent, received int
+	total          time.Duration // of the answers
+}
+
+// ping sends numbered datagrams to a UDP echo and counts the answers. Lost ones
+// cost their time-out each, so that many are sent by several sockets at once.
 func ping(ctx context.Context, args []string) error {
+	var p pinging
 	flags := flag.NewFlagSet("ping", flag.ContinueOnError)
-	address := flags.String("udp", "", "`host:port` of a UDP echo")
-	count := flags.Int("count", 10, "datagrams to send")
-	timeout := flags.Duration("timeout", time.Second, "how long to wait for each answer")
-	interval := flags.Duration("interval", 0, "pause between datagrams")
+	flags.StringVar(&p.address, "udp", "", "`host:port` of a UDP echo")
+	flags.IntVar(&p.count, "count", 10, "datagrams to send by each socket")
+	flags.DurationVar(&p.timeout, "timeout", time.Second, "how long to wait for each answer")
+	flags.DurationVar(&p.interval, "interval", 0, "pause between datagrams")
+	sockets := flags.Int("sockets", 1, "sockets that send at once")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *address == "" {
+	if p.address == "" {
 		return errors.New("ping: want --udp host:port")
 	}
-	conn, err := net.Dial("udp", *address)
+	parts, errs := make([]pinging, *sockets), make([]error, *sockets)
+	var all sync.WaitGroup
+	for i := range parts {
+		parts[i] = p
+		all.Go(func() { errs[i] = parts[i].run(ctx) })
+	}
+	all.Wait()
+	for _, part := range parts {
+		p.sent, p.received, p.total = p.sent+part.sent, p.received+part.received, p.total+part.total
+	}
+	mean := 0.0
+	if p.received > 0 {
+		mean = float64(p.total.Microseconds()) / 1000 / float64(p.received)
+	}
+	return errors.Join(append(errs, printJSON(map[string]any{"sent": p.sent, "received": p.received, "meanMilliseconds": mean}))...)
+}
+
+func (p *pinging) run(ctx context.Context) error {
+	conn, err := net.Dial("udp", p.address)
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
 	defer conn.Close()
-	result := struct {
-		Sent     int     `json:"sent"`
-		Received int     `json:"received"`
-		MeanMS   float64 `json:"meanMilliseconds"`
-	}{}
-	var total time.Duration
-	for number := range *count {
+	for number := range p.count {
 		began := time.Now()
-		result.Sent++
-		if answered(conn, fmt.Sprintf("squall %d", number), *timeout) {
-			result.Received++
-			total += time.Since(began)
+		p.sent++
+		if answered(conn, fmt.Sprintf("squall %d", number), p.timeout) {
+			p.received++
+			p.total += time.Since(began)
 		}
 		select {
 		case <-ctx.Done():
-			return printJSON(result)
-		case <-time.After(*interval):
+			return nil
+		case <-time.After(p.interval):
 		}
 	}
-	if result.Received > 0 {
-		result.MeanMS = float64(total.Microseconds()) / 1000 / float64(result.Received)
-	}
-	return printJSON(result)
+	return nil
 }
 
 // answered sends one datagram and waits for the same to come back; late answers
