@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 var update = flag.Bool("update", false, "write testdata instead of comparing with it")
@@ -130,6 +132,22 @@ func TestSamples(t *testing.T) {
 	want := []string{"container-failure", "cpu-pressure", "disk-pressure", "network-disruption"}
 	if diff := cmp.Diff(want, sampled); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+// The worker refuses to start without the search attributes of the contract.
+func TestNamespaceScriptCreatesEveryAttribute(t *testing.T) {
+	script, err := os.ReadFile("temporal/namespace.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]string{
+		contract.AttributePhase: "Keyword", contract.AttributeNamespace: "Keyword", contract.AttributeKinds: "KeywordList",
+		contract.AttributeStuck: "Bool", contract.AttributeTargets: "Int",
+	} {
+		if want := "--name " + name + " --type " + kind; !regexp.MustCompile(want + `\b`).Match(script) {
+			t.Errorf("temporal/namespace.sh has no %q", want)
+		}
 	}
 }
 

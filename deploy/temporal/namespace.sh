@@ -22,21 +22,19 @@ temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/nul
 	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 720h \
 		--description "disruptions of Squall"
 
-# A new namespace takes a moment to be known everywhere.
+# The attributes of workflows/contract. One that exists is left alone. A new
+# namespace takes a moment to be known everywhere.
 attempts=30
-until existing=$(temporal operator search-attribute list --namespace "$TEMPORAL_NAMESPACE"); do
+until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" \
+	--name SquallPhase --type Keyword \
+	--name SquallNamespace --type Keyword \
+	--name SquallKinds --type KeywordList \
+	--name SquallStuck --type Bool \
+	--name SquallTargets --type Int; do
 	attempts=$((attempts - 1))
 	if [ "$attempts" -eq 0 ]; then
-		echo "cannot list the search attributes of $TEMPORAL_NAMESPACE" >&2
+		echo "cannot create the search attributes of $TEMPORAL_NAMESPACE" >&2
 		exit 1
 	fi
 	sleep 1
-done
-
-for attribute in SquallPhase:Keyword SquallNamespace:Keyword SquallKinds:KeywordList SquallStuck:Bool SquallTargets:Int; do
-	name=${attribute%:*}
-	if printf '%s\n' "$existing" | grep -qw "$name"; then
-		continue
-	fi
-	temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" --name "$name" --type "${attribute#*:}"
 done
