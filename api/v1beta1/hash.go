@@ -7,10 +7,13 @@ import (
 )
 
 // Hash is the SHA-256 of the spec in hexadecimal (acceptance 7). It is taken
-// over JSON with sorted keys, so neither the order of keys in a manifest nor
-// the order of fields in this package changes it.
+// over JSON with sorted keys and with the defaults set, so neither the order of
+// keys in a manifest, nor the order of fields in this package, nor reading an
+// object and writing it back changes it.
 func (s DisruptionSpec) Hash() string {
-	sum := sha256.Sum256(canonical(s))
+	complete := s.DeepCopy()
+	complete.setDefaults()
+	sum := sha256.Sum256(canonical(complete))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -63,11 +63,14 @@ func (s DisruptionSpec) Matches(targetLabels, targetAnnotations map[string]strin
 	return true
 }
 
+// mostTargets keeps a count within every integer it passes through.
+const mostTargets = 999_999_999
+
 // parseAmount reads 3, "3" or "30%". Amounts are positive, percentages at most 100.
 func parseAmount(value intstr.IntOrString) (amount int, percent bool, err error) {
 	digits, percent := strings.CutSuffix(value.String(), "%")
 	amount, err = strconv.Atoi(digits)
-	if err != nil || strings.HasPrefix(digits, "+") {
+	if err != nil || strings.HasPrefix(digits, "+") || amount > mostTargets {
 		return 0, percent, fmt.Errorf("%q: want a number such as 2 or a percentage such as \"50%%\"", value.String())
 	}
 	if percent && (amount < 1 || amount > 100) {
