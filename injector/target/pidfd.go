@@ -19,11 +19,16 @@ func (c Container) Pidfd() (*os.File, error) {
 	if c.PID == 0 {
 		return nil, c.Check()
 	}
-	fd, err := unix.PidfdOpen(c.PID, unix.PIDFD_NONBLOCK)
+	fd, err := unix.PidfdOpen(c.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, fmt.Errorf("container %s (%s), process %d: %w", c.Name, c.ID, c.PID, ErrGone)
 	}
 	if err != nil {
+		return nil, fmt.Errorf("open a descriptor of process %d of container %s: %w", c.PID, c.Name, err)
+	}
+	// For AwaitEnd. As a flag of pidfd_open it would need Linux 5.10.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
 		return nil, fmt.Errorf("open a descriptor of process %d of container %s: %w", c.PID, c.Name, err)
 	}
 	file := os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(c.PID))
