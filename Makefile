@@ -1,9 +1,71 @@
+# Everything that can be done with this checkout. The long work is in programs
+# of hack/, which print what they do and how long it takes.
 .DEFAULT_GOAL := help
+SHELL := /bin/bash -o pipefail
+.DELETE_ON_ERROR:
+
+ROOT := $(CURDIR)
+NODES ?= 2
+PROGRAMS := worker crdbridge injector
+DEV_KUBECONFIG := $(ROOT)/.dev/kubeconfig
+# A cluster of the user's own, by KUBECONFIG=... on the command line or in the
+# environment; empty means the development cluster.
+KUBECONFIG ?=
+export KUBECONFIG SQUALL_TEMPORAL_ADDRESS
+
+devcluster := cd hack && go run ./devcluster
+tool := go tool -modfile=$(ROOT)/hack/tools.mod
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: build
+build: ## static programs into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/ $(addprefix ./,$(PROGRAMS)) ./test/probe
 
 .PHONY: generate
 generate: ## deep copies and CRDs from the API types
-	go tool -modfile=hack/tools.mod controller-gen object paths=./api/... crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=deploy/crds
+	$(tool) controller-gen object paths=./api/... crd paths=./api/... output:crd:dir=deploy/crds
+	go run ./api/crdgen
+
+.PHONY: images
+images: build ## images of the programs as archives in bin/, loaded into the development cluster if it runs
+	cd hack && go build -o ../bin/image ./image
+	bin/image -o bin/squall.tar -name squall.local/squall:dev -entrypoint /worker $(foreach p,$(PROGRAMS),bin/$(p)=/$(p))
+	bin/image -o bin/probe.tar -name squall.local/probe:dev -entrypoint /probe bin/probe=/probe
+	@if [ -n "$$KUBECONFIG" ] && [ "$$KUBECONFIG" != $(DEV_KUBECONFIG) ]; then echo "KUBECONFIG is set: give bin/*.tar to that cluster's nodes or registry, and name the images by SQUALL_IMAGE"; \
+	else cd hack && go run ./devcluster images ../bin/squall.tar ../bin/probe.tar; fi
+
+.PHONY: dev-up
+dev-up: ## a real Kubernetes cluster and Temporal on this machine (NODES=2); as root
+	$(devcluster) up --nodes $(NODES)
+
+.PHONY: dev-down
+dev-down: ## end that cluster; its state stays, until devcluster down --wipe
+	$(devcluster) down
+
+.PHONY: demo
+demo: ## Squall disrupts real containers and lets go of them, measured (KUBECONFIG=... for a cluster of yours)
+	cd hack && go run ./demo
+
+.PHONY: e2e
+e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the development cluster with Squall installed
+	KUBECONFIG=$${KUBECONFIG:-$(DEV_KUBECONFIG)} go test -tags e2e -count=1 -timeout 20m -v ./test/e2e
+
+.PHONY: test-unit
+test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
+	SQUALL_REQUIRE=1 KUBE_CACHE_MUTATION_DETECTOR=true go test ./...
+	cd hack && go test ./...
+
+.PHONY: verify
+verify: generate ## generated code, format, vet, rules of the code, workflowcheck
+	git diff --exit-code -- api deploy/crds
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
+	go vet ./... && go vet -tags e2e ./test/... && cd hack && go vet ./...
+	go test -count=1 ./test
+	$(tool) workflowcheck ./workflows/...
+
+.PHONY: test
+test: ## all tests, on a machine with nothing but Go and Debian's packages; as root
+	cd hack && go run ./suite

@@ -1,6 +1,101 @@
 // Package main is the program injector: it disturbs one target in one way, on
 // the target's node, and promises to take off what it put on when it is asked
-// to, or at its deadline at the latest.
+// to, at its deadline at the latest, and to say so truthfully when it cannot.
 package main
 
-func main() {}
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/cpupressure"
+)
+
+// Exit codes.
+const (
+	exitOK         = 0
+	exitNotCleaned = 1 // something is left, or was not found out
+	exitRefused    = 2 // wrong command, setting or document; nothing was changed
+	exitMarksFound = 3 // audit: something on this node carries our marks
+)
+
+func main() {
+	p := program{kinds: registry, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(p.run(context.Background(), os.Args[1:]))
+}
+
+// program is the injector with what a test replaces.
+type program struct {
+	kinds          map[v1beta1.Kind]entry
+	stdout, stderr io.Writer
+}
+
+// command is a subcommand that is not a kind.
+type command struct {
+	name, help string
+	run        func(ctx context.Context, config Config, args []string) int
+}
+
+func (p program) commands() []command {
+	return []command{
+		{"ready", "exit 0 once everything is injected; until then print why not and exit 1", p.ready},
+		{"clean", "undo what journals on this node note [--disruption UID: only of this one]", p.clean},
+		{"audit", "list what on this node carries the marks of injections; exit 3 if anything does", p.audit},
+		{"probe-kernel", "say what this kernel can do, kind by kind", p.probeKernel},
+	}
+}
+
+// run executes one subcommand and returns the exit code.
+func (p program) run(ctx context.Context, args []string) int {
+	if len(args) == 0 {
+		p.usage(p.stderr)
+		return exitRefused
+	}
+	name, rest := args[0], args[1:]
+	if name == cpupressure.BurnCommand { // a child of ours; not for people
+		return p.burn(ctx, rest)
+	}
+	if name == "--help" || name == "-h" || name == "help" {
+		p.usage(p.stdout)
+		return exitOK
+	}
+	config, err := loadConfig(os.Environ())
+	if err != nil {
+		fmt.Fprintln(p.stderr, err)
+		return exitRefused
+	}
+	for _, c := range p.commands() {
+		if c.name == name {
+			return c.run(ctx, config, rest)
+		}
+	}
+	if _, known := p.kinds[v1beta1.Kind(name)]; known && len(rest) == 0 {
+		return p.inject(ctx, config, v1beta1.Kind(name))
+	}
+	fmt.Fprintf(p.stderr, "unknown command %q\n\n", args)
+	p.usage(p.stderr)
+	return exitRefused
+}
+
+func (p program) burn(ctx context.Context, args []string) int {
+	if err := cpupressure.Burn(ctx, args); err != nil {
+		fmt.Fprintln(p.stderr, err)
+		return exitRefused
+	}
+	return exitOK
+}
+
+func (p program) usage(w io.Writer) {
+	fmt.Fprintf(w, "usage: injector <command>\n\nKinds of disruption; the injection is read from the environment variable %s:\n", v1beta1.InjectionEnv)
+	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
+		fmt.Fprintf(w, "  %s\n", kind)
+	}
+	fmt.Fprintf(w, "\nOther commands:\n")
+	for _, c := range p.commands() {
+		fmt.Fprintf(w, "  %-14s %s\n", c.name, c.help)
+	}
+}

@@ -9,7 +9,11 @@ import (
 	"io"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/containerfailure"
+	"github.com/squall-chaos/squall/injector/cpupressure"
+	"github.com/squall-chaos/squall/injector/diskpressure"
 	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/network"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -44,9 +48,19 @@ type entry struct {
 	audit     auditor // nil: the kind leaves nothing that could be found
 }
 
-// registry has one line per kind. From hands the whole target to one injector,
-// each makes an injector per container.
-var registry = map[v1beta1.Kind]entry{}
+// noter is an injector that can say what an injection could not do although it
+// succeeded, in sentences for the user.
+type noter interface {
+	Notes() []string
+}
+
+// registry has one line per kind.
+var registry = map[v1beta1.Kind]entry{
+	v1beta1.KindContainerFailure: {from(containerfailure.New), nil},
+	v1beta1.KindCPUPressure:      {from(cpupressure.New), cpupressure.Audit},
+	v1beta1.KindDiskPressure:     {from(diskpressure.New), nil}, // all it leaves is in the journal
+	v1beta1.KindNetwork:          {from(network.New), network.Audit},
+}
 
 // from adapts the constructor of a kind: its parameters are decoded strictly,
 // an unknown field is refused.
@@ -60,50 +74,6 @@ func from[P any, I injector](newInjector func(P, *target.Target, *journal.Journa
 		}
 		return newInjector(params, t, j), nil
 	}
-}
-
-// each adapts the constructor of a kind that treats every container alone. At
-// node level there is one injector, without a container.
-func each[P any, I injector](newInjector func(P, *target.Target, *journal.Journal) I) construct {
-	whole := from(newInjector)
-	return func(document json.RawMessage, t *target.Target, j *journal.Journal) (injector, error) {
-		if len(t.Containers) <= 1 {
-			return whole(document, t, j)
-		}
-		var all several
-		for i := range t.Containers {
-			part := *t
-			part.Containers = t.Containers[i : i+1]
-			one, err := whole(document, &part, j)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, one)
-		}
-		return all, nil
-	}
-}
-
-// several are the injectors of one target, one per container.
-type several []injector
-
-// Inject stops at the first failure; Clean then removes what was done.
-func (s several) Inject(ctx context.Context) error {
-	for _, one := range s {
-		if err := one.Inject(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Clean goes on after a failure.
-func (s several) Clean(ctx context.Context) error {
-	var errs []error
-	for _, one := range s {
-		errs = append(errs, one.Clean(ctx))
-	}
-	return errors.Join(errs...)
 }
 
 // decodeStrictly reads exactly one JSON document and refuses unknown fields.

@@ -2,7 +2,6 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -10,12 +9,26 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=dis
+// +kubebuilder:resource:shortName=dis,categories=chaos
+// +kubebuilder:printcolumn:name=Kinds,type=string,JSONPath=`.status.kinds`
+// +kubebuilder:printcolumn:name=Level,type=string,JSONPath=`.spec.level`
+// +kubebuilder:printcolumn:name=Targets,type=string,JSONPath=`.status.targets`,description="injected/selected"
+// +kubebuilder:printcolumn:name=Injection,type=string,JSONPath=`.status.injectionStatus`
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters"
 type Disruption struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DisruptionSpec   `json:"spec"`
+	// Spec is what to break. A change after the creation has no effect: delete
+	// the disruption and create another.
+	//
+	// +kubebuilder:validation:XValidation:rule="(has(self.selector) && self.selector.size() > 0) || (has(self.advancedSelector) && self.advancedSelector.size() > 0)",message="selector and advancedSelector are both empty: name the labels of the targets"
+	Spec DisruptionSpec `json:"spec"`
+	// Status is how far the disruption is.
 	Status DisruptionStatus `json:"status,omitempty"`
 }
 
@@ -28,7 +41,9 @@ type DisruptionList struct {
 	Items           []Disruption `json:"items"`
 }
 
-// Level says what a selector selects.
+// Level says what a selector selects: pod or node. Empty means pod.
+//
+// +kubebuilder:validation:Enum=pod;node;""
 type Level string
 
 // The levels.
@@ -38,95 +53,89 @@ const (
 )
 
 // DisruptionSpec is what to break, where, how much and for how long.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.containerFailure), has(self.cpuPressure), has(self.diskFailure), has(self.diskPressure), has(self.dns), has(self.grpc), has(self.memoryPressure), has(self.network), has(self.nodeFailure), has(self.podReplacement)].exists(k, k)",message="no kind is asked for: set at least one of containerFailure, cpuPressure, diskFailure, diskPressure, dns, grpc, memoryPressure, network, nodeFailure and podReplacement"
+// +kubebuilder:validation:XValidation:rule="!(has(self.containerFailure) || has(self.nodeFailure) || has(self.podReplacement)) || [has(self.containerFailure), has(self.cpuPressure), has(self.diskFailure), has(self.diskPressure), has(self.dns), has(self.grpc), has(self.memoryPressure), has(self.network), has(self.nodeFailure), has(self.podReplacement)].exists_one(k, k)",message="containerFailure, nodeFailure and podReplacement end their targets and stand alone: put every other kind into a disruption of its own"
+// +kubebuilder:validation:XValidation:rule="!has(self.level) || self.level != 'node' || !(has(self.containerFailure) || has(self.podReplacement) || has(self.grpc) || has(self.dns))",message="containerFailure, podReplacement, grpc and dns disturb pods: set level to pod"
+// +kubebuilder:validation:XValidation:rule="!has(self.containers) || self.containers.size() == 0 || !((has(self.level) && self.level == 'node') || has(self.diskPressure) || has(self.memoryPressure) || (has(self.onInit) && self.onInit))",message="containers cannot be chosen at level node, with diskPressure, memoryPressure or onInit: remove containers"
+// +kubebuilder:validation:XValidation:rule="!has(self.onInit) || !self.onInit || ((!has(self.level) || self.level != 'node') && !(has(self.containerFailure) || has(self.cpuPressure) || has(self.diskFailure) || has(self.diskPressure) || has(self.grpc) || has(self.memoryPressure) || has(self.nodeFailure) || has(self.podReplacement)))",message="onInit works at level pod with network and dns only",fieldPath=".onInit"
+// +kubebuilder:validation:XValidation:rule="!has(self.pulse) || !(has(self.containerFailure) || has(self.nodeFailure) || has(self.podReplacement))",message="containerFailure, nodeFailure and podReplacement cannot pulse: remove pulse",fieldPath=".pulse"
+// +kubebuilder:validation:XValidation:rule="!has(self.network) || !has(self.network.http) || !has(self.level) || self.level != 'node'",message="network.http works at level pod only",fieldPath=".network.http"
+// +kubebuilder:validation:XValidation:rule="!has(self.diskFailure) || !has(self.level) || self.level != 'node' || !self.diskFailure.paths.exists(p, p.trim() == '/') || (has(self.unsafeMode) && ((has(self.unsafeMode.allowRootDiskFailure) && self.unsafeMode.allowRootDiskFailure) || (has(self.unsafeMode.disableAll) && self.unsafeMode.disableAll)))",message="\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure",fieldPath=".diskFailure.paths"
 type DisruptionSpec struct {
 	Faults `json:",inline"`
 
-	Count                 *intstr.IntOrString               `json:"count"`
-	Selector              map[string]string                 `json:"selector,omitempty"`
-	AdvancedSelector      []metav1.LabelSelectorRequirement `json:"advancedSelector,omitempty"`
-	Filter                *DisruptionFilter                 `json:"filter,omitempty"`
-	Level                 Level                             `json:"level,omitempty"`
-	Containers            []string                          `json:"containers,omitempty"`
-	Duration              *Duration                         `json:"duration,omitempty"`
-	Triggers              *DisruptionTriggers               `json:"triggers,omitempty"`
-	DryRun                bool                              `json:"dryRun,omitempty"`
-	StaticTargeting       bool                              `json:"staticTargeting,omitempty"`
-	AllowDisruptedTargets bool                              `json:"allowDisruptedTargets,omitempty"`
-	MaxRuns               *int                              `json:"maxRuns,omitempty"`
+	// Count is how many targets: a number, at least 1, or a percentage of the
+	// matching targets from "1%" to "100%", rounded up. More than match means
+	// all. Required.
+	//
+	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$')`,message="want a number of targets such as 2, or a percentage of them from \"1%\" to \"100%\""
+	Count *intstr.IntOrString `json:"count"`
+	// Selector are labels a target has, each with exactly this value. Targets
+	// are pods of the disruption's namespace, or nodes, by level. This or
+	// advancedSelector is required; both must hold.
+	//
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))",message="want names of labels, such as app or app.kubernetes.io/name"
+	Selector map[string]string `json:"selector,omitempty"`
+	// AdvancedSelector are further requirements on the target's labels, all of
+	// which must hold: an operator In, NotIn, Exists or DoesNotExist each.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="operator is In, NotIn, Exists or DoesNotExist"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, (r.operator in ['In', 'NotIn']) == (has(r.values) && r.values.size() > 0))",message="In and NotIn need values; Exists and DoesNotExist have none"
+	// +listType=atomic
+	AdvancedSelector []metav1.LabelSelectorRequirement `json:"advancedSelector,omitempty"`
+	// Filter narrows the matching targets further.
+	Filter *DisruptionFilter `json:"filter,omitempty"`
+	// Level is what the selectors select: pod (the default) or node.
+	//
+	// +kubebuilder:default=pod
+	Level Level `json:"level,omitempty"`
+	// Containers narrows the disruption to these containers of a target. Empty
+	// means all that run. Not at level node, nor with diskPressure,
+	// memoryPressure or onInit.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Containers []string `json:"containers,omitempty"`
+	// Duration is how long the disruption lasts, counted from the time to
+	// inject (the creation, or triggers.inject): a Go duration such as "5m" or
+	// "1h30m", more than 0. Default 1h.
+	//
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : (self.matches('[1-9]') && !self.startsWith('-'))",message="want a duration of more than 0, such as \"5m\""
+	Duration *Duration `json:"duration,omitempty"`
+	// Triggers delay the chaos pods or the injection. Nothing means at once.
+	Triggers *DisruptionTriggers `json:"triggers,omitempty"`
+	// Pulse turns the injection on and off while the disruption lasts.
+	Pulse *DisruptionPulse `json:"pulse,omitempty"`
+	// DryRun does everything but the injection itself. Default false.
+	DryRun bool `json:"dryRun,omitempty"`
+	// OnInit injects before the containers of a starting pod run. Level pod,
+	// network and dns only. Default false.
+	OnInit bool `json:"onInit,omitempty"`
+	// StaticTargeting chooses the targets once. Otherwise, the default, targets
+	// that go are replaced and a percentage follows the number that match.
+	StaticTargeting bool `json:"staticTargeting,omitempty"`
+	// AllowDisruptedTargets accepts targets of other disruptions if these have
+	// no kind in common with this one. Default false.
+	AllowDisruptedTargets bool `json:"allowDisruptedTargets,omitempty"`
+	// MaxRuns ends the disruption after so many injections, at least 1. Nothing
+	// means unlimited.
+	//
+	// +kubebuilder:validation:Minimum=1
+	MaxRuns *int `json:"maxRuns,omitempty"`
+	// UnsafeMode switches safety nets off.
+	UnsafeMode *UnsafeMode `json:"unsafeMode,omitempty"`
+	// Reporting sends notifications about this disruption to somebody.
+	Reporting *Reporting `json:"reporting,omitempty"`
 }
 
 // DisruptionFilter narrows the matching targets further.
 type DisruptionFilter struct {
+	// Annotations a target has, each with exactly this value.
+	//
+	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-// DisruptionTriggers delay parts of a disruption.
-type DisruptionTriggers struct {
-	Inject     DisruptionTrigger `json:"inject,omitempty"`
-	CreatePods DisruptionTrigger `json:"createPods,omitempty"`
-}
-
-// DisruptionTrigger is a moment: absolute or after the creation, not both.
-type DisruptionTrigger struct {
-	NotBefore metav1.Time `json:"notBefore,omitempty"`
-	Offset    Duration    `json:"offset,omitempty"`
-}
-
-// DisruptionStatus is written by the workflow's activities, and by nobody
-// else but for the condition Orchestrated.
-type DisruptionStatus struct {
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// SpecHash is the SHA-256 of the spec that is carried out (acceptance 7).
-	SpecHash string `json:"specHash,omitempty"`
-	Phase    Phase  `json:"phase,omitempty"`
-	// Kinds are the kinds asked for, separated by commas.
-	Kinds string `json:"kinds,omitempty"`
-	// Targets is injected/selected, such as "2/3".
-	Targets              string          `json:"targets,omitempty"`
-	InjectionStatus      InjectionStatus `json:"injectionStatus,omitempty"`
-	DesiredTargetsCount  int             `json:"desiredTargetsCount"`
-	SelectedTargetsCount int             `json:"selectedTargetsCount"`
-	IgnoredTargetsCount  int             `json:"ignoredTargetsCount"`
-	InjectedTargetsCount int             `json:"injectedTargetsCount"`
-	// TargetInjections is by target name, then kind. Of a disruption of more
-	// than 500 targets only those that are not injected, at most 100.
-	TargetInjections map[string]map[Kind]TargetInjection `json:"targetInjections,omitempty"`
-	IsStuckOnRemoval bool                                `json:"isStuckOnRemoval,omitempty"`
-	RunCount         int                                 `json:"runCount,omitempty"`
-	StartTime        *metav1.Time                        `json:"startTime,omitempty"`
-	InjectedTime     *metav1.Time                        `json:"injectedTime,omitempty"`
-	ExpiryTime       *metav1.Time                        `json:"expiryTime,omitempty"`
-	CleanedAt        *metav1.Time                        `json:"cleanedAt,omitempty"`
-	Workflow         *WorkflowRef                        `json:"workflow,omitempty"`
-	// Resumes are the decisions people took while the disruption was stuck, newest last.
-	Resumes []ResumeRecord `json:"resumes,omitempty"`
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// TargetInjection is the state of one kind on one target.
-type TargetInjection struct {
-	InjectorPodName string          `json:"injectorPodName,omitempty"`
-	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
-	Since           *metav1.Time    `json:"since,omitempty"`
-	// UID of the target; a name can be used again.
-	TargetUID types.UID `json:"targetUID,omitempty"`
-	// Reason says why the target is not injected, or not cleaned.
-	Reason string `json:"reason,omitempty"`
-}
-
-// WorkflowRef leads to the workflow in the Temporal UI.
-type WorkflowRef struct {
-	ID    string `json:"id"`
-	RunID string `json:"runID"`
-}
-
-// ResumeRecord is one decision of a person on a stuck disruption.
-type ResumeRecord struct {
-	Action  string      `json:"action"`
-	By      string      `json:"by,omitempty"`
-	Reason  string      `json:"reason,omitempty"`
-	Targets []string    `json:"targets,omitempty"`
-	Time    metav1.Time `json:"time"`
 }

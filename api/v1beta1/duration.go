@@ -10,6 +10,9 @@ import (
 // "1h30m", or a number of nanoseconds. It is written as a string.
 //
 // +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:rule=`type(self) == int || self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))?$')`,message="want a number with a unit, such as \"90s\" or \"1h30m\""
 type Duration struct {
 	time.Duration `json:"-"`
 }

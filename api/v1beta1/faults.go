@@ -20,12 +20,29 @@ const (
 	KindPodReplacement   Kind = "pod-replacement"
 )
 
-// Faults has one optional field per kind; what is set is asked for.
+// Faults has one optional field per kind; what is set is asked for, even when
+// it is empty.
 type Faults struct {
-	Network          *NetworkDisruption `json:"network,omitempty"`
-	ContainerFailure *ContainerFailure  `json:"containerFailure,omitempty"`
-	CPUPressure      *CPUPressure       `json:"cpuPressure,omitempty"`
-	DiskPressure     *DiskPressure      `json:"diskPressure,omitempty"`
+	// ContainerFailure ends containers.
+	ContainerFailure *ContainerFailure `json:"containerFailure,omitempty"`
+	// CPUPressure burns CPU time.
+	CPUPressure *CPUPressure `json:"cpuPressure,omitempty"`
+	// DiskFailure makes the opening of files fail.
+	DiskFailure *DiskFailure `json:"diskFailure,omitempty"`
+	// DiskPressure throttles disks.
+	DiskPressure *DiskPressure `json:"diskPressure,omitempty"`
+	// DNS falsifies name resolution.
+	DNS *DNSDisruption `json:"dns,omitempty"`
+	// GRPC alters the answers of a gRPC server.
+	GRPC *GRPCDisruption `json:"grpc,omitempty"`
+	// MemoryPressure fills memory.
+	MemoryPressure *MemoryPressure `json:"memoryPressure,omitempty"`
+	// Network disturbs packets.
+	Network *NetworkDisruption `json:"network,omitempty"`
+	// NodeFailure crashes nodes.
+	NodeFailure *NodeFailure `json:"nodeFailure,omitempty"`
+	// PodReplacement moves pods to other nodes.
+	PodReplacement *PodReplacement `json:"podReplacement,omitempty"`
 }
 
 // Fault is one kind asked for, with its parameters.
@@ -46,8 +63,14 @@ func (f Faults) Requested() []Fault {
 	}
 	add(f.ContainerFailure != nil, KindContainerFailure, f.ContainerFailure)
 	add(f.CPUPressure != nil, KindCPUPressure, f.CPUPressure)
+	add(f.DiskFailure != nil, KindDiskFailure, f.DiskFailure)
 	add(f.DiskPressure != nil, KindDiskPressure, f.DiskPressure)
+	add(f.DNS != nil, KindDNS, f.DNS)
+	add(f.GRPC != nil, KindGRPC, f.GRPC)
+	add(f.MemoryPressure != nil, KindMemoryPressure, f.MemoryPressure)
 	add(f.Network != nil, KindNetwork, f.Network)
+	add(f.NodeFailure != nil, KindNodeFailure, f.NodeFailure)
+	add(f.PodReplacement != nil, KindPodReplacement, f.PodReplacement)
 	return requested
 }
 

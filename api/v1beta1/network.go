@@ -1,25 +1,155 @@
 package v1beta1
 
-// NetworkDisruption disturbs the packets of a target.
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// NetworkDisruption disturbs the packets of a target. At least one of drop,
+// duplicate, corrupt, delay and bandwidthLimit is needed. Without hosts,
+// services and cloud it disturbs all traffic.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.drop) ? self.drop : 0, has(self.duplicate) ? self.duplicate : 0, has(self.corrupt) ? self.corrupt : 0, has(self.delay) ? self.delay : 0, has(self.bandwidthLimit) ? self.bandwidthLimit : 0].exists(v, v != 0)",message="nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"
+// +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit"
 type NetworkDisruption struct {
-	// Drop is the share of matching packets that is dropped, in percent, 0 to 100.
+	// Drop is the share of matching packets that is dropped, in percent, 0 to
+	// 100. Default 0.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
 	Drop int `json:"drop,omitempty"`
+	// Duplicate is the share of matching packets that is sent twice, in
+	// percent, 0 to 100. Default 0.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Duplicate int `json:"duplicate,omitempty"`
+	// Corrupt is the share of matching packets with a flipped bit, in percent,
+	// 0 to 100. Default 0.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Corrupt int `json:"corrupt,omitempty"`
+	// Delay is what matching packets wait, in milliseconds, 0 to 60000. Default 0.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=60000
+	Delay int `json:"delay,omitempty"`
+	// DelayJitter is the largest deviation from delay, as a share of delay in
+	// percent, 0 to 100, but at least 1 ms. 0, the default, means 10.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	DelayJitter int `json:"delayJitter,omitempty"`
+	// BandwidthLimit is the rate of matching packets, in bytes per second, 32
+	// or more. 0, the default, means unlimited.
+	//
+	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 32",message="want 0 for unlimited, or at least 32 bytes per second"
+	BandwidthLimit int64 `json:"bandwidthLimit,omitempty"`
 	// Hosts narrows the disruption to these; empty means all traffic.
+	//
+	// +kubebuilder:validation:MaxItems=2048
+	// +listType=atomic
 	Hosts []NetworkHost `json:"hosts,omitempty"`
-	// AllowedHosts are never disturbed, whatever Hosts says.
+	// AllowedHosts are never disturbed, whatever hosts says.
+	//
+	// +kubebuilder:validation:MaxItems=2048
+	// +listType=atomic
 	AllowedHosts []NetworkHost `json:"allowedHosts,omitempty"`
-	// DisableDefaultAllowedHosts drops the operator-wide list of allowed hosts.
+	// DisableDefaultAllowedHosts drops the operator-wide list of allowed
+	// hosts. Default false.
 	DisableDefaultAllowedHosts bool `json:"disableDefaultAllowedHosts,omitempty"`
+	// Services narrows the disruption to traffic with these Kubernetes services.
+	//
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=atomic
+	Services []NetworkService `json:"services,omitempty"`
+	// Cloud narrows the disruption to the published addresses of cloud services.
+	Cloud *NetworkCloud `json:"cloud,omitempty"`
+	// HTTP narrows the disruption to plain HTTP requests. Pod level only.
+	HTTP *NetworkHTTP `json:"http,omitempty"`
 }
 
 // NetworkHost matches traffic between the target and a remote host.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.flow) || self.flow.size() == 0 || (has(self.host) && self.host.size() > 0) || (has(self.port) && self.port != 0)",message="flow needs a host or a port to tell the directions apart: set host or port, or leave flow out"
 type NetworkHost struct {
 	// Host is a name, an IPv4 or IPv6 address, or a CIDR. Empty means every host.
+	//
+	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
-	// Port is the remote port for egress and the local port for ingress; 0 means any.
+	// Port is the remote port for egress and the local port for ingress, up to
+	// 65535; 0 means any.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
 	Port int `json:"port,omitempty"`
-	// Protocol is tcp, udp or empty for both.
+	// Protocol is tcp or udp, in any case, or empty for both.
+	//
+	// +kubebuilder:validation:Pattern=`^([Tt][Cc][Pp]|[Uu][Dd][Pp])?$`
+	// +kubebuilder:validation:MaxLength=3
 	Protocol string `json:"protocol,omitempty"`
 	// Flow is egress (the default) or ingress.
+	//
+	// +kubebuilder:validation:Enum=egress;ingress;""
 	Flow string `json:"flow,omitempty"`
+	// ConnState is new, est (established) or empty for any connection.
+	//
+	// +kubebuilder:validation:Enum=new;est;""
+	ConnState string `json:"connState,omitempty"`
+	// DNSResolver says whose resolver looks host up: pod, node,
+	// pod-fallback-node or node-fallback-pod. Empty means pod-fallback-node.
+	//
+	// +kubebuilder:validation:Enum=pod;node;pod-fallback-node;node-fallback-pod;""
+	DNSResolver string `json:"dnsResolver,omitempty"`
+	// Percentage is the share of the addresses host resolves to that is
+	// disturbed, 1 to 100, rounded up, the same addresses for every target.
+	// Nothing means 100.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Percentage *int `json:"percentage,omitempty"`
+}
+
+func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n.Drop == 0 && n.Duplicate == 0 && n.Corrupt == 0 && n.Delay == 0 && n.BandwidthLimit == 0 {
+		errs = append(errs, field.Required(path,
+			"nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"))
+	}
+	errs = append(errs, within(path.Child("drop"), n.Drop, 0, 100)...)
+	errs = append(errs, within(path.Child("duplicate"), n.Duplicate, 0, 100)...)
+	errs = append(errs, within(path.Child("corrupt"), n.Corrupt, 0, 100)...)
+	errs = append(errs, within(path.Child("delay"), n.Delay, 0, 60000)...)
+	errs = append(errs, within(path.Child("delayJitter"), n.DelayJitter, 0, 100)...)
+	if n.BandwidthLimit != 0 && n.BandwidthLimit < 32 {
+		errs = append(errs, field.Invalid(path.Child("bandwidthLimit"), n.BandwidthLimit,
+			"want 0 for unlimited, or at least 32 bytes per second"))
+	}
+	if filters := len(n.Hosts) + 2*len(n.Services); filters > 2048 {
+		errs = append(errs, field.Invalid(path, filters,
+			"too many filters: hosts count once and services twice, 2048 is the limit"))
+	}
+	errs = append(errs, validateHosts(path.Child("hosts"), n.Hosts)...)
+	errs = append(errs, validateHosts(path.Child("allowedHosts"), n.AllowedHosts)...)
+	errs = append(errs, validateServices(path.Child("services"), n.Services)...)
+	errs = append(errs, n.Cloud.validate(path.Child("cloud"))...)
+	return append(errs, n.HTTP.validate(path.Child("http"))...)
+}
+
+func validateHosts(path *field.Path, hosts []NetworkHost) field.ErrorList {
+	errs := items(path, len(hosts), 0, 2048)
+	for i, h := range hosts {
+		at := path.Index(i)
+		if h.Flow != "" && h.Host == "" && h.Port == 0 {
+			errs = append(errs, field.Invalid(at.Child("flow"), h.Flow,
+				"flow needs a host or a port to tell the directions apart: set host or port, or leave flow out"))
+		}
+		errs = append(errs, length(at.Child("host"), h.Host, 0, 253)...)
+		errs = append(errs, within(at.Child("port"), h.Port, 0, 65535)...)
+		errs = append(errs, validateTraffic(at, h.Protocol, h.Flow, h.ConnState)...)
+		errs = append(errs, oneOf(at.Child("dnsResolver"), h.DNSResolver,
+			"", "pod", "node", "pod-fallback-node", "node-fallback-pod")...)
+		if h.Percentage != nil {
+			errs = append(errs, within(at.Child("percentage"), *h.Percentage, 1, 100)...)
+		}
+	}
+	return errs
 }

@@ -93,15 +93,22 @@ func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := open(filepath.Join(dir, name))
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("look for a journal: %w", err)
+	}
+	j, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	if !j.found {
+	if !j.found { // its owner removed it between our look and our lock
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, fs.ErrNotExist), j.Remove())
 	}
 	return j, nil
 }
+
+// Path is the file that holds the record.
+func (j *Journal) Path() string { return j.path }
 
 // Found tells whether an earlier process of this boot left this record behind.
 func (j *Journal) Found() bool { return j.found }

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,38 @@ func (c Cgroups) Dir(controller string) (dir string, v2 bool, err error) {
 		return "", false, fmt.Errorf("cgroup %s has no controller %s %s", c.Unified, controller, c.Problem)
 	}
 	return c.Unified, true, nil
+}
+
+// remain tells whether a directory that is named after the container exists.
+func (c Cgroups) remain(id string) bool {
+	dirs := append(slices.Collect(maps.Values(c.V1)), c.Unified)
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		if !mentions(dir, id) {
+			return false
+		}
+		_, err := os.Stat(dir)
+		return err == nil
+	})
+}
+
+// Join moves a process, which this process may move, into the cgroup directory
+// dir. It returns ErrGone, wrapped, if the cgroup is gone.
+func (t *Target) Join(dir string, pid int) error {
+	// Version 2 refuses to move processes out of the cgroup namespace of
+	// whoever asks, and a chaos pod has one of its own.
+	err := inHostCgroupNamespace(t.procDir(), func() error {
+		procs, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer procs.Close()
+		_, err = procs.WriteString(strconv.Itoa(pid))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("move process %d into cgroup %s: %w", pid, dir, goneIfMissing(err))
+	}
+	return nil
 }
 
 // cgroupsOf never fails: a kind that needs no cgroup shall work where they

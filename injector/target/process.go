@@ -31,30 +31,6 @@ func (c Container) Check() error {
 	return nil
 }
 
-// Pidfd opens a descriptor of the container's first process. It becomes
-// readable when that process ends, and signals through it never reach another
-// process. It returns ErrGone, wrapped, if the process has ended; the caller
-// closes the file.
-func (c Container) Pidfd() (*os.File, error) {
-	if c.PID == 0 {
-		return nil, c.Check()
-	}
-	fd, err := unix.PidfdOpen(c.PID, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil, fmt.Errorf("container %s (%s), process %d: %w", c.Name, c.ID, c.PID, ErrGone)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open a descriptor of process %d of container %s: %w", c.PID, c.Name, err)
-	}
-	file := os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(c.PID))
-	// Only now is the number fixed to a process: look whether it is ours.
-	if err := c.Check(); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
 // Status returns one field of the first process's status file, such as
 // "SigCgt", without its name and blanks around it.
 func (c Container) Status(field string) (string, error) {

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -138,12 +140,42 @@ func TestPidfdTellsTheEndOfTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := unix.PidfdSendSignal(int(file.Fd()), unix.SIGKILL, nil, 0); err != nil {
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := AwaitEnd(short, file); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("AwaitEnd() of a living process = %v, want the end of the context", err)
+	}
+	if err := Signal(file, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	poll := []unix.PollFd{{Fd: int32(file.Fd()), Events: unix.POLLIN}}
-	if n, err := unix.Poll(poll, 20_000); n != 1 || err != nil {
-		t.Errorf("poll = %d, %v, want the descriptor to become readable", n, err)
+	for range 2 {
+		if err := AwaitEnd(t.Context(), file); err != nil {
+			t.Errorf("AwaitEnd() = %v", err)
+		}
+	}
+	made.AwaitEnd(t)
+	if err := Signal(file, unix.SIGKILL); !errors.Is(err, ErrGone) {
+		t.Errorf("Signal() to an ended process = %v, want ErrGone", err)
+	}
+}
+
+func TestGone(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	loaded := load(t, made)
+	if gone, err := loaded.Gone(); gone || err != nil {
+		t.Errorf("Gone() of a running container = %t, %v", gone, err)
+	}
+	made.Kill(t)
+	if gone, err := loaded.Gone(); gone || err != nil {
+		t.Errorf("Gone() while the cgroups are there = %t, %v", gone, err)
+	}
+	made.Stop(t)
+	if gone, err := loaded.Gone(); !gone || err != nil {
+		t.Errorf("Gone() without process, namespace and cgroups = %t, %v", gone, err)
+	}
+	loaded.Injection.Level = v1beta1.LevelNode
+	if gone, err := loaded.Gone(); gone || err != nil {
+		t.Errorf("Gone() of a node = %t, %v", gone, err)
 	}
 }
 
@@ -190,11 +222,17 @@ func TestRecover(t *testing.T) {
 	}
 
 	made.Stop(t)
+	// The process that injected sees the way through the other one too: else it
+	// would take a pod whose container was started again for gone.
+	netnses, err := before.Netnses()
+	if err != nil || len(netnses) != 1 || netnses[0].NetnsID != before.Containers[0].Netns.NetnsID || netnses[0].Path == before.Containers[0].Netns.Path {
+		t.Errorf("Netnses() = %v, %v, want the pod's by another path than %v", netnses, err, before.Containers[0].Netns)
+	}
 	again, err = Recover(before.Injection, before.Containers, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	netnses, err := again.Netnses()
+	netnses, err = again.Netnses()
 	if err != nil || len(netnses) != 1 || netnses[0].NetnsID != before.Containers[0].Netns.NetnsID {
 		t.Errorf("Netnses() = %v, %v, want the pod's %v", netnses, err, before.Containers[0].Netns)
 	}

@@ -81,13 +81,22 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 	return c
 }
 
+// File is the path of a control file in the container's cgroup: v1 in the
+// directory of a version 1 controller, v2 in the unified one without it.
+func (c *Container) File(t *testing.T, controller, v1, v2 string) string {
+	t.Helper()
+	for _, dir := range c.Cgroups {
+		if strings.HasPrefix(dir, "/sys/fs/cgroup/"+controller+"/") {
+			return filepath.Join(dir, v1)
+		}
+	}
+	return filepath.Join(c.Cgroups[len(c.Cgroups)-1], v2)
+}
+
 // Stop kills the container and removes its cgroups. It is safe to call twice.
 func (c *Container) Stop(t *testing.T) {
 	t.Helper()
-	if c.command != nil && c.command.Process != nil {
-		c.command.Process.Kill()
-		c.AwaitEnd(t)
-	}
+	c.Kill(t)
 	for _, dir := range c.Cgroups {
 		Eventually(t, "cgroup "+dir+" removed", func() error {
 			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,6 +105,15 @@ func (c *Container) Stop(t *testing.T) {
 			return nil
 		})
 		os.Remove(filepath.Dir(dir)) // stays while another test uses it
+	}
+}
+
+// Kill ends the process and leaves its cgroups. It is safe to call twice.
+func (c *Container) Kill(t *testing.T) {
+	t.Helper()
+	if c.command != nil && c.command.Process != nil {
+		c.command.Process.Kill()
+		c.AwaitEnd(t)
 	}
 }
 
@@ -123,15 +141,26 @@ func (c *Container) Running() bool {
 // AwaitTermHandler waits until the process has installed a handler for SIGTERM.
 func (c *Container) AwaitTermHandler(t *testing.T) {
 	t.Helper()
-	Eventually(t, "SIGTERM is handled", func() error {
+	c.awaitTermIn(t, "SigCgt")
+}
+
+// AwaitTermIgnored waits until the process has set SIGTERM to be ignored.
+func (c *Container) AwaitTermIgnored(t *testing.T) {
+	t.Helper()
+	c.awaitTermIn(t, "SigIgn")
+}
+
+func (c *Container) awaitTermIn(t *testing.T, field string) {
+	t.Helper()
+	Eventually(t, "SIGTERM is in "+field, func() error {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID))
 		if err != nil {
 			return err
 		}
-		_, caught, _ := strings.Cut(string(status), "SigCgt:")
-		mask, err := strconv.ParseUint(strings.Fields(caught)[0], 16, 64)
+		_, signals, _ := strings.Cut(string(status), field+":")
+		mask, err := strconv.ParseUint(strings.Fields(signals)[0], 16, 64)
 		if err != nil || mask&(1<<(syscall.SIGTERM-1)) == 0 {
-			return fmt.Errorf("caught signals are %x", mask)
+			return fmt.Errorf("signals are %x", mask)
 		}
 		return nil
 	})

@@ -1,0 +1,51 @@
+// Package activities holds the single attempts at single effects on the
+// cluster that a Disruption's workflow is made of. An activity may be carried
+// out again at any time, by any worker: each one is idempotent, reads live
+// before it destroys anything, and leaves the deciding to the workflow.
+package activities
+
+import (
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Activities carries what every activity needs. Its methods are registered
+// with a Temporal worker under their own names.
+type Activities struct {
+	Kube        kubernetes.Interface
+	Disruptions *Disruptions
+	// ChaosPods is this worker's one watch on chaos pods.
+	ChaosPods *ChaosPods
+	// Namespace is where chaos pods and records live, never a target's own.
+	Namespace string
+	// Image of the injector.
+	Image string
+	// ImagePullPolicy of chaos pods; empty means the cluster's default.
+	ImagePullPolicy string
+	// AllowedHosts are never disturbed by a network disruption, unless it asks
+	// to drop this list.
+	AllowedHosts []v1beta1.NetworkHost
+	// Parallel bounds the API calls one activity has under way at once.
+	Parallel int
+}
+
+// Error types that a retry cannot mend.
+const (
+	// ErrorTypeForbidden means that the worker lacks a right.
+	ErrorTypeForbidden = "Forbidden"
+	// ErrorTypeInternal means that Squall contradicts itself.
+	ErrorTypeInternal = "Internal"
+)
+
+// Ref names the disruption an activity works for.
+type Ref = v1beta1.DisruptionRef
+
+// Shard names a part of a disruption's targets. Number -1 means all of them.
+type Shard struct {
+	Disruption Ref `json:"disruption"`
+	Number     int `json:"number"`
+}
+
+// AllShards is the Number that means every chaos pod of the disruption.
+const AllShards = -1

@@ -1,0 +1,224 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Times of AwaitInjection.
+const (
+	// statusGap is the least time between two writes of progress. The first
+	// change and the last are written at once.
+	statusGap = 500 * time.Millisecond
+	// reasonGap is how often a chaos pod that runs and is not ready is asked
+	// for the reason.
+	reasonGap = 2 * time.Second
+	// heartbeatGap is how often a waiting activity shows that it is alive.
+	heartbeatGap = 5 * time.Second
+)
+
+// Injection says how far an injection has come.
+type Injection struct {
+	Injected int `json:"injected"`
+	Total    int `json:"total"`
+}
+
+// AwaitInjection watches the chaos pods of all the disruption's targets,
+// writes what it sees into status as it comes (acceptance 28-31, 33), and
+// returns when everything is injected. It waits as long as it takes: a failed
+// injection is no error, it is told in status.
+func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, error) {
+	w, err := a.newInjectionWatch(ctx, ref)
+	if err != nil {
+		return Injection{}, err
+	}
+	changes, stop := a.ChaosPods.Changes(ref)
+	defer stop()
+	heartbeat := time.NewTicker(heartbeatGap)
+	defer heartbeat.Stop()
+	ask := time.NewTicker(reasonGap)
+	defer ask.Stop()
+	for {
+		p := w.look()
+		if err := w.write(ctx, p); err != nil {
+			return Injection{}, err
+		}
+		activity.RecordHeartbeat(ctx, Injection{p.injected, p.total})
+		if p.done() {
+			return Injection{p.injected, p.total}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Injection{p.injected, p.total}, ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return Injection{}, fmt.Errorf("worker stops; another one goes on")
+		case <-changes:
+		case <-w.wait():
+		case <-heartbeat.C:
+		case <-ask.C:
+			w.askReasons(ctx)
+		}
+	}
+}
+
+// injectionWatch is the state of one AwaitInjection. All of it can be lost.
+type injectionWatch struct {
+	a       *Activities
+	d       *v1beta1.Disruption
+	targets []Target
+	reasons map[string]string
+	written progress
+	at      time.Time
+	pending bool
+}
+
+func (a *Activities) newInjectionWatch(ctx context.Context, ref Ref) (*injectionWatch, error) {
+	d, err := a.frozen(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := a.shards(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}}
+	for _, s := range shards {
+		w.targets = append(w.targets, s.targets...)
+	}
+	return w, nil
+}
+
+func (w *injectionWatch) look() progress {
+	ref := refOf(w.d)
+	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
+}
+
+// write puts progress into status: at once when it is the first or the last,
+// otherwise not more often than statusGap.
+func (w *injectionWatch) write(ctx context.Context, p progress) error {
+	first := w.at.IsZero()
+	if !first && same(w.written, p) {
+		w.pending = false
+		return nil
+	}
+	if !first && !p.done() && time.Since(w.at) < statusGap {
+		w.pending = true
+		return nil
+	}
+	if err := w.a.Disruptions.UpdateStatus(ctx, refOf(w.d), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
+		return err
+	}
+	w.written, w.at, w.pending = p, time.Now(), false
+	return nil
+}
+
+// wait fires when a write that was put off is due.
+func (w *injectionWatch) wait() <-chan time.Time {
+	if !w.pending {
+		return nil
+	}
+	return time.After(statusGap - time.Since(w.at))
+}
+
+func same(a, b progress) bool {
+	return a.injected == b.injected && a.total == b.total && a.readyPods == b.readyPods &&
+		maps.EqualFunc(a.targets, b.targets, func(x, y map[v1beta1.Kind]v1beta1.TargetInjection) bool {
+			return maps.EqualFunc(x, y, func(i, j v1beta1.TargetInjection) bool {
+				return i.InjectionStatus == j.InjectionStatus && i.Reason == j.Reason && i.InjectorPodName == j.InjectorPodName
+			})
+		})
+}
+
+// showProgress writes progress into the status of a disruption.
+func showProgress(d *v1beta1.Disruption, p progress) {
+	s := &d.Status
+	s.InjectionStatus = p.status(s.InjectionStatus)
+	s.InjectedTargetsCount, s.Targets = p.injected, fmt.Sprintf("%d/%d", p.injected, p.total)
+	s.Phase = v1beta1.PhaseInjecting
+	s.TargetInjections = listed(p)
+	if s.InjectionStatus == v1beta1.Injected {
+		s.Phase = v1beta1.PhaseHolding
+		if s.InjectedTime == nil {
+			now := metav1.Now()
+			s.InjectedTime = &now
+		}
+		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected", p.total))
+		return
+	}
+	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.injected, p.total)
+	if why := firstReason(p); why != "" {
+		reason, message = "InjectionFailed", message+": "+why
+	}
+	setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
+}
+
+// listed is what status shows target by target: all of them, or, of more than
+// maxListed, at most 100 that are not injected.
+func listed(p progress) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
+	if len(p.targets) <= maxListed {
+		return p.targets
+	}
+	some := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
+	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
+		for _, injection := range p.targets[name] {
+			if injection.InjectionStatus != v1beta1.Injected && injection.Reason != "" && len(some) < 100 {
+				some[name] = p.targets[name]
+			}
+		}
+	}
+	return some
+}
+
+func firstReason(p progress) string {
+	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
+		for _, kind := range slices.Sorted(maps.Keys(p.targets[name])) {
+			if why := p.targets[name][kind].Reason; why != "" {
+				return name + ": " + why
+			}
+		}
+	}
+	return ""
+}
+
+// askReasons reads, of at most a few chaos pods that run and are not ready,
+// why: the injector says so in its log (acceptance 33). It is evidence for
+// status only, so a pod that cannot be asked is passed over.
+func (w *injectionWatch) askReasons(ctx context.Context) {
+	asked := 0
+	for _, pod := range w.a.ChaosPods.Of(refOf(w.d)) {
+		ready, _ := podReady(pod)
+		if ready || injectorState(pod).Running == nil || w.reasons[pod.Name] != "" || asked >= 20 {
+			continue
+		}
+		asked++
+		if reason := w.a.failureInLog(ctx, pod); reason != "" {
+			w.reasons[pod.Name] = reason
+		}
+	}
+}
+
+func (a *Activities) failureInLog(ctx context.Context, pod *corev1.Pod) string {
+	lines := int64(20)
+	log, err := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, line := range slices.Backward(strings.Split(string(log), "\n")) {
+		said := struct{ Msg, Error string }{}
+		if json.Unmarshal([]byte(line), &said) == nil && said.Msg == v1beta1.MessageInjectionFailed {
+			return said.Error
+		}
+	}
+	return ""
+}

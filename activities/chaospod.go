@@ -1,0 +1,111 @@
+package activities
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+//go:embed chaospod.yaml
+var chaosPodTemplate []byte
+
+// How long a chaos pod may outlive the disruption's expiry. The injector ends
+// itself first; the kubelet ends a pod whose injector hangs, late enough not
+// to cut a cleaning with all its retries short.
+const (
+	injectorMargin = 2 * time.Second
+	podMargin      = 90 * time.Second
+)
+
+const annotationTarget = "chaos.squall.dev/target"
+
+// chaosPod is the pod that does one fault to one target (acceptance 22-26, 32).
+func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1beta1.Fault, now time.Time) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict(chaosPodTemplate, pod); err != nil {
+		return nil, fmt.Errorf("decode the chaos pod's template: %w", err)
+	}
+	injection, err := a.injection(d, t, fault)
+	if err != nil {
+		return nil, err
+	}
+	pod.Name = ChaosPodName(refOf(d), t.InjectionTarget, fault.Kind)
+	pod.Namespace = a.Namespace
+	pod.Labels = ownedBy(refOf(d))
+	pod.Labels[v1beta1.LabelDisruptionKind] = string(fault.Kind)
+	pod.Labels[v1beta1.LabelTarget] = labelValue(t.Name)
+	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
+	pod.Labels[v1beta1.LabelShard] = strconv.Itoa(s.Number)
+	pod.Annotations = map[string]string{annotationTarget: t.Name}
+	pod.Spec.NodeName = t.NodeName
+	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
+	pod.Spec.ActiveDeadlineSeconds = &seconds
+	a.fillContainer(&pod.Spec, fault.Kind, injection)
+	return pod, nil
+}
+
+func (a *Activities) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, injection string) {
+	container := &spec.Containers[0]
+	container.Image = a.Image
+	container.ImagePullPolicy = corev1.PullPolicy(a.ImagePullPolicy)
+	container.Args = []string{string(kind)}
+	container.Env = []corev1.EnvVar{{Name: v1beta1.InjectionEnv, Value: injection}}
+	needs := kind.Needs()
+	for _, capability := range needs.Capabilities {
+		container.SecurityContext.Capabilities.Add = append(container.SecurityContext.Capabilities.Add, corev1.Capability(capability))
+	}
+	if needs.Cgroups {
+		directory := corev1.HostPathDirectory
+		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "cgroup", VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: &directory},
+		}})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "cgroup", MountPath: "/sys/fs/cgroup"})
+	}
+}
+
+// injection is the document the injector receives.
+func (a *Activities) injection(d *v1beta1.Disruption, t Target, fault v1beta1.Fault) (string, error) {
+	params, err := fault.Document()
+	if err != nil {
+		return "", err
+	}
+	injection := v1beta1.Injection{
+		Disruption: refOf(d), Kind: fault.Kind, Params: params, Level: d.Spec.Level, Target: t.InjectionTarget,
+		Deadline: metav1.NewTime(d.Spec.Expiry(d.CreationTimestamp.Time).Add(injectorMargin)),
+		DryRun:   d.Spec.DryRun, AllowedHosts: a.AllowedHosts,
+	}
+	if notBefore := d.Spec.TimeToInject(d.CreationTimestamp.Time); notBefore.After(d.CreationTimestamp.Time) {
+		injection.NotBefore = &metav1.Time{Time: notBefore}
+	}
+	document, err := json.Marshal(injection)
+	return string(document), err
+}
+
+// ChaosPodName is the one name a chaos pod of this disruption, target and kind
+// can have: creating it twice creates it once.
+func ChaosPodName(ref Ref, t v1beta1.InjectionTarget, kind v1beta1.Kind) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(ref.UID), string(t.UID), string(kind)}, "/")))
+	readable := strings.Trim(ref.Name[:min(len(ref.Name), 40)], "-.")
+	return "chaos-" + strings.ReplaceAll(readable, ".", "-") + "-" + hex.EncodeToString(sum[:])[:12]
+}
+
+// labelValue is name when it fits a label value (63 characters), otherwise its
+// beginning and a hash. The full name is in an annotation.
+func labelValue(name string) string {
+	if len(name) <= 63 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.Trim(name[:50], "-.") + "-" + hex.EncodeToString(sum[:])[:12]
+}

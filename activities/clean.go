@@ -1,0 +1,312 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// CleanInput says which chaos pods to take away.
+type CleanInput struct {
+	Shard Shard `json:"shard"`
+	// OnlyEnded leaves alone what still disturbs a live target: it settles the
+	// chaos pods that ended, that somebody deletes, or whose target is lost.
+	OnlyEnded bool `json:"onlyEnded,omitempty"`
+	// Release are target names whose failed chaos pods a person lets go; "*" is all.
+	Release []string `json:"release,omitempty"`
+	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
+	Patience time.Duration `json:"patience"`
+}
+
+// Cleaned says what CleanChaosPods left.
+type Cleaned struct {
+	// Remaining counts chaos pods that are to go and are not gone.
+	Remaining int `json:"remaining"`
+	// Left describes them, failed ones first; at most 50.
+	Left []LeftPod `json:"left,omitempty"`
+	// Lost counts targets that are no longer disrupted though the disruption goes on.
+	Lost int `json:"lost,omitempty"`
+}
+
+// LeftPod is a chaos pod that is to go and cannot go yet.
+type LeftPod struct {
+	Pod     string       `json:"pod"`
+	Node    string       `json:"node"`
+	Target  string       `json:"target"`
+	Kind    v1beta1.Kind `json:"kind"`
+	Outcome Outcome      `json:"outcome"`
+	Why     string       `json:"why"`
+
+	target types.UID
+}
+
+// maxLeft bounds what a history carries; the pods themselves are the full list.
+const maxLeft = 50
+
+// CleanChaosPods deletes chaos pods, waits for their end, judges each outcome
+// and lets go of those that are clean (acceptance 34-49). It returns what is
+// not clean, rather than failing: one bad node does not stop the others.
+func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned, error) {
+	c, err := a.newCleaning(ctx, in)
+	if err != nil {
+		return Cleaned{}, err
+	}
+	changes, stop := a.ChaosPods.Changes(in.Shard.Disruption)
+	defer stop()
+	deadline := time.NewTimer(in.Patience)
+	defer deadline.Stop()
+	// The watch is a hint that may be lost: the list is read again now and then.
+	again := time.NewTicker(heartbeatGap)
+	defer again.Stop()
+	for {
+		left, err := c.round(ctx)
+		if err != nil {
+			return Cleaned{}, err
+		}
+		activity.RecordHeartbeat(ctx, len(left))
+		if !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == Waiting }) {
+			return c.result(ctx, left)
+		}
+		select {
+		case <-ctx.Done():
+			return Cleaned{}, ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return Cleaned{}, fmt.Errorf("worker stops; another one goes on")
+		case <-deadline.C:
+			return c.result(ctx, left)
+		case <-changes:
+			if err := pause(ctx, settleGap); err != nil {
+				return Cleaned{}, err
+			}
+		case <-again.C:
+		}
+	}
+}
+
+// settleGap lets changes gather, so that many pods ending together cost few lists.
+const settleGap = 100 * time.Millisecond
+
+// cleaning is the state of one CleanChaosPods.
+type cleaning struct {
+	a  *Activities
+	in CleanInput
+	d  *v1beta1.Disruption // nil when its record is gone: then only labels are known
+	// lost has the targets that are gone, replaced or no longer running.
+	lost map[types.UID]bool
+	// held has the targets that a chaos pod of ours still disturbs, or may.
+	held map[types.UID]bool
+}
+
+func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}}
+	d, err := a.frozen(ctx, in.Shard.Disruption)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, err
+	default:
+		c.d = d
+	}
+	return c, nil
+}
+
+// round reads the chaos pods live, deletes those that are to go and lets go of
+// those that are clean. It returns the ones that remain.
+func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
+	pods, err := c.a.listChaosPods(ctx, c.in.Shard)
+	if err != nil {
+		return nil, err
+	}
+	if c.in.OnlyEnded {
+		if pods, err = c.ending(ctx, pods); err != nil {
+			return nil, err
+		}
+	}
+	left := make([]*LeftPod, len(pods))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(c.a.Parallel)
+	for i := range pods {
+		group.Go(func() (err error) {
+			left[i], err = c.settle(groupCtx, &pods[i])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var remaining []LeftPod
+	for _, l := range left {
+		if l != nil {
+			remaining = append(remaining, *l)
+		}
+	}
+	return remaining, nil
+}
+
+// ending keeps the pods that are to go though the disruption goes on
+// (acceptance 37, 40).
+func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
+	if err := c.findLost(ctx, pods); err != nil {
+		return nil, err
+	}
+	c.held = map[types.UID]bool{}
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+		uid := targetUID(&pod)
+		stays := pod.DeletionTimestamp == nil && !ended(&pod) && !c.lost[uid]
+		c.held[uid] = c.held[uid] || stays
+		return stays
+	}), nil
+}
+
+// settle brings one chaos pod as far as it can go now; nil means it is let go.
+func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
+	if c.released(pod) {
+		return nil, c.a.force(ctx, pod)
+	}
+	if pod.DeletionTimestamp == nil && !ended(pod) {
+		// A pod that is Pending now may run in a moment: it is judged once the
+		// API server has marked it, in the next round.
+		return leftPod(pod, Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
+	}
+	outcome, why := judge(pod, true)
+	if outcome == Failed {
+		cleanable, err := c.cleanable(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		outcome, why = judge(pod, cleanable)
+	}
+	if outcome != Released {
+		return leftPod(pod, outcome, why), nil
+	}
+	gone, err := c.a.letGo(ctx, pod)
+	if err != nil || gone {
+		return nil, err
+	}
+	return leftPod(pod, Waiting, "the node's kubelet removes the chaos pod"), nil
+}
+
+func (c *cleaning) released(pod *corev1.Pod) bool {
+	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, targetName(pod))
+}
+
+// delete asks for the end of exactly this chaos pod. Gone is done.
+func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
+	err := a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// letGo takes our finalizer off the pod as it was judged, and deletes it when
+// nobody did. gone is false when the pod changed since, so that it must be
+// judged again, or when only the kubelet holds it any more.
+func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
+	patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer)
+	if !found && pod.DeletionTimestamp != nil {
+		return false, nil
+	}
+	if found {
+		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, nil
+		case apierrors.IsInvalid(err), apierrors.IsConflict(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
+		}
+	}
+	if pod.DeletionTimestamp == nil {
+		return false, a.delete(ctx, pod)
+	}
+	// The kubelet sets the grace period to 0 when it is done with the pod.
+	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0, nil
+}
+
+// force lets a chaos pod go whatever it says: a person took the decision.
+func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
+	if patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer); found {
+		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
+		}
+	}
+	now := int64(0)
+	err := a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// listChaosPods is a live, consistent read of the shard's chaos pods.
+func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, error) {
+	selector := labels.Set{v1beta1.LabelDisruptionUID: string(s.Disruption.UID)}
+	if s.Number != AllShards {
+		selector[v1beta1.LabelShard] = strconv.Itoa(s.Number)
+	}
+	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, fmt.Errorf("list chaos pods of disruption %s/%s: %w", s.Disruption.Namespace, s.Disruption.Name, err)
+	}
+	return list.Items, nil
+}
+
+// result describes what is left and, while the disruption goes on, notes in
+// the record which targets are no longer disrupted.
+func (c *cleaning) result(ctx context.Context, left []LeftPod) (Cleaned, error) {
+	slices.SortFunc(left, func(a, b LeftPod) int {
+		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
+	})
+	cleaned := Cleaned{Remaining: len(left), Left: left[:min(len(left), maxLeft)]}
+	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == AllShards {
+		return cleaned, nil
+	}
+	for _, l := range left {
+		c.held[l.target] = true
+	}
+	lost, err := c.noteReleased(ctx)
+	cleaned.Lost = lost
+	return cleaned, err
+}
+
+func rank(o Outcome) int {
+	if o == Failed {
+		return 0
+	}
+	return 1
+}
+
+func leftPod(pod *corev1.Pod, outcome Outcome, why string) *LeftPod {
+	return &LeftPod{
+		Pod: pod.Name, Node: pod.Spec.NodeName, Target: targetName(pod),
+		Kind: v1beta1.Kind(pod.Labels[v1beta1.LabelDisruptionKind]), Outcome: outcome, Why: why,
+		target: targetUID(pod),
+	}
+}
+
+func targetUID(pod *corev1.Pod) types.UID { return types.UID(pod.Labels[v1beta1.LabelTargetUID]) }
+
+func targetName(pod *corev1.Pod) string {
+	if name := pod.Annotations[annotationTarget]; name != "" {
+		return name
+	}
+	return pod.Labels[v1beta1.LabelTarget]
+}

@@ -1,0 +1,228 @@
+package activities
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+var injectorRuns = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+
+// kubelet ends deleted chaos pods as a kubelet would: how says what exit code
+// by target node; a node it does not know keeps its pod running.
+func (c *cluster) kubelet(ref Ref, how map[string]int32) {
+	go func() {
+		for c.Context().Err() == nil {
+			pods, err := c.listChaosPods(c.Context(), Shard{ref, AllShards})
+			if err != nil {
+				return
+			}
+			for _, pod := range pods {
+				code, known := how[pod.Spec.NodeName]
+				if !known || pod.DeletionTimestamp == nil {
+					continue
+				}
+				if !ended(&pod) {
+					phase := corev1.PodSucceeded
+					if code != 0 {
+						phase = corev1.PodFailed
+					}
+					pod.Status.Phase = phase
+					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: exited(code, "Error", "")}}
+					_, _ = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), &pod, metav1.UpdateOptions{})
+					continue
+				}
+				now := int64(0)
+				_ = c.Kube.CoreV1().Pods(c.Namespace).Delete(c.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			}
+			_ = pause(c.Context(), 20*time.Millisecond)
+		}
+	}()
+}
+
+func TestCleanChaosPods(t *testing.T) {
+	patience := 10 * time.Second
+	t.Run("all own chaos pods are deleted, others are untouched", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(4, nil)
+		mine, theirs := c.started("mine", nil), c.started("theirs", nil)
+		for _, pod := range append(c.chaosPods(mine), c.chaosPods(theirs)...) {
+			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		}
+		c.kubelet(mine, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{mine, 0}, Patience: patience})
+		if cleaned.Remaining != 0 || len(c.chaosPods(mine)) != 0 { // acceptance 34, 41
+			t.Errorf("left %+v", cleaned)
+		}
+		for _, pod := range c.chaosPods(theirs) {
+			if pod.DeletionTimestamp != nil { // acceptance 35
+				t.Errorf("chaos pod %s of another disruption was deleted", pod.Name)
+			}
+		}
+	})
+	t.Run("one that failed is kept with its finalizer, the others go", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(3, nil)
+		ref := c.started("calm", all)
+		for _, pod := range c.chaosPods(ref) {
+			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		}
+		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		left := c.chaosPods(ref)
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || cleaned.Left[0].Node != "node-1" { // acceptance 44, 48
+			t.Fatalf("cleaned = %+v, want node-1 failed and the others gone", cleaned)
+		}
+		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 26, 44
+			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
+		}
+		if n, err := c.env.ExecuteActivity(c.Finish, Ended{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.get(ref)) { // acceptance 6, 45
+			t.Errorf("Finish let the disruption go although a chaos pod is left")
+		}
+		do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
+		c.wantCondition(ref, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "node-1") // acceptance 45
+		if len(c.events("StuckOnRemoval")) != 1 || !c.get(ref).Status.IsStuckOnRemoval {
+			t.Error("want one StuckOnRemoval event and the status flag")
+		}
+		again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].Target}, Patience: patience})
+		if again.Remaining != 0 { // acceptance 46
+			t.Errorf("released: %+v, want nothing left", again)
+		}
+	})
+	t.Run("failed, but the target is gone, replaced or not running: let go", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.targets(2, nil)
+		ref := c.started("calm", all)
+		for _, pod := range c.chaosPods(ref) {
+			c.becomes(pod, corev1.PodFailed, exited(1, "Error", ""), corev1.ConditionFalse)
+		}
+		now := int64(0)
+		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})) // acceptance 38
+		successor := pods[0].DeepCopy()
+		successor.ResourceVersion, successor.UID = "", ""
+		_, err := c.Kube.CoreV1().Pods(c.namespace).Create(t.Context(), successor, metav1.CreateOptions{})
+		c.must(err)
+		pods[1].Status.Phase = corev1.PodFailed // acceptance 39
+		_, err = c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
+		c.must(err)
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		if cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // acceptance 40
+			t.Errorf("left %+v, want all let go", cleaned)
+		}
+	})
+	t.Run("pending: let go", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(2, nil)
+		ref := c.started("calm", nil)
+		c.kubelet(ref, nil)
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
+		for _, pod := range c.chaosPods(ref) {
+			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 42
+				t.Errorf("pending chaos pod %s keeps its finalizer; %+v", pod.Name, cleaned)
+			}
+		}
+	})
+	t.Run("still running: waited for, and said so when patience ends", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Waiting { // acceptance 47
+			t.Errorf("cleaned = %+v, want one that waits", cleaned)
+		}
+		c.kubelet(ref, map[string]int32{"node-0": 0})
+		if again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // acceptance 47, 49
+			t.Errorf("second round left %+v", again)
+		}
+	})
+	t.Run("while the disruption goes on only what ended is touched", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.targets(3, nil)
+		ref := c.started("calm", all)
+		chaos := c.chaosPods(ref)
+		for _, pod := range chaos {
+			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		}
+		c.must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // acceptance 37
+		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
+			t.Errorf("cleaned = %+v with %d targets, want one lost of %d", cleaned, len(c.chosen(ref)), len(pods))
+		}
+		for _, pod := range c.chaosPods(ref) {
+			if pod.DeletionTimestamp != nil {
+				t.Errorf("chaos pod %s of a live target was deleted", pod.Name)
+			}
+		}
+	})
+}
+
+func TestFinish(t *testing.T) {
+	c := newCluster(t)
+	c.targets(1, nil)
+	ref := c.started("calm", nil)
+	c.becomes(c.chaosPods(ref)[0], corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
+	do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
+	if left := do[int](c, c.Finish, Ended{Disruption: ref}); left != 0 {
+		t.Fatalf("%d left", left)
+	}
+	d := c.get(ref)
+	if hasFinalizer(d) || d.Status.Phase != v1beta1.PhaseFinished || d.Status.CleanedAt == nil { // acceptance 6
+		t.Errorf("after Finish: %+v %+v", d.Finalizers, d.Status)
+	}
+	c.wantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionTrue, "no chaos pod is left")
+	if shards, err := c.shards(t.Context(), ref); err != nil || len(shards) != 0 {
+		t.Errorf("%d records are left, %v", len(shards), err)
+	}
+	if _, err := c.frozen(t.Context(), ref); !apierrors.IsNotFound(cause(err)) {
+		t.Errorf("the record is left: %v", err)
+	}
+	do[int](c, c.Finish, Ended{Disruption: ref}) // twice is once
+}
+
+func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
+	c := newCluster(t)
+	ref := c.started("calm", nil)
+	c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
+	if c.get(ref).DeletionTimestamp == nil { // acceptance 5
+		t.Fatal("not being deleted")
+	}
+	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {
+		t.Errorf("plan = %+v, want clean only", plan)
+	}
+	do[int](c, c.Finish, Ended{Disruption: ref})
+	if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) { // acceptance 6
+		t.Errorf("still there after Finish: %v", err)
+	}
+	do[int](c, c.Finish, Ended{Disruption: ref}) // gone is done
+}
+
+func hasFinalizer(d *v1beta1.Disruption) bool {
+	return slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer)
+}
+
+type getter interface{ Get(any) error }
+
+func has(value getter, want int) bool {
+	var got int
+	return value.Get(&got) == nil && got == want
+}
+
+func cause(err error) error {
+	type wrapper interface{ Unwrap() error }
+	for {
+		wrapped, ok := err.(wrapper)
+		if !ok {
+			return err
+		}
+		err = wrapped.Unwrap()
+	}
+}

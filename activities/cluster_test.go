@@ -1,0 +1,205 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
+
+// cluster is a real API server with activities that work on it. There is no
+// kubelet: the test writes what one would report.
+type cluster struct {
+	*testing.T
+	*Activities
+	env       *testsuite.TestActivityEnvironment
+	namespace string
+}
+
+func newCluster(t *testing.T) *cluster {
+	config := apiserver.Start(t)
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disruptions, err := NewDisruptions(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{T: t}
+	c.namespace = c.makeNamespace(kube, "shop-")
+	chaos := c.makeNamespace(kube, "chaos-")
+	pods, err := NewChaosPods(kube, chaos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go pods.Run(t.Context())
+	if err := pods.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Namespace: chaos, Image: "squall:test", Parallel: 8}
+	var suite testsuite.WorkflowTestSuite
+	c.env = suite.NewTestActivityEnvironment()
+	c.env.RegisterActivity(c.Activities)
+	c.env.SetTestTimeout(time.Minute)
+	return c
+}
+
+func (c *cluster) makeNamespace(kube kubernetes.Interface, prefix string) string {
+	made, err := kube.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}, metav1.CreateOptions{})
+	c.must(err)
+	return made.Name
+}
+
+func (c *cluster) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// do runs an activity as a worker would.
+func do[T any](c *cluster, activity any, input any) T {
+	c.Helper()
+	value, err := c.env.ExecuteActivity(activity, input)
+	c.must(err)
+	var result T
+	if value.HasValue() {
+		c.must(value.Get(&result))
+	}
+	return result
+}
+
+// disruption creates one, with the changes a test wants.
+func (c *cluster) disruption(name string, change func(*v1beta1.DisruptionSpec)) Ref {
+	c.Helper()
+	count := intstr.FromInt32(2)
+	d := &v1beta1.Disruption{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name, Finalizers: []string{v1beta1.DisruptionFinalizer}},
+		Spec: v1beta1.DisruptionSpec{
+			Count: &count, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
+			Duration: &v1beta1.Duration{Duration: time.Hour},
+			Faults:   v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}},
+		},
+	}
+	if change != nil {
+		change(&d.Spec)
+	}
+	created := &v1beta1.Disruption{}
+	c.must(c.Disruptions.client.Post().Namespace(c.namespace).Resource("disruptions").Body(d).Do(c.Context()).Into(created))
+	return refOf(created)
+}
+
+func (c *cluster) get(ref Ref) *v1beta1.Disruption {
+	c.Helper()
+	d, err := c.Disruptions.Get(c.Context(), ref)
+	c.must(err)
+	return d
+}
+
+// targets makes running pods that the usual selector matches.
+func (c *cluster) targets(n int, labels map[string]string) []*corev1.Pod {
+	c.Helper()
+	pods := make([]*corev1.Pod, n)
+	for i := range pods {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: c.namespace, Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i), Containers: []corev1.Container{{Name: "main", Image: "i"}}},
+		}
+		for key, value := range labels {
+			pod.Labels[key] = value
+		}
+		created, err := c.Kube.CoreV1().Pods(c.namespace).Create(c.Context(), pod, metav1.CreateOptions{})
+		c.must(err)
+		created.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}}
+		pods[i], err = c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(c.Context(), created, metav1.UpdateOptions{})
+		c.must(err)
+	}
+	return pods
+}
+
+// becomes writes a chaos pod's status as a kubelet would.
+func (c *cluster) becomes(pod corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, ready corev1.ConditionStatus) {
+	c.Helper()
+	live, err := c.Kube.CoreV1().Pods(c.Namespace).Get(c.Context(), pod.Name, metav1.GetOptions{})
+	c.must(err)
+	live.Status.Phase = phase
+	live.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
+	live.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}
+	_, err = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), live, metav1.UpdateOptions{})
+	c.must(err)
+}
+
+func (c *cluster) chaosPods(ref Ref) []corev1.Pod {
+	c.Helper()
+	pods, err := c.listChaosPods(c.Context(), Shard{ref, AllShards})
+	c.must(err)
+	return pods
+}
+
+// started prepares a disruption, chooses its targets and creates its chaos pods.
+func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) Ref {
+	c.Helper()
+	ref := c.disruption(name, change)
+	do[Plan](c, c.Prepare, ref)
+	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
+		do[Created](c, c.CreateChaosPods, Shard{ref, number})
+	}
+	return ref
+}
+
+// eventually waits for a condition of the world.
+func (c *cluster) eventually(what string, holds func() bool) {
+	c.Helper()
+	deadline := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			c.Fatalf("not within 20 s: %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (c *cluster) events(reason string) []corev1.Event {
+	c.Helper()
+	list, err := c.Kube.CoreV1().Events(c.namespace).List(context.Background(), metav1.ListOptions{})
+	c.must(err)
+	var found []corev1.Event
+	for _, event := range list.Items {
+		if event.Reason == reason {
+			found = append(found, event)
+		}
+	}
+	return found
+}
+
+func (c *cluster) wantCondition(ref Ref, kind string, status metav1.ConditionStatus, message string) {
+	c.Helper()
+	for _, condition := range c.get(ref).Status.Conditions {
+		if condition.Type == kind && condition.Status == status && strings.Contains(condition.Message, message) {
+			return
+		}
+	}
+	c.Errorf("conditions = %+v, want %s=%s with %q", c.get(ref).Status.Conditions, kind, status, message)
+}

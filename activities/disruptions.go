@@ -1,0 +1,121 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Disruptions reads and writes Disruption objects. Every read is live.
+type Disruptions struct{ client rest.Interface }
+
+// NewDisruptions returns a client for the cluster that config names.
+func NewDisruptions(config *rest.Config) (*Disruptions, error) {
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &v1beta1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType = runtime.ContentTypeJSON
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client for %s: %w", v1beta1.GroupVersion, err)
+	}
+	return &Disruptions{client}, nil
+}
+
+// Get returns the disruption that ref names. An object of the same name with
+// another UID is somebody else's and counts as not found.
+func (c *Disruptions) Get(ctx context.Context, ref Ref) (*v1beta1.Disruption, error) {
+	found := &v1beta1.Disruption{}
+	err := c.client.Get().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(ctx).Into(found)
+	if err != nil {
+		return nil, err
+	}
+	if found.UID != ref.UID {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupVersion.Group, Resource: "disruptions"}, ref.Name)
+	}
+	return found, nil
+}
+
+// UpdateStatus lets change edit the live status and writes the result, unless
+// nothing changed. A write by somebody else in between makes it read again and
+// call change again. A disruption that is gone is no error.
+func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1beta1.Disruption)) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := c.Get(ctx, ref)
+		if err != nil {
+			return err
+		}
+		before, err := json.Marshal(live.Status)
+		if err != nil {
+			return err
+		}
+		change(live)
+		after, err := json.Marshal(live.Status)
+		if err != nil || string(before) == string(after) {
+			return err
+		}
+		return c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
+			SubResource("status").Body(live).Do(ctx).Error()
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write status of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	return nil
+}
+
+// RemoveFinalizer lets the disruption go. Done already, or the object gone, is
+// no error.
+func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := c.Get(ctx, ref)
+		if err != nil {
+			return err
+		}
+		patch, found := finalizerPatch(live, v1beta1.DisruptionFinalizer)
+		if !found {
+			return nil
+		}
+		return c.client.Patch(types.JSONPatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
+			Body(patch).Do(ctx).Error()
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove finalizer of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	return nil
+}
+
+// finalizerPatch is the JSON patch that takes one finalizer off the object as
+// it was read, and fails on any other version of it. found is false when the
+// finalizer is not there.
+func finalizerPatch(object metav1.Object, finalizer string) (patch []byte, found bool) {
+	for i, name := range object.GetFinalizers() {
+		if name != finalizer {
+			continue
+		}
+		return fmt.Appendf(nil, `[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"remove","path":"/metadata/finalizers/%d"}]`,
+			object.GetResourceVersion(), i), true
+	}
+	return nil, false
+}

@@ -1,0 +1,143 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Created says what CreateChaosPods did.
+type Created struct {
+	Pods int `json:"pods"`
+	// Refused counts chaos pods the API server will never take, Why the first refusal.
+	Refused int    `json:"refused,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// CreateChaosPods creates one chaos pod for each target of the shard and each
+// kind (acceptance 22). Called again it creates what is missing. What the API
+// server refuses for good is counted and told as an event; what it cannot take
+// now is an error, to be tried again.
+func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, error) {
+	d, err := a.frozen(ctx, s.Disruption)
+	if err != nil {
+		return Created{}, err
+	}
+	record, err := a.shard(ctx, s)
+	if err != nil {
+		return Created{}, err
+	}
+	pods, err := a.chaosPods(d, s, record.targets)
+	if err != nil {
+		return Created{}, err
+	}
+	created, refusals, err := a.createAll(ctx, pods)
+	if err != nil {
+		return created, err
+	}
+	return created, a.announce(ctx, d, s, record.targets, created, refusals)
+}
+
+func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target) ([]*corev1.Pod, error) {
+	var pods []*corev1.Pod
+	now := time.Now()
+	for _, target := range targets {
+		if target.Released != "" {
+			continue
+		}
+		for _, fault := range d.Spec.Requested() {
+			pod, err := a.chaosPod(d, s, target, fault, now)
+			if err != nil {
+				return nil, err
+			}
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created, []string, error) {
+	var done atomic.Int64
+	refusals := make([]string, len(pods))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Parallel)
+	for i, pod := range pods {
+		group.Go(func() (err error) {
+			refusals[i], err = a.create(groupCtx, pod)
+			activity.RecordHeartbeat(ctx, done.Add(1))
+			return err
+		})
+	}
+	err := group.Wait()
+	created := Created{Pods: len(pods)}
+	var reasons []string
+	for _, refusal := range refusals {
+		if refusal != "" {
+			created.Refused++
+			reasons = append(reasons, refusal)
+		}
+	}
+	created.Pods -= created.Refused
+	if len(reasons) > 0 {
+		created.Why = reasons[0]
+	}
+	return created, reasons, err
+}
+
+// create makes one pod. A pod of that name that is ours is the same pod;
+// refusal is what the API server says of a pod it will never take.
+func (a *Activities) create(ctx context.Context, pod *corev1.Pod) (refusal string, err error) {
+	_, err = a.Kube.CoreV1().Pods(a.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return "", nil // the name holds our UID, see ChaosPodName
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return err.Error(), nil
+	case err != nil:
+		return "", fmt.Errorf("create chaos pod %s: %w", pod.Name, err)
+	}
+	return "", nil
+}
+
+// announce records what happened: on the disruption, and on every target
+// (acceptance 21).
+func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, targets []Target, c Created, refusals []string) error {
+	if c.Pods > 0 {
+		message := fmt.Sprintf("%d chaos pods created for shard %d", c.Pods, s.Number)
+		if err := a.tell(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
+			return err
+		}
+	}
+	if c.Refused > 0 {
+		message := fmt.Sprintf("%d chaos pods refused: %s", c.Refused, c.Why)
+		if err := a.warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number)); err != nil {
+			return err
+		}
+		return a.explainRefusal(ctx, d, message)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Parallel)
+	for _, target := range targets {
+		if target.Released == "" {
+			group.Go(func() error { return a.tellTarget(ctx, d, target) })
+		}
+	}
+	return group.Wait()
+}
+
+// explainRefusal puts the reason where a user looks first.
+func (a *Activities) explainRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
+	return a.Disruptions.UpdateStatus(ctx, refOf(d), func(live *v1beta1.Disruption) {
+		setCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
+	})
+}

@@ -1,0 +1,223 @@
+package activities
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestChaosPodGolden(t *testing.T) {
+	created := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	a := &Activities{Namespace: "squall-chaos", Image: "squall.local/squall:dev"}
+	limit := int64(1 << 20)
+	for _, faults := range []v1beta1.Faults{
+		{ContainerFailure: &v1beta1.ContainerFailure{Forced: true}},
+		{CPUPressure: &v1beta1.CPUPressure{}},
+		{DiskPressure: &v1beta1.DiskPressure{Path: "/data", Throttling: v1beta1.DiskPressureThrottling{WriteBytesPerSec: &limit}}},
+		{Network: &v1beta1.NetworkDisruption{Drop: 40, Hosts: []v1beta1.NetworkHost{{Host: "10.0.0.0/8", Port: 80}}}},
+	} {
+		fault := faults.Requested()[0]
+		t.Run(string(fault.Kind), func(t *testing.T) {
+			d := &v1beta1.Disruption{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "calm", UID: "11111111-2222", CreationTimestamp: metav1.NewTime(created)},
+				Spec:       v1beta1.DisruptionSpec{Faults: faults, Level: v1beta1.LevelPod, Duration: &v1beta1.Duration{Duration: 5 * time.Minute}},
+			}
+			target := Target{InjectionTarget: v1beta1.InjectionTarget{
+				Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1",
+				NodeIPs: []string{"10.1.0.1"}, PodIPs: []string{"10.244.1.7"},
+				Containers: []v1beta1.InjectionContainer{{Name: "main", ID: "abc"}},
+			}}
+			pod, err := a.chaosPod(d, Shard{refOf(d), 0}, target, fault, created.Add(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := yaml.Marshal(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "chaospods", string(fault.Kind)+".yaml")
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("chaos pod differs from %s (-want +got); write it anew with -update:\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+func TestCreateChaosPods(t *testing.T) {
+	c := newCluster(t)
+	pods := c.targets(2, nil)
+	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) {
+		all(spec)
+		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
+	})
+	do[Created](c, c.CreateChaosPods, Shard{ref, 0}) // a lost answer: the same pods
+	chaos := c.chaosPods(ref)
+	if len(chaos) != 4 { // acceptance 22
+		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
+	}
+	for _, pod := range chaos {
+		target := pods[slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == targetUID(&pod) })]
+		if pod.Spec.NodeName != target.Spec.NodeName { // acceptance 24
+			t.Errorf("chaos pod is on %s, its target on %s", pod.Spec.NodeName, target.Spec.NodeName)
+		}
+		if pod.Namespace == target.Namespace || pod.Namespace != c.Namespace { // acceptance 25
+			t.Errorf("chaos pod is in namespace %s", pod.Namespace)
+		}
+		if !slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 26
+			t.Error("chaos pod without our finalizer")
+		}
+		container := pod.Spec.Containers[0]
+		injection := v1beta1.Injection{}
+		c.must(json.Unmarshal([]byte(container.Env[0].Value), &injection))
+		if container.Image != "squall:test" || container.Args[0] != string(injection.Kind) || injection.Target.UID != target.UID ||
+			injection.Target.Containers[0].ID != "abc" { // acceptance 23
+			t.Errorf("chaos pod runs %s %v with %+v", container.Image, container.Args, injection)
+		}
+		if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
+			t.Error("chaos pod has credentials")
+		}
+		if len(pod.OwnerReferences) != 0 { // acceptance I14
+			t.Error("an owner reference across namespaces makes the garbage collector delete the pod")
+		}
+	}
+	for _, pod := range pods {
+		told := slices.ContainsFunc(c.events("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
+		if !told { // acceptance 21
+			t.Errorf("no event on target %s", pod.Name)
+		}
+	}
+	if events := c.events("ChaosPodCreated"); len(events) != 1 || !strings.Contains(events[0].Message, "4 chaos pods") {
+		t.Errorf("events = %+v, want one that counts 4", events)
+	}
+}
+
+func TestRefusedChaosPodsAreTold(t *testing.T) {
+	c := newCluster(t)
+	c.targets(1, nil)
+	quota := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "tiny"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+	}}}}
+	_, err := c.Kube.CoreV1().LimitRanges(c.Namespace).Create(t.Context(), quota, metav1.CreateOptions{})
+	c.must(err)
+	c.eventually("the limit range is enforced", func() bool {
+		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi")}}}}}}
+		_, err := c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{"All"}})
+		return err != nil
+	})
+	ref := c.started("calm", nil)
+	if len(c.events("CreateFailed")) != 1 {
+		t.Error("want one CreateFailed event")
+	}
+	c.wantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, "memory")
+}
+
+func TestAwaitInjection(t *testing.T) {
+	c := newCluster(t)
+	c.targets(2, nil)
+	ref := c.started("calm", nil)
+	done := make(chan Injection, 1)
+	go func() {
+		value, err := c.env.ExecuteActivity(c.AwaitInjection, ref)
+		var injection Injection
+		if err == nil {
+			err = value.Get(&injection)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		done <- injection
+	}()
+	chaos := c.chaosPods(ref)
+	c.becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.eventually("PartiallyInjected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // acceptance 29
+	if status := c.get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
+		t.Errorf("status = %+v, want 1/2 Injecting", status)
+	}
+	c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.eventually("Injected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.Injected }) // acceptance 30
+	if injection := <-done; injection.Injected != 2 {
+		t.Errorf("injection = %+v", injection)
+	}
+	status := c.get(ref).Status
+	if status.Targets != "2/2" || status.InjectedTime == nil || status.Phase != v1beta1.PhaseHolding {
+		t.Errorf("status = %+v, want 2/2 Holding", status)
+	}
+	c.wantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
+}
+
+func TestPrepare(t *testing.T) {
+	c := newCluster(t)
+	ref := c.disruption("calm", nil)
+	plan := do[Plan](c, c.Prepare, ref)
+	status := c.get(ref).Status
+	if plan.SpecHash == "" || status.SpecHash != plan.SpecHash { // acceptance 7
+		t.Errorf("hash in status = %q, in plan %q", status.SpecHash, plan.SpecHash)
+	}
+	if status.ExpiryTime == nil || status.StartTime == nil || status.Kinds != "cpu-pressure" || status.InjectionStatus != v1beta1.NotInjected {
+		t.Errorf("status = %+v", status)
+	}
+	t.Run("a spec edited later is told once an edit and not carried out", func(t *testing.T) {
+		live := c.get(ref)
+		live.Labels = map[string]string{"team": "a"}
+		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
+		do[any](c, c.TellSpecChanged, ref)
+		if n := len(c.events("SpecChanged")); n != 0 { // acceptance 10
+			t.Errorf("%d SpecChanged events after a change of labels", n)
+		}
+		live = c.get(ref)
+		live.Spec.DryRun = true
+		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
+		do[any](c, c.TellSpecChanged, ref)
+		do[any](c, c.TellSpecChanged, ref)
+		if n := len(c.events("SpecChanged")); n != 1 { // acceptance 9
+			t.Errorf("%d SpecChanged events, want 1", n)
+		}
+		if frozen, err := c.frozen(t.Context(), ref); err != nil || frozen.Spec.DryRun { // acceptance 8
+			t.Errorf("the edit is carried out: %+v, %v", frozen, err)
+		}
+	})
+	t.Run("a run after a terminated one only cleans", func(t *testing.T) {
+		_, err := c.freeze(t.Context(), c.get(ref), "another run")
+		c.must(err)
+		record, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), "squall-"+string(ref.UID), metav1.GetOptions{})
+		c.must(err)
+		record.Data[keyRun] = "a terminated run"
+		_, err = c.Kube.CoreV1().ConfigMaps(c.Namespace).Update(t.Context(), record, metav1.UpdateOptions{})
+		c.must(err)
+		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") { // acceptance T1
+			t.Errorf("plan = %+v, want clean only", plan)
+		}
+	})
+	t.Run("a disruption of another UID is not ours", func(t *testing.T) {
+		other := ref
+		other.UID = "other"
+		if plan := do[Plan](c, c.Prepare, other); !strings.Contains(plan.CleanOnly, "gone") {
+			t.Errorf("plan = %+v, want clean only", plan)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// cleanable says whether the target of a failed chaos pod still runs
+// (acceptance 38, 39): a pod of the same name with another UID is another pod.
+func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	return c.a.targetRuns(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level(pod))
+}
+
+// level is pod unless the record says node.
+func (c *cleaning) level(*corev1.Pod) v1beta1.Level {
+	if c.d != nil {
+		return c.d.Spec.Level
+	}
+	return v1beta1.LevelPod
+}
+
+// targetRuns reads one target live.
+func (a *Activities) targetRuns(ctx context.Context, namespace, name string, uid types.UID, level v1beta1.Level) (bool, error) {
+	if level == v1beta1.LevelNode {
+		node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read target node %s: %w", name, err)
+		}
+		return node.UID == uid && nodeReady(node), nil
+	}
+	pod, err := a.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read target pod %s/%s: %w", namespace, name, err)
+	}
+	return pod.UID == uid && pod.Status.Phase == corev1.PodRunning, nil
+}
+
+// findLost fills c.lost with the targets of these chaos pods that are gone,
+// replaced, ending or not running. One list answers for those that still
+// match the selector; the few others are read one by one.
+func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
+	if c.d == nil {
+		return nil
+	}
+	healthy, err := c.a.healthy(ctx, c.d)
+	if err != nil {
+		return err
+	}
+	alive := map[types.UID]bool{}
+	for _, candidate := range healthy {
+		alive[candidate.target.UID] = true
+	}
+	for i := range pods {
+		uid := targetUID(&pods[i])
+		if alive[uid] || c.lost[uid] {
+			continue
+		}
+		runs, err := c.a.targetRuns(ctx, c.d.Namespace, targetName(&pods[i]), uid, c.d.Spec.Level)
+		if err != nil {
+			return err
+		}
+		alive[uid], c.lost[uid] = runs, !runs
+	}
+	return nil
+}
+
+// noteReleased marks the targets that no chaos pod of ours disturbs any more
+// in the shard's record, so that they are neither counted nor chosen again
+// (acceptance 18).
+func (c *cleaning) noteReleased(ctx context.Context) (int, error) {
+	record, err := c.a.shard(ctx, c.in.Shard)
+	if err != nil {
+		return 0, err
+	}
+	lost := 0
+	for i := range record.targets {
+		target := &record.targets[i]
+		if c.held[target.UID] || target.Released != "" {
+			continue
+		}
+		target.Released = "its chaos pod ended"
+		if c.lost[target.UID] {
+			target.Released = "the target is gone"
+		}
+		lost++
+	}
+	if lost == 0 {
+		return 0, nil
+	}
+	return lost, c.a.rewrite(ctx, &record)
+}

@@ -1,0 +1,83 @@
+package activities
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Outcome is what became of a chaos pod.
+type Outcome string
+
+// The outcomes. Waiting needs more time; Released may lose its finalizer;
+// Failed is kept, with its finalizer, for a person to look at.
+const (
+	Waiting  Outcome = "Waiting"
+	Released Outcome = "Released"
+	Failed   Outcome = "Failed"
+)
+
+// judge decides what may become of a chaos pod that is to go, by the table of
+// acceptance 38-44 and 47. cleanable says whether the target still runs; it
+// counts only when the injector failed.
+func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
+	state := injectorState(pod)
+	exited := state.Terminated
+	switch {
+	case exited != nil && (exited.ExitCode == 0 || neverStarted(exited)):
+		return Released, "" // 41, and 43a: the exit code counts before the phase
+	case exited == nil && state.Running == nil && (ended(pod) || pending(pod)):
+		return Released, "" // 42, 43a: nothing ever ran
+	case exited == nil && !ended(pod):
+		return Waiting, "the chaos pod is still running" // 47
+	case !cleanable:
+		return Released, "" // 38-40
+	}
+	return Failed, failure(pod, state) // 44
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func pending(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
+}
+
+// injectorState is the state of the injector's container; the zero value when
+// the kubelet never reported one.
+func injectorState(pod *corev1.Pod) corev1.ContainerState {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == "injector" {
+			return status.State
+		}
+	}
+	return corev1.ContainerState{}
+}
+
+// neverStarted is true for a container whose process was never executed, so
+// that nothing can have been injected.
+func neverStarted(t *corev1.ContainerStateTerminated) bool {
+	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
+}
+
+// failure is what a person needs to know of an injector that did not clean.
+func failure(pod *corev1.Pod, state corev1.ContainerState) string {
+	if state.Terminated == nil {
+		return fmt.Sprintf("chaos pod ended (%s %s) and the injector's exit code is unknown", pod.Status.Phase, pod.Status.Reason)
+	}
+	words := v1beta1.Outcome{}
+	if json.Unmarshal([]byte(state.Terminated.Message), &words) == nil && words.Error != "" {
+		reason := words.Error
+		if len(words.Left) > 0 {
+			reason += "; left: " + strings.Join(words.Left, ", ")
+		}
+		return reason
+	}
+	return strings.TrimSpace(fmt.Sprintf("injector exited with code %d (%s) and said nothing: %s",
+		state.Terminated.ExitCode, state.Terminated.Reason, state.Terminated.Message))
+}

@@ -1,0 +1,61 @@
+package activities
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// injectorIs is a chaos pod in a phase with its injector in a state.
+func injectorIs(phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "chaos-1"},
+		Status: corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "injector", State: state},
+		}},
+	}
+}
+
+func exited(code int32, reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}}
+}
+
+func TestJudge(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	none := corev1.ContainerState{}
+	said := `{"injected":true,"cleaned":false,"error":"remove filter on eth0: busy","left":["filter eth0 1:"]}`
+	for _, test := range []struct {
+		name      string
+		pod       *corev1.Pod
+		cleanable bool
+		want      Outcome
+		why       string
+	}{
+		{"completed: let go", injectorIs(corev1.PodSucceeded, exited(0, "Completed", "")), true, Released, ""},                                                                                   // acceptance 41
+		{"exit 0 in a pod that is still called Running: let go", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Released, ""},                                                  // acceptance 41
+		{"pending, image cannot be pulled: let go", injectorIs(corev1.PodPending, waiting), true, Released, ""},                                                                                  // acceptance 42
+		{"pending, kubelet said nothing yet: let go", injectorIs(corev1.PodPending, none), true, Released, ""},                                                                                   // acceptance 42
+		{"pending, but the injector runs already: wait", injectorIs(corev1.PodPending, running), true, Waiting, "still running"},                                                                 // acceptance 42, 47
+		{"evicted after exit 0: the exit code counts first", injectorIs(corev1.PodFailed, exited(0, "Completed", "")), true, Released, ""},                                                       // acceptance 43
+		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Released, ""},                                                                                        // acceptance 43
+		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Released, ""},                                                                                   // acceptance 43
+		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Released, ""},                                                              // acceptance 43
+		{"evicted with an unknown exit after running: failed", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Failed, "137"},                                     // acceptance 43
+		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                   // acceptance 44
+		{"failed and cleanable: kept, with the injector's own words", injectorIs(corev1.PodFailed, exited(1, "Error", said)), true, Failed, "remove filter on eth0: busy; left: filter eth0 1:"}, // acceptance 44
+		{"failed and the target gone: let go", injectorIs(corev1.PodFailed, exited(1, "Error", said)), false, Released, ""},                                                                      // acceptance 38, 39, 40
+		{"still running: wait", injectorIs(corev1.PodRunning, running), true, Waiting, "still running"},                                                                                          // acceptance 47
+		{"still running and the target gone: wait, the signal is on its way", injectorIs(corev1.PodRunning, running), false, Waiting, "still running"},                                           // acceptance 40, 47
+		{"running, container state unknown: wait", injectorIs(corev1.PodRunning, none), true, Waiting, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, why := judge(test.pod, test.cleanable)
+			if got != test.want || !strings.Contains(why, test.why) {
+				t.Errorf("judge() = %s %q, want %s with %q", got, why, test.want, test.why)
+			}
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Plan is what the workflow needs to know of a disruption to carry it out.
+type Plan struct {
+	Kinds    []v1beta1.Kind `json:"kinds"`
+	CreateAt time.Time      `json:"createAt"`
+	ExpireAt time.Time      `json:"expireAt"`
+	Static   bool           `json:"static,omitempty"`
+	MaxRuns  int            `json:"maxRuns,omitempty"`
+	SpecHash string         `json:"specHash"`
+	// CleanOnly says why nothing may be injected any more and only cleaning is
+	// left. Empty when the disruption is to be carried out.
+	CleanOnly string `json:"cleanOnly,omitempty"`
+	// Rejected says what is wrong with a spec that can never run.
+	Rejected string `json:"rejected,omitempty"`
+	// Shards are the numbers of the records an earlier run left.
+	Shards []int `json:"shards,omitempty"`
+}
+
+// Prepare reads the disruption, keeps its spec for good and says what is to be
+// done. Status gets the spec hash (acceptance 7) and the times. A disruption
+// that is gone, ending or was begun by an earlier workflow is cleaned only.
+func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
+	live, err := a.Disruptions.Get(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return a.cleanOnly(ctx, ref, "the disruption is gone")
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	switch {
+	case live.DeletionTimestamp != nil:
+		return a.cleanOnly(ctx, ref, "the disruption is being deleted")
+	case live.Status.Phase == v1beta1.PhaseFinished:
+		return a.cleanOnly(ctx, ref, "the disruption has finished")
+	}
+	live.Default()
+	if problems := live.Validate(); len(problems) > 0 {
+		return a.reject(ctx, live, problems.ToAggregate().Error())
+	}
+	workflow := activity.GetInfo(ctx).WorkflowExecution
+	firstRun, err := a.freeze(ctx, live, workflow.RunID)
+	if err != nil {
+		return Plan{}, fmt.Errorf("keep the spec of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	if firstRun != workflow.RunID {
+		return a.cleanOnly(ctx, ref, "an earlier workflow (run "+firstRun+") began it and did not end")
+	}
+	plan := planOf(live)
+	started := metav1.Now()
+	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+		s := &d.Status
+		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, kindNames(plan.Kinds)
+		s.ObservedGeneration = live.Generation
+		s.InjectionStatus = v1beta1.NotInjected
+		if s.StartTime == nil {
+			s.StartTime = &started
+		}
+		s.ExpiryTime = &metav1.Time{Time: plan.ExpireAt}
+		s.Workflow = &v1beta1.WorkflowRef{ID: workflow.ID, RunID: workflow.RunID}
+		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionTrue, "WorkflowRunning", "workflow "+workflow.ID+" carries it out")
+	})
+}
+
+// planOf is the pure part of Prepare.
+func planOf(d *v1beta1.Disruption) Plan {
+	plan := Plan{
+		CreateAt: d.Spec.TimeToCreate(d.CreationTimestamp.Time),
+		ExpireAt: d.Spec.Expiry(d.CreationTimestamp.Time),
+		Static:   d.Spec.StaticTargeting,
+		SpecHash: d.Spec.Hash(),
+	}
+	if d.Spec.MaxRuns != nil {
+		plan.MaxRuns = *d.Spec.MaxRuns
+	}
+	for _, fault := range d.Spec.Requested() {
+		plan.Kinds = append(plan.Kinds, fault.Kind)
+	}
+	return plan
+}
+
+// cleanOnly is the plan of a disruption of which only traces can be left.
+func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, error) {
+	shards, err := a.shards(ctx, ref)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan := Plan{CleanOnly: why}
+	for _, s := range shards {
+		plan.Shards = append(plan.Shards, s.number)
+	}
+	return plan, nil
+}
+
+func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
+	ref := refOf(d)
+	if err := a.warn(ctx, d, "InvalidSpec", why, d.Spec.Hash()); err != nil {
+		return Plan{}, err
+	}
+	return Plan{Rejected: why, SpecHash: d.Spec.Hash()}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+		d.Status.Phase, d.Status.SpecHash = v1beta1.PhaseRejected, d.Spec.Hash()
+		d.Status.InjectionStatus = v1beta1.NotInjected
+		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionFalse, "InvalidSpec", why)
+	})
+}
+
+func kindNames(kinds []v1beta1.Kind) string {
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		names[i] = string(kind)
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,192 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// A record is a ConfigMap in the chaos namespace: what the workflow must not
+// forget and what is too large for its history. There is one with the spec as
+// it was when the disruption began, and one for each shard of targets.
+const (
+	labelRecord    = "chaos.squall.dev/record"
+	recordSpec     = "spec"
+	recordTargets  = "targets"
+	labelClaim     = "chaos.squall.dev/claim"
+	claimPending   = "pending"
+	claimHeld      = "held"
+	keyDisruption  = "disruption"
+	keyTargets     = "targets"
+	keyRun         = "run"
+	shardSize      = 200
+	annotationKind = "chaos.squall.dev/kinds"
+)
+
+// Target is one chosen pod or node.
+type Target struct {
+	v1beta1.InjectionTarget `json:",inline"`
+	// Released says why the target is no longer disrupted. It stays in the
+	// record so that it is not chosen again (acceptance 18). Empty while it is.
+	Released string `json:"released,omitempty"`
+}
+
+// freeze stores the disruption as it is now under its UID. When that was done
+// before, the stored one counts and firstRun is the run that did it.
+func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run string) (firstRun string, err error) {
+	frozen := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{
+		Namespace: d.Namespace, Name: d.Name, UID: d.UID, CreationTimestamp: d.CreationTimestamp,
+	}, Spec: d.Spec}
+	document, err := json.Marshal(frozen)
+	if err != nil {
+		return "", err
+	}
+	record := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: contract.RecordName(d.UID), Labels: ownedBy(refOf(d))},
+		Data:       map[string]string{keyDisruption: string(document), keyRun: run},
+	}
+	record.Labels[labelRecord] = recordSpec
+	_, err = a.Kube.CoreV1().ConfigMaps(a.Namespace).Create(ctx, record, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return run, err
+	}
+	kept, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Get(ctx, record.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return kept.Data[keyRun], nil
+}
+
+// frozen returns the disruption as it was when it began, whatever its spec
+// says now (acceptance 8).
+func (a *Activities) frozen(ctx context.Context, ref Ref) (*v1beta1.Disruption, error) {
+	record, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Get(ctx, contract.RecordName(ref.UID), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the record of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	d := &v1beta1.Disruption{}
+	if err := json.Unmarshal([]byte(record.Data[keyDisruption]), d); err != nil {
+		return nil, fmt.Errorf("decode record %s: %w", record.Name, err)
+	}
+	return d, nil
+}
+
+// shard is one record of targets.
+type shard struct {
+	number  int
+	targets []Target
+	object  *corev1.ConfigMap
+}
+
+// shards returns the disruption's shards in order.
+func (a *Activities) shards(ctx context.Context, ref Ref) ([]shard, error) {
+	selector := labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID), labelRecord: recordTargets}
+	list, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, fmt.Errorf("list the shards of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	found := make([]shard, 0, len(list.Items))
+	for i := range list.Items {
+		read, err := readShard(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, read)
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].number < found[j].number })
+	return found, nil
+}
+
+// shard returns one shard.
+func (a *Activities) shard(ctx context.Context, s Shard) (shard, error) {
+	object, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Get(ctx, shardName(s.Disruption.UID, s.Number), metav1.GetOptions{})
+	if err != nil {
+		return shard{}, fmt.Errorf("read shard %d of disruption %s/%s: %w", s.Number, s.Disruption.Namespace, s.Disruption.Name, err)
+	}
+	return readShard(object)
+}
+
+func readShard(object *corev1.ConfigMap) (shard, error) {
+	number, err := strconv.Atoi(object.Labels[v1beta1.LabelShard])
+	if err != nil {
+		return shard{}, fmt.Errorf("record %s: label %s: %w", object.Name, v1beta1.LabelShard, err)
+	}
+	read := shard{number: number, object: object}
+	if err := json.Unmarshal([]byte(object.Data[keyTargets]), &read.targets); err != nil {
+		return shard{}, fmt.Errorf("decode record %s: %w", object.Name, err)
+	}
+	return read, nil
+}
+
+// newShard is the record of freshly chosen targets, not yet written.
+func newShard(ref Ref, number int, kinds string, targets []Target) (*corev1.ConfigMap, error) {
+	document, err := json.Marshal(targets)
+	if err != nil {
+		return nil, err
+	}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: shardName(ref.UID, number), Labels: ownedBy(ref),
+			Annotations: map[string]string{annotationKind: kinds},
+		},
+		Data: map[string]string{keyTargets: string(document)},
+	}
+	object.Labels[labelRecord] = recordTargets
+	object.Labels[labelClaim] = claimPending
+	object.Labels[v1beta1.LabelShard] = strconv.Itoa(number)
+	return object, nil
+}
+
+// rewrite stores the shard's targets as they are in memory, guarded by the
+// version that was read.
+func (a *Activities) rewrite(ctx context.Context, s *shard) error {
+	document, err := json.Marshal(s.targets)
+	if err != nil {
+		return err
+	}
+	s.object.Data = map[string]string{keyTargets: string(document)}
+	written, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Update(ctx, s.object, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("write shard %s: %w", s.object.Name, err)
+	}
+	s.object = written
+	return nil
+}
+
+// forget deletes every record of the disruption. None left is no error.
+func (a *Activities) forget(ctx context.Context, ref Ref) error {
+	selector := labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID)}
+	err := a.Kube.CoreV1().ConfigMaps(a.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return fmt.Errorf("delete the records of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	return nil
+}
+
+func shardName(uid types.UID, number int) string {
+	return fmt.Sprintf("%s-%d", contract.RecordName(uid), number)
+}
+
+func refOf(d *v1beta1.Disruption) Ref {
+	return Ref{Namespace: d.Namespace, Name: d.Name, UID: d.UID}
+}
+
+// ownedBy are the labels that mark an object as part of a disruption.
+func ownedBy(ref Ref) map[string]string {
+	return map[string]string{
+		v1beta1.LabelDisruptionUID:       string(ref.UID),
+		v1beta1.LabelDisruptionName:      labelValue(ref.Name),
+		v1beta1.LabelDisruptionNamespace: ref.Namespace,
+	}
+}

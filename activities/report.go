@@ -1,0 +1,189 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Report is what the workflow decided and a user must see.
+type Report struct {
+	Disruption Ref           `json:"disruption"`
+	Phase      v1beta1.Phase `json:"phase"`
+	// Ending says why the disruption ends, when it does.
+	Ending string `json:"ending,omitempty"`
+	// Left are the chaos pods that keep it from ending; only in phase Stuck.
+	Left      []LeftPod `json:"left,omitempty"`
+	Remaining int       `json:"remaining,omitempty"`
+	// Advice says what a person can do about it.
+	Advice string `json:"advice,omitempty"`
+	// Resumes are the decisions people took so far.
+	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+	// Round counts how often the disruption was stuck.
+	Round int `json:"round,omitempty"`
+}
+
+// ReportPhase writes a phase and what belongs to it into status, and tells
+// what happened as events.
+func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
+	live, err := a.Disruptions.Get(ctx, r.Disruption)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.reportEvents(ctx, live, r); err != nil {
+		return err
+	}
+	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) { showReport(d, r) })
+}
+
+func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) error {
+	switch r.Phase {
+	case v1beta1.PhaseCleaning:
+		if r.Ending == EndingExpired && r.Round == 0 {
+			return a.tell(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
+		}
+	case v1beta1.PhaseStuck:
+		for _, left := range r.Left {
+			message := fmt.Sprintf("chaos pod %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
+			if err := a.warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// EndingExpired is the Ending of a disruption whose duration is over.
+const EndingExpired = "expired"
+
+func showReport(d *v1beta1.Disruption, r Report) {
+	s := &d.Status
+	s.Phase = r.Phase
+	if len(r.Resumes) > 0 {
+		s.Resumes = r.Resumes
+	}
+	if r.Ending != "" {
+		s.InjectionStatus = previously(s.InjectionStatus)
+		s.InjectedTargetsCount, s.Targets = 0, fmt.Sprintf("0/%d", s.SelectedTargetsCount)
+		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "Ended", "the disruption ends: "+r.Ending)
+	}
+	if r.Phase != v1beta1.PhaseStuck {
+		if s.IsStuckOnRemoval {
+			s.IsStuckOnRemoval = false
+			setCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionFalse, "Resumed", "cleaning goes on")
+		}
+		return
+	}
+	s.IsStuckOnRemoval = true
+	message := fmt.Sprintf("%d chaos pods are not clean", r.Remaining)
+	for _, left := range r.Left[:min(len(r.Left), 5)] {
+		message += fmt.Sprintf("; %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
+		markStuck(s, left)
+	}
+	setCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "CleaningFailed", message+". "+r.Advice)
+	setCondition(d, v1beta1.ConditionCleaned, metav1.ConditionFalse, "StuckOnRemoval", message)
+}
+
+func markStuck(s *v1beta1.DisruptionStatus, left LeftPod) {
+	if kinds := s.TargetInjections[left.Target]; kinds != nil {
+		injection := kinds[left.Kind]
+		injection.InjectorPodName, injection.InjectionStatus, injection.Reason = left.Pod, v1beta1.IsStuckOnRemoval, left.Why
+		kinds[left.Kind] = injection
+	}
+}
+
+// previously is the injection status of a disruption that has ended.
+func previously(s v1beta1.InjectionStatus) v1beta1.InjectionStatus {
+	switch s {
+	case v1beta1.Injected, v1beta1.PausedInjected:
+		return v1beta1.PreviouslyInjected
+	case v1beta1.PartiallyInjected, v1beta1.PausedPartiallyInjected:
+		return v1beta1.PreviouslyPartiallyInjected
+	case v1beta1.NotInjected, "":
+		return v1beta1.PreviouslyNotInjected
+	}
+	return s
+}
+
+// TellSpecChanged warns that an edited spec has no effect (acceptance 8-10a).
+// It tells each edit once.
+func (a *Activities) TellSpecChanged(ctx context.Context, ref Ref) error {
+	live, err := a.Disruptions.Get(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	begun, err := a.frozen(ctx, ref)
+	if err != nil {
+		return err
+	}
+	live.Default()
+	hash := live.Spec.Hash()
+	if hash == begun.Spec.Hash() {
+		return nil
+	}
+	return a.warn(ctx, live, "SpecChanged",
+		"the spec was edited; the disruption goes on as it began. Delete it and create it again to change it", hash)
+}
+
+// Ended is what a finished disruption is asked for.
+type Ended struct {
+	Disruption Ref                    `json:"disruption"`
+	Rejected   bool                   `json:"rejected,omitempty"`
+	Resumes    []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+	// LetGo counts chaos pods a person released without their being clean.
+	LetGo int `json:"letGo,omitempty"`
+}
+
+// Finish writes the last status, forgets the records and lets the Disruption
+// go, in this order, once no chaos pod is left (acceptance 6). It returns how
+// many are left; then it did nothing.
+func (a *Activities) Finish(ctx context.Context, e Ended) (left int, err error) {
+	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})
+	if err != nil || len(pods) > 0 {
+		return len(pods), err
+	}
+	if !e.Rejected {
+		if err := a.reportFinished(ctx, e); err != nil {
+			return 0, err
+		}
+	}
+	if err := a.forget(ctx, e.Disruption); err != nil {
+		return 0, err
+	}
+	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption)
+}
+
+func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
+	live, err := a.Disruptions.Get(ctx, e.Disruption)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.tell(ctx, live, "Finished", "the disruption is over, no chaos pod is left", ""); err != nil {
+		return err
+	}
+	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) {
+		showReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: "finished", Resumes: e.Resumes})
+		if d.Status.CleanedAt == nil {
+			now := metav1.Now()
+			d.Status.CleanedAt = &now
+		}
+		reason, message := "Cleaned", "no chaos pod is left"
+		if e.LetGo > 0 {
+			reason, message = "Released", fmt.Sprintf("no chaos pod is left; a person released %d that were not clean", e.LetGo)
+		}
+		setCondition(d, v1beta1.ConditionCleaned, metav1.ConditionTrue, reason, message)
+	})
+}

@@ -1,0 +1,205 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Selection says what SelectTargets found and chose. It carries counts only;
+// the targets themselves are in the shards.
+type Selection struct {
+	// Desired is how many targets the count asks for, of those that match now.
+	Desired int `json:"desired"`
+	// Selected counts the targets that are disrupted, old and new.
+	Selected int `json:"selected"`
+	// Matching counts the healthy pods or nodes that match.
+	Matching int `json:"matching"`
+	// Added are the numbers of the shards that are new since Known.
+	Added []int `json:"added,omitempty"`
+	// Invalid says why no target can ever be disrupted as the spec asks.
+	Invalid string `json:"invalid,omitempty"`
+}
+
+// SelectInput says how many shards the workflow knows already.
+type SelectInput struct {
+	Disruption Ref `json:"disruption"`
+	Known      int `json:"known"`
+	// Run counts the injections before this one (spec.maxRuns).
+	Run int `json:"run"`
+}
+
+// SelectTargets chooses as many targets as are missing, at random among those
+// that are healthy, free and were not disrupted before, and claims them
+// (acceptance 11-19). Called again it tops up.
+func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selection, error) {
+	d, err := a.frozen(ctx, in.Disruption)
+	if err != nil {
+		return Selection{}, err
+	}
+	healthy, err := a.healthy(ctx, d)
+	if err != nil {
+		return Selection{}, err
+	}
+	shards, err := a.ownClaims(ctx, in.Disruption)
+	if err != nil {
+		return Selection{}, err
+	}
+	selection, known := tally(d.Spec, healthy, shards)
+	added, err := a.claim(ctx, d, len(shards), selection.Desired-selection.Selected, func(busy map[types.UID]bool) []candidate {
+		return slices.DeleteFunc(slices.Clone(healthy), func(c candidate) bool { return known[c.target.UID] || busy[c.target.UID] })
+	})
+	if err != nil {
+		return Selection{}, err
+	}
+	for _, s := range added {
+		selection.Selected += len(s.targets)
+	}
+	shards = append(shards, added...)
+	for number := in.Known; number < len(shards); number++ {
+		selection.Added = append(selection.Added, number)
+	}
+	if selection.Selected == 0 {
+		selection.Invalid = missingContainers(d.Spec, healthy)
+	}
+	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
+}
+
+// candidate is a healthy pod or node that matches the selector.
+type candidate struct {
+	target v1beta1.InjectionTarget
+	// missing names a container the spec asks for and the pod does not have.
+	missing string
+}
+
+// tally counts what is wanted and what is disrupted already. known has every
+// target that was ever chosen.
+func tally(spec v1beta1.DisruptionSpec, healthy []candidate, shards []shard) (s Selection, known map[types.UID]bool) {
+	known = map[types.UID]bool{}
+	for _, shard := range shards {
+		for _, target := range shard.targets {
+			known[target.UID] = true
+			if target.Released == "" {
+				s.Selected++
+			}
+		}
+	}
+	s.Matching = len(healthy)
+	s.Desired = spec.Wanted(len(healthy))
+	return s, known
+}
+
+// choose takes at most n candidates at random, each at most once.
+func choose(candidates []candidate, n int) []Target {
+	usable := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.missing != "" })
+	rand.Shuffle(len(usable), func(i, j int) { usable[i], usable[j] = usable[j], usable[i] })
+	chosen := make([]Target, 0, max(n, 0))
+	for _, c := range usable[:min(max(n, 0), len(usable))] {
+		chosen = append(chosen, Target{InjectionTarget: c.target})
+	}
+	return chosen
+}
+
+// missingContainers explains why none of the healthy pods can be disrupted, or
+// is empty.
+func missingContainers(spec v1beta1.DisruptionSpec, healthy []candidate) string {
+	for _, c := range healthy {
+		if c.missing == "" {
+			return ""
+		}
+	}
+	if len(healthy) == 0 || len(spec.Containers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("container %q of spec.containers does not run in pod %s, nor all of spec.containers in any other matching pod",
+		healthy[0].missing, healthy[0].target.Name)
+}
+
+// reportSelection writes the chosen targets into status (acceptance 20).
+func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []shard, run int) error {
+	if err := a.selectionEvent(ctx, d, s); err != nil {
+		return err
+	}
+	kinds := d.Spec.Requested()
+	return a.Disruptions.UpdateStatus(ctx, refOf(d), func(live *v1beta1.Disruption) {
+		status := &live.Status
+		status.DesiredTargetsCount, status.SelectedTargetsCount = s.Desired, s.Selected
+		status.IgnoredTargetsCount = max(0, s.Matching-s.Selected)
+		status.Targets = fmt.Sprintf("%d/%d", status.InjectedTargetsCount, s.Selected)
+		status.RunCount = run
+		if len(s.Added) > 0 {
+			status.RunCount = run + 1
+		}
+		listTargets(status, shards, kinds)
+		switch {
+		case s.Selected > 0:
+			setCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "Selected", fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching))
+		case s.Invalid != "":
+			setCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "InvalidSpec", s.Invalid)
+		case s.Matching > 0:
+			setCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoMoreTargets", fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching))
+		default:
+			setCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector")
+		}
+	})
+}
+
+func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) error {
+	key := fmt.Sprint(s.Matching, s.Added)
+	switch {
+	case s.Selected > 0:
+		return nil
+	case s.Invalid != "":
+		return a.warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
+	case s.Matching > 0:
+		return a.tell(ctx, d, "NoMoreTargets", fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching), key)
+	default:
+		return a.warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)
+	}
+}
+
+// listTargets fills status.targetInjections with every disrupted target that
+// is not in it yet, and drops the released. A disruption of more than
+// maxListed targets has no list, only counts.
+func listTargets(status *v1beta1.DisruptionStatus, shards []shard, faults []v1beta1.Fault) {
+	listed := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
+	for _, s := range shards {
+		for _, t := range s.targets {
+			if t.Released != "" {
+				continue
+			}
+			if old := status.TargetInjections[t.Name]; old != nil && sameTarget(old, t.UID) {
+				listed[t.Name] = maps.Clone(old)
+				continue
+			}
+			listed[t.Name] = map[v1beta1.Kind]v1beta1.TargetInjection{}
+			for _, fault := range faults {
+				listed[t.Name][fault.Kind] = v1beta1.TargetInjection{
+					TargetUID: t.UID, InjectionStatus: v1beta1.NotInjected,
+				}
+			}
+		}
+	}
+	if len(listed) > maxListed {
+		listed = nil
+	}
+	status.TargetInjections = listed
+}
+
+// maxListed is how many targets status lists one by one: beyond it the object
+// would grow towards the API server's limit and every write would carry it.
+const maxListed = 500
+
+func sameTarget(kinds map[v1beta1.Kind]v1beta1.TargetInjection, uid types.UID) bool {
+	for _, injection := range kinds {
+		return injection.TargetUID == uid
+	}
+	return false
+}

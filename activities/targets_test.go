@@ -1,0 +1,251 @@
+package activities
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// chosen are the UIDs of the targets a disruption holds.
+func (c *cluster) chosen(ref Ref) []types.UID {
+	c.Helper()
+	shards, err := c.shards(c.Context(), ref)
+	c.must(err)
+	var uids []types.UID
+	for _, s := range shards {
+		for _, target := range s.targets {
+			if target.Released == "" {
+				uids = append(uids, target.UID)
+			}
+		}
+	}
+	slices.Sort(uids)
+	return uids
+}
+
+func (c *cluster) selectFor(name string, change func(*v1beta1.DisruptionSpec)) (Ref, Selection) {
+	c.Helper()
+	ref := c.disruption(name, change)
+	do[Plan](c, c.Prepare, ref)
+	return ref, do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+}
+
+func all(spec *v1beta1.DisruptionSpec) {
+	every := intstr.FromString("100%")
+	spec.Count = &every
+}
+
+func TestSelectTargets(t *testing.T) {
+	t.Run("two of five different pods of the namespace that match", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.targets(5, nil)
+		c.targets(2, map[string]string{"app": "other"})
+		ref, selection := c.selectFor("calm", nil)
+		got := c.chosen(ref)
+		if len(got) != 2 || got[0] == got[1] || selection.Selected != 2 || selection.Matching != 5 { // acceptance 13
+			t.Errorf("chose %v of %d, want two different of 5", got, selection.Matching)
+		}
+		for _, uid := range got {
+			if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid }) { // acceptance 11
+				t.Errorf("chose %s, which does not match", uid)
+			}
+		}
+		status := c.get(ref).Status
+		if len(status.TargetInjections) != 2 || status.SelectedTargetsCount != 2 || status.DesiredTargetsCount != 2 || status.IgnoredTargetsCount != 3 { // acceptance 20
+			t.Errorf("status = %+v, want the two targets listed", status)
+		}
+	})
+	t.Run("pods of another namespace, not running or ending are no targets", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.targets(3, nil)
+		pods[0].Status.Phase = corev1.PodSucceeded
+		_, err := c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(t.Context(), pods[0], metav1.UpdateOptions{})
+		c.must(err)
+		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[1].Name, metav1.DeleteOptions{}))
+		elsewhere := newCluster(t)
+		elsewhere.targets(2, nil)
+		ref, _ := c.selectFor("calm", all)
+		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{pods[2].UID}) { // acceptance 11
+			t.Errorf("chose %v, want only %s", got, pods[2].UID)
+		}
+	})
+	t.Run("level node: ready nodes that match", func(t *testing.T) {
+		c := newCluster(t)
+		label := map[string]string{"pool": c.namespace}
+		var ready *corev1.Node
+		for name, status := range map[string]corev1.ConditionStatus{"ready": corev1.ConditionTrue, "down": corev1.ConditionFalse} {
+			node, err := c.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: name, Labels: label}}, metav1.CreateOptions{})
+			c.must(err)
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+			node, err = c.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+			c.must(err)
+			if status == corev1.ConditionTrue {
+				ready = node
+			}
+		}
+		ref, _ := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.Level, spec.Selector = v1beta1.LevelNode, label })
+		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{ready.UID}) { // acceptance 12
+			t.Errorf("chose %v, want node %s", got, ready.Name)
+		}
+	})
+	t.Run("count above the matching: all of them", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(3, nil)
+		ref, _ := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { many := intstr.FromInt32(9); spec.Count = &many })
+		if got := c.chosen(ref); len(got) != 3 { // acceptance 17
+			t.Errorf("chose %d, want all 3", len(got))
+		}
+	})
+	t.Run("asked again, it tops up and answers with every new shard", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref, first := c.selectFor("calm", nil)
+		c.targets(1, nil)
+		second := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		if !cmp.Equal(first.Added, []int{0}) || !cmp.Equal(second.Added, []int{1}) || !cmp.Equal(again.Added, []int{1}) || again.Selected != 2 {
+			t.Errorf("added %v, %v, then %v; want 0, 1 and, for a lost answer, 1 again", first.Added, second.Added, again.Added)
+		}
+	})
+	t.Run("a container that no pod has: said so, nothing chosen", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(2, nil)
+		ref, selection := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.Containers = []string{"sidecar"} })
+		if selection.Selected != 0 || !strings.Contains(selection.Invalid, `container "sidecar"`) {
+			t.Errorf("selection = %+v, want none with the container named", selection)
+		}
+		c.wantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, `container "sidecar"`)
+		if len(c.events("InvalidSpec")) != 1 {
+			t.Error("want one InvalidSpec event")
+		}
+	})
+	t.Run("nothing matches: condition and event say so", func(t *testing.T) {
+		c := newCluster(t)
+		ref, _ := c.selectFor("calm", nil)
+		c.wantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "no healthy pod")
+		if len(c.events("NoTargetsFound")) != 1 {
+			t.Error("want one NoTargetsFound event")
+		}
+	})
+	t.Run("a list that fails is an error, never an empty choice", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(2, nil)
+		ref, _ := c.selectFor("calm", nil)
+		c.Kube = brokenPodLists(c)
+		if _, err := c.env.ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err == nil || !strings.Contains(err.Error(), "list pods") {
+			t.Errorf("error = %v, want the failed list", err)
+		}
+		if got := c.chosen(ref); len(got) != 2 {
+			t.Errorf("%d targets are held, want the 2 there were", len(got))
+		}
+	})
+}
+
+func TestSelectionIsRandom(t *testing.T) {
+	c := newCluster(t)
+	c.targets(5, nil)
+	seen := map[types.UID]bool{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
+		ref, _ := c.selectFor("calm-"+name, func(spec *v1beta1.DisruptionSpec) { one := intstr.FromInt32(1); spec.Count = &one })
+		for _, uid := range c.chosen(ref) {
+			seen[uid] = true
+		}
+		c.must(c.forget(t.Context(), ref))
+	}
+	if len(seen) < 2 { // acceptance 16; twelve equal choices of five: once in 5^11
+		t.Errorf("twelve runs chose %v", slices.Collect(maps.Keys(seen)))
+	}
+}
+
+func TestTargetsAreNeverShared(t *testing.T) {
+	t.Run("ten disruptions that start together", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(20, nil)
+		refs := make([]Ref, 10)
+		for i := range refs {
+			refs[i] = c.disruption("calm-"+string(rune('a'+i)), func(spec *v1beta1.DisruptionSpec) { three := intstr.FromInt32(3); spec.Count = &three })
+			do[Plan](c, c.Prepare, refs[i])
+		}
+		var all sync.WaitGroup
+		for _, ref := range refs {
+			all.Go(func() {
+				if _, err := c.Activities.SelectTargets(t.Context(), SelectInput{Disruption: ref}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		holder := map[types.UID]string{}
+		for _, ref := range refs {
+			for _, uid := range c.chosen(ref) {
+				if other := holder[uid]; other != "" { // acceptance 19
+					t.Errorf("target %s is held by %s and %s", uid, other, ref.Name)
+				}
+				holder[uid] = ref.Name
+			}
+		}
+		if len(holder) != 20 {
+			t.Errorf("%d targets are held, want all 20", len(holder))
+		}
+	})
+	t.Run("allowDisruptedTargets shares with other kinds only", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(2, nil)
+		c.selectFor("first", nil)
+		same, _ := c.selectFor("same", func(spec *v1beta1.DisruptionSpec) { spec.AllowDisruptedTargets = true })
+		other, _ := c.selectFor("other", func(spec *v1beta1.DisruptionSpec) {
+			spec.AllowDisruptedTargets = true
+			spec.Faults = v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 10}}
+		})
+		if len(c.chosen(same)) != 0 || len(c.chosen(other)) != 2 {
+			t.Errorf("same kind took %d, another kind %d; want 0 and 2", len(c.chosen(same)), len(c.chosen(other)))
+		}
+	})
+	t.Run("a released target is not chosen again by the same, but by another", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		pod := c.chaosPods(ref)[0]
+		c.becomes(pod, corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
+		do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
+		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 { // acceptance 18
+			t.Errorf("chosen again: %+v", again)
+		}
+		if other, _ := c.selectFor("other", nil); len(c.chosen(other)) != 1 {
+			t.Error("another disruption could not take it")
+		}
+	})
+}
+
+// brokenPodLists is a client whose pod lists fail as in an API server's bad moment.
+func brokenPodLists(c *cluster) kubernetes.Interface {
+	config := apiserver.Start(c.T)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/namespaces/"+c.namespace+"/pods") {
+				return nil, http.ErrServerClosed
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	return kubernetes.NewForConfigOrDie(rest.CopyConfig(config))
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

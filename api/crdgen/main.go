@@ -1,0 +1,73 @@
+// Command crdgen finishes the CRDs that controller-gen wrote: it adds what no
+// marker can say. Running it again changes nothing. make generate calls it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+const disruptions = "deploy/crds/chaos.squall.dev_disruptions.yaml"
+
+func main() {
+	if err := run(disruptions); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var crd map[string]any
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	spec, err := specOf(crd)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	// The values of a map have no field that could carry a marker.
+	values := spec.property("selector")["additionalProperties"].(map[string]any)
+	values["maxLength"] = 63
+	values["pattern"] = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	for _, unsupported := range v1beta1.Unsupported() {
+		rule, err := refusal(spec, unsupported)
+		if err != nil {
+			return fmt.Errorf("%s: refuse %s: %w", file, unsupported.Path, err)
+		}
+		rules, _ := spec["x-kubernetes-validations"].([]any)
+		spec["x-kubernetes-validations"] = append(rules, rule)
+	}
+	text, err = yaml.Marshal(crd)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+}
+
+// specOf finds the schema of spec in the CRD's only version.
+func specOf(crd map[string]any) (schema, error) {
+	var object any = crd
+	for _, key := range []string{"spec", "versions", "schema", "openAPIV3Schema", "properties", "spec"} {
+		if list, ok := object.([]any); ok && len(list) == 1 {
+			object = list[0]
+		}
+		parent, ok := object.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("no %s where the schema of spec should be", key)
+		}
+		object = parent[key]
+	}
+	spec, ok := object.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("spec has no schema")
+	}
+	return spec, nil
+}

@@ -1,0 +1,318 @@
+package crdtest
+
+import "strings"
+
+const on = "count: 1\nselector: {app: shop}\n"
+
+func kind(text string) string { return on + text }
+
+// a drop that is valid by itself, with more below network
+func network(more string) string { return on + "network: {drop: 10, " + more + "}" }
+
+var manifests = []manifest{
+	// One disruption of each supported kind, as its users write them.
+	{"container failure, graceful", kind("containerFailure: {}"), ""},
+	{"container failure, forced", kind("containerFailure: {forced: true}"), ""},
+	{"container failure of some containers", kind("containers: [web, sidecar]\ncontainerFailure: {forced: true}"), ""},
+	{"cpu pressure on all cores", kind("cpuPressure: {}"), ""},
+	{"cpu pressure on 3 cores", kind("cpuPressure: {count: 3}"), ""},
+	{"cpu pressure on half of the cores", kind("cpuPressure: {count: 50%}"), ""},
+	{"cpu pressure at level node", kind("level: node\ncpuPressure: {}"), ""},
+	{"disk pressure, reading", kind("diskPressure: {path: /mnt/data, throttling: {readBytesPerSec: 1024}}"), ""},
+	{"disk pressure, writing", kind("diskPressure: {path: /mnt/data, throttling: {writeBytesPerSec: 1024}}"), ""},
+	{"disk pressure in operations", kind("diskPressure: {path: /mnt/data, throttling: {readIOPSPerSec: 10, writeIOPSPerSec: 10}}"), ""},
+	{"disk pressure without a limit", kind("diskPressure: {path: /mnt/data, throttling: {}}"), ""},
+	{"disk pressure without throttling", kind("diskPressure: {path: /mnt/data}"), ""},
+	{"network drop of everything", kind("network: {drop: 100}"), ""},
+	{"network drop of some hosts", network("hosts: [{host: 10.0.0.0/8, port: 80, protocol: tcp}, {host: example.com}, {host: '2001:db8::1'}]"), ""},
+	{"network drop but for some hosts", network("allowedHosts: [{host: 10.0.0.1, port: 443}], disableDefaultAllowedHosts: true"), ""},
+	{"network drop of what comes in", network("hosts: [{host: 10.0.0.1, port: 80, flow: ingress}]"), ""},
+	{"network drop at level node", kind("level: node\nnetwork: {drop: 10}"), ""},
+	{"network with a jitter that has no delay", network("delayJitter: 5"), ""},
+	{"several kinds", kind("cpuPressure: {}\ndiskPressure: {path: /data, throttling: {readBytesPerSec: 1}}\nnetwork: {drop: 5}"), ""},
+	{"everything that is common", kind(`level: pod
+advancedSelector: [{key: tier, operator: In, values: [web, api]}, {key: canary, operator: DoesNotExist}]
+filter: {annotations: {team: checkout, note: "any text"}}
+containers: [web]
+duration: 15m
+dryRun: true
+staticTargeting: true
+allowDisruptedTargets: true
+maxRuns: 3
+triggers: {createPods: {notBefore: "2030-01-01T00:00:00Z"}, inject: {offset: 1m}}
+unsafeMode: {disableAll: true, config: {countTooLarge: {namespaceThreshold: 80, clusterThreshold: 66}}}
+reporting: {slackChannel: team-chaos, slackUserEmail: someone@example.com, purpose: testing the retries, minNotificationType: Info}
+network: {drop: 5}`), ""},
+
+	// Count.
+	{"count missing", "selector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count null", "count: null\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count as a percentage", "count: 30%\nselector: {app: shop}\ncpuPressure: {}", ""},
+	{"count 1%", "count: 1%\nselector: {app: shop}\ncpuPressure: {}", ""},
+	{"count 100%", "count: 100%\nselector: {app: shop}\ncpuPressure: {}", ""},
+	{"count as a digit string", "count: \"2\"\nselector: {app: shop}\ncpuPressure: {}", ""},
+	{"count as a digit string with zeros", "count: \"02\"\nselector: {app: shop}\ncpuPressure: {}", ""},
+	{"count 0", "count: 0\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count 0 as a string", "count: \"0\"\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count negative", "count: -1\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count beyond all integers", "count: 9999999999\nselector: {app: shop}\ncpuPressure: {}", "count"},
+	{"count more than we count to", "count: 1000000000\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count 0%", "count: 0%\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count 101%", "count: 101%\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count a word", "count: all\nselector: {app: shop}\ncpuPressure: {}", "spec.count"},
+	{"count a fraction", "count: 1.5\nselector: {app: shop}\ncpuPressure: {}", "count"},
+
+	// Selectors.
+	{"no selector", "count: 1\ncpuPressure: {}", "selector and advancedSelector are both empty"},
+	{"selector null", "count: 1\nselector: null\ncpuPressure: {}", "selector and advancedSelector are both empty"},
+	{"selector empty", "count: 1\nselector: {}\nadvancedSelector: []\ncpuPressure: {}", "selector and advancedSelector are both empty"},
+	{"advanced selector alone", "count: 1\nadvancedSelector: [{key: app, operator: Exists}]\ncpuPressure: {}", ""},
+	{"selector null beside an advanced one", "count: 1\nselector: null\nadvancedSelector: [{key: app, operator: NotIn, values: [shop]}]\ncpuPressure: {}", ""},
+	{"selector with an empty value", "count: 1\nselector: {app: \"\"}\ncpuPressure: {}", ""},
+	{"selector with a prefixed name", "count: 1\nselector: {app.kubernetes.io/name: shop}\ncpuPressure: {}", ""},
+	{"selector with a bad value", "count: 1\nselector: {app: my shop}\ncpuPressure: {}", "spec.selector"},
+	{"selector with a long value", "count: 1\nselector: {app: " + strings.Repeat("a", 64) + "}\ncpuPressure: {}", "spec.selector"},
+	{"selector with a bad name", "count: 1\nselector: {\"my app\": shop}\ncpuPressure: {}", "spec.selector"},
+	{"selector value that YAML reads as a number", "count: 1\nselector: {version: 1}\ncpuPressure: {}", "selector"},
+	{"unknown operator", kind("advancedSelector: [{key: app, operator: Near}]\ncpuPressure: {}"), "spec."},
+	{"In without values", kind("advancedSelector: [{key: app, operator: In}]\ncpuPressure: {}"), "spec."},
+	{"Exists with values", kind("advancedSelector: [{key: app, operator: Exists, values: [a]}]\ncpuPressure: {}"), "spec."},
+	{"filter null", kind("filter: null\ncpuPressure: {}"), ""},
+	{"filter annotations null", kind("filter: {annotations: null}\ncpuPressure: {}"), ""},
+
+	// Level, containers, duration, maxRuns.
+	{"level empty", kind("level: \"\"\ncpuPressure: {}"), ""},
+	{"level null", kind("level: null\ncpuPressure: {}"), ""},
+	{"level unknown", kind("level: cluster\ncpuPressure: {}"), "spec.level"},
+	{"level in another case", kind("level: Node\ncpuPressure: {}"), "spec.level"},
+	{"container failure at level node", kind("level: node\ncontainerFailure: {}"), "set level to pod"},
+	{"containers at level node", kind("level: node\ncontainers: [web]\ncpuPressure: {}"), "remove containers"},
+	{"containers with disk pressure", kind("containers: [web]\ndiskPressure: {path: /data}"), "remove containers"},
+	{"containers with memory pressure", kind("containers: [web]\nmemoryPressure: {targetPercent: 50%}"), "remove containers"},
+	{"containers with onInit", kind("containers: [web]\nonInit: true\nnetwork: {drop: 1}"), "remove containers"},
+	{"containers empty at level node", kind("level: node\ncontainers: []\ncpuPressure: {}"), ""},
+	{"duration as nanoseconds", kind("duration: 60000000000\ncpuPressure: {}"), ""},
+	{"duration with a fraction", kind("duration: 1.5h\ncpuPressure: {}"), ""},
+	{"duration of several units", kind("duration: 1h2m3s4ms5us6ns\ncpuPressure: {}"), ""},
+	{"duration null", kind("duration: null\ncpuPressure: {}"), ""},
+	{"duration 0", kind("duration: 0s\ncpuPressure: {}"), "spec.duration"},
+	{"duration 0 as a number", kind("duration: 0\ncpuPressure: {}"), "spec.duration"},
+	{"duration empty", kind("duration: \"\"\ncpuPressure: {}"), "spec.duration"},
+	{"duration negative", kind("duration: -5m\ncpuPressure: {}"), "spec.duration"},
+	{"duration negative as a number", kind("duration: -5\ncpuPressure: {}"), "spec.duration"},
+	{"duration without a unit", kind("duration: \"5\"\ncpuPressure: {}"), "duration"},
+	{"duration in days", kind("duration: 5d\ncpuPressure: {}"), "duration"},
+	{"duration with a blank", kind("duration: 5 m\ncpuPressure: {}"), "duration"},
+	{"maxRuns 1", kind("maxRuns: 1\ncpuPressure: {}"), ""},
+	{"maxRuns null", kind("maxRuns: null\ncpuPressure: {}"), ""},
+	{"maxRuns 0", kind("maxRuns: 0\ncpuPressure: {}"), "spec.maxRuns"},
+
+	// Kinds.
+	{"no kind", "count: 1\nselector: {app: shop}", "no kind is asked for"},
+	{"every kind null", kind("cpuPressure: null\nnetwork: null\ndns: null"), "no kind is asked for"},
+	{"kinds null beside one", kind("cpuPressure: {}\nnetwork: null\ncontainerFailure: null\nnodeFailure: null"), ""},
+	{"container failure beside another kind", kind("containerFailure: {}\ncpuPressure: {}"), "stand alone"},
+	{"node failure beside another kind", kind("nodeFailure: {}\ncpuPressure: {}"), "stand alone"},
+	{"pod replacement beside another kind", kind("podReplacement: {}\nnetwork: {drop: 1}"), "stand alone"},
+	{"pod replacement at level node", kind("level: node\npodReplacement: {}"), "set level to pod"},
+	{"grpc at level node", kind("level: node\ngrpc: {port: 1, endpoints: []}"), "set level to pod"},
+	{"dns at level node", kind("level: node\ndns: {records: [{hostname: a, record: {type: A, value: DROP}}]}"), "set level to pod"},
+	{"cpu pressure on 0 cores", kind("cpuPressure: {count: 0}"), "spec.cpuPressure.count"},
+	{"cpu pressure on 120% of the cores", kind("cpuPressure: {count: 120%}"), "spec.cpuPressure.count"},
+	{"cpu pressure with count null", kind("cpuPressure: {count: null}"), ""},
+	{"disk pressure without a path", kind("diskPressure: {throttling: {readBytesPerSec: 1}}"), "spec.diskPressure.path"},
+	{"disk pressure with an empty path", kind("diskPressure: {path: \"\"}"), "spec.diskPressure.path"},
+	{"disk pressure with a negative limit", kind("diskPressure: {path: /data, throttling: {writeBytesPerSec: -1}}"), "spec.diskPressure.throttling.writeBytesPerSec"},
+	{"disk pressure with a negative number of operations", kind("diskPressure: {path: /data, throttling: {readIOPSPerSec: -1}}"), "spec.diskPressure.throttling.readIOPSPerSec"},
+
+	// Network.
+	{"network without anything", kind("network: {}"), "nothing is asked for"},
+	{"network with zeros only", kind("network: {drop: 0, delay: 0}"), "nothing is asked for"},
+	{"drop over 100", kind("network: {drop: 101}"), "spec.network.drop"},
+	{"drop negative", kind("network: {drop: -1}"), "spec.network.drop"},
+	{"drop as a string", kind("network: {drop: \"10\"}"), "drop"},
+	{"duplicate over 100", network("duplicate: 101"), "spec.network.duplicate"},
+	{"corrupt negative", network("corrupt: -1"), "spec.network.corrupt"},
+	{"delay over a minute", network("delay: 60001"), "spec.network.delay"},
+	{"delay negative", network("delay: -1"), "spec.network.delay"},
+	{"jitter over 100", network("delayJitter: 101"), "spec.network.delayJitter"},
+	{"bandwidth below 32", network("bandwidthLimit: 31"), "spec.network.bandwidthLimit"},
+	{"bandwidth negative", network("bandwidthLimit: -1"), "spec.network.bandwidthLimit"},
+	{"bandwidth 0", network("bandwidthLimit: 0"), ""},
+	{"hosts null", network("hosts: null, allowedHosts: null, services: null, cloud: null, http: null"), ""},
+	{"hosts empty", network("hosts: [], services: []"), ""},
+	{"host of everything", network("hosts: [{}]"), ""},
+	{"host with empty strings", network("hosts: [{host: \"\", protocol: \"\", flow: \"\", connState: \"\", dnsResolver: \"\", port: 0}]"), ""},
+	{"flow without host and port", network("hosts: [{flow: ingress}]"), "flow needs a host or a port"},
+	{"flow with a port", network("hosts: [{flow: ingress, port: 80}]"), ""},
+	{"flow of an allowed host without host and port", network("allowedHosts: [{flow: egress, protocol: tcp}]"), "flow needs a host or a port"},
+	{"flow unknown", network("hosts: [{host: a, flow: sideways}]"), "spec.network.hosts[0].flow"},
+	{"port too large", network("hosts: [{port: 65536}]"), "spec.network.hosts[0].port"},
+	{"port negative", network("allowedHosts: [{port: -1}]"), "spec.network.allowedHosts[0].port"},
+	{"protocol in upper case", network("hosts: [{protocol: TCP}, {protocol: Udp}]"), ""},
+	{"protocol unknown", network("hosts: [{protocol: icmp}]"), "spec.network.hosts[0].protocol"},
+	{"connState unknown", network("hosts: [{connState: old}]"), "spec.network.hosts[0].connState"},
+	{"dnsResolver unknown", network("hosts: [{host: a, dnsResolver: google}]"), "spec.network.hosts[0].dnsResolver"},
+	{"percentage 0", network("hosts: [{host: a, percentage: 0}]"), "spec.network.hosts[0].percentage"},
+	{"percentage 101", network("hosts: [{host: a, percentage: 101}]"), "spec.network.hosts[0].percentage"},
+	{"too many filters", network("hosts: [" + strings.Repeat("{port: 1},", 2047) + "{port: 1}], services: [{name: a, namespace: b}]"), "2048 is the limit"},
+	{"service without a name", network("services: [{namespace: b}]"), "spec.network.services[0].name"},
+	{"service without a namespace", network("services: [{name: a}]"), "spec.network.services[0].namespace"},
+	{"service port too large", network("services: [{name: a, namespace: b, ports: [{port: 65536}]}]"), "spec.network.services[0].ports[0].port"},
+	{"service percentage 0", network("services: [{name: a, namespace: b, percentage: 0}]"), "spec.network.services[0].percentage"},
+	{"cloud without a provider", network("cloud: {}"), "name at least one provider"},
+	{"cloud service without a name", network("cloud: {aws: [{flow: egress}]}"), "spec.network.cloud.aws[0].service"},
+	{"cloud service with an unknown protocol", network("cloud: {gcp: [{service: a, protocol: icmp}]}"), "spec.network.cloud.gcp[0].protocol"},
+	{"http at level node", kind("level: node\nnetwork: {drop: 1, http: {paths: [/a]}}"), "network.http works at level pod only"},
+	{"http method unknown", network("http: {methods: [BREW]}"), "spec.network.http.methods[0]"},
+	{"http method in lower case", network("http: {methods: [get]}"), "spec.network.http.methods[0]"},
+	{"http method twice", network("http: {methods: [GET, GET]}"), "spec.network.http.methods[1]"},
+	{"http path without a slash", network("http: {paths: [a]}"), "spec.network.http.paths[0]"},
+	{"http path with a blank", network("http: {paths: [\"/a b\"]}"), "spec.network.http.paths[0]"},
+	{"http path empty", network("http: {paths: [\"\"]}"), "spec.network.http.paths[0]"},
+	{"http path too long", network("http: {paths: [/" + strings.Repeat("a", 90) + "]}"), "spec.network.http.paths[0]"},
+	{"http path twice", network("http: {paths: [/a, /a]}"), "spec.network.http.paths[1]"},
+	{"http root path beside another", network("http: {paths: [/, /a]}"), "matches every path"},
+	{"too many http paths", network("http: {paths: [" + paths(21) + "]}"), "spec.network.http.paths"},
+
+	// The other kinds.
+	{"memory without a percentage", kind("memoryPressure: {}"), "spec.memoryPressure.targetPercent"},
+	{"memory 0%", kind("memoryPressure: {targetPercent: 0%}"), "spec.memoryPressure.targetPercent"},
+	{"memory 101%", kind("memoryPressure: {targetPercent: 101%}"), "spec.memoryPressure.targetPercent"},
+	{"memory percentage as a number", kind("memoryPressure: {targetPercent: 50}"), "targetPercent"},
+	{"memory ramp negative", kind("memoryPressure: {targetPercent: 50%, rampDuration: -1s}"), "spec.memoryPressure.rampDuration"},
+	{"disk failure without paths", kind("diskFailure: {}"), "spec.diskFailure.paths"},
+	{"disk failure with an empty list", kind("diskFailure: {paths: []}"), "spec.diskFailure.paths"},
+	{"disk failure with a blank path", kind("diskFailure: {paths: [\" \"]}"), "a path has 1 to 62 characters"},
+	{"disk failure with a long path", kind("diskFailure: {paths: [/" + strings.Repeat("a", 62) + "]}"), "a path has 1 to 62 characters"},
+	{"disk failure of the node's root", kind("level: node\ndiskFailure: {paths: [/data, /]}"), "allowRootDiskFailure"},
+	{"disk failure with an unknown error", kind("diskFailure: {paths: [/a], openat: {exitCode: EWHAT}}"), "spec.diskFailure.openat.exitCode"},
+	{"disk failure without an error", kind("diskFailure: {paths: [/a], openat: {}}"), "spec.diskFailure.openat.exitCode"},
+	{"disk failure with a bare probability", kind("diskFailure: {paths: [/a], probability: \"50\"}"), "spec.diskFailure.probability"},
+	{"disk failure with probability 0", kind("diskFailure: {paths: [/a], probability: 0%}"), "spec.diskFailure.probability"},
+	{"grpc without a port", kind("grpc: {endpoints: [{endpoint: /a/b, error: OK}]}"), "spec.grpc.port"},
+	{"grpc without endpoints", kind("grpc: {port: 1}"), "spec.grpc.endpoints"},
+	{"grpc with a large port", kind("grpc: {port: 65536, endpoints: []}"), "spec.grpc.port"},
+	{"grpc with an unknown error", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, error: BAD}]}"), "spec.grpc.endpoints[0].error"},
+	{"grpc with another override", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, override: '{\"a\":1}'}]}"), "spec.grpc.endpoints[0].override"},
+	{"grpc with error and override", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, error: OK, override: '{}'}]}"), "set either error or override"},
+	{"grpc with neither error nor override", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, error: \"\"}]}"), "set either error or override"},
+	{"grpc with more than 100%", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, error: OK, queryPercent: 60}, {endpoint: /a/b, override: '{}', queryPercent: 41}]}"), "lower a queryPercent"},
+	{"grpc with nothing left", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, error: OK, queryPercent: 99}, {endpoint: /a/b, override: '{}'}, {endpoint: /a/b, error: ABORTED}]}"), "lower a queryPercent"},
+	{"grpc with a percentage over 100", kind("grpc: {port: 1, endpoints: [{endpoint: /a/b, error: OK, queryPercent: 101}]}"), "spec.grpc.endpoints[0].queryPercent"},
+	{"dns without records", kind("dns: {}"), "spec.dns.records"},
+	{"dns with an empty list", kind("dns: {records: []}"), "spec.dns.records"},
+	{"dns with a large port", kind("dns: {port: 65536, records: [{hostname: a, record: {type: A, value: DROP}}]}"), "spec.dns.port"},
+	{"dns with an unknown protocol", kind("dns: {protocol: quic, records: [{hostname: a, record: {type: A, value: DROP}}]}"), "spec.dns.protocol"},
+	{"dns without a hostname", kind("dns: {records: [{record: {type: A, value: DROP}}]}"), "spec.dns.records[0].hostname"},
+	{"dns without a value", kind("dns: {records: [{hostname: a, record: {type: A}}]}"), "spec.dns.records[0].record.value"},
+	{"dns with an unknown type", dns("NS", "a"), "spec.dns.records[0].record.type"},
+	{"dns A with an IPv6 address", dns("A", "2001:db8::1"), "an A record is a list of IPv4 addresses"},
+	{"dns A with a name", dns("A", "10.0.0.1,example.com"), "an A record is a list of IPv4 addresses"},
+	{"dns AAAA with an IPv4 address", dns("AAAA", "10.0.0.1"), "an AAAA record is a list of IPv6 addresses"},
+	{"dns AAAA with IPv4 in an IPv6 dress", dns("AAAA", "::ffff:10.0.0.1"), "an AAAA record is a list of IPv6 addresses"},
+	{"dns CNAME with two names", dns("CNAME", "a.example,b.example"), "a CNAME record is one name"},
+	{"dns CNAME with a failure", dns("CNAME", "NXDOMAIN"), "for records of type A and AAAA only"},
+	{"dns MX without a priority", dns("MX", "mail.example.com"), "an MX record is a list"},
+	{"dns SRV without a port", dns("SRV", "10 60 host.example.com"), "an SRV record is a list"},
+	{"dns record twice", kind("dns: {records: [{hostname: a, record: {type: A, value: DROP}}, {hostname: a, record: {type: A, value: 10.0.0.1}}]}"), "one record of each type"},
+	{"dns with a negative ttl", kind("dns: {records: [{hostname: a, record: {type: A, value: DROP, ttl: -1}}]}"), "spec.dns.records[0].record.ttl"},
+	{"pod replacement with a negative grace period", kind("podReplacement: {gracePeriodSeconds: -1}"), "spec.podReplacement.gracePeriodSeconds"},
+
+	// Triggers, pulse, onInit.
+	{"triggers null", kind("triggers: null\ncpuPressure: {}"), ""},
+	{"triggers with nulls", kind("triggers: {createPods: {notBefore: null, offset: null}, inject: null}\ncpuPressure: {}"), ""},
+	{"trigger offset as nanoseconds", kind("triggers: {inject: {offset: 1000000000}}\ncpuPressure: {}"), ""},
+	{"trigger with both", kind("triggers: {inject: {notBefore: \"2030-01-01T00:00:00Z\", offset: 1m}}\ncpuPressure: {}"), "not both"},
+	{"trigger with a time and an offset of 0", kind("triggers: {inject: {notBefore: \"2030-01-01T00:00:00Z\", offset: 0s}}\ncpuPressure: {}"), ""},
+	{"trigger with a negative offset", kind("triggers: {createPods: {offset: -1m}}\ncpuPressure: {}"), "spec.triggers.createPods.offset"},
+	{"trigger with a word", kind("triggers: {createPods: {notBefore: tomorrow}}\ncpuPressure: {}"), "tomorrow"},
+	{"inject before createPods", kind("triggers: {inject: {notBefore: \"2030-01-01T00:00:00Z\"}, createPods: {notBefore: \"2030-01-01T00:00:01Z\"}}\ncpuPressure: {}"), "inject.notBefore is before createPods.notBefore"},
+	{"inject with createPods", kind("triggers: {inject: {notBefore: \"2030-01-01T01:00:00+01:00\"}, createPods: {notBefore: \"2030-01-01T00:00:00Z\"}}\ncpuPressure: {}"), ""},
+	{"pulse with container failure", kind("containerFailure: {}\npulse: {activeDuration: 1s, dormantDuration: 1s}"), "cannot pulse"},
+	{"pulse without a dormant duration", kind("cpuPressure: {}\npulse: {activeDuration: 1s}"), "set both activeDuration and dormantDuration"},
+	{"pulse too fast", kind("cpuPressure: {}\npulse: {activeDuration: 499ms, dormantDuration: 1s}"), "spec.pulse.activeDuration"},
+	{"pulse too fast in nanoseconds", kind("cpuPressure: {}\npulse: {activeDuration: 1s, dormantDuration: 499999999}"), "spec.pulse.dormantDuration"},
+	{"pulse with a negative delay", kind("cpuPressure: {}\npulse: {initialDelay: -1s, activeDuration: 1s, dormantDuration: 1s}"), "spec.pulse.initialDelay"},
+	{"onInit with cpu pressure", kind("onInit: true\ncpuPressure: {}"), "onInit works at level pod with network and dns only"},
+	{"onInit at level node", kind("onInit: true\nlevel: node\nnetwork: {drop: 1}"), "onInit works at level pod with network and dns only"},
+	{"onInit false", kind("onInit: false\ncpuPressure: {}"), ""},
+	{"pulse null", kind("pulse: null\ncpuPressure: {}"), ""},
+
+	// Unsafe mode, reporting.
+	{"unsafe mode null", kind("unsafeMode: null\nreporting: null\ncpuPressure: {}"), ""},
+	{"unsafe mode without a threshold", kind("unsafeMode: {config: {countTooLarge: {}}}\ncpuPressure: {}"), "set namespaceThreshold, clusterThreshold or both"},
+	{"unsafe mode with a threshold of 0", kind("unsafeMode: {config: {countTooLarge: {clusterThreshold: 0}}}\ncpuPressure: {}"), "spec.unsafeMode.config.countTooLarge.clusterThreshold"},
+	{"unsafe mode with a threshold of 101", kind("unsafeMode: {config: {countTooLarge: {namespaceThreshold: 101}}}\ncpuPressure: {}"), "spec.unsafeMode.config.countTooLarge.namespaceThreshold"},
+	{"reporting to a channel's ID", kind("reporting: {slackChannel: C0123ABCD}\ncpuPressure: {}"), ""},
+	{"reporting to a bad channel", kind("reporting: {slackChannel: \"#Chaos\"}\ncpuPressure: {}"), "spec.reporting.slackChannel"},
+	{"reporting to a long channel", kind("reporting: {slackChannel: " + strings.Repeat("a", 81) + "}\ncpuPressure: {}"), "spec.reporting.slackChannel"},
+	{"reporting with a short purpose", kind("reporting: {purpose: test}\ncpuPressure: {}"), "spec.reporting.purpose"},
+	{"reporting to no address", kind("reporting: {slackUserEmail: someone}\ncpuPressure: {}"), "spec.reporting.slackUserEmail"},
+	{"reporting with an unknown type", kind("reporting: {minNotificationType: Debug}\ncpuPressure: {}"), "spec.reporting.minNotificationType"},
+
+	// Strictness.
+	{"unknown field of the spec", kind("cpuPresure: {}\ncpuPressure: {}"), "cpuPresure"},
+	{"unknown field of a kind", kind("cpuPressure: {cores: 1}"), "cores"},
+	{"field in another case", kind("dryrun: true\ncpuPressure: {}"), "dryrun"},
+	{"fields that were withdrawn", network("flow: ingress"), "flow"},
+	{"name of 63 characters", whole(strings.Repeat("a", 63)), ""},
+	{"name of 64 characters", whole(strings.Repeat("a", 64)), "use at most 63 characters"},
+}
+
+// unsupported are valid manifests of the reference product that nothing can
+// carry out yet; refused is the field that says so.
+var unsupported = []manifest{
+	{"disk failure", kind("diskFailure: {paths: [/tmp], openat: {exitCode: EACCES}, probability: 50%}"), "diskFailure"},
+	{"disk failure of the node's root, allowed", kind("level: node\nunsafeMode: {allowRootDiskFailure: true}\ndiskFailure: {paths: [/]}"), "diskFailure"},
+	{"dns answers of all types", kind(`dns:
+  port: 53
+  protocol: both
+  records:
+  - {hostname: www.example.com, record: {type: A, value: "192.0.2.1, 192.0.2.2", ttl: 60}}
+  - {hostname: www.example.com, record: {type: AAAA, value: "2001:db8::1"}}
+  - {hostname: old.example.com, record: {type: CNAME, value: new.example.com}}
+  - {hostname: example.com, record: {type: MX, value: "10 mail1.example.com,20 mail2.example.com"}}
+  - {hostname: txt.example.com, record: {type: TXT, value: "v=spf1, all"}}
+  - {hostname: _http._tcp.example.com, record: {type: SRV, value: "10 60 8080 a.example.com"}}
+  - {hostname: gone.example.com, record: {type: A, value: NXDOMAIN}}`), "dns"},
+	{"grpc", kind("grpc: {port: 50051, endpoints: [{endpoint: /a.B/c, error: NOT_FOUND, queryPercent: 10}, {endpoint: /a.B/d, override: '{}', queryPercent: 50}, {endpoint: /a.B/d, error: PERMISSION_DENIED}]}"), "grpc"},
+	{"memory pressure", kind("memoryPressure: {targetPercent: 76%, rampDuration: 10m}"), "memoryPressure"},
+	{"memory pressure without a sign", kind("memoryPressure: {targetPercent: \"76\"}"), "memoryPressure"},
+	{"node failure", kind("level: node\nnodeFailure: {shutdown: true}"), "nodeFailure"},
+	{"node failure of a pod's node", kind("nodeFailure: {}"), "nodeFailure"},
+	{"pod replacement", kind("podReplacement: {deleteStorage: false, forceDelete: true, gracePeriodSeconds: 0}"), "podReplacement"},
+	{"network duplication", kind("network: {duplicate: 100}"), "network.duplicate"},
+	{"network corruption", kind("network: {corrupt: 5}"), "network.corrupt"},
+	{"network delay", kind("network: {delay: 1000, delayJitter: 5}"), "network.delay"},
+	{"network bandwidth", kind("network: {bandwidthLimit: 1024}"), "network.bandwidthLimit"},
+	{"network services", network("services: [{name: demo, namespace: chaos-demo, ports: [{name: http, port: 8080}], percentage: 50}]"), "network.services"},
+	{"network cloud", network("cloud: {aws: [{service: S3, flow: egress, protocol: tcp, connState: new}], datadog: [{service: synthetics}]}"), "network.cloud"},
+	{"network http", network("http: {methods: [GET, DELETE], paths: [/a, /b]}"), "network.http"},
+	{"network connection state", network("hosts: [{port: 80}, {host: 10.0.0.1, connState: new}]"), "network.hosts.connState"},
+	{"network resolver", network("hosts: [{host: example.com, dnsResolver: node}]"), "network.hosts.dnsResolver"},
+	{"network percentage", network("hosts: [{host: example.com, percentage: 50}]"), "network.hosts.percentage"},
+	{"network connection state of an allowed host", network("allowedHosts: [{host: 10.0.0.1, connState: est}]"), "network.allowedHosts.connState"},
+	{"network resolver of an allowed host", network("allowedHosts: [{host: example.com, dnsResolver: pod}]"), "network.allowedHosts.dnsResolver"},
+	{"network percentage of an allowed host", network("allowedHosts: [{host: example.com, percentage: 50}]"), "network.allowedHosts.percentage"},
+	{"onInit", kind("onInit: true\nnetwork: {drop: 100}"), "onInit"},
+	{"pulse", kind("pulse: {initialDelay: 10s, activeDuration: 60s, dormantDuration: 500ms}\nnetwork: {drop: 100}"), "pulse"},
+	{"pulse in nanoseconds", kind("pulse: {activeDuration: 500000000, dormantDuration: 500000000}\ncpuPressure: {}"), "pulse"},
+}
+
+func dns(kindOf, value string) string {
+	return kind("dns: {records: [{hostname: a.example, record: {type: " + kindOf + ", value: \"" + value + "\"}}]}")
+}
+
+func whole(name string) string {
+	return "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: " + name +
+		", namespace: default, labels: {team: checkout}}\nspec: {count: 1, selector: {app: shop}, cpuPressure: {}}\n"
+}
+
+func paths(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, "/"+strings.Repeat("a", i+1))
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,189 @@
+package crdtest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// Two writers share the status: the bridge writes one condition, the workflow's
+// activities the rest. Neither takes away what the other wrote.
+func TestStatusHasTwoWriters(t *testing.T) {
+	client := disruptions(t)
+	create(t, client, "two-writers")
+	apply(t, client, "bridge", "two-writers", `{"conditions": [
+		{"type": "Orchestrated", "status": "False", "reason": "Unreachable", "message": "cannot reach Temporal", "lastTransitionTime": "2026-11-20T12:00:00Z"}]}`)
+	apply(t, client, "worker", "two-writers", `{"phase": "Holding", "targets": "1/1", "injectionStatus": "Injected",
+		"desiredTargetsCount": 1, "selectedTargetsCount": 1, "injectedTargetsCount": 1, "ignoredTargetsCount": 0,
+		"targetInjections": {"web-1": {"network-disruption": {"injectionStatus": "Injected"}}},
+		"conditions": [{"type": "Injected", "status": "True", "reason": "AllInjected", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"}]}`)
+	apply(t, client, "bridge", "two-writers", `{"conditions": [
+		{"type": "Orchestrated", "status": "True", "reason": "Reachable", "message": "", "lastTransitionTime": "2026-11-20T12:01:00Z"}]}`)
+
+	object, err := client.Get(t.Context(), "two-writers", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition := c.(map[string]any)
+		got[condition["type"].(string)] = condition["status"].(string)
+	}
+	if diff := cmp.Diff(map[string]string{"Orchestrated": "True", "Injected": "True"}, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if phase, _, _ := unstructured.NestedString(object.Object, "status", "phase"); phase != "Holding" {
+		t.Errorf("status.phase = %q after the bridge wrote, want what the worker wrote", phase)
+	}
+}
+
+// A write to status cannot change the spec, and a write to the spec cannot
+// change status.
+func TestStatusIsASubresource(t *testing.T) {
+	client := disruptions(t)
+	object := create(t, client, "subresource")
+	_ = unstructured.SetNestedField(object.Object, "Finished", "status", "phase")
+	updated, err := client.Update(t.Context(), object, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if phase, found, _ := unstructured.NestedString(updated.Object, "status", "phase"); found {
+		t.Errorf("status.phase = %q after a write to the object, want none", phase)
+	}
+	if updated.GetGeneration() != object.GetGeneration() {
+		t.Errorf("generation %d became %d though only status was written", object.GetGeneration(), updated.GetGeneration())
+	}
+}
+
+func TestWhatKubectlGetShows(t *testing.T) {
+	client := disruptions(t)
+	create(t, client, "columns")
+	apply(t, client, "worker", "columns", `{"phase": "Holding", "kinds": "cpu-pressure", "targets": "3/3", "injectionStatus": "Injected",
+		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}}`)
+	config := apiserver.Start(t)
+	config.APIPath, config.GroupVersion = "/apis", &v1beta1.GroupVersion
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	server, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := server.Get().Namespace("default").Resource("disruptions").Name("columns").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatal(err)
+	}
+	var narrow, wide []string
+	shown := map[string]any{}
+	for i, column := range table.ColumnDefinitions {
+		name := strings.ToUpper(column.Name)
+		shown[name] = table.Rows[0].Cells[i]
+		if column.Priority == 0 {
+			narrow = append(narrow, name)
+		} else {
+			wide = append(wide, name)
+		}
+	}
+	delete(shown, "AGE")
+	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "EXPIRES", "AGE"}, narrow); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"WORKFLOW"}, wide); diff != "" {
+		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
+	}
+	want := map[string]any{
+		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
+		"PHASE": "Holding", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1",
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamesOfTheResource(t *testing.T) {
+	client, err := discovery.NewDiscoveryClientForConfig(apiserver.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := client.ServerResourcesForGroupVersion(v1beta1.GroupVersion.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "disruptions" })
+	if i < 0 {
+		t.Fatalf("no disruptions among %v", list.APIResources)
+	}
+	got := list.APIResources[i]
+	if !got.Namespaced || !slices.Equal(got.ShortNames, []string{"dis"}) || !slices.Equal(got.Categories, []string{"chaos"}) {
+		t.Errorf("disruptions: namespaced %t, short names %v, categories %v; want true, [dis], [chaos]",
+			got.Namespaced, got.ShortNames, got.Categories)
+	}
+}
+
+// kubectl apply keeps a copy of the object in an annotation, of which 256 KiB
+// is the limit.
+func TestCRDsFitIntoAnAnnotation(t *testing.T) {
+	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(object) >= 256<<10 {
+			t.Errorf("%s has %d bytes as JSON, the limit is %d", file, len(object), 256<<10)
+		}
+	}
+}
+
+func create(t *testing.T, client dynamic.ResourceInterface, name string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(whole(name)), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	created, err := client.Create(t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+// apply writes status the way Squall's programs do: server-side apply, each
+// under a name of its own.
+func apply(t *testing.T, client dynamic.ResourceInterface, manager, name, status string) {
+	t.Helper()
+	patch := `{"apiVersion": "chaos.squall.dev/v1beta1", "kind": "Disruption", "metadata": {"name": "` + name + `"}, "status": ` + status + `}`
+	force := true
+	_, err := client.Patch(t.Context(), name, types.ApplyPatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: manager, Force: &force, FieldValidation: metav1.FieldValidationStrict}, "status")
+	if err != nil {
+		t.Fatalf("%s applies %s: %v", manager, status, err)
+	}
+}

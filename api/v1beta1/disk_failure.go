@@ -1,0 +1,59 @@
+package v1beta1
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// DiskFailure makes the opening of files below some paths fail.
+type DiskFailure struct {
+	// Paths are path prefixes, at most 62 characters each. Required. At node
+	// level "/" needs spec.unsafeMode.allowRootDiskFailure.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim().size() > 0 && p.trim().size() <= 62)",message="a path has 1 to 62 characters, spaces around it not counted"
+	// +listType=atomic
+	Paths []string `json:"paths"`
+	// OpenatSyscall says how the opening fails. Nothing means ENOENT.
+	OpenatSyscall *OpenatSyscall `json:"openat,omitempty"`
+	// Probability is the share of openings that fail, "1%" to "100%". Empty
+	// means 100%.
+	//
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^(0*([1-9][0-9]?|100)%)?$`
+	Probability string `json:"probability,omitempty"`
+}
+
+// OpenatSyscall is the failure of the system call openat.
+type OpenatSyscall struct {
+	// ExitCode is the name of the error the caller sees. Default ENOENT.
+	//
+	// +kubebuilder:validation:Enum=EACCES;EDQUOT;EEXIST;EFAULT;EFBIG;EINTR;EISDIR;ELOOP;EMFILE;ENAMETOOLONG;ENFILE;ENODEV;ENOENT;ENOMEM;ENOSPC;ENOTDIR;ENXIO;EOVERFLOW;EPERM;EROFS;ETXTBSY;EWOULDBLOCK
+	ExitCode string `json:"exitCode"`
+}
+
+var (
+	openatErrors = strings.Fields(`EACCES EDQUOT EEXIST EFAULT EFBIG EINTR EISDIR ELOOP EMFILE ENAMETOOLONG ENFILE
+		ENODEV ENOENT ENOMEM ENOSPC ENOTDIR ENXIO EOVERFLOW EPERM EROFS ETXTBSY EWOULDBLOCK`)
+	probability = regexp.MustCompile(`^(0*([1-9][0-9]?|100)%)?$`)
+)
+
+func (f *DiskFailure) validate(path *field.Path) field.ErrorList {
+	errs := items(path.Child("paths"), len(f.Paths), 1, 64)
+	for i, prefix := range f.Paths {
+		if n := utf8.RuneCountInString(strings.TrimSpace(prefix)); n < 1 || n > 62 {
+			errs = append(errs, field.Invalid(path.Child("paths").Index(i), prefix,
+				"a path has 1 to 62 characters, spaces around it not counted"))
+		}
+	}
+	if f.OpenatSyscall != nil {
+		errs = append(errs, oneOf(path.Child("openat", "exitCode"), f.OpenatSyscall.ExitCode, openatErrors...)...)
+	}
+	return append(errs, pattern(path.Child("probability"), f.Probability, probability,
+		"want a percentage from \"1%\" to \"100%\"")...)
+}

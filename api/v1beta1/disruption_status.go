@@ -1,0 +1,110 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DisruptionStatus is written by the workflow's activities, and by nobody
+// else but for the condition Orchestrated.
+type DisruptionStatus struct {
+	// ObservedGeneration is the generation of the spec this status is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// SpecHash is the SHA-256 of the spec that is carried out (acceptance 7).
+	SpecHash string `json:"specHash,omitempty"`
+	// Phase is where the disruption is in its life: Pending, Selecting,
+	// Injecting, Holding, Cleaning, Stuck, Finished or Rejected.
+	Phase Phase `json:"phase,omitempty"`
+	// Kinds are the kinds asked for, separated by commas.
+	Kinds string `json:"kinds,omitempty"`
+	// Targets is injected/selected, such as "2/3".
+	Targets string `json:"targets,omitempty"`
+	// InjectionStatus is NotInjected, PartiallyInjected or Injected; with the
+	// prefix Paused while the targets are away, Previously when it has ended.
+	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
+	// DesiredTargetsCount is what spec.count asks for.
+	//
+	// Not required by the schema: the bridge writes its condition before any
+	// count is known.
+	//
+	// +optional
+	DesiredTargetsCount int `json:"desiredTargetsCount"`
+	// SelectedTargetsCount is how many targets were chosen.
+	//
+	// +optional
+	SelectedTargetsCount int `json:"selectedTargetsCount"`
+	// IgnoredTargetsCount is how many matching targets were not chosen.
+	//
+	// +optional
+	IgnoredTargetsCount int `json:"ignoredTargetsCount"`
+	// InjectedTargetsCount is how many targets have every kind injected.
+	//
+	// +optional
+	InjectedTargetsCount int `json:"injectedTargetsCount"`
+	// TargetInjections is by target name, then kind. Of a disruption of more
+	// than 500 targets only those that are not injected, at most 100.
+	TargetInjections map[string]map[Kind]TargetInjection `json:"targetInjections,omitempty"`
+	// IsStuckOnRemoval is true while a person must decide; see the condition
+	// StuckOnRemoval.
+	IsStuckOnRemoval bool `json:"isStuckOnRemoval,omitempty"`
+	// RunCount is how many injections there were; see spec.maxRuns.
+	RunCount int `json:"runCount,omitempty"`
+	// StartTime is when the workflow began.
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// InjectedTime is when every target was injected for the first time.
+	InjectedTime *metav1.Time `json:"injectedTime,omitempty"`
+	// ExpiryTime is when the disruption ends by itself.
+	ExpiryTime *metav1.Time `json:"expiryTime,omitempty"`
+	// CleanedAt is when the last chaos pod was gone.
+	CleanedAt *metav1.Time `json:"cleanedAt,omitempty"`
+	// Workflow carries the disruption out.
+	Workflow *WorkflowRef `json:"workflow,omitempty"`
+	// Resumes are the decisions people took while the disruption was stuck, newest last.
+	//
+	// +listType=atomic
+	Resumes []ResumeRecord `json:"resumes,omitempty"`
+	// Conditions are Accepted, TargetsSelected, Injected, Cleaned,
+	// StuckOnRemoval and Orchestrated.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TargetInjection is the state of one kind on one target.
+type TargetInjection struct {
+	// InjectorPodName is the chaos pod.
+	InjectorPodName string `json:"injectorPodName,omitempty"`
+	// InjectionStatus is NotInjected, Injected or IsStuckOnRemoval.
+	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
+	// Since is when the status became what it is.
+	Since *metav1.Time `json:"since,omitempty"`
+	// TargetUID is the UID of the target; a name can be used again.
+	TargetUID types.UID `json:"targetUID,omitempty"`
+	// Reason says why the target is not injected, or not cleaned.
+	Reason string `json:"reason,omitempty"`
+}
+
+// WorkflowRef leads to the workflow in the Temporal UI.
+type WorkflowRef struct {
+	// ID of the workflow.
+	ID string `json:"id"`
+	// RunID of its present run.
+	RunID string `json:"runID"`
+}
+
+// ResumeRecord is one decision of a person on a stuck disruption.
+type ResumeRecord struct {
+	// Action is retry or release.
+	Action string `json:"action"`
+	// By is who decided.
+	By string `json:"by,omitempty"`
+	// Reason is why.
+	Reason string `json:"reason,omitempty"`
+	// Targets the decision was about; empty means all that were stuck.
+	//
+	// +listType=atomic
+	Targets []string `json:"targets,omitempty"`
+	// Time of the decision.
+	Time metav1.Time `json:"time"`
+}

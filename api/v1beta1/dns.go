@@ -1,0 +1,142 @@
+package v1beta1
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// DNSDisruption answers the target's DNS questions falsely. The whole pod is
+// disturbed, whatever spec.containers says. Pod level only.
+type DNSDisruption struct {
+	// Records are the false answers; every other question is answered truly.
+	// Required.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.hostname == b.hostname && a.record.type == b.record.type))",message="a hostname has one record of each type; join their values with commas"
+	// +listType=atomic
+	Records []DNSHostRecord `json:"records"`
+	// Port is the port the target's questions go to. 0 means 53.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	Port int `json:"port,omitempty"`
+	// Protocol is udp, tcp or both. Empty means both.
+	//
+	// +kubebuilder:validation:Enum=udp;tcp;both;""
+	Protocol string `json:"protocol,omitempty"`
+}
+
+// DNSHostRecord is the false answer for one name and one type.
+type DNSHostRecord struct {
+	// Hostname is the name asked for. Required.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Hostname string    `json:"hostname"`
+	Record   DNSRecord `json:"record"`
+}
+
+// DNSRecord is one false answer.
+//
+// +kubebuilder:validation:XValidation:rule="self.type != 'A' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 4)",message="an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule="self.type != 'AAAA' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 6)",message="an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type in ['A', 'AAAA'] || !(self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'])`,message="NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[^\\s,]+\\s*$')`,message="a CNAME record is one name",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'MX' || self.value.split(',').all(v, v.matches('^\\s*[0-9]{1,5}\\s+[^\\s]+\\s*$'))`,message="an MX record is a list of \"priority host\" separated by commas",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'SRV' || self.value.split(',').all(v, v.matches('^\\s*([0-9]{1,5}\\s+){3}[^\\s]+\\s*$'))`,message="an SRV record is a list of \"priority weight port host\" separated by commas",fieldPath=".value"
+type DNSRecord struct {
+	// Type is A, AAAA, CNAME, MX, TXT or SRV. Required.
+	//
+	// +kubebuilder:validation:Enum=A;AAAA;CNAME;MX;TXT;SRV
+	Type string `json:"type"`
+	// Value is what is answered: addresses separated by commas, answered in
+	// turn (A, AAAA); a name (CNAME); "10 mail.example.com" (MX); a text (TXT);
+	// "10 60 8080 host.example.com" (SRV). A and AAAA also take NXDOMAIN (no
+	// such name), DROP (no answer at all), SERVFAIL and RANDOM (any address).
+	// Required.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Value string `json:"value"`
+	// TTL is how long the answer may be cached, in seconds. 0, the default,
+	// means not at all.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	TTL int `json:"ttl,omitempty"`
+}
+
+var (
+	dnsFailures = []string{"NXDOMAIN", "DROP", "SERVFAIL", "RANDOM"}
+	dnsCNAME    = regexp.MustCompile(`^\s*[^\s,]+\s*$`)
+	dnsMX       = regexp.MustCompile(`^\s*[0-9]{1,5}\s+[^\s]+\s*$`)
+	dnsSRV      = regexp.MustCompile(`^\s*([0-9]{1,5}\s+){3}[^\s]+\s*$`)
+)
+
+func (d *DNSDisruption) validate(path *field.Path) field.ErrorList {
+	errs := items(path.Child("records"), len(d.Records), 1, 128)
+	errs = append(errs, within(path.Child("port"), d.Port, 0, 65535)...)
+	errs = append(errs, oneOf(path.Child("protocol"), d.Protocol, "", "udp", "tcp", "both")...)
+	seen := map[[2]string]bool{}
+	for i, r := range d.Records {
+		at := path.Child("records").Index(i)
+		key := [2]string{r.Hostname, r.Record.Type}
+		if seen[key] {
+			errs = append(errs, field.Invalid(at, r.Hostname,
+				"a hostname has one record of each type; join their values with commas"))
+		}
+		seen[key] = true
+		errs = append(errs, length(at.Child("hostname"), r.Hostname, 1, 253)...)
+		errs = append(errs, r.Record.validate(at.Child("record"))...)
+	}
+	return errs
+}
+
+func (r DNSRecord) validate(path *field.Path) field.ErrorList {
+	errs := oneOf(path.Child("type"), r.Type, "A", "AAAA", "CNAME", "MX", "TXT", "SRV")
+	errs = append(errs, length(path.Child("value"), r.Value, 1, 1024)...)
+	errs = append(errs, within(path.Child("ttl"), r.TTL, 0, 2147483647)...)
+	if problem := r.problem(); problem != "" && r.Value != "" {
+		errs = append(errs, field.Invalid(path.Child("value"), r.Value, problem))
+	}
+	return errs
+}
+
+// problem is what is wrong with the value for its type, or nothing.
+func (r DNSRecord) problem() string {
+	failure := slices.Contains(dnsFailures, r.Value)
+	every := func(good func(string) bool) bool {
+		return !slices.ContainsFunc(strings.Split(r.Value, ","), func(v string) bool { return !good(v) })
+	}
+	switch {
+	case r.Type == "A" && !failure && !every(isIPv4):
+		return "an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM"
+	case r.Type == "AAAA" && !failure && !every(isIPv6):
+		return "an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM"
+	case failure && r.Type != "A" && r.Type != "AAAA":
+		return "NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only"
+	case r.Type == "CNAME" && !dnsCNAME.MatchString(r.Value):
+		return "a CNAME record is one name"
+	case r.Type == "MX" && !every(dnsMX.MatchString):
+		return "an MX record is a list of \"priority host\" separated by commas"
+	case r.Type == "SRV" && !every(dnsSRV.MatchString):
+		return "an SRV record is a list of \"priority weight port host\" separated by commas"
+	}
+	return ""
+}
+
+func isIPv4(text string) bool {
+	address, err := netip.ParseAddr(strings.TrimSpace(text))
+	return err == nil && address.Is4()
+}
+
+// isIPv6 refuses what Kubernetes refuses: zones and IPv4 in an IPv6 dress.
+func isIPv6(text string) bool {
+	address, err := netip.ParseAddr(strings.TrimSpace(text))
+	return err == nil && address.Is6() && !address.Is4In6() && address.Zone() == ""
+}

@@ -1,0 +1,35 @@
+package v1beta1
+
+import (
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// MemoryPressure fills the memory of the target up to a share of its limit.
+// A target without a memory limit cannot be filled.
+type MemoryPressure struct {
+	// TargetPercent is the share of the target's memory limit that is in use
+	// while the disruption lasts, what the target uses itself included: "1%"
+	// to "100%", the sign may be left out. Required.
+	//
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^\s*0*([1-9][0-9]?|100)%?\s*$`
+	TargetPercent string `json:"targetPercent"`
+	// RampDuration is the time over which the memory is filled, in equal
+	// steps. 0, the default, fills it at once.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	RampDuration *Duration `json:"rampDuration,omitempty"`
+}
+
+var targetPercent = regexp.MustCompile(`^\s*0*([1-9][0-9]?|100)%?\s*$`)
+
+func (p *MemoryPressure) validate(path *field.Path) field.ErrorList {
+	errs := pattern(path.Child("targetPercent"), p.TargetPercent, targetPercent,
+		"want a percentage from \"1%\" to \"100%\"")
+	if p.RampDuration != nil && p.RampDuration.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("rampDuration"), p.RampDuration.String(), "want a duration of 0 or more"))
+	}
+	return errs
+}

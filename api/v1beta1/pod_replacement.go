@@ -1,0 +1,26 @@
+package v1beta1
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// PodReplacement deletes the target while its node takes no new pods, so that
+// its replacement starts elsewhere. Pod level only, and no other kind beside it.
+type PodReplacement struct {
+	// DeleteStorage also deletes the target's PersistentVolumeClaims. Default true.
+	//
+	// +kubebuilder:default=true
+	DeleteStorage *bool `json:"deleteStorage,omitempty"`
+	// ForceDelete deletes without a grace period. Default false.
+	ForceDelete bool `json:"forceDelete,omitempty"`
+	// GracePeriodSeconds replaces the pod's own grace period, in seconds.
+	// Nothing means the pod's own.
+	//
+	// +kubebuilder:validation:Minimum=0
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
+}
+
+func (r *PodReplacement) validate(path *field.Path) field.ErrorList {
+	if r.GracePeriodSeconds == nil {
+		return nil
+	}
+	return atLeast(path.Child("gracePeriodSeconds"), *r.GracePeriodSeconds, 0)
+}

@@ -1,0 +1,53 @@
+package v1beta1
+
+import (
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Reporting sends notifications about one disruption to somebody.
+type Reporting struct {
+	// SlackChannel is the name of a channel, or its ID (C...), at most 80
+	// characters.
+	//
+	// +kubebuilder:validation:MaxLength=80
+	// +kubebuilder:validation:Pattern=`^([-a-z0-9_]+|C[A-Z0-9]+)?$`
+	SlackChannel string `json:"slackChannel,omitempty"`
+	// SlackUserEmail is the e-mail address of a Slack user, at most 320 characters.
+	//
+	// +kubebuilder:validation:MaxLength=320
+	// +kubebuilder:validation:Pattern=`^([^@\s]+@[^@\s]+)?$`
+	SlackUserEmail string `json:"slackUserEmail,omitempty"`
+	// Purpose says what the disruption is for, in at least 10 characters.
+	//
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.size() >= 10",message="want at least 10 characters that say what the disruption is for"
+	// +kubebuilder:validation:MaxLength=4096
+	Purpose string `json:"purpose,omitempty"`
+	// MinNotificationType is the least important notification that is sent, in
+	// the order Info, Success, Completion, Warning, Error. Empty means Success.
+	//
+	// +kubebuilder:validation:Enum=Info;Success;Completion;Warning;Error;""
+	MinNotificationType string `json:"minNotificationType,omitempty"`
+}
+
+var (
+	slackChannel = regexp.MustCompile(`^([-a-z0-9_]+|C[A-Z0-9]+)?$`)
+	emailAddress = regexp.MustCompile(`^([^@\s]+@[^@\s]+)?$`)
+)
+
+func (r *Reporting) validate(path *field.Path) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	errs := length(path.Child("slackChannel"), r.SlackChannel, 0, 80)
+	errs = append(errs, pattern(path.Child("slackChannel"), r.SlackChannel, slackChannel,
+		"want a channel's name (lower case, digits, - and _) or its ID")...)
+	errs = append(errs, length(path.Child("slackUserEmail"), r.SlackUserEmail, 0, 320)...)
+	errs = append(errs, pattern(path.Child("slackUserEmail"), r.SlackUserEmail, emailAddress, "want an e-mail address")...)
+	if r.Purpose != "" {
+		errs = append(errs, length(path.Child("purpose"), r.Purpose, 10, 4096)...)
+	}
+	return append(errs, oneOf(path.Child("minNotificationType"), r.MinNotificationType,
+		"", "Info", "Success", "Completion", "Warning", "Error")...)
+}

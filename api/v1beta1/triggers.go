@@ -1,0 +1,97 @@
+package v1beta1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// DisruptionTriggers delay parts of a disruption.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.inject) || !has(self.inject.notBefore) || !has(self.createPods) || !has(self.createPods.notBefore) || self.inject.notBefore >= self.createPods.notBefore",message="inject.notBefore is before createPods.notBefore: nothing can be injected before there are chaos pods"
+type DisruptionTriggers struct {
+	// Inject delays the injection; the chaos pods exist and wait. Its offset
+	// counts from the creation, or from createPods if that is later.
+	Inject DisruptionTrigger `json:"inject,omitzero"`
+	// CreatePods delays everything, the choice of targets included. Its offset
+	// counts from the creation.
+	CreatePods DisruptionTrigger `json:"createPods,omitzero"`
+}
+
+// DisruptionTrigger is a moment: absolute or an offset, not both. A moment in
+// the past means at once.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.notBefore) || !has(self.offset) || (type(self.offset) == int ? self.offset == 0 : !self.offset.matches('[1-9]'))",message="set notBefore or offset, not both"
+type DisruptionTrigger struct {
+	// NotBefore is a time in RFC 3339, such as 2026-11-20T15:00:00Z.
+	NotBefore metav1.Time `json:"notBefore,omitzero"`
+	// Offset is a duration, 0 or more, such as "1m".
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	Offset Duration `json:"offset,omitzero"`
+}
+
+// DisruptionPulse turns an injection on and off, again and again. Both
+// activeDuration and dormantDuration are needed for it to have an effect.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.activeDuration) == has(self.dormantDuration)",message="set both activeDuration and dormantDuration"
+type DisruptionPulse struct {
+	// InitialDelay is the time before the first injection. Default 0.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	InitialDelay *Duration `json:"initialDelay,omitempty"`
+	// ActiveDuration is how long each injection lasts, at least 500ms.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms"
+	ActiveDuration *Duration `json:"activeDuration,omitempty"`
+	// DormantDuration is the time between two injections, at least 500ms.
+	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms"
+	DormantDuration *Duration `json:"dormantDuration,omitempty"`
+}
+
+func (t *DisruptionTriggers) validate(path *field.Path) field.ErrorList {
+	if t == nil {
+		return nil
+	}
+	errs := t.Inject.validate(path.Child("inject"))
+	errs = append(errs, t.CreatePods.validate(path.Child("createPods"))...)
+	if !t.Inject.NotBefore.IsZero() && t.Inject.NotBefore.Before(&t.CreatePods.NotBefore) {
+		errs = append(errs, field.Invalid(path.Child("inject", "notBefore"), t.Inject.NotBefore.Format(time.RFC3339),
+			"inject.notBefore is before createPods.notBefore: nothing can be injected before there are chaos pods"))
+	}
+	return errs
+}
+
+func (t DisruptionTrigger) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if !t.NotBefore.IsZero() && t.Offset.Duration != 0 {
+		errs = append(errs, field.Invalid(path, t.Offset.String(), "set notBefore or offset, not both"))
+	}
+	if t.Offset.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("offset"), t.Offset.String(), "want a duration of 0 or more"))
+	}
+	return errs
+}
+
+func (p *DisruptionPulse) validate(path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if p.InitialDelay != nil && p.InitialDelay.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("initialDelay"), p.InitialDelay.String(), "want a duration of 0 or more"))
+	}
+	if (p.ActiveDuration == nil) != (p.DormantDuration == nil) {
+		errs = append(errs, field.Required(path, "set both activeDuration and dormantDuration"))
+	}
+	const shortest = 500 * time.Millisecond
+	if p.ActiveDuration != nil && p.ActiveDuration.Duration < shortest {
+		errs = append(errs, field.Invalid(path.Child("activeDuration"), p.ActiveDuration.String(), "want at least 500ms"))
+	}
+	if p.DormantDuration != nil && p.DormantDuration.Duration < shortest {
+		errs = append(errs, field.Invalid(path.Child("dormantDuration"), p.DormantDuration.String(), "want at least 500ms"))
+	}
+	return errs
+}

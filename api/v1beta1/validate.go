@@ -1,0 +1,130 @@
+package v1beta1
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Validate says everything that is wrong with the disruption and can be known
+// without a cluster and without a clock. The CRD's schema holds the same rules,
+// so the API server refuses what Validate refuses; crdtest compares the two.
+func (d *Disruption) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if len(d.Name) > validation.LabelValueMaxLength {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), d.Name,
+			"metadata.name is the value of a label on every chaos pod: use at most 63 characters"))
+	}
+	spec := field.NewPath("spec")
+	if len(d.Spec.Selector) == 0 && len(d.Spec.AdvancedSelector) == 0 {
+		errs = append(errs, field.Required(spec.Child("selector"),
+			"selector and advancedSelector are both empty: name the labels of the targets"))
+	}
+	errs = append(errs, d.Spec.validate(spec)...)
+	return append(errs, d.Spec.validateSupported(spec, unsupported)...)
+}
+
+func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {
+	errs := s.validateTargets(path)
+	errs = append(errs, s.validateCombination(path)...)
+	if s.Duration != nil && s.Duration.Duration <= 0 {
+		errs = append(errs, field.Invalid(path.Child("duration"), s.Duration.String(),
+			"want a duration of more than 0, such as \"5m\""))
+	}
+	if s.MaxRuns != nil {
+		errs = append(errs, atLeast(path.Child("maxRuns"), int64(*s.MaxRuns), 1)...)
+	}
+	errs = append(errs, s.Triggers.validate(path.Child("triggers"))...)
+	errs = append(errs, s.Pulse.validate(path.Child("pulse"))...)
+	errs = append(errs, s.UnsafeMode.validate(path.Child("unsafeMode"))...)
+	errs = append(errs, s.Reporting.validate(path.Child("reporting"))...)
+	return append(errs, s.Faults.validate(path)...)
+}
+
+// validateTargets checks what says which targets and how many.
+func (s DisruptionSpec) validateTargets(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s.Count == nil {
+		errs = append(errs, field.Required(path.Child("count"), "want a number of targets such as 2, or a percentage such as \"50%\""))
+	} else if _, _, err := parseAmount(*s.Count); err != nil {
+		errs = append(errs, field.Invalid(path.Child("count"), s.Count.String(), err.Error()))
+	}
+	errs = append(errs, items(path.Child("selector"), len(s.Selector), 0, 64)...)
+	if _, err := s.LabelSelector(); err != nil {
+		errs = append(errs, field.Invalid(path.Child("selector"), s.Selector, err.Error()))
+	}
+	errs = append(errs, items(path.Child("advancedSelector"), len(s.AdvancedSelector), 0, 64)...)
+	if s.Filter != nil {
+		errs = append(errs, items(path.Child("filter", "annotations"), len(s.Filter.Annotations), 0, 64)...)
+	}
+	errs = append(errs, oneOf(path.Child("level"), string(s.Level), "", string(LevelPod), string(LevelNode))...)
+	return append(errs, items(path.Child("containers"), len(s.Containers), 0, 64)...)
+}
+
+// validateCombination checks what cannot be asked for together.
+func (s DisruptionSpec) validateCombination(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	refuse := func(broken bool, at *field.Path, message string) {
+		if broken {
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, message))
+		}
+	}
+	kinds, node := len(s.Requested()), s.Level == LevelNode
+	fatal := s.ContainerFailure != nil || s.NodeFailure != nil || s.PodReplacement != nil
+	refuse(kinds == 0, path, "no kind is asked for: set at least one of containerFailure, cpuPressure, diskFailure, diskPressure, dns, grpc, memoryPressure, network, nodeFailure and podReplacement")
+	refuse(fatal && kinds > 1, path, "containerFailure, nodeFailure and podReplacement end their targets and stand alone: put every other kind into a disruption of its own")
+	refuse(node && (s.ContainerFailure != nil || s.PodReplacement != nil || s.GRPC != nil || s.DNS != nil), path.Child("level"),
+		"containerFailure, podReplacement, grpc and dns disturb pods: set level to pod")
+	refuse(len(s.Containers) > 0 && (node || s.DiskPressure != nil || s.MemoryPressure != nil || s.OnInit), path.Child("containers"),
+		"containers cannot be chosen at level node, with diskPressure, memoryPressure or onInit: remove containers")
+	early := 0
+	if s.Network != nil {
+		early++
+	}
+	if s.DNS != nil {
+		early++
+	}
+	refuse(s.OnInit && (node || kinds > early), path.Child("onInit"), "onInit works at level pod with network and dns only")
+	refuse(s.Pulse != nil && fatal, path.Child("pulse"), "containerFailure, nodeFailure and podReplacement cannot pulse: remove pulse")
+	refuse(s.Network != nil && s.Network.HTTP != nil && node, path.Child("network", "http"), "network.http works at level pod only")
+	refuse(node && s.breaksRoot() && !s.UnsafeMode.allowsRootDiskFailure(), path.Child("diskFailure", "paths"),
+		"\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure")
+	return errs
+}
+
+func (s DisruptionSpec) breaksRoot() bool {
+	return s.DiskFailure != nil && slices.ContainsFunc(s.DiskFailure.Paths, func(p string) bool {
+		return strings.TrimSpace(p) == "/"
+	})
+}
+
+func (f Faults) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if f.CPUPressure != nil {
+		errs = append(errs, f.CPUPressure.validate(path.Child("cpuPressure"))...)
+	}
+	if f.DiskFailure != nil {
+		errs = append(errs, f.DiskFailure.validate(path.Child("diskFailure"))...)
+	}
+	if f.DiskPressure != nil {
+		errs = append(errs, f.DiskPressure.validate(path.Child("diskPressure"))...)
+	}
+	if f.DNS != nil {
+		errs = append(errs, f.DNS.validate(path.Child("dns"))...)
+	}
+	if f.GRPC != nil {
+		errs = append(errs, f.GRPC.validate(path.Child("grpc"))...)
+	}
+	if f.MemoryPressure != nil {
+		errs = append(errs, f.MemoryPressure.validate(path.Child("memoryPressure"))...)
+	}
+	if f.Network != nil {
+		errs = append(errs, f.Network.validate(path.Child("network"))...)
+	}
+	if f.PodReplacement != nil {
+		errs = append(errs, f.PodReplacement.validate(path.Child("podReplacement"))...)
+	}
+	return errs
+}

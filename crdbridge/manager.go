@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+const (
+	// leaseName is the lease bridges elect with.
+	leaseName = "squall-crdbridge"
+	// stopTimeout bounds a stop on SIGTERM. A call in flight ends with its context.
+	stopTimeout = 2500 * time.Millisecond
+	// workers is how many Disruptions are looked at together; they wait for
+	// Temporal more than they compute.
+	workers = 8
+	// After an error a Disruption waits firstRetry, then twice as long each
+	// time, up to lastRetry: that is how long Temporal may be back unnoticed.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// newManager builds the bridge of c: caches, watches, queue, election, endpoints.
+func newManager(c Config, kube *rest.Config, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {
+	options, err := managerOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(c, kube, options, temporal, registry)
+}
+
+// managerOptions give every type one cache for the whole cluster, so one list
+// and one watch, in which objects hold no more than the bridge reads.
+func managerOptions(c Config) (manager.Options, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return manager.Options{}, fmt.Errorf("build the scheme: %w", err)
+	}
+	stop := stopTimeout
+	// There is one controller in the program; tests run several managers in one process.
+	sameName := true
+	return manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			// A read of a type nobody watches would start another watch.
+			ReaderFailOnMissingInformer: true,
+			ByObject: map[client.Object]cache.ByObject{
+				&v1beta1.Disruption{}: {Transform: cache.TransformStripManagedFields()},
+				&corev1.Pod{}:         {Transform: stripPod},
+				&corev1.Node{}:        {Transform: stripNode},
+			},
+		},
+		Controller:                    controllerconfig.Controller{SkipNameValidation: &sameName},
+		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
+		HealthProbeBindAddress:        c.HealthAddress,
+		LeaderElection:                c.LeaderElection,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       c.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true, // main returns right after
+		GracefulShutdownTimeout:       &stop,
+	}, nil
+}
+
+func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {
+	counters, err := newCounters(registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	m, err := manager.New(kube, o)
+	if err != nil {
+		return nil, fmt.Errorf("build the manager: %w", err)
+	}
+	r := &reconciler{
+		client:         m.GetClient(),
+		temporal:       temporal,
+		chaosNamespace: c.ChaosNamespace,
+		memory:         newMemory(),
+		counters:       counters,
+	}
+	if err := watch(m, r, controllerOptions()); err != nil {
+		return nil, err
+	}
+	return m, errors.Join(m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
+}
+
+func controllerOptions() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// told is what the workflow of one disruption was told. All of it may be lost:
+// then the workflow is asked for once more and hears the same thing twice.
+type told struct {
+	uid types.UID
+	// checked is when the workflow was last known to run.
+	checked time.Time
+	// end is true once the signal end was sent.
+	end bool
+	// hash is that of the last observation sent, at the time it was sent.
+	hash string
+	at   time.Time
+}
+
+// memory holds what was told, by name. The queue never works on a name twice
+// at once, so a value that was read may be written back.
+type memory struct {
+	mu     sync.Mutex
+	byName map[types.NamespacedName]told
+}
+
+func newMemory() *memory { return &memory{byName: make(map[types.NamespacedName]told)} }
+
+// recall is empty for a disruption of that name with another UID.
+func (m *memory) recall(d *v1beta1.Disruption) told {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t, found := m.byName[nameOf(d)]; found && t.uid == d.UID {
+		return t
+	}
+	return told{uid: d.UID}
+}
+
+func (m *memory) keep(d *v1beta1.Disruption, t told) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byName[nameOf(d)] = t
+}
+
+func (m *memory) forget(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byName, name)
+}
+
+func nameOf(d *v1beta1.Disruption) types.NamespacedName {
+	return types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// look is what the bridge sees of one disruption at one moment.
+type look struct {
+	disruption *v1beta1.Disruption
+	chaosPods  []corev1.Pod
+	targets    []target
+}
+
+// target is a pod of the disruption's namespace, or a node: one that was
+// chosen, or could be.
+type target struct {
+	name    string
+	uid     types.UID
+	running bool
+	matches bool
+}
+
+// observe reduces a look to what a workflow must act on. Two looks between
+// which nothing of that changed have the same hash, whatever else changed:
+// readiness, resource versions, heartbeats, the order of the caches.
+func observe(l look) contract.Observation {
+	ended := append(endedPods(l.chaosPods), missingPods(l.disruption, l.chaosPods)...)
+	lost := lostTargets(chosen(l.disruption, l.chaosPods), l.targets)
+	candidates := candidates(l.disruption, l.targets)
+	changed := changedSpec(l.disruption)
+	return contract.Observation{
+		Hash:        hash(ended, lost, candidates, []string{changed}),
+		Ended:       len(ended),
+		TargetsLost: len(lost),
+		Candidates:  len(candidates),
+		SpecChanged: changed != "",
+	}
+}
+
+// podTargets are the pods of a namespace as targets of spec.
+func podTargets(spec v1beta1.DisruptionSpec, pods []corev1.Pod) []target {
+	matches := matcher(spec)
+	targets := make([]target, 0, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		targets = append(targets, target{p.Name, p.UID, podRuns(p), matches(p)})
+	}
+	return targets
+}
+
+// nodeTargets are the cluster's nodes as targets of spec.
+func nodeTargets(spec v1beta1.DisruptionSpec, nodes []corev1.Node) []target {
+	matches := matcher(spec)
+	targets := make([]target, 0, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		targets = append(targets, target{n.Name, n.UID, nodeRuns(n), matches(n)})
+	}
+	return targets
+}
+
+func podRuns(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning
+}
+
+// podEnded looks at the containers too: the kubelet reports their end before
+// it reports the pod's phase.
+func podEnded(p *corev1.Pod) bool {
+	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil
+	})
+}
+
+func nodeRuns(n *corev1.Node) bool {
+	return n.DeletionTimestamp == nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func endedPods(pods []corev1.Pod) []string {
+	var ended []string
+	for i := range pods {
+		switch p := &pods[i]; {
+		case podEnded(p):
+			ended = append(ended, "ended "+string(p.UID))
+		case p.DeletionTimestamp != nil:
+			ended = append(ended, "deleting "+string(p.UID))
+		}
+	}
+	return ended
+}
+
+// missingPods are chaos pods that injected and are no longer there: somebody
+// took the finalizer off, and the bridge did not see them end before. While a
+// disruption is cleaned they are meant to go.
+func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
+	if ending(d) {
+		return nil
+	}
+	there := make(map[string]bool, len(pods))
+	for i := range pods {
+		there[pods[i].Name] = true
+	}
+	var missing []string
+	for _, kinds := range d.Status.TargetInjections {
+		for _, injection := range kinds {
+			name := injection.InjectorPodName
+			if name != "" && injection.InjectionStatus == v1beta1.Injected && !there[name] {
+				missing = append(missing, "missing "+name)
+			}
+		}
+	}
+	return missing
+}
+
+// chosen are the targets in status and those of the chaos pods; status does
+// not name all of a large disruption's.
+func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
+	uids := make(map[types.UID]bool)
+	for _, kinds := range d.Status.TargetInjections {
+		for _, injection := range kinds {
+			uids[injection.TargetUID] = true
+		}
+	}
+	for i := range pods {
+		uids[types.UID(pods[i].Labels[v1beta1.LabelTargetUID])] = true
+	}
+	delete(uids, "")
+	return uids
+}
+
+// lostTargets are chosen targets that are gone, replaced, ending or not running.
+func lostTargets(chosen map[types.UID]bool, targets []target) []string {
+	running := make(map[types.UID]bool, len(targets))
+	for _, t := range targets {
+		running[t.uid] = t.running
+	}
+	var lost []string
+	for uid := range chosen {
+		if !running[uid] {
+			lost = append(lost, "lost "+string(uid))
+		}
+	}
+	return lost
+}
+
+// candidates is empty when nobody would choose among them any more.
+func candidates(d *v1beta1.Disruption, targets []target) []string {
+	if d.Spec.StaticTargeting || ending(d) {
+		return nil
+	}
+	var uids []string
+	for _, t := range targets {
+		if t.matches && t.running {
+			uids = append(uids, "candidate "+string(t.uid))
+		}
+	}
+	return uids
+}
+
+func ending(d *v1beta1.Disruption) bool {
+	switch d.Status.Phase {
+	case v1beta1.PhaseCleaning, v1beta1.PhaseStuck, v1beta1.PhaseFinished, v1beta1.PhaseRejected:
+		return true
+	}
+	return d.DeletionTimestamp != nil
+}
+
+// changedSpec is the hash of a spec that is not the one carried out, or empty.
+// A spec nobody has handled yet has not changed.
+func changedSpec(d *v1beta1.Disruption) string {
+	current := d.Spec.Hash()
+	if d.Status.SpecHash == "" || d.Status.SpecHash == current {
+		return ""
+	}
+	return "spec " + current
+}
+
+// hash does not depend on the order within the parts.
+func hash(parts ...[]string) string {
+	all := slices.Concat(parts...)
+	slices.Sort(all)
+	sum := sha256.Sum256([]byte(strings.Join(all, "\n")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// matcher tells which targets spec selects. It parses the selector once and
+// lets it sort out the many that do not match before the spec has its say.
+func matcher(spec v1beta1.DisruptionSpec) func(metav1.Object) bool {
+	selector, err := spec.LabelSelector()
+	if err != nil {
+		return func(metav1.Object) bool { return false }
+	}
+	return func(o metav1.Object) bool {
+		return selector.Matches(labels.Set(o.GetLabels())) && spec.Matches(o.GetLabels(), o.GetAnnotations())
+	}
+}

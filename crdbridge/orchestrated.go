@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// fieldManager owns the finalizer and the condition Orchestrated, nothing else.
+const fieldManager = "squall-bridge"
+
+// Reasons of the condition Orchestrated.
+const (
+	reasonReached     = "TemporalReached"
+	reasonUnreachable = "TemporalUnreachable"
+	reasonRefused     = "TemporalRefused"
+	reasonEnded       = "WorkflowEnded"
+)
+
+// errWorkflowEnded means that the workflow completed and the Disruption's
+// finalizer is still there, so nobody would take it off.
+var errWorkflowEnded = errors.New("its workflow has completed without removing the finalizer")
+
+// orchestrated is the condition that err calls for, and false when there is
+// nothing to say: a condition that was never False need not become True.
+func orchestrated(d *v1beta1.Disruption, err error) (metav1.Condition, bool) {
+	want := metav1.Condition{
+		Type:               v1beta1.ConditionOrchestrated,
+		ObservedGeneration: d.Generation,
+		LastTransitionTime: metav1.Now(),
+	}
+	want.Status, want.Reason, want.Message = verdict(err)
+	have := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated)
+	if have == nil {
+		return want, err != nil
+	}
+	if have.Status == want.Status {
+		want.LastTransitionTime = have.LastTransitionTime
+	}
+	return want, have.Status != want.Status || have.Reason != want.Reason || have.Message != want.Message
+}
+
+// verdict words an error so that repeating it yields the same words; the
+// condition would otherwise be written at every attempt.
+func verdict(err error) (metav1.ConditionStatus, string, string) {
+	switch code := serviceerror.ToStatus(err).Code(); {
+	case err == nil:
+		return metav1.ConditionTrue, reasonReached, "Temporal is reached."
+	case errors.Is(err, errWorkflowEnded):
+		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
+			"`squall audit`, then remove " + v1beta1.DisruptionFinalizer + " by hand."
+	case code == codes.Unavailable, code == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
+		return metav1.ConditionFalse, reasonUnreachable, "Temporal cannot be reached. Nothing is lost: this goes on by itself once " +
+			"Temporal is back, and injectors end at their own deadline meanwhile."
+	default:
+		return metav1.ConditionFalse, reasonRefused, fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
+	}
+}
+
+// apply writes the condition and fails when d is not the newest: what was
+// decided on an old state may not be true of the new one.
+func (r *reconciler) apply(ctx context.Context, d *v1beta1.Disruption, condition metav1.Condition) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&condition)
+	if err != nil {
+		return fmt.Errorf("encode the condition: %w", err)
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1beta1.GroupVersion.String(),
+		"kind":       "Disruption",
+		"metadata": map[string]any{
+			"namespace": d.Namespace, "name": d.Name, "uid": string(d.UID), "resourceVersion": d.ResourceVersion,
+		},
+		"status": map[string]any{"conditions": []any{fields}},
+	}}
+	return r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
+		client.FieldOwner(fieldManager), client.ForceOwnership)
+}

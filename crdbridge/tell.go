@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+const (
+	// gap is the shortest time between two observations sent to a workflow.
+	gap = 250 * time.Millisecond
+	// recheck is how long a workflow is believed to run without asking.
+	recheck = 10 * time.Minute
+	// callTimeout bounds a call to Temporal, so that one that hangs does not
+	// keep a worker of the queue; a call takes some milliseconds.
+	callTimeout = 5 * time.Second
+)
+
+// orchestrator is what the bridge needs of Temporal. The second implementation,
+// in the tests, records what it is told and can be away at will.
+type orchestrator interface {
+	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
+}
+
+// tell brings the workflow of d up to date and says when to look again.
+func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption, o contract.Observation) (time.Duration, error) {
+	t := r.memory.recall(d)
+	defer func() { r.memory.keep(d, t) }()
+	if time.Since(t.checked) >= recheck {
+		if err := r.start(ctx, d); err != nil {
+			return 0, err
+		}
+		t.checked = time.Now()
+	}
+	if d.DeletionTimestamp != nil && !t.end {
+		if err := r.signal(ctx, d, contract.SignalEnd, nil); err != nil {
+			return t.lost(err)
+		}
+		t.end = true
+	}
+	if o.Hash == t.hash {
+		return recheck, nil
+	}
+	if wait := gap - time.Since(t.at); wait > 0 {
+		return wait, nil
+	}
+	if err := r.signal(ctx, d, contract.SignalObserved, o); err != nil {
+		return t.lost(err)
+	}
+	t.hash, t.at = o.Hash, time.Now()
+	return recheck, nil
+}
+
+// lost forgets a workflow that runs no longer: the next look starts it again
+// and tells it everything.
+func (t *told) lost(err error) (time.Duration, error) {
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); !gone {
+		return 0, err
+	}
+	*t = told{uid: t.uid}
+	return gap, nil
+}
+
+func (r *reconciler) start(ctx context.Context, d *v1beta1.Disruption) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := r.temporal.ExecuteWorkflow(ctx, startOptions(d), contract.WorkflowType, contract.Input{Disruption: refOf(d)})
+	if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
+		return errWorkflowEnded
+	}
+	if err != nil {
+		return fmt.Errorf("start the workflow: %w", err)
+	}
+	r.counters.starts.Inc()
+	return nil
+}
+
+func (r *reconciler) signal(ctx context.Context, d *v1beta1.Disruption, name string, arg any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := r.temporal.SignalWorkflow(ctx, contract.WorkflowID(refOf(d)), "", name, arg); err != nil {
+		return fmt.Errorf("send the signal %s: %w", name, err)
+	}
+	r.counters.signals.WithLabelValues(name).Inc()
+	return nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// startOptions make starting idempotent: a running workflow is left alone, a
+// completed one stays completed, and one that failed or was terminated is
+// started again. The new run finds out by itself what is there to be cleaned.
+func startOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:                       contract.WorkflowID(refOf(d)),
+		TaskQueue:                contract.TaskQueue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
+		// Without this a completed workflow looks like one that was started.
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(v1beta1.PhasePending)),
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributeNamespace).ValueSet(d.Namespace),
+			temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds).ValueSet(kinds(d.Spec)),
+			temporal.NewSearchAttributeKeyBool(contract.AttributeStuck).ValueSet(false),
+			temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets).ValueSet(0),
+		),
+		StaticSummary: summary(d),
+		StaticDetails: details(d),
+	}
+}
+
+func refOf(d *v1beta1.Disruption) v1beta1.DisruptionRef {
+	return v1beta1.DisruptionRef{Namespace: d.Namespace, Name: d.Name, UID: d.UID}
+}
+
+func kinds(spec v1beta1.DisruptionSpec) []string {
+	var names []string
+	for _, fault := range spec.Requested() {
+		names = append(names, string(fault.Kind))
+	}
+	return names
+}
+
+// summary is one line for the workflow's page; Temporal refuses more than 400 bytes.
+func summary(d *v1beta1.Disruption) string {
+	line := fmt.Sprintf("%s on %s of %s", strings.Join(kinds(d.Spec), ", "), count(d.Spec), where(d))
+	if len(line) > 200 {
+		line = strings.ToValidUTF8(line[:197], "") + "..."
+	}
+	return line
+}
+
+// details is markdown for the workflow's page. What users wrote stands in code
+// spans, so that it cannot pass for something we say.
+func details(d *v1beta1.Disruption) string {
+	row := func(name, value string) string { return "| " + name + " | " + code(value) + " |\n" }
+	var b strings.Builder
+	b.WriteString("| | |\n|---|---|\n")
+	b.WriteString(row("Disruption", d.Namespace+"/"+d.Name))
+	b.WriteString(row("What", strings.Join(kinds(d.Spec), ", ")))
+	b.WriteString(row("Where", where(d)))
+	b.WriteString(row("Count", count(d.Spec)))
+	b.WriteString(row("Duration", duration(d.Spec)))
+	b.WriteString(row("Created", d.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")))
+	fmt.Fprintf(&b, "\nLook: `kubectl -n %s describe disruption %s`\n\nEnd it: `kubectl -n %s delete disruption %s`\n",
+		d.Namespace, d.Name, d.Namespace, d.Name)
+	return b.String()
+}
+
+func where(d *v1beta1.Disruption) string {
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{
+		MatchLabels: d.Spec.Selector, MatchExpressions: d.Spec.AdvancedSelector,
+	})
+	if d.Spec.Level == v1beta1.LevelNode {
+		return "nodes " + selector
+	}
+	where := "pods " + selector + " in " + d.Namespace
+	if containers := d.Spec.Containers; len(containers) > 0 {
+		where += ", containers " + strings.Join(slices.Sorted(slices.Values(containers)), ", ")
+	}
+	return where
+}
+
+func count(spec v1beta1.DisruptionSpec) string {
+	if spec.Count == nil {
+		return "none"
+	}
+	return spec.Count.String()
+}
+
+func duration(spec v1beta1.DisruptionSpec) string {
+	if spec.Duration == nil {
+		return "the default"
+	}
+	return spec.Duration.String()
+}
+
+// code is text as a code span in a cell of a markdown table.
+func code(text string) string {
+	return "`" + strings.NewReplacer("`", "'", "|", "\\|", "\n", " ").Replace(text) + "`"
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/squall-chaos/squall/hack/cgroup"
+	"github.com/squall-chaos/squall/hack/cluster"
+	"github.com/squall-chaos/squall/hack/machine"
+)
+
+// errNotRunning ends commands that need a running cluster.
+var errNotRunning = errors.New("the cluster does not run; start it with devcluster up")
+
+// running loads the plan of a cluster that has a supervisor.
+func running(dir string) (*cluster.Cluster, error) {
+	if err := needHost(); err != nil {
+		return nil, err
+	}
+	c, err := cluster.Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNotRunning
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Supervisor() == 0 {
+		return nil, errNotRunning
+	}
+	return c, nil
+}
+
+func status(ctx context.Context, args []string) error {
+	flags, dir := flagSet("status", "")
+	if _, err := parse(flags, args, 0, 0); err != nil {
+		return err
+	}
+	c, err := running(*dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("supervisor   process %d\n", c.Supervisor())
+	fmt.Printf("API server   %s, in the cluster %s\n", c.HostURL(), c.URL())
+	fmt.Printf("Temporal     127.0.0.1:%d, for pods %s:%d; web interface http://127.0.0.1:%d\n", c.TemporalPort, c.HostAddr(), c.TemporalPort, c.UIPort)
+	fmt.Printf("directory    %s\n", c.Dir)
+	api, err := newAPI(c)
+	if err != nil {
+		return err
+	}
+	var list nodeList
+	if err := api.do(ctx, "GET", "/api/v1/nodes", &list); err != nil {
+		return err
+	}
+	var lost []string
+	for name, ready := range list.readyNodes(time.Time{}) {
+		fmt.Printf("node         %s ready=%t\n", name, ready)
+		if !ready {
+			lost = append(lost, name)
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("not ready: %s", strings.Join(lost, ", "))
+	}
+	return nil
+}
+
+func images(ctx context.Context, args []string) error {
+	flags, dir := flagSet("images", "ARCHIVE...")
+	archives, err := parse(flags, args, 1, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	c, err := running(*dir)
+	if err != nil {
+		return err
+	}
+	s := newSteps()
+	for n := 1; n <= c.Nodes; n++ {
+		first := cgroup.Init(c.Cgroup(cluster.NodeRole(n)))
+		if first == 0 {
+			return fmt.Errorf("%s is down; try again when devcluster status shows it", cluster.NodeName(n))
+		}
+		for _, archive := range archives {
+			if err := importInto(ctx, first, archive); err != nil {
+				return fmt.Errorf("load %s into %s: %w", archive, cluster.NodeName(n), err)
+			}
+			s.say("%s: loaded %s", cluster.NodeName(n), archive)
+		}
+	}
+	return nil
+}
+
+// importInto loads an archive by the client of a node's own containerd, run
+// inside the node.
+func importInto(ctx context.Context, first int, archive string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	args := append([]string{"--target", strconv.Itoa(first), "--mount", "--pid", "--net", "--"}, machine.ImportCommand("-")...)
+	cmd := exec.CommandContext(ctx, "nsenter", args...)
+	cmd.Stdin = f
+	cmd.Dir = "/"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// node does to a node what its hardware might.
+func node(_ context.Context, args []string) error {
+	flags, dir := flagSet("node", "crash|freeze|thaw N")
+	arguments, err := parse(flags, args, 2, 2)
+	if err != nil {
+		return err
+	}
+	c, err := running(*dir)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(arguments[1])
+	if err != nil || n < 1 || n > c.Nodes {
+		return fmt.Errorf("node %q: want a number of 1 to %d", arguments[1], c.Nodes)
+	}
+	group := c.Cgroup(cluster.NodeRole(n))
+	switch arguments[0] {
+	case "crash":
+		first := cgroup.Init(group)
+		if first == 0 {
+			return fmt.Errorf("%s is down already", cluster.NodeName(n))
+		}
+		return syscall.Kill(first, syscall.SIGKILL)
+	case "freeze":
+		return cgroup.Freeze(group)
+	case "thaw":
+		return cgroup.Thaw(group)
+	}
+	return fmt.Errorf("action %q: want crash, freeze or thaw", arguments[0])
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/squall-chaos/squall/hack/toolchain"
+)
+
+const module = "module github.com/squall-chaos/squall/hack\n"
+
+// hackDir finds the hack module in the working directory, in one above it or
+// beside one of those.
+func hackDir() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the hack module: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		for _, candidate := range []string{dir, filepath.Join(dir, "hack")} {
+			content, err := os.ReadFile(filepath.Join(candidate, "go.mod"))
+			if err == nil && strings.HasPrefix(string(content), module) {
+				return candidate, nil
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no hack module here or above; run devcluster in the checkout")
+		}
+	}
+}
+
+// steps prints what is done, each line with the seconds since the start.
+type steps struct{ began time.Time }
+
+func newSteps() steps { return steps{began: time.Now()} }
+
+func (s steps) say(format string, args ...any) {
+	fmt.Printf("%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func build(ctx context.Context, args []string) error {
+	flags, _ := flagSet("build", "")
+	if _, err := parse(flags, args, 0, 0); err != nil {
+		return err
+	}
+	s := newSteps()
+	programs, err := buildAll(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.say("programs are in %s", filepath.Dir(programs["kubernetes"]))
+	return nil
+}
+
+// buildAll returns the directory of every tool's programs.
+func buildAll(ctx context.Context, s steps) (map[string]string, error) {
+	hack, err := hackDir()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := toolchain.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	return toolchain.Builder{Hack: hack, Cache: cache, Report: s.say}.All(ctx)
+}
+
+// needPrograms returns an error that names every host program that is missing.
+func needPrograms() error {
+	packages := map[string]string{
+		"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "iptables": "iptables", "conntrack": "conntrack",
+	}
+	var missing, install []string
+	for program, name := range packages {
+		if _, err := exec.LookPath(program); err != nil {
+			missing, install = append(missing, program), append(install, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("missing on this host: %s; on Debian: apt-get install %s", strings.Join(missing, ", "), strings.Join(install, " "))
+	}
+	return nil
+}

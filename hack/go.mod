@@ -1,0 +1,3 @@
+module github.com/squall-chaos/squall/hack
+
+go 1.26.0

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// counts is what became of the tests of a stage. Only tests count, not their
+// packages; a test with subtests counts as well as they do.
+type counts struct {
+	passed, failed int
+	skipped        []string // "package.Test: reason"
+	failures       []string
+}
+
+// silence is how long nothing may be printed before a line says what runs.
+const silence = 30 * time.Second
+
+// goTest runs go test with the arguments and counts.
+func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string, args ...string) error {
+	cmd := s.command(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
+	reader, writer := io.Pipe()
+	cmd.Stdout = writer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		newReading(c, s.say).read(reader)
+	}()
+	err := cmd.Run()
+	writer.Close()
+	<-done
+	if err != nil {
+		return fmt.Errorf("go test %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// event is a line of go test -json.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string
+	Test        string
+	Output      string
+	Elapsed     float64
+	FailedBuild string
+}
+
+// reading turns events into lines for people and into counts.
+type reading struct {
+	counts *counts
+	say    func(string, ...any)
+	output map[string][]string // by package and test, of those not over yet
+	began  map[string]time.Time
+	inside map[string][2]int // tests of a package: passed, skipped
+}
+
+func newReading(c *counts, say func(string, ...any)) *reading {
+	return &reading{counts: c, say: say, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string][2]int{}}
+}
+
+// read takes everything in until the end of the stream.
+func (r *reading) read(from io.Reader) {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		scanner := bufio.NewScanner(from)
+		scanner.Buffer(nil, 16<<20)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+		_, _ = io.Copy(io.Discard, from) // a line too long must not block the tests
+	}()
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				return
+			}
+			r.take(line)
+		case <-time.After(silence):
+			r.say("    running: %s", r.running())
+		}
+	}
+}
+
+func (r *reading) take(line string) {
+	var e event
+	if json.Unmarshal([]byte(line), &e) != nil {
+		r.say("    %s", line) // not from a test: what go itself has to say
+		return
+	}
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "run", "start":
+		r.began[key] = time.Now()
+	case "build-output":
+		r.say("    %s", strings.TrimRight(e.Output, "\n"))
+	case "output":
+		r.output[key] = append(r.output[key], e.Output)
+	case "pass", "fail", "skip":
+		r.finish(e, key)
+	}
+}
+
+func (r *reading) finish(e event, key string) {
+	defer delete(r.output, key)
+	delete(r.began, key)
+	if e.Test == "" {
+		r.finishPackage(e, key)
+		return
+	}
+	inside := r.inside[e.Package]
+	name := short(e.Package) + "." + e.Test
+	switch e.Action {
+	case "pass":
+		r.counts.passed++
+		inside[0]++
+	case "skip":
+		r.counts.skipped = append(r.counts.skipped, name+": "+reason(r.output[key]))
+		inside[1]++
+	case "fail":
+		r.counts.failed++
+		r.counts.failures = append(r.counts.failures, name)
+		r.say("    FAIL %s (%.1f s)", name, e.Elapsed)
+		fmt.Print(indent(r.output[key]))
+	}
+	r.inside[e.Package] = inside
+	if strings.HasPrefix(short(e.Package), "test/") && !strings.Contains(e.Test, "/") && e.Action == "pass" {
+		r.say("    pass %s (%.1f s)", e.Test, e.Elapsed)
+	}
+}
+
+func (r *reading) finishPackage(e event, key string) {
+	inside := r.inside[e.Package]
+	if e.Action == "fail" {
+		if inside == [2]int{} && r.counts.failed == 0 {
+			r.counts.failures = append(r.counts.failures, short(e.Package)) // it did not even start
+		}
+		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
+		fmt.Print(indent(r.output[key]))
+		return
+	}
+	if inside != [2]int{} {
+		r.say("    ok   %s (%.1f s): %d passed, %d skipped", short(e.Package), e.Elapsed, inside[0], inside[1])
+	}
+}
+
+func (r *reading) running() string {
+	var names []string
+	for key, began := range r.began {
+		pkg, test, _ := strings.Cut(key, " ")
+		if test != "" {
+			names = append(names, fmt.Sprintf("%s.%s (%.0f s)", short(pkg), test, time.Since(began).Seconds()))
+		}
+	}
+	if len(names) == 0 {
+		return "compiling"
+	}
+	return strings.Join(names[:min(len(names), 6)], ", ")
+}
+
+// reason is what a skipped test said last, without the place it said it.
+func reason(output []string) string {
+	for i := len(output) - 1; i >= 0; i-- {
+		line := strings.TrimSpace(output[i])
+		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
+			continue
+		}
+		if _, said, found := strings.Cut(line, ".go:"); found {
+			_, said, _ = strings.Cut(said, ": ")
+			return said
+		}
+		return line
+	}
+	return "no reason given"
+}
+
+func short(pkg string) string {
+	return strings.TrimPrefix(pkg, "github.com/squall-chaos/squall/")
+}
+
+func indent(lines []string) string {
+	text := strings.TrimRight(strings.Join(lines, ""), "\n")
+	if text == "" {
+		return ""
+	}
+	return "             | " + strings.ReplaceAll(text, "\n", "\n             | ") + "\n"
+}

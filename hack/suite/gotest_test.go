@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestReadingCountsAndKeepsReasons(t *testing.T) {
+	stream := strings.Join([]string{
+		`{"Action":"start","Package":"github.com/squall-chaos/squall/api"}`,
+		`{"Action":"run","Package":"github.com/squall-chaos/squall/api","Test":"TestA"}`,
+		`{"Action":"pass","Package":"github.com/squall-chaos/squall/api","Test":"TestA","Elapsed":0.1}`,
+		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Output":"=== RUN   TestB\n"}`,
+		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Output":"    a_test.go:7: no tcx before kernel 6.6\n"}`,
+		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}`,
+		`{"Action":"skip","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Elapsed":0}`,
+		`{"Action":"fail","Package":"github.com/squall-chaos/squall/api","Test":"TestC/a_case","Elapsed":0}`,
+		`{"Action":"fail","Package":"github.com/squall-chaos/squall/api","Elapsed":1}`,
+		`{"ImportPath":"x","Action":"build-output","Output":"x.go:1: syntax error\n"}`,
+		`go: a line that is no event`,
+	}, "\n")
+	var c counts
+	var said []string
+	newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }).read(strings.NewReader(stream))
+
+	got := fmt.Sprintf("%d passed, %d failed, %q, %q", c.passed, c.failed, c.skipped, c.failures)
+	want := `1 passed, 1 failed, ["api.TestB: no tcx before kernel 6.6"], ["api.TestC/a_case"]`
+	if got != want {
+		t.Errorf("counts = %s, want %s", got, want)
+	}
+	for _, line := range []string{"x.go:1: syntax error", "a line that is no event", "FAIL api (1.0 s)"} {
+		if !strings.Contains(strings.Join(said, "\n"), line) {
+			t.Errorf("said %q, want a line with %q", said, line)
+		}
+	}
+}
+
+func TestReadingNamesAPackageThatDidNotStart(t *testing.T) {
+	var c counts
+	newReading(&c, func(string, ...any) {}).read(strings.NewReader(`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`))
+	if fmt.Sprint(c.failures) != "[p]" {
+		t.Errorf("failures = %v, want [p]", c.failures)
+	}
+}
+
+func TestSummaryFailsWithAnyStage(t *testing.T) {
+	for name, c := range map[string]struct {
+		results []result
+		want    bool
+	}{
+		"all passed":        {[]result{{name: "a"}, {name: "b"}}, true},
+		"one failed":        {[]result{{name: "a"}, {name: "b", err: fmt.Errorf("no")}}, false},
+		"one could not run": {[]result{{name: "a", err: errNotRun}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (&suite{results: c.results}).summary(); got != c.want {
+				t.Errorf("summary() = %t, want %t", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+// Command suite runs all tests of the repository on a bare machine, stage by
+// stage, and says at the end what each stage took and what passed, failed and
+// was skipped. A stage whose need failed is not run; whatever happens, the
+// cluster it started is taken down.
+//
+//	go run ./suite [-keep] [STAGE...]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	keep := flag.Bool("keep", false, "leave the cluster running at the end")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root, err := findRoot()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suite:", err)
+		os.Exit(2)
+	}
+	s := &suite{root: root, began: time.Now(), only: flag.Args(), keep: *keep}
+	if !s.run(ctx) {
+		os.Exit(1)
+	}
+}
+
+// stage is one part of all the tests.
+type stage struct {
+	name  string
+	needs []string
+	limit time.Duration
+	// always runs it also after an interruption.
+	always bool
+	run    func(context.Context, *counts) error
+}
+
+func (s *suite) stages() []stage {
+	return []stage{
+		{name: "packages", limit: 10 * time.Minute, run: s.packages},
+		{name: "cluster", needs: []string{"packages"}, limit: 40 * time.Minute, run: s.cluster},
+		{name: "unit", needs: []string{"packages"}, limit: 25 * time.Minute, run: s.unit},
+		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},
+		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images")},
+		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
+		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, run: s.endToEnd("./test/e2e")},
+		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, run: s.endToEnd("./test/demo")},
+		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},
+	}
+}
+
+// suite is one run of the stages.
+type suite struct {
+	root  string
+	began time.Time
+	only  []string
+	keep  bool
+	// ours is true when this run started the cluster.
+	ours    bool
+	results []result
+}
+
+// result is what became of a stage.
+type result struct {
+	name  string
+	took  time.Duration
+	err   error
+	tests counts
+}
+
+var errNotRun = errors.New("not run")
+
+// run returns true when everything passed.
+func (s *suite) run(ctx context.Context) bool {
+	for _, st := range s.stages() {
+		if len(s.only) > 0 && !slices.Contains(s.only, st.name) {
+			continue
+		}
+		s.results = append(s.results, s.runStage(ctx, st))
+	}
+	return s.summary()
+}
+
+func (s *suite) runStage(ctx context.Context, st stage) result {
+	r := result{name: st.name}
+	for _, need := range st.needs {
+		for _, before := range s.results {
+			if before.name == need && before.err != nil {
+				r.err = fmt.Errorf("%w: needs %s", errNotRun, need)
+				return r
+			}
+		}
+	}
+	if ctx.Err() != nil && !st.always {
+		r.err = fmt.Errorf("%w: interrupted", errNotRun)
+		return r
+	}
+	if st.always {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.say("--- %s", st.name)
+	ctx, cancel := context.WithTimeout(ctx, st.limit)
+	defer cancel()
+	began := time.Now()
+	r.err = st.run(ctx, &r.tests)
+	r.took = time.Since(began)
+	if r.err != nil {
+		s.say("--- %s FAILED: %v", st.name, r.err)
+	}
+	return r
+}
+
+// say prints a line with the seconds since the start.
+func (s *suite) say(format string, args ...any) {
+	fmt.Printf("%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// findRoot is the directory above the hack module.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		content, err := os.ReadFile(filepath.Join(dir, "hack", "go.mod"))
+		if err == nil && strings.HasPrefix(string(content), "module github.com/squall-chaos/squall/hack\n") {
+			return dir, nil
+		}
+	}
+	return "", errors.New("run it inside the checkout")
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// packagesByProgram are what the cluster and the tests need of the machine.
+var packagesByProgram = map[string]string{
+	"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "iptables": "iptables", "conntrack": "conntrack",
+	"gcc": "gcc", "pkg-config": "pkg-config", "git": "git",
+}
+
+// packages installs what is missing, and asks nothing of a machine that has it all.
+func (s *suite) packages(ctx context.Context, _ *counts) error {
+	var missing []string
+	for program, name := range packagesByProgram {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run() != nil {
+		missing = append(missing, "libseccomp-dev")
+	}
+	if len(missing) == 0 {
+		s.say("nothing is missing")
+		return nil
+	}
+	s.say("installing %s", strings.Join(missing, " "))
+	lock := []string{"-o", "DPkg::Lock::Timeout=300", "-q"}
+	if err := s.command(ctx, "apt-get", append(lock, "update")...).Run(); err != nil {
+		return fmt.Errorf("apt-get update: %w", err)
+	}
+	install := s.command(ctx, "apt-get", append(append(lock, "install", "-y", "--no-install-recommends"), missing...)...)
+	install.Env = append(install.Env, "DEBIAN_FRONTEND=noninteractive")
+	if err := install.Run(); err != nil {
+		return fmt.Errorf("apt-get install %s: %w", strings.Join(missing, " "), err)
+	}
+	return nil
+}
+
+// cluster starts two nodes and Temporal. One that runs already is used and
+// left running.
+func (s *suite) cluster(ctx context.Context, _ *counts) error {
+	s.ours = s.quiet(ctx, "go", "run", "./devcluster", "status") != nil
+	if !s.ours {
+		s.say("the cluster runs already and will be left running")
+		return nil
+	}
+	return s.program("./devcluster", "up", "--nodes", "2")(ctx, nil)
+}
+
+func (s *suite) down(ctx context.Context, _ *counts) error {
+	if !s.ours || s.keep {
+		s.say("the cluster is left running")
+		return nil
+	}
+	return s.program("./devcluster", "down")(ctx, nil)
+}
+
+// unit tests both modules. What cannot run on this machine fails.
+func (s *suite) unit(ctx context.Context, c *counts) error {
+	env := []string{"SQUALL_REQUIRE=1", "KUBE_CACHE_MUTATION_DETECTOR=true"}
+	return errors.Join(
+		s.goTest(ctx, c, s.root, env, "-timeout", "15m", "./..."),
+		s.goTest(ctx, c, filepath.Join(s.root, "hack"), env, "./..."),
+	)
+}
+
+// endToEnd tests against the development cluster.
+func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
+	return func(ctx context.Context, c *counts) error {
+		env, err := os.ReadFile(filepath.Join(s.root, ".dev", "env"))
+		if err != nil {
+			return fmt.Errorf("read where the cluster is: %w", err)
+		}
+		return s.goTest(ctx, c, s.root, append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"),
+			"-tags", "e2e", "-count=1", "-timeout", "20m", folder)
+	}
+}
+
+func (s *suite) make(target string) func(context.Context, *counts) error {
+	return func(ctx context.Context, _ *counts) error {
+		return s.command(ctx, "make", "--no-print-directory", "-C", s.root, target).Run()
+	}
+}
+
+// program runs a program of the hack module.
+func (s *suite) program(name string, args ...string) func(context.Context, *counts) error {
+	return func(ctx context.Context, _ *counts) error {
+		cmd := s.command(ctx, "go", append([]string{"run", name}, args...)...)
+		cmd.Dir = filepath.Join(s.root, "hack")
+		return cmd.Run()
+	}
+}
+
+func (s *suite) quiet(ctx context.Context, name string, args ...string) error {
+	cmd := s.command(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join(s.root, "hack"), nil, nil
+	return cmd.Run()
+}
+
+// command is a program whose output is seen and that is asked to end, with all
+// it started, when its time is over. The environment's own cluster is no concern of it.
+func (s *suite) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root, os.Stdout, os.Stderr
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "KUBECONFIG=") && !strings.HasPrefix(variable, "SQUALL_") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	return cmd
+}

@@ -1,0 +1,138 @@
+// Package containerfailure ends containers by a signal to their first process.
+// It promises that no other process is ever hit, and that a signal without
+// effect is reported and never passes for an injection.
+package containerfailure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+const (
+	// unhandledGrace is how long a process that seems not to handle SIGTERM
+	// has to end: it might install its handler just then.
+	unhandledGrace = 5 * time.Second
+	// handledGrace is how long a process that handles SIGTERM may take. It is
+	// the time Kubernetes gives a container by default.
+	handledGrace = 30 * time.Second
+)
+
+// Injector signals the containers of one target.
+type Injector struct {
+	params     v1beta1.ContainerFailure
+	containers []target.Container
+
+	unhandledGrace, handledGrace time.Duration
+}
+
+// New returns the injector of a target. It needs no journal: an ended process
+// cannot be brought back, its container is started again by the kubelet.
+func New(params v1beta1.ContainerFailure, t *target.Target, _ *journal.Journal) *Injector {
+	return &Injector{
+		params: params, containers: t.Containers,
+		unhandledGrace: unhandledGrace, handledGrace: handledGrace,
+	}
+}
+
+// Inject signals the first process of every container and waits for their ends.
+// It signals none if one of them is gone already: that one was not ended by
+// this injection. It returns an error naming each container that did not end,
+// with the reason as far as the kernel tells it.
+func (i *Injector) Inject(ctx context.Context) error {
+	if len(i.containers) == 0 {
+		return errors.New("container failure needs containers: it works at level pod only")
+	}
+	var victims []victim
+	defer func() {
+		for _, v := range victims {
+			v.pidfd.Close()
+		}
+	}()
+	for _, container := range i.containers {
+		pidfd, err := container.Pidfd()
+		if err != nil {
+			return err
+		}
+		victims = append(victims, victim{container, pidfd})
+	}
+	var errs []error
+	for _, v := range victims {
+		errs = append(errs, v.signal(i.params.Forced))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, v := range victims {
+		errs = append(errs, i.awaitEnd(ctx, v))
+	}
+	return errors.Join(errs...)
+}
+
+// Clean does nothing and is safe to call at any time.
+func (i *Injector) Clean(context.Context) error { return nil }
+
+// victim is one first process, held by a descriptor so that its number cannot
+// come to mean another.
+type victim struct {
+	target.Container
+	pidfd *os.File
+}
+
+func (v victim) signal(forced bool) error {
+	number := unix.SIGTERM
+	if forced {
+		number = unix.SIGKILL
+	}
+	if err := target.Signal(v.pidfd, number); err != nil {
+		return fmt.Errorf("send %s to process %d of container %s: %w", unix.SignalName(number), v.PID, v.Name, err)
+	}
+	return nil
+}
+
+func (i *Injector) awaitEnd(ctx context.Context, v victim) error {
+	grace := i.unhandledGrace
+	why, err := v.whyUnaffected(i.params.Forced)
+	switch {
+	case errors.Is(err, target.ErrGone):
+		return nil
+	case err != nil:
+		return err
+	case why == slow:
+		grace = i.handledGrace
+	}
+	bounded, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err = target.AwaitEnd(bounded, v.pidfd)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return i.explain(v, grace)
+}
+
+// explain says why a process outlived its signal, by what it does with the
+// signal now: it may have changed its mind since.
+func (i *Injector) explain(v victim, grace time.Duration) error {
+	why, err := v.whyUnaffected(i.params.Forced)
+	if errors.Is(err, target.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("process %d of container %s still runs after %s: %s", v.PID, v.Name, grace, why)
+}

@@ -1,0 +1,54 @@
+package containerfailure
+
+import (
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// effect says what a signal does, or why it does nothing.
+type effect string
+
+const (
+	slow    effect = "it handles SIGTERM and has not ended yet"
+	ignores effect = "it ignored SIGTERM: the process set it to be ignored; only forced (SIGKILL) ends it"
+	blocks  effect = "it ignored SIGTERM: the process blocks it; only forced (SIGKILL) ends it"
+	unheard effect = "it ignored SIGTERM: it has no handler for it, and the kernel spares the first process of a container from a signal it does not handle; only forced (SIGKILL) ends it"
+	stuck   effect = "SIGKILL is pending: it is frozen, or waits in the kernel for a device"
+)
+
+// masks are the signals a process treats specially, bit n-1 for signal n.
+type masks struct{ caught, ignored, blocked uint64 }
+
+// effectOf tells what becomes of SIGTERM, or of SIGKILL when forced.
+func effectOf(m masks, forced bool) effect {
+	const term = 1 << (unix.SIGTERM - 1)
+	switch {
+	case forced:
+		return stuck
+	case m.blocked&term != 0:
+		return blocks
+	case m.ignored&term != 0:
+		return ignores
+	case m.caught&term != 0:
+		return slow
+	}
+	return unheard
+}
+
+// whyUnaffected looks at what the process does with its signal. It returns
+// target.ErrGone, wrapped, if the process has ended.
+func (v victim) whyUnaffected(forced bool) (effect, error) {
+	var m masks
+	for field, mask := range map[string]*uint64{"SigCgt": &m.caught, "SigIgn": &m.ignored, "SigBlk": &m.blocked} {
+		text, err := v.Status(field)
+		if err != nil {
+			return "", fmt.Errorf("look at process %d of container %s: %w", v.PID, v.Name, err)
+		}
+		if *mask, err = strconv.ParseUint(text, 16, 64); err != nil {
+			return "", fmt.Errorf("look at process %d of container %s: %s: %w", v.PID, v.Name, field, err)
+		}
+	}
+	return effectOf(m, forced), v.Check()
+}

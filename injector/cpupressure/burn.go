@@ -1,0 +1,151 @@
+package cpupressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BurnCommand is the hidden subcommand of the injector that runs Burn.
+const BurnCommand = "burn"
+
+// watchedFD is the pidfd of the process the burner must not outlive; the
+// parent passes it as the first file after the standard ones.
+const watchedFD = 3
+
+// Burn is the burner, a child process of the injector. It does nothing until
+// a byte comes on its standard input, so that it can be put into the target's
+// cgroup first; then it burns on every CPU it is allowed to use and says so in
+// one line on its standard output.
+//
+// It ends, without an error, when ctx is done, when its standard input is
+// closed (the injector is gone), or when the process behind the pidfd in file
+// descriptor 3 is: a burner in a container's cgroup would keep the container
+// from ending. args are the mark that lets Clean and Audit find it, and the
+// load as "50%" or a number of cores.
+func Burn(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%s: want a mark and a load; it is started by the injector, not by hand", BurnCommand)
+	}
+	load, err := parseLoad(args[1])
+	if err != nil {
+		return err
+	}
+	// The cgroup v2 of a target charges it for our memory: collecting garbage
+	// is not worth the threads, and whatever we have is taken before joining.
+	debug.SetGCPercent(-1)
+	sacrifice()
+	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+		return nil
+	}
+	list, err := ownCPUs()
+	if err != nil {
+		return err
+	}
+	cpus, err := parseCPUList(list)
+	if err != nil {
+		return err
+	}
+	if ended(0) {
+		return nil
+	}
+	return burnAll(ctx, cpus, load.busy(len(cpus)), list)
+}
+
+// sacrifice makes the kernel end the burner before any process of the target
+// when memory runs out. Without the right to it, the burner is what it is.
+func sacrifice() {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+}
+
+func ownCPUs() (string, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", fmt.Errorf("read the allowed CPUs: %w", err)
+	}
+	return allowedList(string(status))
+}
+
+// burnAll runs one burner per CPU until the burner must end. The two further
+// threads are for this goroutine and for the timers: without them a full load
+// would keep us from noticing the end.
+func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) error {
+	runtime.GOMAXPROCS(len(cpus) + 2)
+	ctx, stop := context.WithCancel(ctx)
+	var burners sync.WaitGroup
+	for _, cpu := range cpus {
+		burners.Go(func() { burnOn(ctx, cpu, busy) })
+	}
+	fmt.Printf("burning %v of every %v on CPUs %s\n", busy, period, list)
+	for ctx.Err() == nil && !ended(period) {
+	}
+	stop()
+	burners.Wait()
+	return nil
+}
+
+// ended waits for the end of the injector or of the watched process, but no
+// longer than wait.
+func ended(wait time.Duration) bool {
+	ends := []unix.PollFd{{Fd: 0, Events: unix.POLLIN}, {Fd: watchedFD, Events: unix.POLLIN}}
+	count, err := unix.Poll(ends, int(wait.Milliseconds()))
+	if errors.Is(err, unix.EINTR) {
+		return false
+	}
+	return err != nil || count > 0
+}
+
+// burnOn burns busy of every period on one CPU. What counts is the time the
+// thread really had, so that a target competing for the CPU feels the same
+// load; what could not be had in one period is not made up for in the next.
+func burnOn(ctx context.Context, cpu int, busy time.Duration) {
+	// Never unlocked: the thread keeps its affinity and ends with the goroutine.
+	runtime.LockOSThread()
+	var only unix.CPUSet
+	only.Set(cpu)
+	// EINVAL when the cpuset lost the CPU meanwhile: then burn where allowed.
+	_ = unix.SchedSetaffinity(0, &only)
+	seed := uint64(cpu) + 1
+	for end := time.Now().Add(period); ctx.Err() == nil; end = nextEnd(end, time.Now()) {
+		enough := threadTime() + busy
+		for threadTime() < enough && time.Now().Before(end) && ctx.Err() == nil {
+			seed = spin(seed)
+		}
+		time.Sleep(time.Until(end))
+	}
+}
+
+// nextEnd keeps to the grid of periods, unless the thread was held up for
+// longer than one, by a quota for example.
+func nextEnd(end, now time.Time) time.Time {
+	if next := end.Add(period); next.After(now) {
+		return next
+	}
+	return now.Add(period)
+}
+
+// spin keeps a CPU busy for some ten microseconds.
+func spin(x uint64) uint64 {
+	for range 10_000 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// threadTime is the CPU time the calling thread has had.
+func threadTime() time.Duration {
+	var had unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &had); err != nil {
+		return 0
+	}
+	return time.Duration(had.Nano())
+}

@@ -1,0 +1,306 @@
+package cpupressure
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// joined are the version 1 controllers a burner joins, others those it must not.
+var (
+	joined = []string{"cpu", "cpuacct", "cpuset"}
+	others = []string{"memory", "freezer", "pids", "devices", "blkio"}
+)
+
+// container is a stand-in for a container: cgroups named by an ID, and a
+// first process in them.
+type container struct {
+	id    string
+	dirs  map[string]string // by controller; version 2: only ""
+	first *exec.Cmd
+}
+
+// newContainer makes one and takes it away at the end of the test, which fails
+// if something is still in its cgroups then.
+func newContainer(t *testing.T) *container {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes cgroups and moves processes into them")
+	}
+	random := make([]byte, 8)
+	_, _ = rand.Read(random)
+	c := &container{id: "squalltest" + hex.EncodeToString(random), dirs: map[string]string{}}
+	if isV2() {
+		c.mkdir(t, "", cgroupRoot)
+	} else {
+		for _, controller := range append(joined, others...) {
+			c.mkdir(t, controller, filepath.Join(cgroupRoot, controller))
+		}
+		write(t, filepath.Join(c.dirs["cpuset"], "cpuset.mems"), read(t, cgroupRoot+"/cpuset/cpuset.mems"))
+		write(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus"), read(t, cgroupRoot+"/cpuset/cpuset.cpus"))
+	}
+	c.first = exec.Command("/proc/self/exe", "first")
+	hold, err := c.first.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hold.Close() })
+	if err := c.first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.kill)
+	for _, dir := range c.dirs {
+		write(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(c.first.Process.Pid))
+	}
+	return c
+}
+
+func isV2() bool {
+	_, err := os.Stat(cgroupRoot + "/cgroup.controllers")
+	return err == nil
+}
+
+func (c *container) mkdir(t *testing.T, controller, hierarchy string) {
+	t.Helper()
+	if _, err := os.Stat(hierarchy); err != nil {
+		t.Skipf("needs cgroup controller %s: %v", controller, err)
+	}
+	if controller == "" {
+		write(t, filepath.Join(hierarchy, "cgroup.subtree_control"), "+cpu")
+	}
+	dir := filepath.Join(hierarchy, c.id)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.dirs[controller] = dir
+	t.Cleanup(func() {
+		if err := remove(dir); err != nil {
+			t.Errorf("remove the target's cgroup: %v, want it empty", err)
+		}
+	})
+}
+
+// kill ends the first process like a container that ends.
+func (c *container) kill() {
+	_ = c.first.Process.Kill()
+	_ = c.first.Wait()
+}
+
+// remove removes a cgroup as a runtime does: again and again for a while.
+func remove(dir string) error {
+	var err error
+	eventually(func() bool {
+		err = os.Remove(dir)
+		return err == nil || errors.Is(err, fs.ErrNotExist)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// dir is the cgroup of a controller in either version.
+func (c *container) dir(controller string) string {
+	if dir, found := c.dirs[controller]; found {
+		return dir
+	}
+	return c.dirs[""]
+}
+
+// injection is what a chaos pod for this container would be told.
+func (c *container) injection() v1beta1.Injection {
+	return v1beta1.Injection{
+		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "burn", UID: types.UID("disruption-" + c.id)},
+		Kind:       v1beta1.KindCPUPressure,
+		Level:      v1beta1.LevelPod,
+		Target: v1beta1.InjectionTarget{
+			Namespace: "shop", Name: "cart-0", UID: types.UID("pod-" + c.id), NodeName: "node",
+			Containers: []v1beta1.InjectionContainer{{Name: "cart", ID: c.id}},
+		},
+	}
+}
+
+func (c *container) load(t *testing.T) *target.Target {
+	t.Helper()
+	loaded, err := target.Load(t.Context(), c.injection(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+// used is the CPU time the cgroup has had.
+func (c *container) used(t *testing.T) time.Duration {
+	t.Helper()
+	if !isV2() {
+		return number(t, read(t, filepath.Join(c.dirs["cpuacct"], "cpuacct.usage"))) * time.Nanosecond
+	}
+	for line := range strings.Lines(read(t, filepath.Join(c.dirs[""], "cpu.stat"))) {
+		if usec, found := strings.CutPrefix(line, "usage_usec "); found {
+			return number(t, strings.TrimSpace(usec)) * time.Microsecond
+		}
+	}
+	t.Fatal("no usage_usec in cpu.stat")
+	return 0
+}
+
+// share is how many cores the cgroup uses, measured over some time.
+func (c *container) share(t *testing.T) float64 {
+	t.Helper()
+	start, before := time.Now(), c.used(t)
+	<-time.After(1500 * time.Millisecond) // what is measured, not what is waited for
+	cores := float64(c.used(t)-before) / float64(time.Since(start))
+	t.Logf("%.3f cores", cores)
+	return cores
+}
+
+func number(t *testing.T, text string) time.Duration {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(n)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func write(t *testing.T, path, value string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually polls until ok, for at most five seconds.
+func eventually(ok func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-tick.C {
+		if ok() {
+			return true
+		}
+	}
+	return ok()
+}
+
+// TestMain lets the test binary play the other processes too: the burner, the
+// first process of a container, and an injector that can be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	switch os.Args[1] {
+	case BurnCommand:
+		exitWith(Burn(context.Background(), os.Args[2:]))
+	case "first":
+		_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	case "inject":
+		exitWith(injectAndHang(os.Args[2]))
+	case "enclose":
+		exitWith(enclose(os.Args[2]))
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func exitWith(err error) {
+	if err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+}
+
+// injectAndHang is an injector that says when it has injected and never cleans.
+func injectAndHang(id string) error {
+	c := &container{id: id}
+	loaded, err := target.Load(context.Background(), c.injection(), "")
+	if err != nil {
+		return err
+	}
+	if err := New(v1beta1.CPUPressure{}, loaded, nil).Inject(context.Background()); err != nil {
+		return err
+	}
+	_, _ = os.Stdout.WriteString("injected\n")
+	_, err = io.Copy(io.Discard, os.Stdin) // until the test ends
+	return err
+}
+
+// enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod.
+// It begins once it was moved into the cgroup that is to be the namespace's root.
+func enclose(id string) error {
+	if _, err := bufio.NewReader(os.Stdin).ReadByte(); err != nil {
+		return err
+	}
+	runtime.LockOSThread() // the namespace is the thread's, and then the new program's
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return err
+	}
+	return unix.Exec("/proc/self/exe", []string{"injector", "inject", id}, nil)
+}
+
+// startInjector starts injectAndHang and returns once it has injected.
+func startInjector(t *testing.T, id string) *exec.Cmd {
+	t.Helper()
+	return awaitInjected(t, exec.Command("/proc/self/exe", "inject", id), nil)
+}
+
+// awaitInjected starts an injector, moves it into the chaos pod's cgroups if
+// there is one, and returns once it has injected.
+func awaitInjected(t *testing.T, injector *exec.Cmd, chaosPod *container) *exec.Cmd {
+	t.Helper()
+	injector.Stderr = os.Stderr
+	injector.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	output, err := injector.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := injector.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := injector.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = injector.Process.Kill(); _ = injector.Wait() })
+	if chaosPod != nil {
+		for _, dir := range chaosPod.dirs {
+			write(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(injector.Process.Pid))
+		}
+		if _, err := input.Write([]byte("in\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "injected\n" {
+		t.Fatalf("the injector said %q, %v", line, err)
+	}
+	return injector
+}

@@ -1,0 +1,169 @@
+// Package cpupressure takes CPU time away from a target: it burns it in
+// processes that it puts into the target's own cgroup, so that the target's
+// quota, weight and CPUs hold for target and pressure together. It promises
+// that no pressure outlives the injector or the target's first process,
+// however either of them ends.
+package cpupressure
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// startTimeout bounds the time from starting a burner to its first word; much
+// of it is spare for a target whose quota is used up.
+const startTimeout = 20 * time.Second
+
+// Injector burns CPU time in one target.
+type Injector struct {
+	params  v1beta1.CPUPressure
+	target  *target.Target
+	reapers sync.WaitGroup
+}
+
+// New returns an injector that has done nothing yet. The journal is not used:
+// burners carry a mark and end by themselves.
+func New(params v1beta1.CPUPressure, t *target.Target, _ *journal.Journal) *Injector {
+	return &Injector{params: params, target: t}
+}
+
+// Inject starts one burner per container, or one for the whole node, and
+// returns when all of them burn. After an error some may; Clean ends them.
+func (i *Injector) Inject(ctx context.Context) error {
+	load, err := loadOf(i.params.Count)
+	if err != nil {
+		return err
+	}
+	if i.target.Injection.Level == v1beta1.LevelNode {
+		if err := i.burnNode(ctx, load); err != nil {
+			return fmt.Errorf("burn CPU of node %s: %w", i.target.Injection.Target.Name, err)
+		}
+		return nil
+	}
+	for _, container := range i.target.Containers {
+		if err := i.burnContainer(ctx, container, load); err != nil {
+			return fmt.Errorf("burn CPU in container %s: %w", container.Name, err)
+		}
+	}
+	return nil
+}
+
+// Clean ends the burners of this disruption on this target, also those that
+// another process started, and waits until they are gone. It needs no memory
+// of Inject, may be called twice, and does nothing if the target is gone.
+func (i *Injector) Clean(ctx context.Context) error {
+	err := endMarked(ctx, procOf(i.target), markOf(i.target.Injection))
+	if err == nil {
+		i.reapers.Wait()
+	}
+	return err
+}
+
+// Probe says which cgroups the burners would join. The error is the one an
+// injection would meet.
+func (i *Injector) Probe() (string, error) {
+	if err := probePidfd(); err != nil {
+		return "", err
+	}
+	cgroups := i.target.NodeCgroups()
+	if len(i.target.Containers) > 0 {
+		cgroups = i.target.Containers[0].Cgroups
+	}
+	dirs, err := joinDirs(cgroups)
+	if err != nil {
+		return "", err
+	}
+	return "burns CPU time in " + strings.Join(dirs, ", "), nil
+}
+
+func (i *Injector) burnContainer(ctx context.Context, container target.Container, load load) error {
+	dirs, err := joinDirs(container.Cgroups)
+	if err != nil {
+		return err
+	}
+	first, err := container.Pidfd()
+	if err != nil {
+		return err
+	}
+	defer first.Close()
+	return i.burn(ctx, first, dirs, load, true)
+}
+
+// burnNode burns where the node's first process is, because the limits of the
+// chaos pod's own cgroup would hold otherwise. It asks for no priority: there it
+// would starve the kubelet and the injector that has to end this.
+func (i *Injector) burnNode(ctx context.Context, load load) error {
+	dirs, err := joinDirs(i.target.NodeCgroups())
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("open a descriptor of the injector: %w", err)
+	}
+	self := os.NewFile(uintptr(fd), "pidfd")
+	defer self.Close()
+	return i.burn(ctx, self, dirs, load, false)
+}
+
+// burn starts a burner that ends with the watched process, and lets it go once
+// it is in the cgroups.
+func (i *Injector) burn(ctx context.Context, watched *os.File, dirs []string, load load, urgent bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	burner, err := i.start(markOf(i.target.Injection), load, watched, urgent)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := i.target.Join(dir, burner.pid()); err != nil {
+			return burner.abandon(err)
+		}
+	}
+	if err := burner.release(ctx); err != nil {
+		return burner.abandon(err)
+	}
+	return nil
+}
+
+// joinDirs are the cgroups that confine CPU time and nothing else. In version
+// 1 the burner stays out of memory, freezer, pids and devices; version 2 has
+// one cgroup for everything.
+func joinDirs(cgroups target.Cgroups) ([]string, error) {
+	dir, v2, err := cgroups.Dir("cpu")
+	if err != nil {
+		return nil, err
+	}
+	dirs := []string{dir}
+	for _, controller := range []string{"cpuacct", "cpuset"} {
+		if dir, found := cgroups.V1[controller]; found && !v2 {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
+}
+
+func probePidfd() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("cpu-pressure needs process descriptors (Linux 5.3): %w", err)
+	}
+	return unix.Close(fd)
+}
+
+func procOf(t *target.Target) string {
+	if t.Proc == "" {
+		return target.DefaultProc
+	}
+	return t.Proc
+}

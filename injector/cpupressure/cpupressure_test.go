@@ -1,0 +1,324 @@
+package cpupressure
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// cpusOf narrows the container to so many CPUs, and gives it the highest weight
+// there is, so that what else this machine runs does not show in the figures.
+func (c *container) cpusOf(t *testing.T, n int) {
+	t.Helper()
+	if isV2() {
+		write(t, filepath.Join(c.dirs[""], "cpu.weight"), "10000")
+		return // machines with version 2 in these tests have one CPU
+	}
+	write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
+	allowed, err := parseCPUList(read(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")))
+	if err != nil || len(allowed) < n {
+		t.Skipf("needs %d CPUs, has %v, %v", n, allowed, err)
+	}
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed[len(allowed)-n:]), " ", ","), "[]")
+	write(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus"), list)
+}
+
+func count(text string) *intstr.IntOrString {
+	parsed := intstr.Parse(text)
+	return &parsed
+}
+
+// inject injects and cleans at the end of the test.
+func inject(t *testing.T, params v1beta1.CPUPressure, loaded *target.Target) *Injector {
+	t.Helper()
+	injector := New(params, loaded, nil)
+	t.Cleanup(func() { clean(t, injector) })
+	if err := injector.Inject(t.Context()); err != nil {
+		t.Fatalf("Inject = %v", err)
+	}
+	return injector
+}
+
+func clean(t *testing.T, injector *Injector) {
+	t.Helper()
+	// The test's own context is over when its cleanups run.
+	if err := injector.Clean(context.WithoutCancel(t.Context())); err != nil {
+		t.Errorf("Clean = %v", err)
+	}
+	if left := burners(t, injector.target.Injection); len(left) > 0 {
+		t.Errorf("after Clean burners %v run, want none", left)
+	}
+}
+
+func burners(t *testing.T, injection v1beta1.Injection) []int {
+	t.Helper()
+	pids, err := marked("/proc", markOf(injection))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pids
+}
+
+func TestBurnsTheShareAskedFor(t *testing.T) {
+	tests := []struct {
+		name  string
+		count *intstr.IntOrString
+		cpus  int
+		want  float64 // cores
+	}{
+		{"50% of one CPU", count("50%"), 1, 0.5},
+		{"20% of one CPU", count("20%"), 1, 0.2},
+		{"one core spread over two CPUs", count("1"), 2, 1.0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := newContainer(t)
+			c.cpusOf(t, test.cpus)
+			injector := inject(t, v1beta1.CPUPressure{Count: test.count}, c.load(t))
+			if got, off := c.share(t), tolerance(t); got < test.want-off || got > test.want+off {
+				t.Errorf("the cgroup uses %.3f cores, want %.1f ± %.2f", got, test.want, off)
+			}
+			clean(t, injector)
+			if got := c.share(t); got > 0.01 {
+				t.Errorf("after Clean the cgroup uses %.3f cores, want none", got)
+			}
+			clean(t, injector)
+		})
+	}
+}
+
+// tolerance is in cores. A User-Mode Linux accounts CPU time by its slow tick.
+func tolerance(t *testing.T) float64 {
+	t.Helper()
+	if strings.Contains(read(t, "/proc/cpuinfo"), "User Mode Linux") {
+		return 0.25
+	}
+	return 0.1
+}
+
+func TestBurnsAllOfTheAllowedCPUAndNoOther(t *testing.T) {
+	c := newContainer(t)
+	c.cpusOf(t, 1)
+	inject(t, v1beta1.CPUPressure{}, c.load(t))
+	if got := c.share(t); got < 0.8 || got > 1.05 {
+		t.Errorf("the cgroup uses %.3f cores, want about 1", got)
+	}
+	if isV2() {
+		return
+	}
+	usage := strings.Fields(read(t, filepath.Join(c.dirs["cpuacct"], "cpuacct.usage_percpu")))
+	allowed, err := parseCPUList(read(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cpu, nanoseconds := range usage {
+		busy := number(t, nanoseconds).Seconds() > 0.05
+		if busy != slices.Contains(allowed, cpu) {
+			t.Errorf("CPU %d used for %s ns, allowed are %v", cpu, nanoseconds, allowed)
+		}
+	}
+}
+
+func TestQuotaHoldsForThePressureToo(t *testing.T) {
+	c := newContainer(t)
+	if isV2() {
+		write(t, filepath.Join(c.dirs[""], "cpu.max"), "30000 100000")
+	} else {
+		write(t, filepath.Join(c.dirs["cpu"], "cpu.cfs_period_us"), "100000")
+		write(t, filepath.Join(c.dirs["cpu"], "cpu.cfs_quota_us"), "30000")
+	}
+	inject(t, v1beta1.CPUPressure{}, c.load(t))
+	if got := c.share(t); got < 0.2 || got > 0.35 {
+		t.Errorf("with a quota of 0.3 the cgroup uses %.3f cores", got)
+	}
+}
+
+func TestJoinsOnlyTheCgroupsOfCPUTime(t *testing.T) {
+	c := newContainer(t)
+	if isV2() {
+		t.Skip("version 2 has one cgroup for everything")
+	}
+	inject(t, v1beta1.CPUPressure{Count: count("1%")}, c.load(t))
+	pids := burners(t, c.injection())
+	if len(pids) != 1 {
+		t.Fatalf("burners = %v, want one", pids)
+	}
+	for _, controller := range append(others, joined...) {
+		inside := strings.Contains(membership(t, pids[0], controller), c.id)
+		if want := slices.Contains(joined, controller); inside != want {
+			t.Errorf("burner in the target's cgroup of %q: %v, want %v", controller, inside, want)
+		}
+	}
+}
+
+func TestBurnerHasPriorityInsideTheTarget(t *testing.T) {
+	c := newContainer(t)
+	inject(t, v1beta1.CPUPressure{Count: count("1%")}, c.load(t))
+	pid := burners(t, c.injection())[0]
+	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads of the burner: %v, %v", threads, err)
+	}
+	for _, thread := range threads {
+		stat := read(t, thread)
+		nice := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])[16]
+		if nice != "-20" {
+			t.Errorf("nice of %s = %s, want -20", thread, nice)
+		}
+	}
+}
+
+func TestBurnerEndsWithTheInjector(t *testing.T) {
+	c := newContainer(t)
+	injector := startInjector(t, c.id)
+	if found := burners(t, c.injection()); len(found) != 1 {
+		t.Fatalf("burners = %v, want one", found)
+	}
+	if err := injector.Process.Kill(); err != nil { // SIGKILL: nothing of it can run any more
+		t.Fatal(err)
+	}
+	if !eventually(func() bool { return len(burners(t, c.injection())) == 0 }) {
+		t.Errorf("burners %v outlive their injector", burners(t, c.injection()))
+	}
+	if err := New(v1beta1.CPUPressure{}, c.load(t), nil).Clean(t.Context()); err != nil {
+		t.Errorf("Clean after a crash = %v", err)
+	}
+}
+
+// TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
+// gives it a cgroup namespace, as with version 2.
+func TestInjectsFromACgroupNamespace(t *testing.T) {
+	if _, err := os.Stat("/proc/1/ns/cgroup"); err != nil {
+		t.Skipf("needs to enter the cgroup namespace of the node's first process: %v", err)
+	}
+	chaosPod, c := newContainer(t), newContainer(t)
+	awaitInjected(t, exec.Command("/proc/self/exe", "enclose", c.id), chaosPod)
+	found := burners(t, c.injection())
+	if len(found) != 1 {
+		t.Fatalf("burners = %v, want one", found)
+	}
+	controller := "cpu"
+	if isV2() {
+		controller = ""
+	}
+	if got := membership(t, found[0], controller); !strings.Contains(got, c.id) {
+		t.Errorf("the burner is in %s, want it in the target's cgroup %s", got, c.id)
+	}
+}
+
+func TestBurnerEndsWithTheTarget(t *testing.T) {
+	c := newContainer(t)
+	loaded := c.load(t)
+	injector := inject(t, v1beta1.CPUPressure{}, loaded)
+	c.kill()
+	for controller, dir := range c.dirs {
+		if err := remove(dir); err != nil {
+			t.Errorf("remove the ended target's %s cgroup: %v", controller, err)
+		}
+	}
+	if left := burners(t, c.injection()); len(left) > 0 {
+		t.Errorf("burners %v outlive the target", left)
+	}
+	clean(t, injector) // a target that is gone is cleaned
+	clean(t, injector)
+}
+
+// acceptance 58
+func TestCleanEndsWhatAnotherProcessLeft(t *testing.T) {
+	c, neighbour := newContainer(t), newContainer(t)
+	startInjector(t, c.id)
+	inject(t, v1beta1.CPUPressure{Count: count("1%")}, neighbour.load(t))
+	found, err := Audit(t.Context(), "/proc")
+	if err != nil || !slices.ContainsFunc(found, func(s string) bool {
+		return strings.HasSuffix(s, " of disruption "+string(c.injection().Disruption.UID))
+	}) {
+		t.Errorf("Audit = %q, %v, want the burner of %s in it", found, err, c.id)
+	}
+	clean(t, New(v1beta1.CPUPressure{}, c.load(t), nil))
+	if len(burners(t, neighbour.injection())) != 1 {
+		t.Error("Clean ended the burner of another disruption")
+	}
+}
+
+// acceptance 58
+func TestPartOfTheTargetGone(t *testing.T) {
+	alive, gone := newContainer(t), newContainer(t)
+	loaded := alive.load(t)
+	loaded.Containers = append(loaded.Containers, gone.load(t).Containers...)
+	gone.kill()
+	injector := New(v1beta1.CPUPressure{Count: count("1%")}, loaded, nil)
+	if err := injector.Inject(t.Context()); err == nil {
+		t.Error("Inject = nil, want an error that names the container that is gone")
+	}
+	if len(burners(t, alive.injection())) != 1 {
+		t.Error("want the burner of the first container to run until Clean")
+	}
+	clean(t, injector)
+}
+
+func TestRefusedCountBurnsNothing(t *testing.T) {
+	c := newContainer(t)
+	injector := New(v1beta1.CPUPressure{Count: count("0")}, c.load(t), nil)
+	if err := injector.Inject(t.Context()); err == nil {
+		t.Error("Inject with count 0 = nil, want an error")
+	}
+	if left := burners(t, c.injection()); len(left) > 0 {
+		t.Errorf("burners %v run", left)
+	}
+}
+
+func TestNodeLevelBurnsOutsideTheChaosPod(t *testing.T) {
+	chaosPod := newContainer(t)
+	controller := "cpu"
+	if isV2() {
+		controller = ""
+	}
+	enter(t, chaosPod.dirs[controller])
+	injection := chaosPod.injection()
+	injection.Level, injection.Target.Containers = v1beta1.LevelNode, nil
+	loaded, err := target.Load(t.Context(), injection, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	injector := inject(t, v1beta1.CPUPressure{Count: count("1%")}, loaded)
+	pids := burners(t, injection)
+	if len(pids) != 1 {
+		t.Fatalf("burners = %v, want one", pids)
+	}
+	if got, want := membership(t, pids[0], controller), membership(t, 1, controller); got != want {
+		t.Errorf("the burner is in %s, want it where the node's first process is: %s", got, want)
+	}
+	clean(t, injector)
+}
+
+// enter moves this process into a cgroup until the test ends.
+func enter(t *testing.T, dir string) {
+	t.Helper()
+	self := strconv.Itoa(os.Getpid())
+	write(t, filepath.Join(dir, "cgroup.procs"), self)
+	t.Cleanup(func() { write(t, filepath.Join(filepath.Dir(dir), "cgroup.procs"), self) })
+}
+
+// membership is the cgroup path of a process in one hierarchy.
+func membership(t *testing.T, pid int, controller string) string {
+	t.Helper()
+	for line := range strings.Lines(read(t, "/proc/"+strconv.Itoa(pid)+"/cgroup")) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if fields[1] == controller {
+			return fields[2]
+		}
+	}
+	t.Fatalf("process %d is in no cgroup of %q", pid, controller)
+	return ""
+}

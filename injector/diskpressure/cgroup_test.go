@@ -1,0 +1,364 @@
+package diskpressure
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// container is a stand-in for a container: a cgroup named by an ID, and a
+// first process in it.
+type container struct {
+	id    string
+	dir   string // with the disk limits
+	first *exec.Cmd
+	// namespaces its processes get of their own
+	namespaces uintptr
+}
+
+// newContainer makes one whose first process plays the given role.
+func newContainer(t *testing.T, role ...string) *container {
+	t.Helper()
+	return newContainerWith(t, 0, role...)
+}
+
+// newContainerWith is newContainer with namespaces of its own.
+func newContainerWith(t *testing.T, namespaces uintptr, role ...string) *container {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes cgroups, loop devices and mounts")
+	}
+	random := make([]byte, 8)
+	_, _ = rand.Read(random)
+	c := &container{id: "squalltest" + hex.EncodeToString(random), namespaces: namespaces}
+	c.dir = filepath.Join(hierarchy(t), c.id)
+	if err := os.Mkdir(c.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.remove(t) })
+	c.first = c.start(t, role...)
+	return c
+}
+
+// hierarchy is where disks are limited on this machine.
+func hierarchy(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device"); err == nil {
+		return "/sys/fs/cgroup/blkio"
+	}
+	available, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
+	if !strings.Contains(string(available), "io") {
+		t.Skip("needs a cgroup controller that limits disks: blkio of version 1 or io of version 2")
+	}
+	write(t, "/sys/fs/cgroup/cgroup.subtree_control", "+io")
+	return "/sys/fs/cgroup"
+}
+
+// start starts a process in the cgroup and returns once it is at work.
+func (c *container) start(t *testing.T, role ...string) *exec.Cmd {
+	t.Helper()
+	cmd, _ := c.run(t, role...)
+	return cmd
+}
+
+// run starts a process, lets it begin once it is in the cgroup, and returns its
+// first line.
+func (c *container) run(t *testing.T, role ...string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", role...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: c.namespaces}
+	input, _ := cmd.StdinPipe()
+	output, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	write(t, filepath.Join(c.dir, "cgroup.procs"), strconv.Itoa(cmd.Process.Pid))
+	if _, err := input.Write([]byte("in\n")); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %v", role, err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+func (c *container) remove(t *testing.T) {
+	t.Helper()
+	err := error(fs.ErrInvalid)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); <-tick.C {
+		err = os.Remove(c.dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	if err != nil {
+		t.Errorf("remove the target's cgroup: %v", err)
+	}
+}
+
+// limits is everything the cgroup says about limits.
+func (c *container) limits(t *testing.T) string {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(c.dir, "blkio.throttle.*_device"))
+	if len(files) == 0 {
+		files = []string{filepath.Join(c.dir, "io.max")}
+	}
+	var all strings.Builder
+	for _, file := range files {
+		fmt.Fprintf(&all, "%s:\n%s", filepath.Base(file), read(t, file))
+	}
+	return all.String()
+}
+
+// rate has a process of the container do direct I/O, and returns how many
+// blocks it did per second.
+func (c *container) rate(t *testing.T, how, file string, block, blocks int) float64 {
+	t.Helper()
+	_, said := c.run(t, how, file, strconv.Itoa(block), strconv.Itoa(blocks))
+	took, err := time.ParseDuration(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := float64(blocks) / took.Seconds()
+	t.Logf("%s: %.1f blocks/s of %d bytes", how, rate, block)
+	return rate
+}
+
+func injection(containers ...*container) v1beta1.Injection {
+	document := v1beta1.Injection{
+		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "slow", UID: "disruption-uid"},
+		Kind:       v1beta1.KindDiskPressure,
+		Level:      v1beta1.LevelPod,
+		Target:     v1beta1.InjectionTarget{Namespace: "shop", Name: "db-0", UID: types.UID("pod-uid"), NodeName: "node"},
+	}
+	for _, c := range containers {
+		document.Target.Containers = append(document.Target.Containers, v1beta1.InjectionContainer{Name: "db", ID: c.id})
+	}
+	return document
+}
+
+// disk is a real filesystem on a disk of its own.
+type disk struct {
+	device string // major:minor
+	dir    string // where it is mounted
+}
+
+func newDisk(t *testing.T) disk {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes loop devices and mounts")
+	}
+	image := filepath.Join(t.TempDir(), "image")
+	file, err := os.Create(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := file.Truncate(64 << 20); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "mkfs.ext4", "-q", "-O", "^has_journal", image)
+	device := strings.TrimSpace(run(t, "losetup", "--find", "--show", image))
+	t.Cleanup(func() { run(t, "losetup", "--detach", device) })
+	d := disk{dir: t.TempDir()}
+	if err := unix.Mount(device, d.dir, "ext4", 0, ""); err != nil {
+		t.Fatalf("mount %s: %v", device, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(d.dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	var stat unix.Stat_t
+	if err := unix.Stat(device, &stat); err != nil {
+		t.Fatal(err)
+	}
+	d.device = fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))
+	return d
+}
+
+// file makes a file whose blocks are on the disk.
+func (d disk) file(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(d.dir, "data")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(make([]byte, 8<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs the tool %s to make a disk", name)
+	}
+	output, err := exec.Command(path, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", name, args, err, output)
+	}
+	return string(output)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func write(t *testing.T, path, value string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMain lets the test binary play the target's processes too, and an
+// injector that can be killed.
+func TestMain(m *testing.M) {
+	roles := map[string]func(args []string) error{
+		"first": first, "overlaid": overlaid, "read": directIO, "write": directIO,
+		"inject": injectAndHang, "enclose": enclose,
+	}
+	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
+		os.Exit(m.Run())
+	}
+	if os.Getenv(enclosed) == "" {
+		if _, err := os.Stdin.Read(make([]byte, 8)); err != nil {
+			os.Exit(1)
+		}
+	}
+	if err := roles[os.Args[1]](os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, os.Args[1], err)
+		os.Exit(1)
+	}
+}
+
+// first is a container's first process. It ends with the test.
+func first([]string) error {
+	fmt.Println("running")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// overlaid is a first process that sees an overlay as its root, as containers
+// do: args are the directories below, above, to work in, and to mount at.
+func overlaid(args []string) error {
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", args[1], args[2], args[3])
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("overlay", args[4], "overlay", 0, options); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", filepath.Join(args[4], "cache"), "tmpfs", 0, ""); err != nil {
+		return err
+	}
+	if err := unix.Chroot(args[4]); err != nil {
+		return err
+	}
+	return first(nil)
+}
+
+// directIO reads or writes blocks of a file past the page cache, and says how
+// long that took.
+func directIO(args []string) error {
+	size, _ := strconv.Atoi(args[2])
+	blocks, _ := strconv.Atoi(args[3])
+	fd, err := unix.Open(args[1], unix.O_RDWR|unix.O_DIRECT, 0)
+	if err != nil {
+		return err
+	}
+	transfer := unix.Pread
+	if args[0] == "write" {
+		transfer = unix.Pwrite
+	}
+	buffer := aligned(size)
+	started := time.Now()
+	for block := range blocks {
+		if n, err := transfer(fd, buffer, int64(block*size)%(8<<20)); n != size {
+			return fmt.Errorf("block %d: %d bytes, %w", block, n, err)
+		}
+	}
+	fmt.Println(time.Since(started))
+	return nil
+}
+
+// aligned is a buffer as direct I/O wants it.
+func aligned(size int) []byte {
+	const page = 4096
+	buffer := make([]byte, size+page)
+	offset := page - int(uintptr(unsafe.Pointer(&buffer[0]))%page)
+	return buffer[offset : offset+size]
+}
+
+// enclosed is in the environment of a program that enclose started.
+const enclosed = "SQUALL_TEST_ENCLOSED"
+
+// enclose is injectAndHang in a cgroup namespace of its own, as in a chaos pod.
+func enclose(args []string) error {
+	runtime.LockOSThread() // the namespace is the thread's, and then the new program's
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return err
+	}
+	args = append([]string{"injector", "inject"}, args[1:]...)
+	return unix.Exec("/proc/self/exe", args, []string{enclosed + "=yes"})
+}
+
+// injectAndHang is an injector that says when it has injected and never cleans:
+// args are the journal's directory, the path, and the container's ID.
+func injectAndHang(args []string) error {
+	document := injection(&container{id: args[3]})
+	loaded, err := target.Load(context.Background(), document, "")
+	if err != nil {
+		return err
+	}
+	notes, err := journal.Open(args[1], loaded)
+	if err != nil {
+		return err
+	}
+	defer notes.Close()
+	params := v1beta1.DiskPressure{Path: args[2], Throttling: v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20), WriteIOPSPerSec: some(50)}}
+	if err := New(params, loaded, notes).Inject(context.Background()); err != nil {
+		return err
+	}
+	return first(nil)
+}

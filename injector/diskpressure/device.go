@@ -1,0 +1,129 @@
+package diskpressure
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxOverlays bounds overlays whose upper directory is on another overlay.
+const maxOverlays = 8
+
+// ErrNoDisk says that no disk of this node is below a path, so that there is
+// nothing to throttle. Test it with errors.Is.
+var ErrNoDisk = errors.New("no disk below the path")
+
+// errNoPath says that the target has no such path.
+var errNoPath = errors.New("there is no such path in the target")
+
+// finder looks for disks through the files of the kernel.
+type finder struct {
+	proc string // where processes are seen
+	sys  string // where the devices are
+}
+
+// disk returns the whole disk, as major:minor, below a path as the process sees
+// it. It returns ErrNoDisk, wrapped, for memory and network filesystems.
+func (f finder) disk(pid int, path string) (string, error) {
+	for range maxOverlays {
+		mount, err := f.mountOf(pid, path)
+		if err != nil {
+			return "", fmt.Errorf("find the disk below %s: %w", path, err)
+		}
+		if upper, overlaid := mount.upper(); overlaid {
+			if !filepath.IsAbs(upper) {
+				return "", fmt.Errorf("find the disk below %s: the container's root keeps its changes in %q, which is relative to a directory nobody knows; name a path on a volume", path, upper)
+			}
+			// Its directories are named as whoever mounted it saw them.
+			pid, path = f.mounter(pid), upper
+			continue
+		}
+		device, err := f.deviceOf(pid, mount)
+		if err != nil {
+			return "", fmt.Errorf("find the disk below %s: %w", path, err)
+		}
+		return f.whole(device)
+	}
+	return "", fmt.Errorf("find the disk below %s: more than %d overlays on top of each other", path, maxOverlays)
+}
+
+// mountOf finds the mount that path, as the process sees it, lies on. The
+// kernel resolves the path below the process's root and tells the mount's
+// number, so that links and mounts over mounts are as the process has them.
+func (f finder) mountOf(pid int, path string) (mount, error) {
+	root, err := unix.Open(filepath.Join(f.proc, strconv.Itoa(pid), "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return mount{}, fmt.Errorf("enter the root of process %d: %w", pid, err)
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return mount{}, errNoPath
+	}
+	if err != nil {
+		return mount{}, fmt.Errorf("look up the path in the target: %w", err)
+	}
+	defer unix.Close(fd)
+	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return mount{}, fmt.Errorf("find the mount: %w", err)
+	}
+	table, err := os.ReadFile(filepath.Join(f.proc, strconv.Itoa(pid), "mountinfo"))
+	if err != nil {
+		return mount{}, fmt.Errorf("find the mount: %w", err)
+	}
+	return findMount(string(table), mountID(string(info)))
+}
+
+// mounter is a process that sees the node as the one that made the container
+// did: the first process's parent, which is the runtime's shim, or the node's
+// first process if that cannot be told.
+func (f finder) mounter(pid int) int {
+	status, _ := os.ReadFile(filepath.Join(f.proc, strconv.Itoa(pid), "status"))
+	for line := range strings.Lines(string(status)) {
+		if parent, found := strings.CutPrefix(line, "PPid:"); found {
+			number, _ := strconv.Atoi(strings.TrimSpace(parent))
+			return max(number, 1)
+		}
+	}
+	return 1
+}
+
+// deviceOf is the block device of a mount that pid sees, possibly a partition.
+func (f finder) deviceOf(pid int, m mount) (string, error) {
+	if !strings.HasPrefix(m.device, "0:") {
+		return m.device, nil
+	}
+	// Some filesystems on disks, such as btrfs, number their mounts themselves.
+	var stat unix.Stat_t
+	source := filepath.Join(f.proc, strconv.Itoa(f.mounter(pid)), "root", m.source)
+	if filepath.IsAbs(m.source) && unix.Stat(source, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK {
+		return fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)), nil
+	}
+	return "", fmt.Errorf("%w: it is on %s, a filesystem of type %s without a disk on this node; name a path on a volume with a disk, such as a mounted emptyDir or persistent volume",
+		ErrNoDisk, m.point, m.kind)
+}
+
+// whole is the disk of a partition; the kernel throttles whole disks only. Any
+// other device, a device mapper's too, is its own.
+func (f finder) whole(device string) (string, error) {
+	// Not filepath.Join: ".." is the parent of what the link leads to.
+	dir := f.sys + "/dev/block/" + device
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("find disk %s: %w", device, err)
+	}
+	if _, err := os.Stat(dir + "/partition"); errors.Is(err, fs.ErrNotExist) {
+		return device, nil
+	}
+	disk, err := os.ReadFile(dir + "/../dev")
+	if err != nil {
+		return "", fmt.Errorf("find the disk of partition %s: %w", device, err)
+	}
+	return strings.TrimSpace(string(disk)), nil
+}

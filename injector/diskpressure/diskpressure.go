@@ -1,0 +1,198 @@
+// Package diskpressure makes a target's disk slow: it limits bytes and
+// operations per second of the target's cgroup on the disk below a path. It
+// promises that a limit which was there before comes back as it was, that
+// pressure never gives a target more than it had, and that other disks and
+// other cgroups are not touched.
+package diskpressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// noteV1 is what the reader of a status must know on a version 1 node.
+const noteV1 = "cgroup version 1 limits reads, direct I/O and synchronous writes; writes that the kernel flushes later are not limited"
+
+// Injector limits the disk of one target.
+type Injector struct {
+	params  v1beta1.DiskPressure
+	target  *target.Target
+	journal *journal.Journal
+	finder  finder
+	notes   []string
+}
+
+// New returns an injector that has done nothing yet.
+func New(params v1beta1.DiskPressure, t *target.Target, j *journal.Journal) *Injector {
+	proc := t.Proc
+	if proc == "" {
+		proc = target.DefaultProc
+	}
+	return &Injector{params: params, target: t, journal: j, finder: finder{proc: proc, sys: "/sys"}}
+}
+
+// Inject sets the limits in the cgroup of every container, or of all pods of
+// the node. Every value is in the journal before it is changed. Everything that
+// can be wrong with the parameters is found before the first change; without
+// any limit there is nothing to do. It returns ErrNoDisk, wrapped, if no disk of
+// the node is below the path.
+func (i *Injector) Inject(context.Context) error {
+	i.notes = nil
+	assignments, err := i.assignments()
+	if err != nil {
+		return err
+	}
+	for _, assignment := range assignments {
+		if err := i.apply(assignment); err != nil {
+			return fmt.Errorf("throttle the disk below %s: %w", i.params.Path, err)
+		}
+	}
+	return nil
+}
+
+// Clean puts back what the journal holds, also of an earlier process. It may be
+// called twice; a cgroup that is gone needs nothing. A limit that somebody else
+// changed meanwhile stays and is reported as a *journal.ConflictError.
+func (i *Injector) Clean(context.Context) error {
+	return i.journal.Restore(readLimit, writeLimit)
+}
+
+// Notes says what the last Inject could not do, in sentences for the user. Nil
+// means that all limits hold as asked.
+func (i *Injector) Notes() []string { return i.notes }
+
+// Probe says how this node limits disks. The error is the one an injection
+// would meet.
+func (i *Injector) Probe() (string, error) {
+	cgroups := i.target.NodeCgroups()
+	if len(i.target.Containers) > 0 {
+		cgroups = i.target.Containers[0].Cgroups
+	}
+	dir, v2, err := throttleDir(cgroups)
+	if err != nil {
+		return "", err
+	}
+	if v2 {
+		return "limits disks by io.max in " + dir, nil
+	}
+	return "limits disks by blkio.throttle in " + dir + "; " + noteV1, nil
+}
+
+// assignments are the limits of all cgroups of the target.
+func (i *Injector) assignments() ([]assignment, error) {
+	path, asked := i.params.Path, i.params.Throttling
+	wanted, err := plan(asked, "", true, "")
+	if err != nil || len(wanted) == 0 {
+		return nil, err
+	}
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("path %q: want an absolute path", path)
+	}
+	if i.target.Injection.Level == v1beta1.LevelNode {
+		return i.nodeAssignments()
+	}
+	return i.podAssignments()
+}
+
+// podAssignments leaves out containers without the path, such as a sidecar
+// that does not mount the volume, as long as one container has it.
+func (i *Injector) podAssignments() ([]assignment, error) {
+	var all []assignment
+	var lacking []error
+	for _, container := range i.target.Containers {
+		assignments, err := i.containerAssignments(container)
+		if err != nil {
+			err = fmt.Errorf("container %s: %w", container.Name, err)
+		}
+		if errors.Is(err, errNoPath) {
+			lacking = append(lacking, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, assignments...)
+	}
+	if len(lacking) == len(i.target.Containers) {
+		return nil, errors.Join(lacking...)
+	}
+	for _, err := range lacking {
+		i.note(err.Error() + "; it is not limited")
+	}
+	return all, nil
+}
+
+func (i *Injector) containerAssignments(container target.Container) ([]assignment, error) {
+	dir, v2, err := throttleDir(container.Cgroups)
+	if err != nil {
+		return nil, err
+	}
+	if !v2 {
+		i.note(noteV1)
+	}
+	disk, err := i.finder.disk(container.PID, i.params.Path)
+	// The disk was found by number: it counts if the number is still the target's.
+	if err := errors.Join(container.Check(), err); err != nil {
+		return nil, err
+	}
+	return plan(i.params.Throttling, dir, v2, disk)
+}
+
+// nodeAssignments limits all pods of the node together, which only version 2
+// can do.
+func (i *Injector) nodeAssignments() ([]assignment, error) {
+	if err := checkNode(i.params.Throttling); err != nil {
+		return nil, err
+	}
+	dir, err := podsDir(i.target.NodeCgroups())
+	if err != nil {
+		return nil, err
+	}
+	disk, err := i.finder.disk(1, i.params.Path)
+	if err != nil {
+		return nil, err
+	}
+	i.note("all pods of the node share the limits; the kubelet and other services of the node are not limited")
+	return plan(i.params.Throttling, dir, true, disk)
+}
+
+// apply notes a limit and sets it. What the kernel made of the value is noted
+// too if it is something else: Clean compares with it.
+func (i *Injector) apply(a assignment) error {
+	before, err := readLimit(a.object())
+	if err != nil {
+		return err
+	}
+	value := stricter(before, a.value)
+	if value == before {
+		if before != a.value {
+			i.note(fmt.Sprintf("%s was limited to %s already, which is less than %s; it is left as it is", a.object(), before, a.value))
+		}
+		return nil
+	}
+	if err := i.journal.Write(journal.Change{Object: a.object(), Before: before, After: value}); err != nil {
+		return err
+	}
+	if err := writeLimit(a.object(), value); err != nil {
+		return err
+	}
+	after, err := readLimit(a.object())
+	if err != nil || after == value {
+		return err
+	}
+	return i.journal.Write(journal.Change{Object: a.object(), Before: before, After: after})
+}
+
+// note adds a sentence once.
+func (i *Injector) note(sentence string) {
+	if !strings.Contains(strings.Join(i.notes, "\n"), sentence) {
+		i.notes = append(i.notes, sentence)
+	}
+}

@@ -1,0 +1,405 @@
+package diskpressure
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// newInjector makes one with a journal of its own, and cleans at the end of the
+// test.
+func newInjector(t *testing.T, path string, throttling v1beta1.DiskPressureThrottling, containers ...*container) *Injector {
+	t.Helper()
+	loaded, err := target.Load(t.Context(), injection(containers...), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, err := journal.Open(t.TempDir(), loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(notes.Close)
+	injector := New(v1beta1.DiskPressure{Path: path, Throttling: throttling}, loaded, notes)
+	t.Cleanup(func() { _ = injector.Clean(context.WithoutCancel(t.Context())) })
+	return injector
+}
+
+func inject(t *testing.T, injector *Injector) {
+	t.Helper()
+	if err := injector.Inject(t.Context()); err != nil {
+		t.Fatalf("Inject = %v", err)
+	}
+}
+
+// cleanTwice cleans, compares with what was before, and does it again.
+func cleanTwice(t *testing.T, injector *Injector, c *container, before string) {
+	t.Helper()
+	for range 2 {
+		if err := injector.Clean(t.Context()); err != nil {
+			t.Errorf("Clean = %v", err)
+		}
+		if diff := cmp.Diff(before, c.limits(t)); diff != "" {
+			t.Errorf("limits before and after (-before +after):\n%s", diff)
+		}
+	}
+}
+
+func TestLimitsWhatTheTargetDoes(t *testing.T) {
+	const mebi = 1 << 20
+	tests := []struct {
+		name       string
+		throttling v1beta1.DiskPressureThrottling
+		how        string
+		block      int
+		blocks     int
+		want       float64 // blocks per second
+	}{
+		{"bytes read", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(4 * mebi)}, "read", mebi / 4, 32, 16},
+		{"bytes written", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(2 * mebi)}, "write", mebi / 4, 16, 8},
+		{"read operations", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(100)}, "read", 4096, 200, 100},
+		{"write operations", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(50)}, "write", 4096, 100, 50},
+	}
+	d := newDisk(t)
+	file := d.file(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := newContainer(t, "first")
+			before := c.limits(t)
+			free := c.rate(t, test.how, file, test.block, test.blocks)
+			if free < 3*test.want {
+				t.Skipf("this disk does %.1f blocks/s without a limit, too slow to see one of %.0f", free, test.want)
+			}
+			injector := newInjector(t, d.dir, test.throttling, c)
+			inject(t, injector)
+			if got := c.rate(t, test.how, file, test.block, test.blocks); got < 0.8*test.want || got > 1.2*test.want {
+				t.Errorf("%s: %.1f blocks/s, want %.0f ± 20%%", test.name, got, test.want)
+			}
+			cleanTwice(t, injector, c, before)
+			if got := c.rate(t, test.how, file, test.block, test.blocks); got < 2*test.want {
+				t.Errorf("after Clean %.1f blocks/s, want more than the limit of %.0f", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAdministratorsLimitsComeBack(t *testing.T) {
+	d, other, c := newDisk(t), newDisk(t), newContainer(t, "first")
+	set := func(d disk, v1File, v2Key, value string) {
+		at := limitAt(c, d.device, v1File, v2Key)
+		write(t, at.file, at.line(value))
+	}
+	set(d, "read_bps", "rbps", "8388608")
+	set(d, "write_bps", "wbps", "1024")
+	set(d, "write_iops", "wiops", "77")
+	set(other, "read_bps", "rbps", "123456789")
+	before := c.limits(t)
+
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{
+		ReadBytesPerSec: some(1 << 20), WriteBytesPerSec: some(1 << 20), ReadIOPSPerSec: some(30),
+	}, c)
+	inject(t, injector)
+	during := []string{}
+	for _, at := range []struct{ device, v1File, v2Key string }{
+		{d.device, "read_bps", "rbps"}, {d.device, "write_bps", "wbps"},
+		{d.device, "read_iops", "riops"}, {d.device, "write_iops", "wiops"},
+		{other.device, "read_bps", "rbps"},
+	} {
+		at := limitAt(c, at.device, at.v1File, at.v2Key)
+		during = append(during, at.find(read(t, at.file)))
+	}
+	// Ours, the stricter one of before, ours, and two that nobody asked about.
+	if diff := cmp.Diff([]string{"1048576", "1024", "30", "77", "123456789"}, during); diff != "" {
+		t.Errorf("limits while injected (-want +got):\n%s", diff)
+	}
+	if notes := strings.Join(injector.Notes(), "\n"); !strings.Contains(notes, "limited to 1024 already") {
+		t.Errorf("Notes = %q, want the stricter limit that stays", notes)
+	}
+	cleanTwice(t, injector, c, before)
+}
+
+// limitAt names a limit in the version of this machine.
+func limitAt(c *container, device, v1File, v2Key string) limit {
+	file := filepath.Join(c.dir, "blkio.throttle."+v1File+"_device")
+	if _, err := os.Stat(file); err == nil {
+		return limit{file: file, device: device}
+	}
+	return limit{file: filepath.Join(c.dir, "io.max"), device: device, key: v2Key}
+}
+
+func TestNothingChangesWithoutTheJournal(t *testing.T) {
+	d, c := newDisk(t), newContainer(t, "first")
+	before, dir := c.limits(t), filepath.Join(t.TempDir(), "journal")
+	loaded, err := target.Load(t.Context(), injection(c), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, err := journal.Open(dir, loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(notes.Close)
+	if err := os.RemoveAll(dir); err != nil { // as if the disk were full
+		t.Fatal(err)
+	}
+	params := v1beta1.DiskPressure{Path: d.dir, Throttling: v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}}
+	if err := New(params, loaded, notes).Inject(t.Context()); err == nil {
+		t.Error("Inject = nil, want the journal's error")
+	}
+	if diff := cmp.Diff(before, c.limits(t)); diff != "" {
+		t.Errorf("a limit was changed that is in no journal (-before +after):\n%s", diff)
+	}
+}
+
+func TestLimitChangedMeanwhileIsLeft(t *testing.T) {
+	d, c := newDisk(t), newContainer(t, "first")
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20), ReadIOPSPerSec: some(30)}, c)
+	before := c.limits(t)
+	inject(t, injector)
+	object := injector.journal.Changes()[0].Object
+	if err := writeLimit(object, "555"); err != nil {
+		t.Fatal(err)
+	}
+	var conflict *journal.ConflictError
+	if err := injector.Clean(t.Context()); !errors.As(err, &conflict) || conflict.Object != object {
+		t.Errorf("Clean = %v, want a conflict on %s", err, object)
+	}
+	if value, err := readLimit(object); value != "555" {
+		t.Errorf("the changed limit is %q, %v, want it left at 555", value, err)
+	}
+	if err := writeLimit(object, unlimited); err != nil {
+		t.Fatal(err)
+	}
+	cleanTwice(t, injector, c, before) // the other limit was put back all the same
+}
+
+// acceptance 58
+func TestCleanFromTheJournalAfterACrash(t *testing.T) { crashAndClean(t, "inject") }
+
+// TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
+// gives it a cgroup namespace, as with version 2.
+func TestInjectsFromACgroupNamespace(t *testing.T) {
+	if _, err := os.Stat("/proc/1/ns/cgroup"); err != nil {
+		t.Skipf("needs to enter the cgroup namespace of the node's first process: %v", err)
+	}
+	crashAndClean(t, "enclose")
+}
+
+// crashAndClean kills an injector that injected, and cleans after it.
+func crashAndClean(t *testing.T, role string) {
+	t.Helper()
+	d, c, chaosPod := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
+	before, dir := c.limits(t), t.TempDir()
+	injector := chaosPod.start(t, role, dir, d.dir, c.id).Process
+	if c.limits(t) == before {
+		t.Fatal("the injector changed nothing")
+	}
+	if err := injector.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = injector.Wait()
+	if c.limits(t) == before {
+		t.Fatal("nothing is left to clean")
+	}
+	records, err := journal.List(dir)
+	if err != nil || len(records) != 1 {
+		t.Fatalf("List = %v, %v, want one record", records, err)
+	}
+	notes, err := journal.Reopen(dir, records[0].Injection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(notes.Close)
+	recovered, err := target.Recover(records[0].Injection, records[0].Containers, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanTwice(t, New(v1beta1.DiskPressure{}, recovered, notes), c, before)
+}
+
+func TestInjectAgainKeepsTheOriginal(t *testing.T) {
+	d, c := newDisk(t), newContainer(t, "first")
+	before := c.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, c)
+	inject(t, injector)
+	inject(t, injector) // an injector that was started again on the same journal
+	cleanTwice(t, injector, c, before)
+}
+
+func TestSeveralContainers(t *testing.T) {
+	d, one, two := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
+	before := one.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, one, two)
+	inject(t, injector)
+	for _, c := range []*container{one, two} {
+		if !strings.Contains(c.limits(t), d.device) {
+			t.Errorf("limits of %s: %q, want one on %s", c.id, c.limits(t), d.device)
+		}
+	}
+	cleanTwice(t, injector, one, before)
+	cleanTwice(t, injector, two, before)
+}
+
+func TestContainerWithoutThePathIsLeftOut(t *testing.T) {
+	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
+		t.Skip("needs a kernel with overlay filesystems")
+	}
+	d, has, sidecar := newDisk(t), newContainer(t, "first"), newOverlaid(t, newDisk(t), t.TempDir())
+	beforeHas, beforeSidecar := has.limits(t), sidecar.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, has, sidecar)
+	inject(t, injector)
+	if has.limits(t) == beforeHas {
+		t.Error("the container with the path is not limited")
+	}
+	if diff := cmp.Diff(beforeSidecar, sidecar.limits(t)); diff != "" {
+		t.Errorf("the container without the path is limited (-before +after):\n%s", diff)
+	}
+	if notes := strings.Join(injector.Notes(), "\n"); !strings.Contains(notes, d.dir) {
+		t.Errorf("Notes = %q, want the path that a container lacks", notes)
+	}
+	cleanTwice(t, injector, has, beforeHas)
+}
+
+// newOverlaid is a container whose root is an overlay, with its upper
+// directory on the disk.
+func newOverlaid(t *testing.T, upper disk, lower string) *container {
+	t.Helper()
+	for _, dir := range []string{filepath.Join(lower, "cache"), filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work")} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newContainerWith(t, syscall.CLONE_NEWNS, "overlaid", lower, filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work"), t.TempDir())
+}
+
+// acceptance 58
+func TestTargetGoneIsCleaned(t *testing.T) {
+	d, gone, alive := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
+	before := alive.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, gone, alive)
+	inject(t, injector)
+	_ = gone.first.Process.Kill()
+	_ = gone.first.Wait()
+	gone.remove(t)
+	cleanTwice(t, injector, alive, before)
+	if err := injector.Inject(t.Context()); !errors.Is(err, target.ErrGone) {
+		t.Errorf("Inject = %v, want %v", err, target.ErrGone)
+	}
+	if diff := cmp.Diff(before, alive.limits(t)); diff != "" {
+		t.Errorf("an Inject that fails changed limits (-before +after):\n%s", diff)
+	}
+}
+
+func TestRefusedBeforeAnyChange(t *testing.T) {
+	c := newContainer(t, "first")
+	before := c.limits(t)
+	some1 := v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1)}
+	tests := []struct {
+		name, path string
+		throttling v1beta1.DiskPressureThrottling
+		want       string // in the error
+	}{
+		{"a relative path", "data", some1, "absolute"},
+		{"a path that is not there", "/nowhere/at/all", some1, "/nowhere/at/all"},
+		{"a negative limit", "/", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(-5)}, "writeBytesPerSec is -5"},
+		{"a filesystem of the kernel", "/proc", some1, "type proc"},
+		{"a filesystem in memory", "/dev/shm", some1, "type tmpfs"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			injector := newInjector(t, test.path, test.throttling, c)
+			if err := injector.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Inject = %v, want an error with %q", err, test.want)
+			}
+			if changes := injector.journal.Changes(); len(changes) > 0 || c.limits(t) != before {
+				t.Errorf("changes %v, limits %q, want nothing done", changes, c.limits(t))
+			}
+		})
+	}
+	t.Run("no limits: nothing to do, wherever the path leads", func(t *testing.T) {
+		injector := newInjector(t, "/proc", v1beta1.DiskPressureThrottling{}, c)
+		inject(t, injector)
+		cleanTwice(t, injector, c, before)
+	})
+}
+
+func TestPathIsTheContainersOwn(t *testing.T) {
+	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
+		t.Skip("needs a kernel with overlay filesystems")
+	}
+	upper, volume := newDisk(t), newDisk(t)
+	lower := t.TempDir()
+	for link, to := range map[string]string{"absolute": volume.dir, "memory": "/cache"} {
+		if err := os.Symlink(to, filepath.Join(lower, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newOverlaid(t, upper, lower)
+	finder := finder{proc: target.DefaultProc, sys: "/sys"}
+	tests := []struct {
+		name, path, want, refused string
+	}{
+		{"the container's root is on the disk of its upper directory", "/", upper.device, ""},
+		{"a directory of its own", "/cache/..", upper.device, ""},
+		{"a mount in the container only", "/cache", "", "type tmpfs"},
+		{"a link is followed inside the container", "/memory", "", "type tmpfs"},
+		{"a link cannot lead out of the container", "/absolute", "", "no such path"},
+		{"nor can dots", "/../../../..", upper.device, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := finder.disk(c.first.Process.Pid, test.path)
+			if got != test.want || (err == nil) != (test.refused == "") {
+				t.Fatalf("disk(%s) = %q, %v, want %q", test.path, got, err, test.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), test.refused) {
+				t.Errorf("disk(%s) = %v, want %q in it", test.path, err, test.refused)
+			}
+		})
+	}
+}
+
+func TestNodeLevelIsRefusedInVersion1(t *testing.T) {
+	c := newContainer(t, "first")
+	if !strings.Contains(c.dir, "blkio") {
+		t.Skip("this machine has version 2")
+	}
+	injector := newInjector(t, "/", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, c)
+	injector.target.Injection.Level, injector.target.Containers = v1beta1.LevelNode, nil
+	if err := injector.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), "use level pod") {
+		t.Errorf("Inject = %v, want it refused with a way out", err)
+	}
+}
+
+func TestNodeLevelLimitsAllPodsTogether(t *testing.T) {
+	c, d := newContainer(t, "first"), newDisk(t)
+	if strings.Contains(c.dir, "blkio") {
+		t.Skip("needs cgroup version 2")
+	}
+	pods := &container{dir: filepath.Join(filepath.Dir(c.dir), "kubepods")}
+	if err := os.Mkdir(pods.dir, 0o755); err != nil {
+		t.Skipf("needs a machine without pods: %v", err)
+	}
+	t.Cleanup(func() { pods.remove(t) })
+	before, file := pods.limits(t), d.file(t)
+
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(100)}, c)
+	injector.target.Injection.Level, injector.target.Containers = v1beta1.LevelNode, nil
+	inject(t, injector)
+	if got := pods.rate(t, "read", file, 4096, 200); got > 120 {
+		t.Errorf("a pod does %.0f operations/s, want at most 100", got)
+	}
+	if got := c.rate(t, "read", file, 4096, 200); got < 200 {
+		t.Errorf("what is no pod does %.0f operations/s, want it free", got)
+	}
+	cleanTwice(t, injector, pods, before)
+}

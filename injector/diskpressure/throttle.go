@@ -1,0 +1,99 @@
+package diskpressure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// The least that all pods of a node share: the injector is one of them, and has
+// to read its own program from the disk to take the limits off again.
+const (
+	nodeBytesPerSec = 1 << 20
+	nodeIOPSPerSec  = 20
+)
+
+// throttleDir is the cgroup directory with the disk limits.
+func throttleDir(cgroups target.Cgroups) (dir string, v2 bool, err error) {
+	if _, found := cgroups.V1["blkio"]; found {
+		return cgroups.Dir("blkio")
+	}
+	dir, v2, err = cgroups.Dir("io")
+	if err != nil {
+		return "", false, fmt.Errorf("disk limits need the controller blkio (version 1) or io (version 2; \"+io\" in cgroup.subtree_control of every cgroup above): %w", err)
+	}
+	return dir, v2, nil
+}
+
+// podsDir is the cgroup that holds all pods of the node.
+func podsDir(node target.Cgroups) (string, error) {
+	if _, found := node.V1["blkio"]; found {
+		return "", errors.New("disk pressure at node level needs cgroup version 2: version 1 limits every cgroup by itself and knows no limit for a whole node; use level pod")
+	}
+	if node.Unified == "" {
+		return "", fmt.Errorf("find the cgroup of all pods: %s", node.Problem)
+	}
+	// The node's first process is in the root, or where systemd puts itself.
+	for _, root := range []string{node.Unified, filepath.Dir(node.Unified)} {
+		for _, name := range []string{"kubepods.slice", "kubepods"} {
+			dir := filepath.Join(root, name)
+			if _, err := os.Stat(filepath.Join(dir, "io.max")); err == nil {
+				return dir, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("disk pressure at node level limits the cgroup of all pods, and there is neither kubepods.slice nor kubepods with an io.max below %s; use level pod", node.Unified)
+}
+
+// checkNode refuses limits under which the node could not be cleaned.
+func checkNode(asked v1beta1.DiskPressureThrottling) error {
+	for _, one := range []struct {
+		field string
+		value *int64
+		least int64
+	}{
+		{"readBytesPerSec", asked.ReadBytesPerSec, nodeBytesPerSec},
+		{"writeBytesPerSec", asked.WriteBytesPerSec, nodeBytesPerSec},
+		{"readIOPSPerSec", asked.ReadIOPSPerSec, nodeIOPSPerSec},
+		{"writeIOPSPerSec", asked.WriteIOPSPerSec, nodeIOPSPerSec},
+	} {
+		if one.value != nil && *one.value != 0 && *one.value < one.least {
+			return fmt.Errorf("throttling.%s is %d: at node level at least %d, because the injector shares it", one.field, *one.value, one.least)
+		}
+	}
+	return nil
+}
+
+// readLimit and writeLimit reach a limit by its name in the journal.
+func readLimit(object string) (string, error) {
+	l, err := parseObject(object)
+	if err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(l.file)
+	if err != nil {
+		return "", fmt.Errorf("read the limit: %w", err)
+	}
+	return l.find(string(content)), nil
+}
+
+func writeLimit(object, value string) error {
+	l, err := parseObject(object)
+	if err != nil {
+		return err
+	}
+	// Without O_CREATE, so that a cgroup that is gone says so.
+	file, err := os.OpenFile(l.file, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("write the limit: %w", err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(l.line(value)); err != nil {
+		return fmt.Errorf("write %q into %s: %w", l.line(value), l.file, err)
+	}
+	return nil
+}

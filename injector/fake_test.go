@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+const fakeKind v1beta1.Kind = "fake-disruption"
+
+var fakeKinds = map[v1beta1.Kind]entry{fakeKind: {from(newFake), auditFakes}}
+
+// fakeParams tell the fake what to do wrong. What it disturbs are the files
+// "first" and "second" in Dir: it writes "broken" into them.
+type fakeParams struct {
+	Dir string `json:"dir"`
+	// FailSecond fails after the first file; Gate waits for a file of that name.
+	FailSecond bool   `json:"failSecond,omitempty"`
+	Gate       string `json:"gate,omitempty"`
+	// FailCleans is how many calls of Clean fail.
+	FailCleans int  `json:"failCleans,omitempty"`
+	HangInject bool `json:"hangInject,omitempty"`
+	HangClean  bool `json:"hangClean,omitempty"`
+	Panic      bool `json:"panic,omitempty"`
+	PanicClean bool `json:"panicClean,omitempty"`
+}
+
+type fake struct {
+	params  fakeParams
+	journal *journal.Journal
+}
+
+func newFake(params fakeParams, _ *target.Target, j *journal.Journal) *fake {
+	return &fake{params: params, journal: j}
+}
+
+func (f *fake) Inject(ctx context.Context) error {
+	f.note("inject")
+	if f.params.Panic {
+		panic("the fake has a bug")
+	}
+	if f.params.HangInject {
+		select {}
+	}
+	for f.params.Gate != "" {
+		if _, err := os.Stat(filepath.Join(f.params.Dir, f.params.Gate)); err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err := f.disturb("first"); err != nil {
+		return err
+	}
+	if f.params.FailSecond {
+		return errors.New("the second file could not be broken")
+	}
+	return f.disturb("second")
+}
+
+func (f *fake) Clean(context.Context) error {
+	calls := f.note("clean")
+	if f.params.HangClean {
+		select {}
+	}
+	if f.params.PanicClean {
+		panic("the fake has a bug")
+	}
+	if calls <= f.params.FailCleans {
+		return fmt.Errorf("clean call %d failed", calls)
+	}
+	return f.journal.Restore(readFile, writeFile)
+}
+
+func (f *fake) disturb(name string) error {
+	path := filepath.Join(f.params.Dir, name)
+	before, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if err := f.journal.Write(journal.Change{Object: path, Before: before, After: "broken"}); err != nil {
+		return err
+	}
+	return writeFile(path, "broken")
+}
+
+// note counts the calls of a method, over all processes.
+func (f *fake) note(call string) int {
+	path := filepath.Join(f.params.Dir, "calls")
+	data, _ := os.ReadFile(path)
+	data = append(data, call+" "...)
+	os.WriteFile(path, data, 0o644)
+	return strings.Count(string(data), call)
+}
+
+func readFile(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	return string(data), err
+}
+
+func writeFile(path, value string) error { return os.WriteFile(path, []byte(value), 0o644) }
+
+// auditFakes finds nothing: what a fake leaves is in the journal.
+func auditFakes(context.Context, string) ([]string, error) { return nil, nil }

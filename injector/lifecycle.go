@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// inject is the subcommand of every kind: the same lifecycle for all of them.
+// A document that says nothing safe to act on is refused; everything later that
+// goes wrong is an injection that failed, and the process stays to tell so.
+func (p program) inject(ctx context.Context, config Config, kind v1beta1.Kind) int {
+	// First of all: from here on a signal means "clean", not "die".
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log, err := newLogger(config.LogLevel, p.stdout)
+	if err != nil {
+		fmt.Fprintln(p.stderr, err)
+		return exitRefused
+	}
+	defer log.Sync()
+	injection, err := readInjection(os.Getenv(v1beta1.InjectionEnv), kind)
+	if err != nil {
+		log.Error(v1beta1.MessageInjectionFailed, zap.String("error", err.Error()))
+		writeOutcome(config.TerminationLog, v1beta1.Outcome{Cleaned: true, Error: err.Error()}, log)
+		return exitRefused
+	}
+	log = log.With(
+		zap.String("disruption", injection.Disruption.Namespace+"/"+injection.Disruption.Name),
+		zap.String("uid", string(injection.Disruption.UID)),
+		zap.String("kind", string(kind)), zap.String("target", injection.Target.Name))
+	l := &lifecycle{program: p, config: config, injection: injection, log: log, metrics: newMetrics(config.MetricsSink, log)}
+
+	outcome := l.run(ctx)
+	writeOutcome(config.TerminationLog, outcome, log)
+	if !outcome.Cleaned {
+		return exitNotCleaned
+	}
+	return exitOK
+}
+
+// lifecycle is one injection from its beginning to its end.
+type lifecycle struct {
+	program
+	config    Config
+	injection v1beta1.Injection
+	log       *zap.Logger
+	metrics   metrics
+
+	subject *subject // nil until prepared
+}
+
+// run injects, holds until ctx is done or the deadline has come, and cleans.
+func (l *lifecycle) run(ctx context.Context) v1beta1.Outcome {
+	ctx, stop := context.WithDeadline(ctx, l.injection.Deadline.Time)
+	defer stop()
+	var outcome v1beta1.Outcome
+
+	removeStale(l.config.ReadyFile, l.config.ReasonFile)
+	failure := l.start(ctx)
+	outcome.Injected = failure == nil
+	switch {
+	case failure == nil:
+		l.metrics.count("injected", "succeeded")
+		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
+	case ctx.Err() != nil && errors.Is(failure, ctx.Err()):
+		l.log.Info("asked to end before everything was injected")
+	default:
+		outcome.Error = failure.Error()
+		l.metrics.count("injected", "failed")
+		l.tellFailure(failure)
+	}
+
+	<-ctx.Done()
+	l.log.Info("cleaning", zap.String("because", endReason(ctx)))
+	if err := l.end(context.WithoutCancel(ctx), failure); err != nil {
+		l.metrics.count("cleaned", "failed")
+		l.log.Error("cleaning failed", zap.String("error", err.Error()))
+		outcome.Error = err.Error()
+		outcome.Left = l.left()
+		return outcome
+	}
+	outcome.Cleaned = true
+	l.metrics.count("cleaned", "succeeded")
+	l.log.Info("cleaned")
+	return outcome
+}
+
+// start does everything up to the ready file, which comes last and only if all
+// else succeeded (acceptance 55).
+func (l *lifecycle) start(ctx context.Context) error {
+	if err := l.cleanEarlier(ctx); err != nil {
+		return fmt.Errorf("clean what an earlier injector left: %w", err)
+	}
+	var err error
+	if l.subject, err = prepare(ctx, l.config, l.kinds[l.injection.Kind], l.injection); err != nil {
+		return err
+	}
+	if notBefore := l.injection.NotBefore; notBefore != nil {
+		l.log.Info("waiting", zap.Time("until", notBefore.Time))
+		if !sleep(ctx, time.Until(notBefore.Time)) {
+			return ctx.Err()
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := watched(ctx, l.config.CleanTimeout, l.injectOrProbe); err != nil {
+		return err
+	}
+	if err := os.WriteFile(l.config.ReadyFile, nil, 0o644); err != nil {
+		return fmt.Errorf("tell that the injection is done: %w", err)
+	}
+	return nil
+}
+
+// notes are what the kind could not do although the injection succeeded.
+func (l *lifecycle) notes() []string {
+	if kind, ok := l.subject.injector.(noter); ok {
+		return kind.Notes()
+	}
+	return nil
+}
+
+// injectOrProbe injects. A dry run only asks whether the kernel could.
+func (l *lifecycle) injectOrProbe(ctx context.Context) error {
+	if !l.injection.DryRun {
+		return l.subject.injector.Inject(ctx)
+	}
+	able, ok := l.subject.injector.(prober)
+	if !ok {
+		return nil
+	}
+	_, err := able.Probe()
+	return err
+}
+
+// end cleans, also after an injection that failed or was never tried.
+func (l *lifecycle) end(ctx context.Context, failure error) error {
+	if err := removeStale(l.config.ReadyFile, l.config.ReasonFile); err != nil {
+		l.log.Warn("the ready file stays", zap.String("reason", err.Error()))
+	}
+	if errors.Is(failure, errHangs) {
+		return fmt.Errorf("injection: %w; it is still at work, so it was not cleaned", failure)
+	}
+	if l.subject == nil {
+		return l.cleanEarlier(ctx)
+	}
+	return l.subject.cleanWithRetries(ctx, l.config, l.log)
+}
+
+// cleanEarlier cleans what an earlier process left of this very injection, with
+// the parameters that process had. Mostly there is nothing.
+func (l *lifecycle) cleanEarlier(ctx context.Context) error {
+	earlier, err := recoverSubject(l.config, l.kinds, l.injection)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer earlier.journal.Close()
+	return earlier.cleanWithRetries(ctx, l.config, l.log)
+}
+
+func (l *lifecycle) left() []string {
+	if l.subject == nil {
+		return nil
+	}
+	return l.subject.left()
+}
+
+// tellFailure says why nothing is injected to all who ask while the process
+// stays: the log and the readiness probe (acceptance 33, 57).
+func (l *lifecycle) tellFailure(failure error) {
+	reason := shorten(failure.Error(), maxReason)
+	if err := writeReason(l.config.ReasonFile, reason); err != nil {
+		l.log.Warn("the readiness probe cannot tell the reason", zap.String("reason", err.Error()))
+	}
+	l.log.Error(v1beta1.MessageInjectionFailed, zap.String("error", reason))
+}
+
+func endReason(ctx context.Context) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "the deadline has come"
+	}
+	return "a signal asked for it"
+}

@@ -1,0 +1,464 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// world are the files a fake disturbs.
+type world struct {
+	t   *testing.T
+	dir string
+}
+
+func newWorld(t *testing.T) world {
+	w := world{t: t, dir: t.TempDir()}
+	w.set("first", "one")
+	w.set("second", "two")
+	return w
+}
+
+func (w world) set(name, value string) {
+	w.t.Helper()
+	if err := writeFile(w.dir+"/"+name, value); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// expect compares the two files with what they should hold.
+func (w world) expect(when, first, second string) {
+	w.t.Helper()
+	for name, want := range map[string]string{"first": first, "second": second} {
+		if got, err := readFile(w.dir + "/" + name); got != want || err != nil {
+			w.t.Errorf("%s: file %s = %q, %v, want %q", when, name, got, err, want)
+		}
+	}
+}
+
+func (w world) calls() string {
+	calls, _ := readFile(w.dir + "/calls")
+	return strings.TrimSpace(calls)
+}
+
+func (w world) injection(params fakeParams) v1beta1.Injection {
+	params.Dir = w.dir
+	document, err := json.Marshal(params)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return injectionOn(fakeKind, string(document))
+}
+
+// acceptance 27, 51, 55, 56, 59
+func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), fakeSite(t)
+			p := s.inject(w.injection(fakeParams{}))
+			p.awaitReady()
+			w.expect("ready", "broken", "broken")
+			if code, output := s.run("ready"); code != 0 || output != "" {
+				t.Errorf("ready = %d, %q, want 0", code, output)
+			}
+			if w.calls() != "inject" || !p.running() {
+				t.Errorf("before the signal: calls %q, running %t, want one injection that holds", w.calls(), p.running())
+			}
+
+			p.signal(signal)
+			if code := p.exit(); code != 0 {
+				t.Errorf("exit code = %d, want 0", code)
+			}
+			w.expect("ended", "one", "two")
+			if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true}, p.outcome()); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+			if s.exists("ready") || len(s.journals()) > 0 {
+				t.Errorf("left: ready file %t, journals %v", s.exists("ready"), s.journals())
+			}
+		})
+	}
+}
+
+// acceptance 55
+func TestReadyFileDoesNotComeBeforeTheInjection(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	os.WriteFile(s.file("ready"), nil, 0o644) // of an earlier life of the container
+	p := s.inject(w.injection(fakeParams{Gate: "open"}))
+	testcontainer.Eventually(t, "the injection has begun", func() error {
+		_, err := os.Stat(w.dir + "/calls")
+		return err
+	})
+	if s.exists("ready") {
+		t.Error("the ready file is there before the injection is done")
+	}
+	if code, output := s.run("ready"); code == 0 || !strings.Contains(output, "not injected yet") {
+		t.Errorf("ready = %d, %q, want non-zero and why", code, output)
+	}
+	w.set("open", "")
+	p.awaitReady()
+	w.expect("ready", "broken", "broken")
+}
+
+func TestDeadlineEndsAnInjection(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	injection.Deadline = metav1.NewTime(time.Now().Add(1500 * time.Millisecond).Truncate(time.Second).Add(time.Second))
+	p := s.inject(injection)
+	p.awaitReady()
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if now := time.Now(); now.Before(injection.Deadline.Time) {
+		t.Errorf("ended at %s, before the deadline %s", now, injection.Deadline)
+	}
+	w.expect("ended", "one", "two")
+}
+
+func TestDeadlineInThePastInjectsNothing(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	injection.Deadline = metav1.NewTime(time.Now().Add(-time.Hour))
+	p := s.inject(injection)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if strings.Contains(w.calls(), "inject") || s.exists("ready") {
+		t.Errorf("calls = %q, ready file %t, want no injection", w.calls(), s.exists("ready"))
+	}
+	if diff := cmp.Diff(v1beta1.Outcome{Cleaned: true}, p.outcome()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+}
+
+func TestInjectionWaitsForItsTime(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	notBefore := metav1.NewTime(time.Now().Add(1500 * time.Millisecond).Truncate(time.Second).Add(time.Second))
+	injection.NotBefore = &notBefore
+	p := s.inject(injection)
+	p.awaitLine("waiting")
+	w.expect("waiting", "one", "two")
+	p.awaitReady()
+	if now := time.Now(); now.Before(notBefore.Time) {
+		t.Errorf("injected at %s, before %s", now, notBefore)
+	}
+	w.expect("ready", "broken", "broken")
+}
+
+func TestSignalEndsTheWaitForTheTime(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	notBefore := metav1.NewTime(time.Now().Add(50 * time.Second))
+	injection.NotBefore = &notBefore
+	p := s.inject(injection)
+	p.awaitLine("waiting")
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if strings.Contains(w.calls(), "inject") || s.exists("ready") || len(s.journals()) > 0 {
+		t.Errorf("calls %q, ready file %t, journals %v, want nothing", w.calls(), s.exists("ready"), s.journals())
+	}
+	if diff := cmp.Diff(v1beta1.Outcome{Cleaned: true}, p.outcome()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+}
+
+// acceptance 33, 57, 58
+func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	p := s.inject(w.injection(fakeParams{FailSecond: true}))
+
+	line := p.awaitLine(v1beta1.MessageInjectionFailed)
+	if line["error"] != "the second file could not be broken" || line["level"] != "error" {
+		t.Errorf("log line = %v, want the error and its level", line)
+	}
+	code, output := s.run("ready")
+	var told map[string]string
+	if err := json.Unmarshal([]byte(output), &told); code != 1 || err != nil || told["error"] != line["error"] || told["msg"] != line["msg"] {
+		t.Errorf("ready = %d, %q, want 1 and what the log says", code, output)
+	}
+	if s.exists("ready") || !p.running() {
+		t.Errorf("ready file %t, running %t, want no file and the process", s.exists("ready"), p.running())
+	}
+	w.expect("partially injected", "broken", "two")
+
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	w.expect("cleaned", "one", "two")
+	want := v1beta1.Outcome{Cleaned: true, Error: "the second file could not be broken"}
+	if diff := cmp.Diff(want, p.outcome()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+	if len(s.journals()) > 0 {
+		t.Errorf("journals = %v, want none", s.journals())
+	}
+}
+
+// acceptance 58
+func TestSignalDuringTheInjectionCleans(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	p := s.inject(w.injection(fakeParams{Gate: "never"}))
+	testcontainer.Eventually(t, "the injection has begun", func() error {
+		_, err := os.Stat(w.dir + "/calls")
+		return err
+	})
+	p.signal(syscall.SIGINT)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if w.calls() != "inject clean" {
+		t.Errorf("calls = %q, want an injection and its cleaning", w.calls())
+	}
+	if diff := cmp.Diff(v1beta1.Outcome{Cleaned: true}, p.outcome()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+}
+
+// acceptance 60
+func TestCleaningIsTriedFourTimes(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	p := s.inject(w.injection(fakeParams{FailCleans: 3}))
+	p.awaitReady()
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0: the fourth call succeeded", code)
+	}
+	if w.calls() != "inject clean clean clean clean" {
+		t.Errorf("calls = %q, want four cleanings", w.calls())
+	}
+	w.expect("cleaned", "one", "two")
+}
+
+// acceptance 61
+func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	p := s.inject(w.injection(fakeParams{FailCleans: 4}))
+	p.awaitReady()
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code == 0 {
+		t.Error("exit code = 0 though nothing was cleaned")
+	}
+	if w.calls() != "inject clean clean clean clean" {
+		t.Errorf("calls = %q, want four cleanings and no more", w.calls())
+	}
+	w.expect("not cleaned", "broken", "broken")
+	outcome := p.outcome()
+	if outcome.Cleaned || !outcome.Injected || !strings.Contains(outcome.Error, "clean call 4 failed") {
+		t.Errorf("outcome = %+v, want injected, not cleaned, and the last error", outcome)
+	}
+	if left := strings.Join(outcome.Left, " "); !strings.Contains(left, w.dir+"/first") || !strings.Contains(left, w.dir+"/second") {
+		t.Errorf("left = %v, want both files", outcome.Left)
+	}
+	if s.exists("ready") {
+		t.Error("the ready file is still there")
+	}
+
+	// What is left is found, and a later process cleans it (its fifth call).
+	if code, output := s.run("audit"); code != exitMarksFound || !strings.Contains(output, "d-1") || !strings.Contains(output, w.dir+"/first") {
+		t.Errorf("audit = %d, %s, want 3 and what is left", code, output)
+	}
+	if code, output := s.run("clean", "--disruption", "another"); code != 0 || strings.Contains(output, "d-1") {
+		t.Errorf("clean of another disruption = %d, %s, want nothing done", code, output)
+	}
+	w.expect("another disruption cleaned", "broken", "broken")
+	for range 2 {
+		if code, output := s.run("clean", "--disruption", "d-1"); code != 0 {
+			t.Errorf("clean = %d, %s, want 0", code, output)
+		}
+		w.expect("cleaned later", "one", "two")
+	}
+	if code, output := s.run("audit"); code != 0 || !strings.Contains(output, `"marks": []`) {
+		t.Errorf("audit = %d, %s, want 0 and nothing", code, output)
+	}
+}
+
+// A kind with a bug must not take away the process's last words.
+func TestKindsThatHangOrPanic(t *testing.T) {
+	tests := []struct {
+		name    string
+		params  fakeParams
+		ready   bool
+		code    int
+		saying  string
+		cleaned bool
+	}{
+		{"panic while injecting", fakeParams{Panic: true}, false, 0, "panic", true},
+		{"hang while injecting", fakeParams{HangInject: true}, false, 1, "does not return", false},
+		{"panic while cleaning", fakeParams{PanicClean: true}, true, 1, "panic", false},
+		{"hang while cleaning", fakeParams{HangClean: true}, true, 1, "does not return", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w, s := newWorld(t), fakeSite(t, "SQUALL_CLEAN_TIMEOUT=100ms")
+			p := s.inject(w.injection(test.params))
+			if test.ready {
+				p.awaitReady()
+			}
+			testcontainer.Eventually(t, "the injection has begun", func() error {
+				_, err := os.Stat(w.dir + "/calls")
+				return err
+			})
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(); code != test.code {
+				t.Errorf("exit code = %d, want %d", code, test.code)
+			}
+			outcome := p.outcome()
+			if outcome.Cleaned != test.cleaned || !strings.Contains(outcome.Error, test.saying) {
+				t.Errorf("outcome = %+v, want cleaned: %t, and an error with %q", outcome, test.cleaned, test.saying)
+			}
+			if strings.Count(w.calls(), "clean") > 1 && test.params.HangClean {
+				t.Errorf("calls = %q: one that hangs was called beside itself", w.calls())
+			}
+			if test.cleaned == (len(s.journals()) > 0) {
+				t.Errorf("cleaned: %t, journals: %v", test.cleaned, s.journals())
+			}
+		})
+	}
+}
+
+func TestDryRunChangesNothing(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	injection.DryRun = true
+	p := s.inject(injection)
+	p.awaitReady()
+	w.expect("ready", "one", "two")
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if w.calls() != "" || len(s.journals()) > 0 {
+		t.Errorf("calls = %q, journals = %v, want none", w.calls(), s.journals())
+	}
+	if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true}, p.outcome()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+}
+
+func TestKilledInjectorIsCleanedFromItsJournal(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	p := s.inject(w.injection(fakeParams{}))
+	p.awaitReady()
+
+	// As long as it lives, nobody else touches its work.
+	if code, output := s.run("clean"); code == 0 || !strings.Contains(output, "running injector") {
+		t.Errorf("clean beside a living injector = %d, %s, want a refusal", code, output)
+	}
+	w.expect("refused", "broken", "broken")
+
+	p.signal(syscall.SIGKILL)
+	p.exit()
+	w.expect("killed", "broken", "broken")
+	if code, output := s.run("clean"); code != 0 || !strings.Contains(output, "shop/slow") {
+		t.Errorf("clean = %d, %s, want 0 and what was cleaned", code, output)
+	}
+	w.expect("cleaned", "one", "two")
+	if code, _ := s.run("audit"); code != 0 {
+		t.Errorf("audit = %d, want 0", code)
+	}
+}
+
+func TestNextInjectorStartsFromACleanTarget(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	killed := s.inject(w.injection(fakeParams{}))
+	killed.awaitReady()
+	killed.signal(syscall.SIGKILL)
+	killed.exit()
+
+	next := s.inject(w.injection(fakeParams{Gate: "open"}))
+	testcontainer.Eventually(t, "the second injection has begun", func() error {
+		if w.calls() != "inject clean inject" {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	w.expect("cleaned by the next one", "one", "two")
+	w.set("open", "")
+	next.awaitReady()
+	w.expect("injected again", "broken", "broken")
+	next.signal(syscall.SIGTERM)
+	if code := next.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	w.expect("ended", "one", "two")
+}
+
+func TestConflictIsLeftAloneAndTold(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	p := s.inject(w.injection(fakeParams{}))
+	p.awaitReady()
+	w.set("first", "somebody else's")
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code == 0 {
+		t.Error("exit code = 0 in spite of the conflict")
+	}
+	w.expect("ended", "somebody else's", "two")
+	if outcome := p.outcome(); !strings.Contains(outcome.Error, "somebody else's") || outcome.Cleaned {
+		t.Errorf("outcome = %+v, want the conflict", outcome)
+	}
+}
+
+// A target that is gone with all that was done to it is cleaned.
+func TestTargetThatIsGoneIsCleaned(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{FailCleans: 100})
+	onPod := injectionOn(fakeKind, string(injection.Params), made)
+	p := s.inject(onPod)
+	p.awaitReady()
+	made.Stop(t)
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if len(s.journals()) > 0 {
+		t.Errorf("journals = %v, want none", s.journals())
+	}
+}
+
+func TestTargetThatIsNotThereIsAFailedInjection(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	injection.Level = v1beta1.LevelPod
+	injection.Target.Containers = []v1beta1.InjectionContainer{{Name: "app", ID: "there-is-no-such-container"}}
+	p := s.inject(injection)
+	line := p.awaitLine(v1beta1.MessageInjectionFailed)
+	if told, _ := line["error"].(string); !strings.Contains(told, "there-is-no-such-container") {
+		t.Errorf("log line = %v, want it to name the container", line)
+	}
+	if w.calls() != "" || len(s.journals()) > 0 {
+		t.Errorf("calls = %q, journals = %v, want none", w.calls(), s.journals())
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+}
+
+func TestUnwritableReadyFileIsAFailedInjection(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	s.env = append(s.env, "SQUALL_READY_FILE="+s.dir+"/missing/ready")
+	p := s.inject(w.injection(fakeParams{}))
+	p.awaitLine(v1beta1.MessageInjectionFailed)
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	w.expect("ended", "one", "two")
+}

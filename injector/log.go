@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newLogger writes one JSON object per line: "level", "ts", "msg" and the keys
+// of the line.
+func newLogger(level string, to io.Writer) (*zap.Logger, error) {
+	parsed, err := zapcore.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("%sLOG_LEVEL: %w", envPrefix, err)
+	}
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(to)), parsed)), nil
+}
+
+// metrics counts what happens. An injector opens no port, so its counts go
+// into the log or nowhere. The zero value counts nowhere.
+type metrics struct{ log *zap.Logger }
+
+func newMetrics(sink string, log *zap.Logger) metrics {
+	if sink != "log" {
+		return metrics{}
+	}
+	return metrics{log: log}
+}
+
+func (m metrics) count(what, result string) {
+	if m.log != nil {
+		m.log.Info("metric", zap.String("name", "squall_injector_"+what+"_total"), zap.String("result", result))
+	}
+}

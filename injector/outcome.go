@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+const (
+	// maxOutcome is how many bytes of a termination message the kubelet keeps.
+	maxOutcome = 4096
+	// maxReason keeps a reason within one line of a log and of a status.
+	maxReason = 1024
+)
+
+// reason is what the readiness probe prints while nothing is injected. Its keys
+// are those of the log line that tells the same.
+type reason struct {
+	Message string `json:"msg"`
+	Error   string `json:"error,omitempty"`
+}
+
+func writeReason(path, failure string) error {
+	data, err := json.Marshal(reason{Message: v1beta1.MessageInjectionFailed, Error: failure})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// writeOutcome leaves the last words of this process. It cannot do more than
+// log it if that fails, as on a machine where nobody listens.
+func writeOutcome(path string, outcome v1beta1.Outcome, log *zap.Logger) {
+	data, err := encodeOutcome(outcome)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o644)
+	}
+	if err != nil {
+		log.Warn("no termination message", zap.String("reason", err.Error()))
+	}
+}
+
+// encodeOutcome makes a document of at most maxOutcome bytes: the kubelet would
+// cut a longer one in the middle. It shortens what is said, never whether it
+// was cleaned.
+func encodeOutcome(outcome v1beta1.Outcome) ([]byte, error) {
+	outcome.Error = shorten(outcome.Error, maxOutcome/2)
+	all := outcome.Left
+	for keep := len(all); ; keep-- {
+		outcome.Left = all[:keep:keep]
+		if more := len(all) - keep; more > 0 {
+			outcome.Left = append(outcome.Left, fmt.Sprintf("and %d more", more))
+		}
+		data, err := json.Marshal(outcome)
+		if err != nil || len(data) <= maxOutcome {
+			return data, err
+		}
+		if keep == 0 {
+			// Characters that JSON spells out can make a text six times as long.
+			outcome.Error = shorten(outcome.Error, len(outcome.Error)/2)
+			keep++
+		}
+	}
+}
+
+// shorten cuts a text to at most limit bytes, between characters.
+func shorten(text string, limit int) string {
+	const mark = "…"
+	if len(text) <= limit {
+		return text
+	}
+	if limit <= len(mark) {
+		return ""
+	}
+	cut := limit - len(mark)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + mark
+}
+
+// removeStale removes files that may be missing.
+func removeStale(paths ...string) error {
+	var errs []error
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

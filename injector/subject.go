@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// cleanRetries is how often a failed cleaning is tried again (acceptance 60).
+const cleanRetries = 3
+
+// errHangs says that a kind did not return long after it was asked to. Calling
+// it again beside itself could do harm, so nobody does.
+var errHangs = errors.New("it does not return")
+
+// subject is one kind on one target, with the journal of both.
+type subject struct {
+	target   *target.Target
+	journal  *journal.Journal
+	injector injector
+}
+
+// prepare makes the subject of a new injection. It changes nothing but the
+// journal.
+func prepare(ctx context.Context, config Config, kind entry, injection v1beta1.Injection) (*subject, error) {
+	t, err := target.Load(ctx, injection, config.Proc)
+	if err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(config.JournalDir, t)
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{target: t, journal: j}
+	if s.injector, err = kind.construct(injection.Params, t, j); err != nil {
+		return nil, errors.Join(err, j.Remove())
+	}
+	return s, nil
+}
+
+// recoverSubject makes the subject of an earlier process out of its journal. It
+// returns fs.ErrNotExist, wrapped, when there is none.
+func recoverSubject(config Config, kinds map[v1beta1.Kind]entry, injection v1beta1.Injection) (*subject, error) {
+	j, err := journal.Reopen(config.JournalDir, injection)
+	if err != nil {
+		return nil, err
+	}
+	s, err := recoverFrom(j, config, kinds)
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry) (*subject, error) {
+	record := j.Record()
+	boot, err := journal.BootID()
+	if err != nil {
+		return nil, err
+	}
+	if record.BootID != boot || record.Injection.DryRun {
+		return &subject{journal: j}, nil // there is nothing in this kernel
+	}
+	kind, known := kinds[record.Injection.Kind]
+	if !known {
+		return nil, fmt.Errorf("journal %s: this injector has no kind %q", j.Path(), record.Injection.Kind)
+	}
+	t, err := target.Recover(record.Injection, record.Containers, config.Proc)
+	if err != nil {
+		return nil, err
+	}
+	made, err := kind.construct(record.Injection.Params, t, j)
+	if err != nil {
+		return nil, err
+	}
+	return &subject{target: t, journal: j, injector: made}, nil
+}
+
+// cleanWithRetries cleans up to 1 + cleanRetries times, each time bounded, with
+// growing pauses, and removes the journal after a success.
+func (s *subject) cleanWithRetries(ctx context.Context, config Config, log *zap.Logger) error {
+	var err error
+	pause := config.CleanBackoff
+	for attempt := range 1 + cleanRetries {
+		if attempt > 0 {
+			log.Warn("cleaning failed, trying again", zap.Int("attempt", attempt), zap.String("reason", err.Error()))
+			if !sleep(ctx, pause) {
+				return errors.Join(err, ctx.Err())
+			}
+			pause *= 2
+		}
+		err = bounded(ctx, config.CleanTimeout, s.clean)
+		if err == nil || errors.Is(err, errHangs) {
+			return err
+		}
+	}
+	return fmt.Errorf("clean, tried %d times: %w", 1+cleanRetries, err)
+}
+
+func (s *subject) clean(ctx context.Context) error {
+	if s.injector == nil || s.journal.Record().Injection.DryRun {
+		return s.journal.Remove()
+	}
+	if err := s.injector.Clean(ctx); err != nil {
+		gone, goneErr := s.target.Gone()
+		if !gone {
+			return errors.Join(err, goneErr)
+		}
+	}
+	return s.journal.Remove()
+}
+
+// left names what a failed cleaning leaves behind.
+func (s *subject) left() []string {
+	names := []string{"journal " + s.journal.Path()}
+	for _, change := range s.journal.Changes() {
+		names = append(names, fmt.Sprintf("%s, which was %q before", change.Object, change.Before))
+	}
+	return names
+}
+
+// bounded runs f with a time limit and gives up waiting for it at twice that.
+func bounded(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return watched(ctx, limit, f)
+}
+
+// watched runs f, and stops waiting for it when it goes on for longer than
+// patience after ctx was done. A panic in f is an error: what was injected must
+// be cleaned whatever bug there is.
+func watched(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	result := make(chan error, 1)
+	go func() {
+		defer func() {
+			if bug := recover(); bug != nil {
+				result <- fmt.Errorf("bug, please report it: panic: %v", bug)
+			}
+		}()
+		result <- f(ctx)
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("%w, %s after it should have", errHangs, patience)
+	}
+}
+
+// sleep waits for d and returns false if ctx was done before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,104 @@
+package test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rules is how many numbered rules the lifecycle has.
+const rules = 61
+
+// TestEveryRuleHasATest finds rules of the lifecycle that no test claims to
+// prove. A claim is a comment that begins with the word acceptance and lists
+// numbers: "acceptance 38-40, 44". That the claim is true is for the reviewer.
+func TestEveryRuleHasATest(t *testing.T) {
+	claimed := map[int][]string{}
+	for _, file := range goFiles(t, "_test.go") {
+		if filepath.Base(file) == "acceptance_test.go" {
+			continue // this file speaks of claims without making any
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, number := range claims(string(content)) {
+			claimed[number] = append(claimed[number], file)
+		}
+	}
+	var missing []string
+	for number := 1; number <= rules; number++ {
+		if len(claimed[number]) == 0 {
+			missing = append(missing, strconv.Itoa(number))
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no test cites: acceptance %s", strings.Join(missing, ", "))
+	}
+}
+
+func TestClaims(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"// acceptance 14", "[14]"},
+		{"x := 1 // acceptance 2, 5-7", "[2 5 6 7]"},
+		{"// (acceptance 43a, 48a)", "[43 48]"},
+		{"// Acceptance 3 and 4", "[3 4]"},
+		{"acceptance 9 outside of a comment", "[]"},
+		{`name: "acceptance 9 in a string"`, "[]"},
+	} {
+		if got := fmt.Sprint(claims(c.source)); got != c.want {
+			t.Errorf("claims(%q) = %s, want %s", c.source, got, c.want)
+		}
+	}
+}
+
+var (
+	claim = regexp.MustCompile(`//.*\b[Aa]cceptance ((?:\d+a?(?:-\d+)?(?:, | and )?)+)`)
+	span  = regexp.MustCompile(`(\d+)a?(?:-(\d+))?`)
+)
+
+// claims are the numbers that the comments of a file cite.
+func claims(source string) []int {
+	numbers := []int{}
+	for _, found := range claim.FindAllStringSubmatch(source, -1) {
+		for _, s := range span.FindAllStringSubmatch(found[1], -1) {
+			first, _ := strconv.Atoi(s[1]) // the expression takes only digits
+			last, err := strconv.Atoi(s[2])
+			if err != nil {
+				last = first
+			}
+			for n := first; n <= last && n <= rules; n++ {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	return numbers
+}
+
+// goFiles are the files of the repository with a suffix, without what is
+// generated, downloaded or running.
+func goFiles(t *testing.T, suffix string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != ".." && strings.HasPrefix(entry.Name(), ".") || entry.IsDir() && entry.Name() == "bin" {
+			return filepath.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(path, suffix) {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

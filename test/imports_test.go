@@ -1,0 +1,74 @@
+package test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/squall-chaos/squall/"
+
+// TestImports holds the direction in which parts may know each other. It looks
+// at everything a part is linked with, not only at what its files name.
+func TestImports(t *testing.T) {
+	const (
+		temporal          = "go.temporal.io/"
+		controllerRuntime = "sigs.k8s.io/controller-runtime"
+		clientGo          = "k8s.io/client-go"
+	)
+	for _, rule := range []struct {
+		part   string
+		never  []string
+		reason string
+	}{
+		{"api", []string{temporal, controllerRuntime, clientGo, module + "activities", module + "workflows", module + "worker", module + "crdbridge", module + "injector"},
+			"whoever imports the types must not get a controller with them"},
+		{"injector", []string{temporal, controllerRuntime, clientGo, module + "activities", module + "workflows"},
+			"a program on every node holds no credentials and talks to nobody"},
+		{"activities", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
+			"an activity is one attempt at one effect"},
+		{"workflows", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
+			"a workflow decides"},
+		{"workflows/contract", []string{temporal, controllerRuntime, clientGo, module + "activities"},
+			"the contract is what others may know, and no more"},
+		{"worker", []string{controllerRuntime, module + "crdbridge", module + "injector"},
+			"the worker polls and runs"},
+		{"crdbridge", []string{module + "worker", module + "injector", module + "activities"},
+			"the bridge never decides"},
+	} {
+		t.Run(rule.part+": "+rule.reason, func(t *testing.T) {
+			for _, dependency := range dependencies(t, rule.part) {
+				for _, never := range rule.never {
+					if strings.HasPrefix(dependency, never) {
+						t.Errorf("%s is linked with %s; see: go list -deps ./%s", rule.part, dependency, rule.part)
+					}
+				}
+			}
+		})
+	}
+}
+
+// dependencies are all packages that a folder's packages are linked with.
+func dependencies(t *testing.T, folder string) []string {
+	t.Helper()
+	pattern := "./" + folder + "/..."
+	if folder == "workflows" {
+		pattern = "./workflows"
+	}
+	cmd := exec.Command("go", "list", "-deps", pattern)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -deps %s: %v", pattern, err)
+	}
+	var others []string
+	for _, name := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(name, module+folder) {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 0 {
+		t.Fatalf("go list -deps %s found nothing: the rule would prove nothing", pattern)
+	}
+	return others
+}

@@ -1,0 +1,164 @@
+// Command probe looks at a node from a privileged pod on it, for the end-to-end
+// tests: it sees what is really in force, by other means than the injector's
+// own. It changes nothing.
+//
+//	probe serve                       waits to be asked, by exec
+//	probe snapshot [--container ID]   settings that a disruption could leave changed, as JSON
+//	probe cpu --container ID          the cores the container takes, as JSON
+//	probe kill --name NAME            kills, by SIGKILL, the node's processes of that name
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	commands := map[string]func(context.Context, []string) (any, error){
+		"serve": serve, "snapshot": snapshot, "cpu": cpu, "kill": kill,
+	}
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu or kill")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	result, err := commands[os.Args[1]](ctx, os.Args[2:])
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(result)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, _ []string) (any, error) {
+	<-ctx.Done()
+	return "ended", nil
+}
+
+// snapshot maps what is set to its value: links of the container's network
+// namespace or else of the node, and the container's cgroups.
+func snapshot(_ context.Context, args []string) (any, error) {
+	id, _, err := parse("snapshot", args)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	if id == "" {
+		return found, nodeNetwork(found)
+	}
+	pid, err := firstProcess(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := cgroupSettings(found, pid); err != nil {
+		return nil, err
+	}
+	return found, networkOf(found, pid)
+}
+
+// cpu measures over the time of --for.
+func cpu(ctx context.Context, args []string) (any, error) {
+	id, length, err := parse("cpu", args)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := firstProcess(id)
+	if err != nil {
+		return nil, err
+	}
+	before, err := cpuTime(pid)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(length):
+	}
+	after, err := cpuTime(pid)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{"cores": (after - before).Seconds() / time.Since(began).Seconds()}, nil
+}
+
+func kill(_ context.Context, args []string) (any, error) {
+	flags := flag.NewFlagSet("kill", flag.ContinueOnError)
+	name := flags.String("name", "", "`name` of the program, as /proc/PID/comm shows it")
+	container := flags.String("container", "", "`ID` of the container it must be in")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	var killed []int
+	for _, pid := range processes() {
+		comm, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+		cgroups, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
+		if *name == "" || *container == "" || strings.TrimSpace(string(comm)) != *name || !strings.Contains(string(cgroups), *container) {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return nil, fmt.Errorf("kill process %d: %w", pid, err)
+		}
+		killed = append(killed, pid)
+	}
+	if len(killed) == 0 {
+		return nil, fmt.Errorf("no process %q runs in container %q", *name, *container)
+	}
+	return killed, nil
+}
+
+func parse(command string, args []string) (container string, length time.Duration, err error) {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.StringVar(&container, "container", "", "`ID` of a container on this node")
+	flags.DurationVar(&length, "for", 2*time.Second, "how long to measure")
+	return container, length, flags.Parse(args)
+}
+
+// firstProcess is the process of a container that is number 1 inside it, or the
+// one with the lowest number if it shares the process namespace of others.
+func firstProcess(id string) (int, error) {
+	lowest := 0
+	for _, pid := range processes() {
+		cgroups, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
+		if err != nil || !strings.Contains(string(cgroups), id) {
+			continue
+		}
+		if lowest == 0 || pid < lowest {
+			lowest = pid
+		}
+		status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+		for line := range strings.Lines(string(status)) {
+			if fields := strings.Fields(line); fields[0] == "NSpid:" && len(fields) > 2 && fields[len(fields)-1] == "1" {
+				return pid, nil
+			}
+		}
+	}
+	if lowest == 0 {
+		return 0, fmt.Errorf("no process of container %q runs on this node", id)
+	}
+	return lowest, nil
+}
+
+func processes() []int {
+	entries, _ := os.ReadDir("/proc")
+	var pids []int
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

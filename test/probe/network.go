@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// nodeNetwork adds what is on the links of this pod's, that is the node's,
+// network namespace. Those of pods are left out: they come and go.
+func nodeNetwork(found map[string]string) error {
+	return links(found, "node ", func(name string) bool { return !strings.HasPrefix(name, "veth") })
+}
+
+// networkOf adds what is in the network namespace of a process. The thread
+// stays there: the program ends soon.
+func networkOf(found map[string]string, pid int) error {
+	namespace, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "ns/net"))
+	if err != nil {
+		return fmt.Errorf("open the network namespace of process %d: %w", pid, err)
+	}
+	defer namespace.Close()
+	runtime.LockOSThread()
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter the network namespace of process %d: %w", pid, err)
+	}
+	if err := links(found, "", func(string) bool { return true }); err != nil {
+		return err
+	}
+	if err := routes(found); err != nil {
+		return err
+	}
+	return tables(found)
+}
+
+func links(found map[string]string, prefix string, wanted func(string) bool) error {
+	all, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	for _, l := range all {
+		name := l.Attrs().Name
+		if !wanted(name) {
+			continue
+		}
+		key := prefix + "link " + name
+		found[key] = fmt.Sprintf("%s mtu %d %s", l.Type(), l.Attrs().MTU, l.Attrs().Flags)
+		if found[key+" qdiscs"], err = qdiscs(l); err != nil {
+			return err
+		}
+		if found[key+" filters"], err = filters(l); err != nil {
+			return err
+		}
+		found[key+" programs"] = programs(l)
+	}
+	return nil
+}
+
+func qdiscs(l netlink.Link) (string, error) {
+	all, err := netlink.QdiscList(l)
+	if err != nil {
+		return "", fmt.Errorf("list the qdiscs of %s: %w", l.Attrs().Name, err)
+	}
+	var words []string
+	for _, q := range all {
+		words = append(words, fmt.Sprintf("%s %s parent %s", q.Type(), netlink.HandleStr(q.Attrs().Handle), netlink.HandleStr(q.Attrs().Parent)))
+	}
+	return sorted(words), nil
+}
+
+func filters(l netlink.Link) (string, error) {
+	var words []string
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_ROOT} {
+		all, err := netlink.FilterList(l, parent)
+		if err != nil {
+			continue // no qdisc of that name: no filters
+		}
+		for _, f := range all {
+			words = append(words, fmt.Sprintf("%s %s priority %d", netlink.HandleStr(parent), f.Type(), f.Attrs().Priority))
+		}
+	}
+	return sorted(words), nil
+}
+
+// programs are the BPF programs attached to a link by tcx and XDP. A kernel
+// without tcx has none.
+func programs(l netlink.Link) string {
+	words := []string{}
+	if xdp := l.Attrs().Xdp; xdp != nil && xdp.Attached {
+		words = append(words, "xdp")
+	}
+	for name, attach := range map[string]ebpf.AttachType{"ingress": ebpf.AttachTCXIngress, "egress": ebpf.AttachTCXEgress} {
+		result, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: attach})
+		if err != nil {
+			continue
+		}
+		for range result.Programs {
+			words = append(words, "tcx "+name)
+		}
+	}
+	return sorted(words)
+}
+
+func routes(found map[string]string) error {
+	all, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	var words []string
+	for _, r := range all {
+		words = append(words, fmt.Sprintf("%s via %s", r.Dst, r.Gw))
+	}
+	found["routes"] = sorted(words)
+	return nil
+}
+
+func tables(found map[string]string) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("ask for nftables: %w", err)
+	}
+	all, err := conn.ListTables()
+	if err != nil {
+		return fmt.Errorf("list nftables: %w", err)
+	}
+	var words []string
+	for _, t := range all {
+		words = append(words, fmt.Sprintf("%d/%s", t.Family, t.Name))
+	}
+	found["nftables"] = sorted(words)
+	return nil
+}
+
+func sorted(words []string) string {
+	sort.Strings(words)
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,65 @@
+// Program worker carries out disruptions: it polls Temporal for workflows and
+// activities and does what they say. Any number of replicas may run.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.temporal.io/sdk/worker"
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/workflows/connect"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	config, err := ReadConfig(args)
+	if err != nil {
+		return err
+	}
+	logger, err := newLogger(config.LogLevel)
+	if err != nil {
+		return err
+	}
+	acts, err := newActivities(config)
+	if err != nil {
+		return err
+	}
+	health := serveHealth(config.HealthAddress, logger)
+	defer health.close()
+	temporal, err := connect.Dial(ctx, config.Temporal, logger)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	if err := checkSearchAttributes(ctx, temporal, config.Temporal.Namespace); err != nil {
+		return err
+	}
+	go acts.ChaosPods.Run(ctx)
+	if err := acts.ChaosPods.Sync(ctx); err != nil {
+		return err
+	}
+	short, watchers := newWorkers(temporal, acts)
+	for _, w := range []worker.Worker{short, watchers} {
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("start polling: %w", err)
+		}
+		defer w.Stop()
+	}
+	health.ready()
+	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("image", config.Image))
+	<-ctx.Done()
+	return nil
+}

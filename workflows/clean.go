@@ -1,0 +1,174 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// clean takes everything off and finishes the disruption. false means that a
+// person must decide about what is left (acceptance 44-49).
+func (d *disruption) clean(ctx workflow.Context) bool {
+	d.enter(ctx, v1beta1.PhaseCleaning)
+	told := workflow.NewWaitGroup(ctx)
+	told.Add(1)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer told.Done()
+		d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending})
+	})
+	d.Left = nil
+	for range cleaningRounds {
+		left, _ := d.sweep(ctx, false)
+		if left.Remaining == 0 {
+			told.Wait(ctx)
+			if d.finish(ctx) {
+				return true
+			}
+			continue // somebody else's chaos pods with our UID, or a late one
+		}
+		d.Left, d.Remaining = left.Left, left.Remaining
+		if left.Left[0].Outcome == activities.Failed {
+			break // waiting longer changes nothing
+		}
+	}
+	told.Wait(ctx)
+	d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+	return false
+}
+
+// finish lets the Disruption go, if really nothing is left.
+func (d *disruption) finish(ctx workflow.Context) bool {
+	ended := activities.Ended{Disruption: d.ref, Rejected: d.Plan.Rejected != "", Resumes: d.Resumes, LetGo: d.LetGo}
+	var left int
+	if err := workflow.ExecuteActivity(short(ctx, "verify that nothing is left and let go"), a.Finish, ended).Get(ctx, &left); err != nil {
+		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the Disruption could not be let go: " + cause(err)}}
+		d.Remaining = 1
+		return false
+	}
+	if left > 0 {
+		d.everywhere = true
+		return false
+	}
+	phase := v1beta1.PhaseFinished
+	if d.Plan.Rejected != "" {
+		phase = v1beta1.PhaseRejected
+	}
+	d.enter(ctx, phase)
+	return true
+}
+
+// sweep cleans shard by shard, several at once. onlyEnded leaves alone what
+// still disturbs a live target.
+func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities.Cleaned, lost int) {
+	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
+		in := activities.CleanInput{
+			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
+			Release: d.Release, Patience: cleaningPatience,
+		}
+		var cleaned activities.Cleaned
+		if err := workflow.ExecuteActivity(cleaning(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
+			if onlyEnded && ctx.Err() != nil {
+				return // the disruption ends: everything is cleaned next
+			}
+			cleaned = activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{{
+				Pod: fmt.Sprintf("all of shard %d", number), Outcome: activities.Failed, Why: cause(err),
+			}}}
+		}
+		all.Remaining += cleaned.Remaining
+		all.Left = merge(all.Left, cleaned.Left)
+		lost += cleaned.Lost
+	})
+	return all, lost
+}
+
+// sweepShards are the shards to clean: those this life made, or everything
+// with our UID when they are not known or not all.
+func (d *disruption) sweepShards() []int {
+	if d.Plan.CleanOnly != "" || d.everywhere || d.Plan.Rejected != "" {
+		return []int{activities.AllShards}
+	}
+	numbers := make([]int, d.Shards)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+// awaitDecision says what is stuck and waits for a person, for the cluster to
+// change, or for the next try by itself.
+func (d *disruption) awaitDecision(ctx workflow.Context) {
+	d.Rounds++
+	d.enter(ctx, v1beta1.PhaseStuck)
+	d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
+	d.Observed = nil
+	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout: retryPeriod, TimerOptions: workflow.TimerOptions{Summary: "try to clean again by itself"},
+	}, func() bool { return d.Resume != nil || d.Observed != nil })
+	if err != nil {
+		return // a disconnected context is not cancelled
+	}
+	d.decide(ctx)
+}
+
+// noteLeft tells, once, which chaos pods failed to clean though the disruption
+// goes on.
+func (d *disruption) noteLeft(ctx workflow.Context, left activities.Cleaned) {
+	failed := left.Left[:0:0]
+	for _, pod := range left.Left {
+		if pod.Outcome == activities.Failed {
+			failed = append(failed, pod)
+		}
+	}
+	if samePods(failed, d.Left) {
+		return
+	}
+	d.Left, d.Remaining = failed, len(failed)
+	d.Rounds++
+	d.enter(ctx, d.Phase)
+	d.report(ctx, d.stuckReport(d.resting()))
+}
+
+func (d *disruption) stuckReport(phase v1beta1.Phase) activities.Report {
+	return activities.Report{
+		Phase: phase, Ending: d.Ending, Left: d.Left, Remaining: d.Remaining,
+		Advice: advice(d.ref), Round: d.Rounds,
+	}
+}
+
+func (d *disruption) report(ctx workflow.Context, r activities.Report) {
+	r.Disruption, r.Resumes = d.ref, d.Resumes
+	if err := workflow.ExecuteActivity(short(ctx, "tell "+string(r.Phase)+" in status"), a.ReportPhase, r).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("status not written", "error", err)
+	}
+}
+
+func samePods(a, b []activities.LeftPod) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Pod != b[i].Pod {
+			return false
+		}
+	}
+	return true
+}
+
+// merge keeps the failed ones in front, and not more than a history should carry.
+func merge(a, b []activities.LeftPod) []activities.LeftPod {
+	var failed, waiting []activities.LeftPod
+	for _, pods := range [][]activities.LeftPod{a, b} {
+		for _, pod := range pods {
+			if pod.Outcome == activities.Failed {
+				failed = append(failed, pod)
+			} else {
+				waiting = append(waiting, pod)
+			}
+		}
+	}
+	all := append(failed, waiting...)
+	return all[:min(len(all), 50)]
+}

@@ -1,0 +1,138 @@
+// Package connect reaches a Temporal server the same way from every program of
+// Squall: plain, with TLS, with a client certificate or with an API key. It
+// reads no settings itself and never logs a secret.
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+)
+
+// Settings say where Temporal is and how to prove who we are.
+type Settings struct {
+	// Address is host:port of the frontend; empty means 127.0.0.1:7233.
+	Address string
+	// Namespace of Temporal, not of Kubernetes; empty means default.
+	Namespace string
+	// TLS encrypts the connection. It is implied by every setting below.
+	TLS bool
+	// TLSCA is a file of PEM certificates that may have signed the server's;
+	// empty means the system's.
+	TLSCA string
+	// TLSCert and TLSKey are the files of the client certificate, both or
+	// none. They are read again at every handshake, so a rotated certificate
+	// needs no restart.
+	TLSCert string
+	TLSKey  string
+	// APIKey is sent with every call.
+	APIKey string
+	// Lazy dials at the first call and not before, so that a program can start
+	// while Temporal is away.
+	Lazy bool
+}
+
+// Dial returns a client for the server of s; the caller closes it. A lazy
+// client fails for settings that can never work and for nothing else; otherwise
+// the server must answer before ctx ends.
+func Dial(ctx context.Context, s Settings, logger *zap.Logger) (client.Client, error) {
+	options, err := Options(s, logger)
+	if err != nil {
+		return nil, err
+	}
+	if s.Lazy {
+		return client.NewLazyClient(options)
+	}
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("reach temporal at %s, namespace %s: %w", options.HostPort, options.Namespace, err)
+	}
+	return c, nil
+}
+
+// Options are the client options of s for a program that adds to them, such as
+// a metrics handler. Files are read here, so a wrong path is found at start.
+func Options(s Settings, logger *zap.Logger) (client.Options, error) {
+	options := client.Options{
+		HostPort:  s.Address,
+		Namespace: s.Namespace,
+		Logger:    Logger(logger),
+	}
+	if options.HostPort == "" {
+		options.HostPort = client.DefaultHostPort
+	}
+	if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	if s.APIKey != "" {
+		options.Credentials = client.NewAPIKeyStaticCredentials(s.APIKey)
+	}
+	encryption, err := s.encryption()
+	if err != nil {
+		return client.Options{}, err
+	}
+	options.ConnectionOptions.TLS = encryption
+	return options, nil
+}
+
+// Logger lets Temporal's SDK write to the same core as the rest of a program.
+// The SDK tells its workers' every start at Info; what it says is for
+// developers, so the lines are named and easy to leave out.
+func Logger(logger *zap.Logger) log.Logger {
+	return log.NewStructuredLogger(slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName("temporal"))))
+}
+
+// encryption is nil for a plain connection.
+func (s Settings) encryption() (*tls.Config, error) {
+	if !s.TLS && s.TLSCA == "" && s.TLSCert == "" && s.TLSKey == "" && s.APIKey == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.TLSCA != "" {
+		pool, err := readCertificates(s.TLSCA)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = pool
+	}
+	if s.TLSCert == "" && s.TLSKey == "" {
+		return config, nil
+	}
+	if s.TLSCert == "" || s.TLSKey == "" {
+		return nil, errors.New("temporal client certificate: the certificate and the key must both be set")
+	}
+	if _, err := s.certificate(nil); err != nil {
+		return nil, err
+	}
+	config.GetClientCertificate = s.certificate
+	return config, nil
+}
+
+func (s Settings) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("read temporal client certificate %s: %w", s.TLSCert, err)
+	}
+	return &pair, nil
+}
+
+func readCertificates(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read temporal CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read temporal CA: no PEM certificate in %s", path)
+	}
+	return pool, nil
+}

@@ -1,0 +1,215 @@
+package connect
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+func TestSettingsThatCanNeverWorkAreRefusedAtStart(t *testing.T) {
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk.pem")
+	write(t, junk, []byte("not a certificate"))
+	tests := []struct {
+		name string
+		s    Settings
+		want string
+	}{
+		{"a CA file that is not there", Settings{TLSCA: filepath.Join(dir, "none")}, "read temporal CA"},
+		{"a CA file without a certificate", Settings{TLSCA: junk}, "no PEM certificate"},
+		{"a client certificate without its key", Settings{TLSCert: junk}, "both be set"},
+		{"a key without its client certificate", Settings{TLSKey: junk}, "both be set"},
+		{"a client certificate that cannot be read", Settings{TLSCert: junk, TLSKey: junk}, "read temporal client certificate"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.s.Lazy = true
+			if _, err := Dial(t.Context(), test.s, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Dial(%+v) = %v, want an error with %q", test.s, err, test.want)
+			}
+		})
+	}
+}
+
+func TestDialWhileTemporalIsAway(t *testing.T) {
+	away := listen(t)
+	address := away.Addr().String()
+	away.Close()
+
+	t.Run("a lazy client is made", func(t *testing.T) {
+		c, err := Dial(t.Context(), Settings{Address: address, Lazy: true}, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	})
+	t.Run("any other says who did not answer", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), address) {
+			t.Errorf("Dial(%s) = %v, want an error that names it", address, err)
+		}
+	})
+}
+
+func TestDialProvesWhoWeAre(t *testing.T) {
+	pki := newPKI(t)
+	server := serve(t, pki)
+	with := func(change func(*Settings)) Settings {
+		s := Settings{Address: server.address, TLSCA: pki.ca, TLSCert: pki.cert, TLSKey: pki.key}
+		change(&s)
+		return s
+	}
+	tests := []struct {
+		name string
+		s    Settings
+		ok   bool
+	}{
+		{"a client certificate", with(func(*Settings) {}), true},
+		{"no client certificate", with(func(s *Settings) { s.TLSCert, s.TLSKey = "", "" }), false},
+		{"an unknown CA", with(func(s *Settings) { s.TLSCA = ""; s.TLS = true }), false},
+		{"a plain connection", Settings{Address: server.address}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			c, err := Dial(ctx, test.s, zap.NewNop())
+			if ok := err == nil; ok != test.ok {
+				t.Fatalf("Dial = %v, want success %t", err, test.ok)
+			}
+			if err == nil {
+				c.Close()
+			}
+		})
+	}
+
+	t.Run("an API key is sent, and only over TLS", func(t *testing.T) {
+		c, err := Dial(t.Context(), with(func(s *Settings) { s.APIKey = "secret" }), zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if got := server.authorization.Load(); got != "Bearer secret" {
+			t.Errorf("authorization = %q, want %q", got, "Bearer secret")
+		}
+		options, err := Options(Settings{APIKey: "secret"}, zap.NewNop())
+		if err != nil || options.ConnectionOptions.TLS == nil {
+			t.Errorf("Options with an API key: TLS %v, error %v; want TLS", options.ConnectionOptions.TLS, err)
+		}
+	})
+}
+
+func TestTheLoggerWritesToTheProgramsCore(t *testing.T) {
+	core, lines := observer.New(zapcore.InfoLevel)
+	logger := Logger(zap.New(core))
+	logger.Debug("too quiet")
+	logger.Info("worker started", "TaskQueue", "squall-disruptions")
+	entries := lines.All()
+	if len(entries) != 1 || entries[0].LoggerName != "temporal" || entries[0].ContextMap()["TaskQueue"] != "squall-disruptions" {
+		t.Errorf("lines = %+v, want one of logger temporal with its keys", entries)
+	}
+}
+
+// server is a gRPC server with mutual TLS that knows no method: enough for the
+// SDK, which takes that for an old Temporal.
+type server struct {
+	address       string
+	authorization *atomic.Value
+}
+
+func serve(t *testing.T, pki pki) server {
+	t.Helper()
+	got := new(atomic.Value)
+	pair, err := tls.LoadX509KeyPair(pki.cert, pki.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := readCertificates(pki.ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		})),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			if md, ok := metadata.FromIncomingContext(stream.Context()); ok && len(md["authorization"]) == 1 {
+				got.Store(md["authorization"][0])
+			}
+			return status.Error(codes.Unimplemented, "unknown method")
+		}))
+	l := listen(t)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = g.Serve(l) }()
+	t.Cleanup(func() { g.Stop(); <-done })
+	return server{l.Addr().String(), got}
+}
+
+type pki struct{ ca, cert, key string }
+
+func newPKI(t *testing.T) pki {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "temporal"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := pki{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	write(t, files.cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	write(t, files.key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}))
+	return files
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

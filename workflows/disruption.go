@@ -1,0 +1,201 @@
+// Package workflows holds the durable decisions of a disruption: its life from
+// the first look to the last finalizer, read from top to bottom. It touches
+// neither cluster nor clock; what has an effect is an activity.
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Input is contract.Input, and what a long life carries over into a new run.
+type Input struct {
+	contract.Input
+	Carried *State `json:"carried,omitempty"`
+}
+
+// Disruption is the life of one disruption. Whatever dies, it is gone through
+// to the end: nothing it injected is left, or it says what is left and waits
+// for a person.
+func Disruption(ctx workflow.Context, in Input) (Result, error) {
+	d, err := begin(ctx, in)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := d.prepare(ctx); err != nil {
+		return Result{}, err
+	}
+	if d.mayDisturb() {
+		d.disturb(ctx) // until it expires, is deleted or cancelled
+	}
+	if d.renews {
+		return Result{}, d.again(ctx)
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on nothing stops us
+	for !d.clean(ctx) {
+		if d.renews {
+			return Result{}, d.again(ctx)
+		}
+		d.awaitDecision(ctx)
+	}
+	return d.result(ctx), nil
+}
+
+// prepare learns what is to be done.
+func (d *disruption) prepare(ctx workflow.Context) error {
+	if d.Plan != nil {
+		return nil // carried over from an earlier run
+	}
+	d.began = workflow.Now(ctx)
+	var plan activities.Plan
+	if err := workflow.ExecuteActivity(short(ctx, "read the spec and keep it"), a.Prepare, d.ref).Get(ctx, &plan); err != nil {
+		return err
+	}
+	d.Plan = &plan
+	if plan.CleanOnly != "" {
+		d.Ending = plan.CleanOnly
+	}
+	return nil
+}
+
+func (d *disruption) mayDisturb() bool {
+	return d.Plan.CleanOnly == "" && d.Plan.Rejected == "" && d.Ending == ""
+}
+
+// disturb keeps the wanted number of targets disrupted until the disruption ends.
+func (d *disruption) disturb(ctx workflow.Context) {
+	ctx, d.stop = workflow.WithCancel(ctx)
+	defer d.stop()
+	workflow.Go(ctx, d.expire)
+	d.sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
+	for ctx.Err() == nil && !d.renews {
+		if d.mayTakeTargets() {
+			d.takeTargets(ctx)
+		}
+		d.hold(ctx)
+		d.settle(ctx)
+		d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+	}
+	if d.Ending == "" && !d.renews {
+		d.Ending = "cancelled"
+	}
+}
+
+// expire ends the disruption when its duration is over.
+func (d *disruption) expire(ctx workflow.Context) {
+	d.sleepUntil(ctx, d.Plan.ExpireAt, "the disruption's duration")
+	if ctx.Err() == nil {
+		d.end(activities.EndingExpired)
+	}
+}
+
+func (d *disruption) sleepUntil(ctx workflow.Context, t time.Time, what string) {
+	left := t.Sub(workflow.Now(ctx))
+	if left <= 0 {
+		return
+	}
+	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: what})
+	if err := timer.Get(ctx, nil); err != nil {
+		return // cancelled: the caller looks at ctx
+	}
+}
+
+// mayTakeTargets is true the first time, until some target is found, and later
+// on whenever targets come and go, unless they are chosen once only.
+func (d *disruption) mayTakeTargets() bool {
+	if d.Plan.MaxRuns > 0 && d.Runs >= d.Plan.MaxRuns {
+		return false
+	}
+	return d.Shards == 0 || !d.Plan.Static
+}
+
+// takeTargets chooses the targets that are missing and starts their injection.
+func (d *disruption) takeTargets(ctx workflow.Context) {
+	d.enter(ctx, v1beta1.PhaseSelecting)
+	var chosen activities.Selection
+	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
+	err := workflow.ExecuteActivity(d.untilEnd(ctx, "choose targets"), a.SelectTargets, in).Get(ctx, &chosen)
+	if err != nil {
+		d.fail(ctx, err)
+		return
+	}
+	d.Targets = chosen.Selected
+	if len(chosen.Added) == 0 {
+		d.enter(ctx, d.resting())
+		return
+	}
+	d.Runs++
+	d.Shards += len(chosen.Added)
+	d.enter(ctx, v1beta1.PhaseInjecting)
+	d.watchInjection(ctx)
+	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
+		shard := activities.Shard{Disruption: d.ref, Number: number}
+		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard).Get(ctx, nil); err != nil {
+			d.fail(ctx, err)
+		}
+	})
+}
+
+// watchInjection follows the injection in the background; a new one takes the
+// place of the one before.
+func (d *disruption) watchInjection(ctx workflow.Context) {
+	if d.stopWatch != nil {
+		d.stopWatch()
+	}
+	ctx, d.stopWatch = workflow.WithCancel(ctx)
+	d.watching = true
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		var seen activities.Injection
+		err := workflow.ExecuteActivity(d.watcher(ctx), a.AwaitInjection, d.ref).Get(ctx, &seen)
+		if ctx.Err() != nil {
+			return // another watch took over, or the disruption ends
+		}
+		d.watching = false
+		if err != nil {
+			d.fail(ctx, err)
+			return
+		}
+		d.Injected = true
+		d.enter(ctx, v1beta1.PhaseHolding)
+	})
+}
+
+// hold waits until something is to be done. Nothing else happens: no write,
+// no event but the safety timer.
+func (d *disruption) hold(ctx workflow.Context) {
+	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout: safetyPeriod, TimerOptions: workflow.TimerOptions{Summary: "look again even if nothing was observed"},
+	}, func() bool { return d.Observed != nil || d.Resume != nil })
+	if err != nil {
+		return // the disruption ends: the caller looks at ctx
+	}
+	d.decide(ctx)
+}
+
+// settle takes leave of chaos pods that ended and targets that are lost while
+// the disruption goes on.
+func (d *disruption) settle(ctx workflow.Context) {
+	if ctx.Err() != nil {
+		return
+	}
+	if d.Observed != nil && d.Observed.SpecChanged {
+		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "warn that the edit has no effect"), a.TellSpecChanged, d.ref).Get(ctx, nil); err != nil {
+			d.fail(ctx, err)
+			return
+		}
+	}
+	d.Observed = nil
+	left, lost := d.sweep(ctx, true)
+	if ctx.Err() != nil {
+		return
+	}
+	d.noteLeft(ctx, left)
+	if lost > 0 && d.watching {
+		d.watchInjection(ctx) // the targets it waits for have changed
+	}
+}

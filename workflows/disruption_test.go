@@ -1,0 +1,395 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var ref = v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
+
+// world plays the cluster: it answers activities and keeps what was asked, in order.
+type world struct {
+	env   *testsuite.TestWorkflowEnvironment
+	plan  activities.Plan
+	calls []string
+	// select answers each SelectTargets, the last one for good.
+	selections []activities.Selection
+	// cleans answers each final CleanChaosPods, the last one for good.
+	cleans []activities.Cleaned
+	// sweeps answers each CleanChaosPods while the disruption goes on.
+	sweeps   []activities.Cleaned
+	released [][]string
+	reports  []activities.Report
+	left     []int
+	// createError is what CreateChaosPods always fails with.
+	createError error
+	// injecting is how long AwaitInjection takes.
+	injecting time.Duration
+	mu        sync.Mutex
+}
+
+func next[T any](answers *[]T) (answer T) {
+	if len(*answers) > 0 {
+		answer = (*answers)[0]
+	}
+	if len(*answers) > 1 {
+		*answers = (*answers)[1:]
+	}
+	return answer
+}
+
+func newWorld(t *testing.T) *world {
+	var suite testsuite.WorkflowTestSuite
+	w := &world{env: suite.NewTestWorkflowEnvironment()}
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	w.env.SetStartTime(start)
+	w.env.SetTestTimeout(time.Minute)
+	w.plan = activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: start, ExpireAt: start.Add(time.Hour), SpecHash: "h"}
+	w.selections = []activities.Selection{{Desired: 2, Selected: 2, Matching: 5, Added: []int{0}}, {Desired: 2, Selected: 2, Matching: 5}}
+	w.env.RegisterActivity(&activities.Activities{})
+	w.env.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	on := func(activity any, answer any, args int) {
+		w.env.OnActivity(activity, anything(args)...).Return(answer)
+	}
+	on(a.Prepare, func(context.Context, activities.Ref) (activities.Plan, error) { return w.plan, w.did("prepare") }, 2)
+	on(a.SelectTargets, func(context.Context, activities.SelectInput) (activities.Selection, error) {
+		return next(&w.selections), w.did("select")
+	}, 2)
+	on(a.CreateChaosPods, func(context.Context, activities.Shard) (activities.Created, error) {
+		return activities.Created{}, errors.Join(w.did("create"), w.createError)
+	}, 2)
+	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
+		Return(activities.Injection{Injected: 2, Total: 2}, nil)
+	on(a.CleanChaosPods, func(_ context.Context, in activities.CleanInput) (activities.Cleaned, error) {
+		if in.OnlyEnded {
+			return next(&w.sweeps), w.did("sweep")
+		}
+		w.released = append(w.released, in.Release)
+		return next(&w.cleans), w.did("clean")
+	}, 2)
+	on(a.ReportPhase, func(_ context.Context, r activities.Report) error {
+		w.reports = append(w.reports, r)
+		return nil
+	}, 2)
+	on(a.TellSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
+	on(a.Finish, func(context.Context, activities.Ended) (int, error) { return next(&w.left), w.did("finish") }, 2)
+	return w
+}
+
+func anything(n int) []any {
+	args := make([]any, n)
+	for i := range args {
+		args[i] = mock.Anything
+	}
+	return args
+}
+
+func (w *world) did(what string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, what)
+	return nil
+}
+
+func (w *world) after(d time.Duration, do func()) { w.env.RegisterDelayedCallback(do, d) }
+
+func (w *world) end()                           { w.env.SignalWorkflow(contract.SignalEnd, nil) }
+func (w *world) observe(o contract.Observation) { w.env.SignalWorkflow(contract.SignalObserved, o) }
+
+func (w *world) run(t *testing.T) Result {
+	t.Helper()
+	w.env.ExecuteWorkflow(contract.WorkflowType, Input{Input: contract.Input{Disruption: ref}})
+	if !w.env.IsWorkflowCompleted() {
+		t.Fatal("workflow did not end")
+	}
+	if err := w.env.GetWorkflowError(); err != nil {
+		t.Fatalf("workflow failed: %v", err)
+	}
+	var result Result
+	if err := w.env.GetWorkflowResult(&result); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func (w *world) want(t *testing.T, calls ...string) {
+	t.Helper()
+	if diff := cmp.Diff(calls, w.calls); diff != "" {
+		t.Errorf("activities, in order (-want +got):\n%s", diff)
+	}
+}
+
+var failedPod = activities.LeftPod{Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Failed, Why: "qdisc busy"}
+
+func TestDisruption(t *testing.T) {
+	t.Run("it expires: everything is taken off and let go", func(t *testing.T) {
+		w := newWorld(t)
+		result := w.run(t)
+		// acceptance 1, 6
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+		if result.Ending != activities.EndingExpired || !strings.Contains(result.Summary, "nothing is left") {
+			t.Errorf("result = %+v, want expired with nothing left", result)
+		}
+	})
+	t.Run("it is deleted: cleaning starts at once", func(t *testing.T) {
+		w := newWorld(t)
+		w.after(10*time.Minute, w.end)
+		started := w.env.Now()
+		result := w.run(t)
+		// acceptance 2, 34
+		if result.Ending != "deleted" || w.env.Now().Sub(started) > 11*time.Minute {
+			t.Errorf("ended %q after %s, want deleted after 10 minutes", result.Ending, w.env.Now().Sub(started))
+		}
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+	})
+	t.Run("it is deleted while injecting: what was injected is cleaned", func(t *testing.T) {
+		w := newWorld(t)
+		w.injecting = 2 * time.Hour
+		w.after(time.Minute, w.end)
+		if result := w.run(t); result.Ending != "deleted" {
+			t.Errorf("ending = %q, want deleted", result.Ending)
+		}
+	})
+	t.Run("it is cancelled in the Temporal UI: cleaned all the same", func(t *testing.T) {
+		w := newWorld(t)
+		w.after(time.Minute, w.env.CancelWorkflow)
+		if result := w.run(t); result.Ending != "cancelled" {
+			t.Errorf("ending = %q, want cancelled", result.Ending)
+		}
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+	})
+	t.Run("nothing changes in between: nothing is done", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.run(t)
+		// acceptance 3, T6: an hour of holding has no activity at all
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+	})
+	t.Run("the spec cannot run: nothing is injected", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Rejected = "count: must be positive"
+		result := w.run(t)
+		if result.Ending != "rejected" || !strings.Contains(result.Summary, "count: must be positive") {
+			t.Errorf("result = %+v, want rejected with the reason", result)
+		}
+		w.want(t, "prepare", "clean", "finish")
+	})
+	t.Run("an earlier workflow was terminated: only cleaned", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan = activities.Plan{CleanOnly: "an earlier workflow began it"}
+		w.run(t)
+		w.want(t, "prepare", "clean", "finish")
+	})
+	t.Run("the trigger is an hour away: no chaos pod before", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.CreateAt, w.plan.ExpireAt = w.plan.CreateAt.Add(time.Hour), w.plan.ExpireAt.Add(time.Hour)
+		w.after(59*time.Minute, func() {
+			if diff := cmp.Diff([]string{"prepare"}, w.calls); diff != "" {
+				t.Errorf("before the trigger:\n%s", diff)
+			}
+		})
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+	})
+}
+
+func TestTargetsComeAndGo(t *testing.T) {
+	t.Run("a chaos pod ended: it is let go and another target is taken", func(t *testing.T) {
+		w := newWorld(t)
+		w.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
+		w.run(t)
+		// acceptance 36, 37
+		w.want(t, "prepare", "select", "create", "sweep", "select", "create", "clean", "clean", "finish")
+	})
+	t.Run("static targeting: no other target is taken", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "sweep", "clean", "finish")
+	})
+	t.Run("maxRuns 1: no second run", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.MaxRuns = 1
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 9}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "sweep", "clean", "finish")
+	})
+	t.Run("no target at first, one later: it is taken then", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.selections = []activities.Selection{{}, {Selected: 1, Added: []int{0}}}
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 1}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "select", "create", "clean", "finish")
+	})
+	t.Run("the spec was edited: told, and nothing else", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", SpecChanged: true}) })
+		w.run(t)
+		// acceptance 8, 9
+		w.want(t, "prepare", "select", "create", "spec changed", "sweep", "clean", "finish")
+	})
+	t.Run("a hundred observations at once are two looks at most", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.after(time.Minute, func() {
+			for range 100 {
+				w.observe(contract.Observation{Hash: "1", Ended: 1})
+			}
+		})
+		w.run(t)
+		sweeps := 0
+		for _, call := range w.calls {
+			if call == "sweep" {
+				sweeps++
+			}
+		}
+		if sweeps < 1 || sweeps > 2 {
+			t.Errorf("%d looks, want 1 or 2", sweeps)
+		}
+	})
+}
+
+func TestStuck(t *testing.T) {
+	stuck := activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+	resume := func(w *world, r contract.Resume) *answer {
+		got := &answer{}
+		w.env.UpdateWorkflow(contract.UpdateResume, "", got, r)
+		return got
+	}
+	t.Run("it waits for a person, says what is wrong, and ends when resumed", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, {}}
+		var retried *answer
+		w.after(time.Hour+5*time.Minute, func() {
+			last := w.reports[len(w.reports)-1]
+			if last.Phase != v1beta1.PhaseStuck || len(last.Left) != 1 || last.Left[0].Why != "qdisc busy" {
+				t.Errorf("report = %+v, want Stuck with the failed pod", last) // acceptance 45
+			}
+			retried = resume(w, contract.Resume{Action: "retry"})
+		})
+		w.run(t)
+		if retried.rejected != nil {
+			t.Errorf("retry refused: %v", retried.rejected)
+		}
+		// acceptance 46
+		w.want(t, "prepare", "select", "create", "clean", "clean", "finish")
+	})
+	t.Run("it tries again by itself", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		started := w.env.Now()
+		w.run(t)
+		if took := w.env.Now().Sub(started) - time.Hour; took < 3*retryPeriod || took > 3*retryPeriod+time.Minute {
+			t.Errorf("healed after %s, want three retries of %s", took, retryPeriod) // acceptance 49
+		}
+	})
+	t.Run("a person removed the finalizer by hand: it goes on at once", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, {}}
+		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
+		started := w.env.Now()
+		w.run(t)
+		if took := w.env.Now().Sub(started); took > time.Hour+2*time.Minute {
+			t.Errorf("went on after %s, want at once", took) // acceptance 46
+		}
+	})
+	t.Run("wrong resumes are refused with the reason, and change nothing", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, {}}
+		answers := map[string]*answer{}
+		ask := func(when time.Duration, want string, r contract.Resume) {
+			w.after(when, func() { answers[want] = resume(w, r) })
+		}
+		ask(time.Minute, "not stuck", contract.Resume{Action: "retry"})
+		ask(time.Hour+time.Minute, `action must be "retry" or "release", got "skip"`, contract.Resume{Action: "skip"})
+		ask(time.Hour+time.Minute, `target "web-9" is not stuck; stuck are: web-1`, contract.Resume{Action: "retry", Targets: []string{"web-9"}})
+		ask(time.Hour+time.Minute, `needs "by"`, contract.Resume{Action: "release", Reason: "gone"})
+		ask(time.Hour+time.Minute, `"reason"`, contract.Resume{Action: "release", By: "ann"})
+		started := w.env.Now()
+		w.run(t)
+		for want, got := range answers {
+			if got.rejected == nil || !strings.Contains(got.rejected.Error(), want) {
+				t.Errorf("answer %v, want refused with %q", got.rejected, want)
+			}
+		}
+		if took := w.env.Now().Sub(started); len(answers) != 5 || took < time.Hour+retryPeriod {
+			t.Errorf("%d answers, ended after %s: want 5, and no resume before %s", len(answers), took, retryPeriod)
+		}
+	})
+	t.Run("release lets go of what is left, and says who and why", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, {}}
+		w.after(time.Hour+time.Minute, func() {
+			resume(w, contract.Resume{Action: "release", Targets: []string{"web-1"}, By: "ann", Reason: "node is scrap"})
+		})
+		result := w.run(t)
+		if got := w.released[len(w.released)-1]; !cmp.Equal(got, []string{"web-1"}) {
+			t.Errorf("released = %v, want web-1", got)
+		}
+		if result.LetGo != 1 {
+			t.Errorf("result = %+v, want one let go", result)
+		}
+	})
+	t.Run("the signal does what the update does", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, {}}
+		w.after(time.Hour+time.Minute, func() { w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: "retry"}) })
+		started := w.env.Now()
+		w.run(t)
+		if took := w.env.Now().Sub(started); took > time.Hour+2*time.Minute {
+			t.Errorf("went on after %s, want at once", took)
+		}
+	})
+	t.Run("a chaos pod that does not end is waited for in rounds", func(t *testing.T) {
+		w := newWorld(t)
+		waiting := failedPod
+		waiting.Outcome = activities.Waiting
+		w.cleans = []activities.Cleaned{{Remaining: 1, Left: []activities.LeftPod{waiting}}, {}}
+		w.run(t)
+		for _, r := range w.reports {
+			if r.Phase == v1beta1.PhaseStuck {
+				t.Error("stuck after one round, want patience") // acceptance 47
+			}
+		}
+	})
+	t.Run("a chaos pod turned up late: everything with our UID is cleaned", func(t *testing.T) {
+		w := newWorld(t)
+		w.left = []int{1, 0}
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "clean", "finish", "clean", "finish") // acceptance 6
+	})
+}
+
+// answer takes the outcome of an update.
+type answer struct{ rejected error }
+
+func (a *answer) Accept()                 {}
+func (a *answer) Reject(err error)        { a.rejected = err }
+func (a *answer) Complete(_ any, _ error) {}
+
+func TestActivityThatCannotSucceedIsCleaned(t *testing.T) {
+	w := newWorld(t)
+	w.createError = temporal.NewNonRetryableApplicationError("the record is broken", activities.ErrorTypeInternal, nil)
+	result := w.run(t)
+	if !strings.Contains(result.Ending, "the record is broken") {
+		t.Errorf("ending = %q, want the cause", result.Ending) // acceptance 58, at the workflow's level
+	}
+}

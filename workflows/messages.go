@@ -1,0 +1,170 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// inbox holds the signal channels, so that none is lost when a new run begins.
+type inbox struct{ observed, end, resume workflow.ReceiveChannel }
+
+// listen registers the query, the update and the signals.
+func (d *disruption) listen(ctx workflow.Context) error {
+	d.inbox = inbox{
+		observed: workflow.GetSignalChannelWithOptions(ctx, contract.SignalObserved, workflow.SignalChannelOptions{
+			Description: "Sent by the bridge: something relevant changed in the cluster."}),
+		end: workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
+			Description: "Ends the disruption: everything is cleaned. No argument."}),
+		resume: workflow.GetSignalChannelWithOptions(ctx, contract.SignalResume, workflow.SignalChannelOptions{
+			Description: "As the update of the same name, for scripts that cannot wait for an answer. " + resumeHelp}),
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) { d.inbox.receive(ctx, d) })
+	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryStatus, func() (State, error) { return d.State, nil },
+		workflow.QueryHandlerOptions{Description: "All the workflow knows of the disruption."})
+	if err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume,
+		func(_ workflow.Context, r contract.Resume) (string, error) { return d.take(r), nil },
+		workflow.UpdateHandlerOptions{
+			Description: "Resumes a stuck disruption. " + resumeHelp,
+			Validator:   func(r contract.Resume) error { return checkResume(d.Left, r) },
+		})
+}
+
+const resumeHelp = `{"action":"retry"} cleans again. {"action":"release","by":"you","reason":"why"} lets go of what is left on the node. Optional "targets":["name"] limits it.`
+
+// receive takes in signals for as long as the run lasts, also when the
+// disruption is cancelled.
+func (in inbox) receive(ctx workflow.Context, d *disruption) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	for {
+		workflow.NewSelector(ctx).
+			AddReceive(in.observed, func(c workflow.ReceiveChannel, _ bool) { d.takeObserved(ctx, c) }).
+			AddReceive(in.end, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); d.end("deleted") }).
+			AddReceive(in.resume, func(c workflow.ReceiveChannel, _ bool) { d.takeResume(ctx, c) }).
+			Select(ctx)
+	}
+}
+
+// drain takes in what has come and was not received yet.
+func (in inbox) drain(d *disruption) {
+	var observed contract.Observation
+	for in.observed.ReceiveAsync(&observed) {
+		d.observe(observed)
+	}
+	for in.end.ReceiveAsync(nil) {
+		d.end("deleted")
+	}
+	var resume contract.Resume
+	for in.resume.ReceiveAsync(&resume) {
+		d.offer(resume)
+	}
+}
+
+func (d *disruption) takeObserved(ctx workflow.Context, c workflow.ReceiveChannel) {
+	var observed contract.Observation
+	c.Receive(ctx, &observed)
+	d.observe(observed)
+}
+
+// observe keeps the newest observation, and that the spec changed in any.
+func (d *disruption) observe(o contract.Observation) {
+	if d.Observed != nil {
+		o.SpecChanged = o.SpecChanged || d.Observed.SpecChanged
+	}
+	d.Observed = &o
+}
+
+func (d *disruption) takeResume(ctx workflow.Context, c workflow.ReceiveChannel) {
+	var resume contract.Resume
+	c.Receive(ctx, &resume)
+	if err := d.offer(resume); err != nil {
+		workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
+	}
+}
+
+// offer is a resume that nobody checked yet.
+func (d *disruption) offer(r contract.Resume) error {
+	if err := checkResume(d.Left, r); err != nil {
+		return err
+	}
+	d.take(r)
+	return nil
+}
+
+func (d *disruption) take(r contract.Resume) string {
+	d.Resume = &r
+	if r.Action == contract.ActionRelease {
+		return "releasing " + names(d.Left, r.Targets)
+	}
+	return "cleaning again: " + names(d.Left, r.Targets)
+}
+
+// decide carries out a person's decision, if there is one.
+func (d *disruption) decide(ctx workflow.Context) {
+	if d.Resume == nil {
+		return
+	}
+	r := *d.Resume
+	d.Resume = nil
+	if r.Action == contract.ActionRelease {
+		if len(r.Targets) == 0 {
+			d.Release, d.LetGo = []string{"*"}, d.LetGo+d.Remaining
+		} else {
+			d.Release, d.LetGo = append(d.Release, r.Targets...), d.LetGo+count(d.Left, r.Targets)
+		}
+	}
+	d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
+		Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
+	})
+	d.Resumes = d.Resumes[max(0, len(d.Resumes)-20):]
+}
+
+// checkResume says what is wrong with a resume, for the dialog it came from.
+func checkResume(left []activities.LeftPod, r contract.Resume) error {
+	if r.Action != contract.ActionRetry && r.Action != contract.ActionRelease {
+		return fmt.Errorf(`action must be "retry" or "release", got %q`, r.Action)
+	}
+	if len(left) == 0 {
+		return fmt.Errorf("the disruption is not stuck: there is nothing to resume")
+	}
+	for _, name := range r.Targets {
+		if count(left, []string{name}) == 0 {
+			return fmt.Errorf("target %q is not stuck; stuck are: %s", name, names(left, nil))
+		}
+	}
+	if r.Action == contract.ActionRelease && (strings.TrimSpace(r.By) == "" || strings.TrimSpace(r.Reason) == "") {
+		return fmt.Errorf(`release leaves something on a node for good: it needs "by" (who decides) and "reason" (why)`)
+	}
+	return nil
+}
+
+func count(left []activities.LeftPod, targets []string) (n int) {
+	for _, pod := range left {
+		if slices.Contains(targets, pod.Target) {
+			n++
+		}
+	}
+	return n
+}
+
+// names lists targets for a person: those given, or all that are left.
+func names(left []activities.LeftPod, targets []string) string {
+	if len(targets) == 0 {
+		for _, pod := range left {
+			if !slices.Contains(targets, pod.Target) {
+				targets = append(targets, pod.Target)
+			}
+		}
+	}
+	return strings.Join(targets, ", ")
+}

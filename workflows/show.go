@@ -1,0 +1,115 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Typed search attributes; deploy creates them, the worker checks them.
+var (
+	attributePhase   = temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase)
+	attributeStuck   = temporal.NewSearchAttributeKeyBool(contract.AttributeStuck)
+	attributeTargets = temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets)
+	attributeKinds   = temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds)
+)
+
+// enter shows a phase to whoever looks at the workflow in Temporal.
+func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
+	d.Phase = phase
+	var kinds []string
+	for _, kind := range d.Plan.Kinds {
+		kinds = append(kinds, string(kind))
+	}
+	updates := []temporal.SearchAttributeUpdate{
+		attributePhase.ValueSet(string(phase)),
+		attributeStuck.ValueSet(len(d.Left) > 0),
+		attributeTargets.ValueSet(int64(d.Targets)),
+	}
+	if len(kinds) > 0 {
+		updates = append(updates, attributeKinds.ValueSet(kinds))
+	}
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
+	}
+	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
+}
+
+// details is the page a person reads in the Temporal UI: markdown.
+func details(ref v1beta1.DisruptionRef, s State) string {
+	var b []string
+	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s))
+	if len(s.Left) > 0 {
+		b = append(b, "", "| chaos pod | node | target | kind | what is wrong |", "|---|---|---|---|---|")
+		for _, pod := range s.Left {
+			b = append(b, fmt.Sprintf("| %s | %s | %s | %s | %s |", pod.Pod, pod.Node, pod.Target, pod.Kind, cell(pod.Why)))
+		}
+		if more := s.Remaining - len(s.Left); more > 0 {
+			b = append(b, "", fmt.Sprintf("and %d more.", more))
+		}
+		b = append(b, "", "Mend the node, then choose *Send an Update*, `resume`, and paste:", "", "```json", `{"action":"retry"}`, "```",
+			"", "To give up what is left on the node:", "", "```json", releaseExample(s.Left), "```")
+	}
+	return strings.Join(b, "\n")
+}
+
+func sentence(s State) string {
+	switch s.Phase {
+	case v1beta1.PhaseSelecting:
+		return "Choosing targets."
+	case v1beta1.PhaseInjecting:
+		return fmt.Sprintf("Injecting %d targets.", s.Targets)
+	case v1beta1.PhaseHolding:
+		return fmt.Sprintf("%d targets are disrupted until %s.", s.Targets, s.Plan.ExpireAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	case v1beta1.PhaseCleaning:
+		return "Taking everything off: " + s.Ending + "."
+	case v1beta1.PhaseStuck:
+		return fmt.Sprintf("**%d chaos pods are not clean.** It tries again by itself every %s.", s.Remaining, retryPeriod)
+	case v1beta1.PhaseFinished:
+		return "Over. Nothing is left."
+	case v1beta1.PhaseRejected:
+		return "Refused: " + s.Plan.Rejected
+	}
+	return "Waiting."
+}
+
+// cell makes text fit into a cell of a markdown table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
+}
+
+// releaseExample is the exact JSON for this very case, but for who and why.
+func releaseExample(left []activities.LeftPod) string {
+	var targets []string
+	for _, pod := range left {
+		if len(targets) < 10 && count(left, []string{pod.Target}) > 0 && !contains(targets, pod.Target) {
+			targets = append(targets, pod.Target)
+		}
+	}
+	example, err := json.Marshal(contract.Resume{Action: contract.ActionRelease, Targets: targets, By: "your name", Reason: "why it may stay"})
+	if err != nil {
+		return err.Error()
+	}
+	return string(example)
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// advice is what kubectl describe says to do.
+func advice(ref v1beta1.DisruptionRef) string {
+	return fmt.Sprintf(`Mend the node, then send the update "resume" with {"action":"retry"} to workflow %s`, contract.WorkflowID(ref))
+}

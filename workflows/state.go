@@ -1,0 +1,160 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// a names the activities; it is never called.
+var a *activities.Activities
+
+// State is all a disruption remembers. It is small whatever the number of
+// targets, so that a new run can carry it on.
+type State struct {
+	Plan     *activities.Plan `json:"plan,omitempty"`
+	Phase    v1beta1.Phase    `json:"phase"`
+	Shards   int              `json:"shards"`
+	Targets  int              `json:"targets"`
+	Runs     int              `json:"runs"`
+	Injected bool             `json:"injected,omitempty"`
+	// Ending says why the disruption ends; empty while it goes on.
+	Ending string `json:"ending,omitempty"`
+	// Observed and Resume came in and are not dealt with yet.
+	Observed *contract.Observation `json:"observed,omitempty"`
+	Resume   *contract.Resume      `json:"resume,omitempty"`
+	// Left are the chaos pods that failed to clean, at most 50 of Remaining.
+	Left      []activities.LeftPod `json:"left,omitempty"`
+	Remaining int                  `json:"remaining,omitempty"`
+	Rounds    int                  `json:"rounds,omitempty"`
+	// Release are the targets a person let go.
+	Release []string               `json:"release,omitempty"`
+	LetGo   int                    `json:"letGo,omitempty"`
+	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+}
+
+// disruption is one run of the workflow.
+type disruption struct {
+	State
+	ref        v1beta1.DisruptionRef
+	began      time.Time
+	stop       workflow.CancelFunc
+	stopWatch  workflow.CancelFunc
+	watching   bool
+	everywhere bool
+	// renews is true when the history is long enough for a new run.
+	renews bool
+	inbox  inbox
+}
+
+// begin registers what the disruption can be asked and told, before anything
+// else, so that it can be asked whatever happens.
+func begin(ctx workflow.Context, in Input) (*disruption, error) {
+	d := &disruption{ref: in.Disruption, began: workflow.GetInfo(ctx).WorkflowStartTime}
+	d.Phase = v1beta1.PhasePending
+	if in.Carried != nil {
+		d.State = *in.Carried
+	}
+	return d, d.listen(ctx)
+}
+
+// again continues in a new run with an empty history.
+func (d *disruption) again(ctx workflow.Context) error {
+	d.inbox.drain(d)
+	state := d.State
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
+}
+
+// end makes the disruption end, for the first reason given.
+func (d *disruption) end(why string) {
+	if d.Ending == "" {
+		d.Ending = why
+	}
+	if d.stop != nil {
+		d.stop()
+	}
+}
+
+// fail ends a disruption that cannot go on, so that what is injected is cleaned.
+func (d *disruption) fail(ctx workflow.Context, err error) {
+	if ctx.Err() == nil && !temporal.IsCanceledError(err) {
+		d.end("failed: " + cause(err))
+	}
+}
+
+// resting is the phase of a disruption that has nothing to do.
+func (d *disruption) resting() v1beta1.Phase {
+	switch {
+	case d.Injected:
+		return v1beta1.PhaseHolding
+	case d.Shards > 0:
+		return v1beta1.PhaseInjecting
+	default:
+		return v1beta1.PhaseSelecting
+	}
+}
+
+// forEach runs f for several numbers at once, window at most, and waits for all.
+func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
+	slots := workflow.NewSemaphore(ctx, window)
+	all := workflow.NewWaitGroup(ctx)
+	for _, number := range numbers {
+		all.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer all.Done()
+			free, _ := workflow.NewDisconnectedContext(ctx) // a cancelled f still ends by itself
+			if err := slots.Acquire(free, 1); err != nil {
+				return
+			}
+			defer slots.Release(1)
+			f(ctx, number)
+		})
+	}
+	wait, _ := workflow.NewDisconnectedContext(ctx)
+	all.Wait(wait)
+}
+
+// cause is the innermost message of an error, without Temporal's wrapping.
+func cause(err error) string {
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) && timeout.Unwrap() != nil {
+		return cause(timeout.Unwrap())
+	}
+	var application *temporal.ApplicationError
+	if errors.As(err, &application) {
+		return application.Message()
+	}
+	return err.Error()
+}
+
+// Result is what the Temporal UI shows of a disruption that is over.
+type Result struct {
+	Summary string   `json:"summary"`
+	Targets int      `json:"targets"`
+	Kinds   []string `json:"kinds,omitempty"`
+	Ending  string   `json:"ending"`
+	LetGo   int      `json:"letGo,omitempty"`
+}
+
+func (d *disruption) result(ctx workflow.Context) Result {
+	r := Result{Targets: d.Targets, Ending: d.Ending, LetGo: d.LetGo}
+	for _, kind := range d.Plan.Kinds {
+		r.Kinds = append(r.Kinds, string(kind))
+	}
+	switch {
+	case d.Plan.Rejected != "":
+		r.Ending, r.Summary = "rejected", "nothing was injected: "+d.Plan.Rejected
+	case d.LetGo > 0:
+		r.Summary = fmt.Sprintf("%d targets disrupted, ended (%s); a person released %d chaos pods that were not clean", d.Targets, d.Ending, d.LetGo)
+	default:
+		r.Summary = fmt.Sprintf("%d targets disrupted, ended (%s), nothing is left", d.Targets, d.Ending)
+	}
+	return r
+}

@@ -1,0 +1,92 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+const (
+	// safetyPeriod is how long a holding disruption trusts that it is told of
+	// every change. Four events an hour would be too many; a bridge that comes
+	// back tells everything again anyway.
+	safetyPeriod = 6 * time.Hour
+	// retryPeriod is how often a stuck disruption tries by itself, so that a
+	// healed node clears itself.
+	retryPeriod = 10 * time.Minute
+	// cleaningPatience is how long one activity waits for chaos pods to end:
+	// their grace period.
+	cleaningPatience = 60 * time.Second
+	// cleaningRounds bounds how often a chaos pod that does not end is waited
+	// for before a person is asked.
+	cleaningRounds = 3
+	// window is how many shards are worked on at once. More only queue at the
+	// API server.
+	window = 6
+	// heartbeat is when a silent worker is given up.
+	heartbeat = 30 * time.Second
+)
+
+// retries suit calls to an API server that may be away for a while.
+var retries = temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}
+
+// short is for a few API calls. It is tried for as long as it takes: nothing
+// can go on without it.
+func short(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Second,
+		RetryPolicy:         &retries,
+		Summary:             summary,
+	})
+}
+
+// untilEnd is for what injects: it is tried until the disruption ends, and
+// waited for when it is cancelled, so that nothing is injected after cleaning
+// has begun.
+func (d *disruption) untilEnd(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: d.remaining(ctx),
+		StartToCloseTimeout:    5 * time.Minute,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		WaitForCancellation:    true,
+		Summary:                summary,
+	})
+}
+
+// watcher is for what only looks: a worker that dies is replaced within
+// seconds, and nobody waits for its end.
+func (d *disruption) watcher(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           contract.WatcherTaskQueue,
+		StartToCloseTimeout: d.remaining(ctx),
+		HeartbeatTimeout:    heartbeat,
+		RetryPolicy:         &retries,
+		Summary:             "watch the injection",
+	})
+}
+
+// cleaning is for taking away chaos pods. At the end of a disruption it is
+// tried for 15 minutes before a person is told that it cannot be done.
+func cleaning(ctx workflow.Context, onlyEnded bool) workflow.Context {
+	summary := "take everything off"
+	if onlyEnded {
+		summary = "take leave of what ended"
+	}
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: 15 * time.Minute,
+		StartToCloseTimeout:    cleaningPatience + 2*time.Minute,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		WaitForCancellation:    true,
+		Summary:                summary,
+	})
+}
+
+// remaining is how long the disruption still lasts, and a minute to spare.
+func (d *disruption) remaining(ctx workflow.Context) time.Duration {
+	return max(d.Plan.ExpireAt.Sub(workflow.Now(ctx)), 0) + time.Minute
+}
