@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log"
 	"net"
 	"os"
@@ -112,6 +113,7 @@ func TestCleanAfterDeathBetweenClsactAndFilter(t *testing.T) {
 }
 
 func TestKilledInjectorLeavesNothingByTCX(t *testing.T) {
+	needMechanism(t, "tcx")
 	w := newWorld(t)
 	before := state(t, w.target)
 	child := w.injectInChild(t, "tcx")
@@ -245,21 +247,6 @@ func TestProbeNamesWhatWorks(t *testing.T) {
 	}
 }
 
-// everyMechanismOn is everyMechanism after a preparation.
-func everyMechanismOn(t *testing.T, prepare func(*testing.T, *world), test func(*testing.T, *world, mechanism)) {
-	for name, try := range map[string]mechanism{"tcx": attachTCX, "cls_bpf": attachClsact} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			prepare(t, w)
-			before := state(t, w.target)
-			test(t, w, try)
-			if diff := cmp.Diff(before, state(t, w.target)); diff != "" {
-				t.Errorf("the namespace is not as before (-before +after):\n%s", diff)
-			}
-		})
-	}
-}
-
 // cleanFromJournal cleans as another process does that knows the injection and
 // the journal only.
 func (w *world) cleanFromJournal(t *testing.T) {
@@ -327,6 +314,8 @@ func (w *world) injectInChild(t *testing.T, mechanism string) *exec.Cmd {
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), "NETWORK_TEST="+string(task))
 	child.Stderr = os.Stderr
+	_, err = child.StdinPipe()
+	must(t, err)
 	output, err := child.StdoutPipe()
 	must(t, err)
 	must(t, child.Start())
@@ -364,7 +353,7 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	os.Stdout.WriteString("injected\n")
-	select {}
+	io.Copy(io.Discard, os.Stdin) // until it is killed, or its parent dies
 }
 
 // send is another child: 50 datagrams from the namespace and cgroup it is in.

@@ -2,6 +2,8 @@ package network
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,15 +13,32 @@ import (
 
 // everyMechanism runs a test once for each, forced.
 func everyMechanism(t *testing.T, test func(t *testing.T, w *world, try mechanism)) {
+	everyMechanismOn(t, func(*testing.T, *world) {}, test)
+}
+
+// everyMechanismOn is everyMechanism after a preparation. At the end everything
+// must be as it was after the preparation.
+func everyMechanismOn(t *testing.T, prepare func(*testing.T, *world), test func(*testing.T, *world, mechanism)) {
 	for name, try := range map[string]mechanism{"tcx": attachTCX, "cls_bpf": attachClsact} {
 		t.Run(name, func(t *testing.T) {
+			needMechanism(t, name)
 			w := newWorld(t)
+			prepare(t, w)
 			before := state(t, w.target)
 			test(t, w, try)
 			if diff := cmp.Diff(before, state(t, w.target)); diff != "" {
 				t.Errorf("the namespace is not as before (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+func needMechanism(t *testing.T, name string) {
+	t.Helper()
+	needRoot(t)
+	text, err := New(v1beta1.NetworkDisruption{}, nil, nil).Probe()
+	if err != nil || !strings.Contains(text, name) {
+		t.Skipf("needs %s; probe: %s, %v", name, text, err)
 	}
 }
 
@@ -152,14 +171,25 @@ func TestTCPConnectionsFail(t *testing.T) {
 }
 
 func TestFirstMechanismThatWorksIsUsed(t *testing.T) {
+	needMechanism(t, "cls_bpf")
 	w := newWorld(t)
-	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100})
-	if got := i.places[0].attached.name(); got != "tcx" {
-		t.Skipf("this kernel takes %s, not tcx", got)
-	}
-	objects, err := AuditNetns(w.target)
-	if err != nil || len(objects) != 2 {
-		t.Errorf("AuditNetns() = %q, %v, want a program on the link and one on loopback", objects, err)
+	before := state(t, w.target)
+	broken := func(place) (attachment, error) { return nil, errors.New("broken") }
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, broken, attachClsact, broken)
+	if got := i.places[0].attached.name(); got != "cls_bpf" {
+		t.Errorf("mechanism = %s, want the second", got)
 	}
 	clean(t, i)
+	i.journal.Close()
+
+	i = w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, broken, broken)
+	err := i.Inject(context.Background())
+	for _, want := range []string{"cls_bpf", "node node", "broken; broken", "nothing was changed"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Inject() = %v, want it to say %q", err, want)
+		}
+	}
+	if diff := cmp.Diff(before, state(t, w.target)); diff != "" {
+		t.Errorf("after the refusal (-before +after):\n%s", diff)
+	}
 }
