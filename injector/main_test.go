@@ -2,16 +2,22 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
@@ -376,5 +382,44 @@ func TestLoadConfig(t *testing.T) {
 		if _, err := loadConfig([]string{bad}); err == nil {
 			t.Errorf("loadConfig(%s) succeeded", bad)
 		}
+	}
+}
+
+func TestNetworkMarksAreFoundAndTakenOff(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	err := target.Do(fmt.Sprintf("/proc/%d/ns/net", made.PID), func() error {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "peer0"}
+		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
+	})
+	if err != nil {
+		t.Skipf("no network link can be made here: %v", err)
+	}
+	s := realSite(t)
+	injection := injectionOn(v1beta1.KindNetwork, sampleParams[v1beta1.KindNetwork], made)
+	var netns unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", made.PID), &netns); err != nil {
+		t.Fatal(err)
+	}
+	p := s.inject(injection)
+	p.awaitReady()
+	marked := func() bool {
+		_, output := s.run("audit")
+		var report auditReport
+		if err := json.Unmarshal([]byte(output), &report); err != nil {
+			t.Fatalf("audit: %q: %v", output, err)
+		}
+		return slices.ContainsFunc(report.Marks, func(mark string) bool {
+			return strings.HasPrefix(mark, fmt.Sprintf("network namespace %d:", netns.Ino))
+		})
+	}
+	if !marked() {
+		t.Error("audit does not find what was injected")
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if marked() {
+		t.Error("audit finds what should be cleaned")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/injector/cpupressure"
 	"github.com/squall-chaos/squall/injector/diskpressure"
 	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/network"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -58,6 +59,7 @@ var registry = map[v1beta1.Kind]entry{
 	v1beta1.KindContainerFailure: {from(containerfailure.New), nil},
 	v1beta1.KindCPUPressure:      {from(cpupressure.New), cpupressure.Audit},
 	v1beta1.KindDiskPressure:     {from(diskpressure.New), nil}, // all it leaves is in the journal
+	v1beta1.KindNetwork:          {from(network.New), network.Audit},
 }
 
 // from adapts the constructor of a kind: its parameters are decoded strictly,

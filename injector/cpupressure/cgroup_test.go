@@ -170,7 +170,9 @@ func (c *container) share(t *testing.T) float64 {
 	t.Helper()
 	start, before := time.Now(), c.used(t)
 	<-time.After(1500 * time.Millisecond) // what is measured, not what is waited for
-	return float64(c.used(t)-before) / float64(time.Since(start))
+	cores := float64(c.used(t)-before) / float64(time.Since(start))
+	t.Logf("%.3f cores", cores)
+	return cores
 }
 
 func number(t *testing.T, text string) time.Duration {

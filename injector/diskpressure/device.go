@@ -19,6 +19,9 @@ const maxOverlays = 8
 // nothing to throttle. Test it with errors.Is.
 var ErrNoDisk = errors.New("no disk below the path")
 
+// errNoPath says that the target has no such path.
+var errNoPath = errors.New("there is no such path in the target")
+
 // finder looks for disks through the files of the kernel.
 type finder struct {
 	proc string // where processes are seen
@@ -60,6 +63,9 @@ func (f finder) mountOf(pid int, path string) (mount, error) {
 	}
 	defer unix.Close(root)
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return mount{}, errNoPath
+	}
 	if err != nil {
 		return mount{}, fmt.Errorf("look up the path in the target: %w", err)
 	}

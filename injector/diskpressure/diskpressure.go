@@ -98,13 +98,33 @@ func (i *Injector) assignments() ([]assignment, error) {
 	if i.target.Injection.Level == v1beta1.LevelNode {
 		return i.nodeAssignments()
 	}
+	return i.podAssignments()
+}
+
+// podAssignments leaves out containers without the path, such as a sidecar
+// that does not mount the volume, as long as one container has it.
+func (i *Injector) podAssignments() ([]assignment, error) {
 	var all []assignment
+	var lacking []error
 	for _, container := range i.target.Containers {
 		assignments, err := i.containerAssignments(container)
 		if err != nil {
-			return nil, fmt.Errorf("container %s: %w", container.Name, err)
+			err = fmt.Errorf("container %s: %w", container.Name, err)
+		}
+		if errors.Is(err, errNoPath) {
+			lacking = append(lacking, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, assignments...)
+	}
+	if len(lacking) == len(i.target.Containers) {
+		return nil, errors.Join(lacking...)
+	}
+	for _, err := range lacking {
+		i.note(err.Error() + "; it is not limited")
 	}
 	return all, nil
 }

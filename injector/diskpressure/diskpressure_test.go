@@ -249,6 +249,38 @@ func TestSeveralContainers(t *testing.T) {
 	cleanTwice(t, injector, two, before)
 }
 
+func TestContainerWithoutThePathIsLeftOut(t *testing.T) {
+	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
+		t.Skip("needs a kernel with overlay filesystems")
+	}
+	d, has, sidecar := newDisk(t), newContainer(t, "first"), newOverlaid(t, newDisk(t), t.TempDir())
+	beforeHas, beforeSidecar := has.limits(t), sidecar.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, has, sidecar)
+	inject(t, injector)
+	if has.limits(t) == beforeHas {
+		t.Error("the container with the path is not limited")
+	}
+	if diff := cmp.Diff(beforeSidecar, sidecar.limits(t)); diff != "" {
+		t.Errorf("the container without the path is limited (-before +after):\n%s", diff)
+	}
+	if notes := strings.Join(injector.Notes(), "\n"); !strings.Contains(notes, d.dir) {
+		t.Errorf("Notes = %q, want the path that a container lacks", notes)
+	}
+	cleanTwice(t, injector, has, beforeHas)
+}
+
+// newOverlaid is a container whose root is an overlay, with its upper
+// directory on the disk.
+func newOverlaid(t *testing.T, upper disk, lower string) *container {
+	t.Helper()
+	for _, dir := range []string{filepath.Join(lower, "cache"), filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work")} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newContainerWith(t, syscall.CLONE_NEWNS, "overlaid", lower, filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work"), t.TempDir())
+}
+
 // acceptance 58
 func TestTargetGoneIsCleaned(t *testing.T) {
 	d, gone, alive := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
@@ -305,18 +337,13 @@ func TestPathIsTheContainersOwn(t *testing.T) {
 		t.Skip("needs a kernel with overlay filesystems")
 	}
 	upper, volume := newDisk(t), newDisk(t)
-	lower, merged := t.TempDir(), t.TempDir()
-	for _, dir := range []string{filepath.Join(lower, "cache"), filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	lower := t.TempDir()
 	for link, to := range map[string]string{"absolute": volume.dir, "memory": "/cache"} {
 		if err := os.Symlink(to, filepath.Join(lower, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := newContainerWith(t, syscall.CLONE_NEWNS, "overlaid", lower, filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work"), merged)
+	c := newOverlaid(t, upper, lower)
 	finder := finder{proc: target.DefaultProc, sys: "/sys"}
 	tests := []struct {
 		name, path, want, refused string
@@ -325,7 +352,7 @@ func TestPathIsTheContainersOwn(t *testing.T) {
 		{"a directory of its own", "/cache/..", upper.device, ""},
 		{"a mount in the container only", "/cache", "", "type tmpfs"},
 		{"a link is followed inside the container", "/memory", "", "type tmpfs"},
-		{"a link cannot lead out of the container", "/absolute", "", "no such file"},
+		{"a link cannot lead out of the container", "/absolute", "", "no such path"},
 		{"nor can dots", "/../../../..", upper.device, ""},
 	}
 	for _, test := range tests {

@@ -46,14 +46,14 @@ func plan(asked v1beta1.DiskPressureThrottling, dir string, v2 bool, device stri
 		if one.value == nil || *one.value == 0 {
 			continue
 		}
-		if *one.value < 0 || *one.value > one.largest {
-			return nil, fmt.Errorf("throttling.%s is %d: want 1 to %d, or nothing for no limit", one.field, *one.value, one.largest)
+		if *one.value < 0 {
+			return nil, fmt.Errorf("throttling.%s is %d: want at least 1, or nothing for no limit", one.field, *one.value)
 		}
 		at := limit{file: filepath.Join(dir, one.v1File), device: device}
 		if v2 {
 			at = limit{file: filepath.Join(dir, "io.max"), device: device, key: one.v2Key}
 		}
-		assignments = append(assignments, assignment{at, strconv.FormatInt(*one.value, 10)})
+		assignments = append(assignments, assignment{at, strconv.FormatInt(min(*one.value, one.largest), 10)})
 	}
 	return assignments, nil
 }

@@ -40,7 +40,7 @@ func TestPlan(t *testing.T) {
 		{"only what is asked", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(9)}, true, map[string]string{"/cg/io.max 7:1 wbps": "9"}},
 		{"negative bytes are refused", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(-1)}, true, nil},
 		{"negative operations are refused", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(-1)}, false, nil},
-		{"operations beyond 32 bits are refused", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(1 << 32)}, false, nil},
+		{"operations beyond 32 bits are the most there is", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(1 << 32)}, true, map[string]string{"/cg/io.max 7:1 riops": "4294967294"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

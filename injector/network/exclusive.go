@@ -11,7 +11,7 @@ import (
 )
 
 // exclusiveWait is how long one injector waits for others at the same target.
-const exclusiveWait = 10 * time.Second
+const exclusiveWait = 2 * time.Second
 
 // exclusively runs f while no other injector changes filters in the namespace:
 // one that takes off the last filter, and so the clsact, must not do so while

@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -59,14 +60,13 @@ func refused(t *target.Target, answers ...error) error {
 // joined is several errors in one line: it ends up in a status.
 type joined []error
 
+// oneLine is nil if all errors are.
 func oneLine(errs []error) error {
-	var kept joined
-	for _, err := range errs {
-		if err != nil {
-			kept = append(kept, err)
-		}
+	kept := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(kept) == 0 {
+		return nil
 	}
-	return kept
+	return joined(kept)
 }
 
 // Error separates the errors by semicolons.

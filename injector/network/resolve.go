@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ const (
 	namesAtOnce = 16
 )
 
+var errNoSuchName = errors.New("no such name")
+
 // resolver resolves names as a process would that lives in the network
 // namespace and sees the files below root.
 type resolver struct {
@@ -48,7 +51,7 @@ func resolveAll(ctx context.Context, names []string, resolvers []resolver) (map[
 		})
 	}
 	group.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := oneLine(errs); err != nil {
 		return nil, err
 	}
 	resolved := map[string][]netip.Addr{}
@@ -103,20 +106,31 @@ func (r resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 func search(ctx context.Context, config *dns.ClientConfig, name string) ([]netip.Addr, error) {
 	var last error
 	for _, candidate := range config.NameList(name) {
-		ipv4, err4 := query(ctx, config, candidate, dns.TypeA)
-		ipv6, err6 := query(ctx, config, candidate, dns.TypeAAAA)
-		if addresses := append(ipv4, ipv6...); len(addresses) > 0 {
+		addresses, err := queryBoth(ctx, config, candidate)
+		if len(addresses) > 0 {
 			return addresses, nil
 		}
-		last = errors.Join(err4, err6)
-		if last == nil {
-			last = fmt.Errorf("%s has no address", candidate)
-		}
+		last = err
 		if ctx.Err() != nil {
 			break
 		}
 	}
 	return nil, last
+}
+
+// queryBoth asks for both families. An answer for one is enough: there are
+// servers that give none for the other.
+func queryBoth(ctx context.Context, config *dns.ClientConfig, name string) ([]netip.Addr, error) {
+	ipv4, err := query(ctx, config, name, dns.TypeA)
+	if errors.Is(err, errNoSuchName) {
+		return nil, err
+	}
+	ipv6, err6 := query(ctx, config, name, dns.TypeAAAA)
+	addresses := append(ipv4, ipv6...)
+	if len(addresses) > 0 {
+		return addresses, nil
+	}
+	return nil, cmp.Or(err, err6, fmt.Errorf("%s has no address", name))
 }
 
 // query asks the servers in turn until one of them knows whether the name has
@@ -129,7 +143,7 @@ func query(ctx context.Context, config *dns.ClientConfig, name string, kind uint
 		for _, server := range config.Servers {
 			answer, err := exchange(ctx, question, net.JoinHostPort(server, config.Port))
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("%s: no answer in time: %w", name, errors.Join(ctx.Err(), last))
+				return nil, fmt.Errorf("%s: no answer in time: %w", name, oneLine([]error{ctx.Err(), last}))
 			}
 			if err != nil {
 				last = fmt.Errorf("%s: ask %s: %w", name, server, err)
@@ -139,7 +153,7 @@ func query(ctx context.Context, config *dns.ClientConfig, name string, kind uint
 			case dns.RcodeSuccess:
 				return addressesIn(answer), nil
 			case dns.RcodeNameError:
-				return nil, fmt.Errorf("%s: %s says that there is no such name", name, server)
+				return nil, fmt.Errorf("%s, answers %s: %w", name, server, errNoSuchName)
 			}
 			last = fmt.Errorf("%s: %s answers %s", name, server, dns.RcodeToString[answer.Rcode])
 		}

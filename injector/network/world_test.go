@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -91,6 +92,7 @@ func (w *world) wire(t *testing.T) {
 	cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far", TxQLen: 1000}, PeerName: linkName, PeerNamespace: netlink.NsFd(namespace.Fd())}
 	must(t, peer.LinkAdd(cable))
 	configure(t, peer, "far", gatewayIPv4+"/24", nodeIPv4+"/24", hostIPv4+"/24", otherIPv4+"/24", gatewayIPv6+"/64", hostIPv6+"/64", otherIPv6+"/64")
+	configure(t, peer, "lo", "127.0.0.1/8")
 	inside := openForTest(t, w.target)
 	configure(t, inside, "lo", "127.0.0.1/8")
 	configure(t, inside, linkName, targetIPv4+"/24", targetIPv6+"/64")
@@ -147,6 +149,7 @@ type traffic struct {
 	address  string
 	port     int
 	count    int
+	payload  int // bytes, 6 if 0
 }
 
 func (w *world) out(address string, port, count int) traffic {
@@ -165,7 +168,7 @@ func lost(t *testing.T, traffic traffic) int {
 	conn := dialUDP(t, traffic)
 	defer conn.Close()
 	for n := range traffic.count {
-		if _, err := conn.Write([]byte("squall")); err != nil {
+		if _, err := conn.Write(make([]byte, cmp.Or(traffic.payload, 6))); err != nil {
 			t.Fatalf("send: %v", err)
 		}
 		if n%32 == 31 {
@@ -191,7 +194,7 @@ func receive(t *testing.T, traffic traffic) *receiver {
 	}))
 	go func() {
 		defer close(r.ended)
-		buffer := make([]byte, 64)
+		buffer := make([]byte, 2048)
 		for {
 			if _, err := r.conn.Read(buffer); err != nil {
 				return
@@ -340,5 +343,14 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func runIn(t *testing.T, dir, name string, arguments ...string) {
+	t.Helper()
+	command := exec.Command(name, arguments...)
+	command.Dir = dir
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v: %s", name, arguments, err, output)
 	}
 }

@@ -117,15 +117,19 @@ func statNetns(path string) (Netns, error) {
 	return Netns{NetnsID: NetnsID{Dev: stat.Dev, Ino: stat.Ino}, Path: path}, nil
 }
 
-// findNetns finds a process that is in the wanted namespace. The result is zero
-// when there is none.
-func findNetns(proc string, wanted Netns) (Netns, error) {
+// currentNetns finds a path that leads to a known namespace now. A container may
+// be started again while its pod, and with it the namespace, stays. The result
+// is zero when no process is in the namespace any more.
+func currentNetns(proc string, known Netns) (Netns, error) {
+	if now, err := statNetns(known.Path); err == nil && now.NetnsID == known.NetnsID {
+		return known, nil
+	}
 	all, err := Netnses(proc)
 	if err != nil {
 		return Netns{}, err
 	}
 	for _, netns := range all {
-		if netns.NetnsID == wanted.NetnsID {
+		if netns.NetnsID == known.NetnsID {
 			return netns, nil
 		}
 	}

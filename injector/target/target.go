@@ -80,7 +80,7 @@ func Recover(injection v1beta1.Injection, recorded []Container, proc string) (*T
 		switch {
 		case errors.Is(err, ErrGone):
 			container.PID = 0
-			if container.Netns, err = findNetns(t.procDir(), container.Netns); err != nil {
+			if container.Netns, err = currentNetns(t.procDir(), container.Netns); err != nil {
 				return nil, err
 			}
 		case err != nil:
@@ -111,8 +111,10 @@ func (t *Target) Gone() (bool, error) {
 }
 
 // Netnses lists the target's network namespaces, each once: the node's own at
-// node level, else the pod's, which its containers normally share. It returns
-// ErrGone, wrapped, if none is left.
+// node level, else the pod's, which its containers normally share. The paths
+// are valid now: one that led through a process which has ended meanwhile is
+// replaced by one through another process in the same namespace. It returns
+// ErrGone, wrapped, if no process is in any of them.
 func (t *Target) Netnses() ([]Netns, error) {
 	if t.Injection.Level == v1beta1.LevelNode {
 		netns, err := netnsOf(t.procDir(), 1)
@@ -124,12 +126,17 @@ func (t *Target) Netnses() ([]Netns, error) {
 	var found []Netns
 	seen := map[NetnsID]bool{}
 	for _, container := range t.Containers {
-		id := container.Netns.NetnsID
-		if container.Netns.Path == "" || seen[id] {
+		if seen[container.Netns.NetnsID] {
 			continue
 		}
-		seen[id] = true
-		found = append(found, container.Netns)
+		seen[container.Netns.NetnsID] = true
+		netns, err := currentNetns(t.procDir(), container.Netns)
+		if err != nil {
+			return nil, err
+		}
+		if netns.Path != "" {
+			found = append(found, netns)
+		}
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("network namespace of pod %s/%s: %w",

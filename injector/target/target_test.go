@@ -222,11 +222,17 @@ func TestRecover(t *testing.T) {
 	}
 
 	made.Stop(t)
+	// The process that injected sees the way through the other one too: else it
+	// would take a pod whose container was started again for gone.
+	netnses, err := before.Netnses()
+	if err != nil || len(netnses) != 1 || netnses[0].NetnsID != before.Containers[0].Netns.NetnsID || netnses[0].Path == before.Containers[0].Netns.Path {
+		t.Errorf("Netnses() = %v, %v, want the pod's by another path than %v", netnses, err, before.Containers[0].Netns)
+	}
 	again, err = Recover(before.Injection, before.Containers, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	netnses, err := again.Netnses()
+	netnses, err = again.Netnses()
 	if err != nil || len(netnses) != 1 || netnses[0].NetnsID != before.Containers[0].Netns.NetnsID {
 		t.Errorf("Netnses() = %v, %v, want the pod's %v", netnses, err, before.Containers[0].Netns)
 	}

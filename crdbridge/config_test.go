@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+func TestConfig(t *testing.T) {
+	with := func(change func(*Config)) Config {
+		c := defaults()
+		change(&c)
+		return c
+	}
+	tests := []struct {
+		name string
+		file string
+		env  map[string]string
+		args []string
+		want Config
+	}{
+		{"nothing set: the defaults", "", nil, nil, defaults()},
+		{"a file", "temporal-address: temporal:7233\nleader-election: false\n", nil, nil,
+			with(func(c *Config) { c.TemporalAddress = "temporal:7233"; c.LeaderElection = false })},
+		{"the environment beats the file", "chaos-namespace: file\n", map[string]string{"SQUALL_CHAOS_NAMESPACE": "env"}, nil,
+			with(func(c *Config) { c.ChaosNamespace = "env" })},
+		{"a flag beats the environment", "", map[string]string{"SQUALL_LOG_LEVEL": "warn"}, []string{"--log-level=debug"},
+			with(func(c *Config) { c.LogLevel = "debug" })},
+		{"TLS and an API key from the environment", "",
+			map[string]string{"SQUALL_TEMPORAL_TLS": "true", "SQUALL_TEMPORAL_TLS_CA": "/ca", "SQUALL_TEMPORAL_API_KEY": "k"}, nil,
+			with(func(c *Config) { c.TemporalTLS, c.TemporalTLSCA, c.TemporalAPIKey = true, "/ca", "k" })},
+		{"environment of somebody else's program", "", map[string]string{"SQUALL_WORKER_SLOTS": "3"}, nil, defaults()},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for key, value := range test.env {
+				t.Setenv(key, value)
+			}
+			got, err := readConfig(withFile(t, test.file, test.args), new(bytes.Buffer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("readConfig (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigRefusesWhatItDoesNotKnow(t *testing.T) {
+	tests := []struct {
+		name, file string
+		args       []string
+		want       string
+	}{
+		{"an unknown key in the file", "temporal-adress: x\n", nil, "temporal-adress"},
+		{"an unknown flag", "", []string{"--temporal-adress=x"}, "temporal-adress"},
+		{"a word that is no flag", "", []string{"start"}, `"start"`},
+		{"a file that is not there", "", []string{"--config=/does/not/exist"}, "/does/not/exist"},
+		{"a file that is no YAML", "a: b: c\n", nil, "read settings"},
+		{"a log level nobody knows", "log-level: loud\n", nil, "loud"},
+		{"an empty address", "temporal-address: ''\n", nil, "temporal-address is empty"},
+		{"a switch that is neither on nor off", "leader-election: perhaps\n", nil, "leader-election"},
+		{"an API key on the command line", "", []string{"--temporal-api-key=secret"}, "unknown flag"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := readConfig(withFile(t, test.file, test.args), new(bytes.Buffer))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("readConfig = %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestHelpNamesEverySetting(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := readConfig([]string{"--help"}, &out); !errors.Is(err, pflag.ErrHelp) {
+		t.Fatalf("readConfig(--help) = %v, want %v", err, pflag.ErrHelp)
+	}
+	for _, key := range []string{"temporal-address", "temporal-namespace", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert",
+		"temporal-tls-key", "temporal-api-key", "chaos-namespace", "health-address", "metrics-address", "leader-election",
+		"leader-election-namespace", "log-level", "config", "SQUALL_"} {
+		if !strings.Contains(out.String(), key) {
+			t.Errorf("the help does not name %s:\n%s", key, out.String())
+		}
+	}
+}
+
+func withFile(t *testing.T, content string, args []string) []string {
+	t.Helper()
+	if content == "" {
+		return args
+	}
+	path := filepath.Join(t.TempDir(), "settings")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{"--config=" + path}, args...)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+func TestVerdict(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    error
+		status metav1.ConditionStatus
+		reason string
+	}{
+		{"no error", nil, metav1.ConditionTrue, reasonReached},
+		{"nobody listens", fmt.Errorf("start: %w", serviceerror.NewUnavailable("refused")), metav1.ConditionFalse, reasonUnreachable},
+		{"nobody answers", fmt.Errorf("start: %w", context.DeadlineExceeded), metav1.ConditionFalse, reasonUnreachable},
+		{"the server gives up", serviceerror.NewDeadlineExceeded("late"), metav1.ConditionFalse, reasonUnreachable},
+		{"no such namespace", serviceerror.NewNamespaceNotFound("x"), metav1.ConditionFalse, reasonRefused},
+		{"no right", serviceerror.NewPermissionDenied("no", ""), metav1.ConditionFalse, reasonRefused},
+		{"a search attribute is missing", serviceerror.NewInvalidArgument("no mapping for SquallPhase"), metav1.ConditionFalse, reasonRefused},
+		{"the workflow is over", errWorkflowEnded, metav1.ConditionFalse, reasonEnded},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			status, reason, message := verdict(test.err)
+			if status != test.status || reason != test.reason || message == "" {
+				t.Errorf("verdict(%v) = %s, %s, %q; want %s, %s", test.err, status, reason, message, test.status, test.reason)
+			}
+		})
+	}
+	t.Run("a refusal is quoted, and not at any length", func(t *testing.T) {
+		_, _, message := verdict(serviceerror.NewInvalidArgument("SquallPhase " + strings.Repeat("x", 5000)))
+		if !strings.Contains(message, "SquallPhase") || len(message) > 600 {
+			t.Errorf("message of %d bytes: %q", len(message), message)
+		}
+	})
+}
+
+func TestOrchestratedIsWrittenOnlyWhenItIsNews(t *testing.T) {
+	away := serviceerror.NewUnavailable("refused")
+	with := func(errs ...error) *v1beta1.Disruption {
+		d := &v1beta1.Disruption{}
+		for _, err := range errs {
+			c, _ := orchestrated(d, err)
+			c.LastTransitionTime = metav1.NewTime(time.Unix(1, 0))
+			meta.SetStatusCondition(&d.Status.Conditions, c)
+		}
+		return d
+	}
+	tests := []struct {
+		name string
+		have *v1beta1.Disruption
+		err  error
+		news bool
+	}{
+		{"all was well and is", with(), nil, false},
+		{"away for the first time", with(), away, true},
+		{"still away", with(away), away, false},
+		{"away in other words", with(away), serviceerror.NewUnavailable("port 1 refused"), false},
+		{"back", with(away), nil, true},
+		{"still back", with(away, nil), nil, false},
+		{"there, and it refuses", with(away), serviceerror.NewPermissionDenied("no", ""), true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got, news := orchestrated(test.have, test.err); news != test.news {
+				t.Errorf("orchestrated = %+v, %t; want %t", got, news, test.news)
+			}
+		})
+	}
+	t.Run("another reason is no transition", func(t *testing.T) {
+		got, _ := orchestrated(with(away), errors.New("no"))
+		if got.LastTransitionTime.Unix() != 1 {
+			t.Errorf("transition at %s", got.LastTransitionTime)
+		}
+	})
+}
+
+func TestWhatAWorkflowSaysOfItself(t *testing.T) {
+	half := intstr.FromString("50%")
+	d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{
+		Faults:     v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}, CPUPressure: &v1beta1.CPUPressure{}},
+		Count:      &half,
+		Selector:   map[string]string{"app": "shop"},
+		Containers: []string{"web", "api"},
+		Duration:   &v1beta1.Duration{Duration: 5 * time.Minute},
+	}}
+	d.Namespace, d.Name = "prod", "half"
+	if got, want := summary(d), "container-failure, cpu-pressure on 50% of pods app=shop in prod, containers api, web"; got != want {
+		t.Errorf("summary = %q, want %q", got, want)
+	}
+	for _, want := range []string{"prod/half", "5m0s", "`50%`", "kubectl -n prod describe disruption half", "kubectl -n prod delete disruption half"} {
+		if got := details(d); !strings.Contains(got, want) {
+			t.Errorf("details do not have %q:\n%s", want, got)
+		}
+	}
+	t.Run("of nodes", func(t *testing.T) {
+		nodes := d.DeepCopy()
+		nodes.Spec.Level = v1beta1.LevelNode
+		if got := summary(nodes); !strings.Contains(got, "nodes app=shop") || strings.Contains(got, "prod") {
+			t.Errorf("summary = %q", got)
+		}
+	})
+	t.Run("with a selector of any length", func(t *testing.T) {
+		long := d.DeepCopy()
+		for i := range 50 {
+			long.Spec.Selector[strings.Repeat("a", i+1)] = "b"
+		}
+		if got := summary(long); len(got) > 200 || !strings.HasSuffix(got, "...") {
+			t.Errorf("summary has %d bytes: %q", len(got), got)
+		}
+	})
+	t.Run("without letting a user's text be markup", func(t *testing.T) {
+		if got, want := code("a|b`c\nd"), "`a\\|b'c d`"; got != want {
+			t.Errorf("code = %s, want %s", got, want)
+		}
+	})
+}

@@ -1,0 +1,427 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	temporalclient "go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// asProgram makes the test binary the program itself, so that what is killed
+// here is what is shipped.
+const asProgram = "SQUALL_TEST_AS_PROGRAM"
+
+// acceptance T1, I10
+func TestTwoBridgesAndOneWorkflow(t *testing.T) {
+	b, server := newBridge(t), startTemporal(t)
+	b.config.LeaderElection = true
+	first := b.program(server)
+	b.waitForLeader("")
+	second := b.program(server)
+	b.oneWorkflow(server, b.disrupt("under-the-first"))
+
+	leader := b.leader()
+	t.Run("the leader stops on SIGTERM and hands over", func(t *testing.T) {
+		began := time.Now()
+		first.end(t, syscall.SIGTERM)
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("it took %s, want less than 3s", took)
+		} else {
+			t.Logf("stopped after %s", took)
+		}
+		b.waitForLeader(leader)
+		t.Logf("handed over after %s", time.Since(began))
+	})
+	b.oneWorkflow(server, b.disrupt("under-the-second"))
+
+	leader = b.leader()
+	third := b.program(server)
+	t.Run("the leader is killed and the lease runs out", func(t *testing.T) {
+		began := time.Now()
+		second.end(t, syscall.SIGKILL)
+		b.waitForLeader(leader)
+		// 15 s of lease from its last renewal, then a try every 2 s with jitter.
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it took %s, want the lease and a try", took)
+		} else {
+			t.Logf("taken over after %s", took)
+		}
+	})
+	b.oneWorkflow(server, b.disrupt("under-the-third"))
+	third.end(t, syscall.SIGTERM)
+
+	var list v1beta1.DisruptionList
+	b.must(b.kube.List(t.Context(), &list, client.InNamespace(b.namespace)))
+	for i := range list.Items {
+		if n := server.runs(t, &list.Items[i]); n != 1 {
+			t.Errorf("%s has %d runs, want 1", list.Items[i].Name, n)
+		}
+	}
+}
+
+// acceptance T1, T8
+func TestTemporalIsKilledAndComesBack(t *testing.T) {
+	b, server := newBridge(t), startTemporal(t)
+	program := b.program(server)
+	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
+	before := b.disrupt("before")
+	chaos := b.chaosPod(before, "chaos", target)
+	b.oneWorkflow(server, before)
+
+	server.kill()
+	during := b.disrupt("during")
+	eventually(t, 15*time.Second, "the disruption says so", func() bool { return condition(b.get(during)).Reason == reasonUnreachable })
+	b.setPhase(chaos, corev1.PodFailed)
+	b.must(b.kube.Delete(t.Context(), before))
+	eventually(t, 15*time.Second, "the one that runs says so too", func() bool { return condition(b.get(before)).Reason == reasonUnreachable })
+
+	program.end(t, syscall.SIGKILL) // and the bridge forgets what it knew
+	program = b.program(server)
+	server.start()
+	began := time.Now()
+	eventually(t, 2*lastRetry, "both say that it is back", func() bool {
+		return condition(b.get(during)).Status == metav1.ConditionTrue && condition(b.get(before)).Status == metav1.ConditionTrue
+	})
+	t.Logf("noticed after %s", time.Since(began))
+	b.oneWorkflow(server, during)
+	eventually(t, 10*time.Second, "the end is in the history of the first", func() bool {
+		return server.signals(t, before)[contract.SignalEnd] == 1
+	})
+	for _, d := range []*v1beta1.Disruption{before, during} {
+		if n := server.runs(t, d); n != 1 {
+			t.Errorf("%s has %d runs, want 1", d.Name, n)
+		}
+	}
+
+	t.Run("a workflow that was terminated is started again", func(t *testing.T) {
+		if err := server.client.TerminateWorkflow(t.Context(), contract.WorkflowID(refOf(during)), "", "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		program.end(t, syscall.SIGTERM)
+		program = b.program(server)
+		eventually(t, 15*time.Second, "it runs again", func() bool { return server.runs(t, during) == 2 })
+	})
+	program.end(t, syscall.SIGTERM)
+}
+
+// acceptance I8
+func TestAHandlerThatChangesACachedObjectCrashes(t *testing.T) {
+	if os.Getenv("SQUALL_TEST_MUTATE") != "" {
+		mutate(t)
+		return
+	}
+	b := newBridge(t)
+	b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
+	child := exec.Command(executable(t), "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), "SQUALL_TEST_MUTATE="+b.namespace, "KUBECONFIG="+kubeconfigFile(t))
+	out, err := child.CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("ALTERED")) {
+		t.Errorf("the process ended with %v, want a crash that says ALTERED:\n%s", err, out)
+	}
+}
+
+// mutate is a bridge with a defect: something changes what it got from the cache.
+func mutate(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := defaults()
+	c.HealthAddress, c.MetricsAddress, c.LeaderElection = "0", "0", false
+	m, err := newManager(c, config, newRecorder(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = m.Start(t.Context()) }()
+	eventually(t, 10*time.Second, "the pod is in the cache", func() bool {
+		var pods corev1.PodList
+		err := m.GetCache().List(t.Context(), &pods, client.UnsafeDisableDeepCopy, client.InNamespace(os.Getenv("SQUALL_TEST_MUTATE")))
+		if err != nil || len(pods.Items) == 0 {
+			return false
+		}
+		pods.Items[0].Labels["altered"] = "yes"
+		return true
+	})
+	<-time.After(30 * time.Second) // the detector looks every second
+}
+
+func TestHealthAndMetricsAreServed(t *testing.T) {
+	b, address := newBridge(t), [2]string{freeAddress(t), freeAddress(t)}
+	b.config.HealthAddress, b.config.MetricsAddress = address[0], address[1]
+	program := b.program(&temporalServer{address: freeAddress(t)})
+	for url, want := range map[string]string{
+		"http://" + address[0] + "/healthz": "ok",
+		"http://" + address[0] + "/readyz":  "ok",
+		"http://" + address[1] + "/metrics": "squall_workflow_starts_total",
+	} {
+		eventually(t, 15*time.Second, url+" answers", func() bool {
+			response, err := http.Get(url)
+			if err != nil {
+				return false
+			}
+			defer func() { _ = response.Body.Close() }()
+			var body bytes.Buffer
+			_, err = body.ReadFrom(response.Body)
+			return err == nil && response.StatusCode == http.StatusOK && strings.Contains(body.String(), want)
+		})
+	}
+	program.end(t, syscall.SIGTERM)
+}
+
+// process is a bridge in a process of its own.
+type process struct {
+	command *exec.Cmd
+	done    chan struct{}
+	err     error
+}
+
+func (b *bridge) program(server *temporalServer) *process {
+	b.t.Helper()
+	p := &process{command: exec.Command(executable(b.t)), done: make(chan struct{})}
+	p.command.Env = append(os.Environ(), asProgram+"=1",
+		"KUBECONFIG="+kubeconfigFile(b.t),
+		"SQUALL_TEMPORAL_ADDRESS="+server.address,
+		"SQUALL_CHAOS_NAMESPACE="+b.config.ChaosNamespace,
+		"SQUALL_HEALTH_ADDRESS="+b.config.HealthAddress,
+		"SQUALL_METRICS_ADDRESS="+b.config.MetricsAddress,
+		fmt.Sprintf("SQUALL_LEADER_ELECTION=%t", b.config.LeaderElection),
+		"SQUALL_LEADER_ELECTION_NAMESPACE="+b.config.ChaosNamespace)
+	var out bytes.Buffer
+	p.command.Stdout, p.command.Stderr = &out, &out
+	b.must(p.command.Start())
+	go func() { defer close(p.done); p.err = p.command.Wait() }()
+	b.t.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		<-p.done
+		if b.t.Failed() {
+			b.t.Logf("bridge %d said:\n%s", p.command.Process.Pid, out.String())
+		}
+	})
+	return p
+}
+
+// end signals the process and waits for it; asked politely it must end well.
+func (p *process) end(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := p.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	if signal == syscall.SIGTERM && p.err != nil {
+		t.Errorf("after SIGTERM the bridge ended with %v, want exit code 0", p.err)
+	}
+}
+
+func (b *bridge) leader() string {
+	lease := &coordinationv1.Lease{}
+	err := b.kube.Get(b.t.Context(), client.ObjectKey{Namespace: b.config.ChaosNamespace, Name: leaseName}, lease)
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+func (b *bridge) waitForLeader(not string) {
+	b.t.Helper()
+	eventually(b.t, 30*time.Second, "another bridge leads", func() bool { l := b.leader(); return l != "" && l != not })
+}
+
+// oneWorkflow waits until d has its one workflow, with all that people search for.
+func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
+	b.t.Helper()
+	eventually(b.t, 30*time.Second, "one workflow runs", func() bool { return server.runs(b.t, d) == 1 })
+	eventually(b.t, 10*time.Second, "it was told", func() bool { return server.signals(b.t, d)[contract.SignalObserved] > 0 })
+	description, err := server.client.DescribeWorkflow(b.t.Context(), contract.WorkflowID(refOf(d)), "")
+	b.must(err)
+	attributes := description.TypedSearchAttributes.GetUntypedValues()
+	got := make(map[string]any)
+	for key, value := range attributes {
+		got[key.GetName()] = value
+	}
+	for _, name := range []string{contract.AttributePhase, contract.AttributeNamespace, contract.AttributeKinds, contract.AttributeStuck, contract.AttributeTargets} {
+		if _, found := got[name]; !found {
+			b.t.Errorf("the search attribute %s is missing: %v", name, got)
+		}
+	}
+	if line, err := description.GetStaticSummary(); err != nil || !strings.Contains(line, "container-failure") {
+		b.t.Errorf("static summary = %q, %v", line, err)
+	}
+}
+
+// temporalServer is a Temporal of the development cluster: a real one.
+type temporalServer struct {
+	t       *testing.T
+	binary  string
+	address string
+	store   string
+	command *exec.Cmd
+	client  temporalclient.Client
+}
+
+func startTemporal(t *testing.T) *temporalServer {
+	t.Helper()
+	binary, err := temporalBinary()
+	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	s := &temporalServer{t: t, binary: binary, address: freeAddress(t), store: filepath.Join(t.TempDir(), "store.db")}
+	s.start()
+	s.client, err = connect.Dial(t.Context(), connect.Settings{Address: s.address, Lazy: true}, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.client.Close)
+	eventually(t, time.Minute, "Temporal answers", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
+		return err == nil
+	})
+	return s
+}
+
+// temporalBinary is $SQUALL_TEMPORAL_BIN, or the newest the development cluster
+// of hack/ left in the user's cache.
+func temporalBinary() (string, error) {
+	if binary := os.Getenv("SQUALL_TEMPORAL_BIN"); binary != "" {
+		return binary, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no Temporal server: set SQUALL_TEMPORAL_BIN: %w", err)
+	}
+	found, _ := filepath.Glob(filepath.Join(cache, "squall", "temporal-*", "temporal"))
+	var newest string
+	var latest time.Time
+	for _, path := range found {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(latest) {
+			newest, latest = path, info.ModTime()
+		}
+	}
+	if newest == "" {
+		return "", errors.New("no Temporal server: run `make dev-up` once, or set SQUALL_TEMPORAL_BIN to the program of hack/temporal")
+	}
+	return newest, nil
+}
+
+func (s *temporalServer) start() {
+	s.t.Helper()
+	s.command = exec.Command(s.binary, "-address", s.address, "-ui-address", "", "-db", s.store)
+	if err := s.command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(s.kill)
+}
+
+// kill is SIGKILL; killing it again does nothing.
+func (s *temporalServer) kill() {
+	_ = s.command.Process.Kill()
+	_ = s.command.Wait()
+}
+
+// runs is how many executions the workflow of d ever had.
+func (s *temporalServer) runs(t *testing.T, d *v1beta1.Disruption) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	answer, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowId = %q", contract.WorkflowID(refOf(d))),
+	})
+	if err != nil {
+		return -1
+	}
+	return len(answer.GetExecutions())
+}
+
+// signals counts by name the signals in the history of d's workflow.
+func (s *temporalServer) signals(t *testing.T, d *v1beta1.Disruption) map[string]int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	counts := make(map[string]int)
+	events := s.client.GetWorkflowHistory(ctx, contract.WorkflowID(refOf(d)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return nil
+		}
+		if received := event.GetWorkflowExecutionSignaledEventAttributes(); received != nil {
+			counts[received.GetSignalName()]++
+		}
+	}
+	return counts
+}
+
+// kubeconfigFile leads another process to the test's API server.
+func kubeconfigFile(t *testing.T) string {
+	t.Helper()
+	config := apiserver.Start(t)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"test": {
+			Server: server(config.Host), CertificateAuthorityData: config.CAData, InsecureSkipTLSVerify: config.Insecure,
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"test": {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func server(host string) string {
+	if strings.Contains(host, "://") {
+		return host
+	}
+	return "https://" + host
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
