@@ -78,11 +78,8 @@ type podList struct{ Items []pod }
 
 // disruption is what the demo reads of a Disruption.
 type disruption struct {
-	Metadata struct {
-		Name       string
-		Finalizers []string
-	}
-	Status struct {
+	Metadata struct{ Name, UID string }
+	Status   struct {
 		Phase, InjectionStatus string
 		TargetInjections       map[string]map[string]struct{ InjectorPodName string }
 		Workflow               struct{ ID, RunID string }

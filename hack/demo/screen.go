@@ -47,7 +47,7 @@ func (s *screen) good(format string, args ...any) { s.line(green, format, args..
 
 // quote shows what a program said, or what a user would type.
 func (s *screen) quote(text string) {
-	for line := range strings.Lines(strings.TrimSpace(text)) {
+	for line := range strings.Lines(strings.TrimSpace(text)) { // none if empty
 		s.line(dim, "  %s", strings.TrimRight(line, "\n"))
 	}
 }

@@ -29,6 +29,7 @@ type story struct {
 
 	targets map[string]pod      // of the workload, by name
 	chosen  map[string][]string // targets by disruption
+	uids    []string            // of the disruptions
 }
 
 func (s *story) tell(ctx context.Context) error {
@@ -210,6 +211,7 @@ func (s *story) inject(ctx context.Context, name string) ([]string, error) {
 		s.chosen = map[string][]string{}
 	}
 	s.chosen[name] = slices.Sorted(maps.Keys(d.Status.TargetInjections))
+	s.uids = append(s.uids, d.Metadata.UID)
 	if err := s.list(ctx, name); err != nil {
 		return nil, err
 	}
