@@ -7,11 +7,13 @@ SHELL := /bin/bash -o pipefail
 ROOT := $(CURDIR)
 NODES ?= 2
 PROGRAMS := worker crdbridge injector
-DEV_KUBECONFIG := $(ROOT)/.dev/kubeconfig
+# The development cluster's directory.
+DEV ?= $(ROOT)/.dev
+DEV_KUBECONFIG := $(DEV)/kubeconfig
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
 # environment; empty means the development cluster.
 KUBECONFIG ?=
-export KUBECONFIG SQUALL_TEMPORAL_ADDRESS
+export KUBECONFIG SQUALL_TEMPORAL_ADDRESS DEV
 
 devcluster := cd hack && go run ./devcluster
 tool := go tool -modfile=$(ROOT)/hack/tools.mod
@@ -35,15 +37,15 @@ images: build ## images of the programs as archives in bin/, loaded into the dev
 	bin/image -o bin/squall.tar -name squall.local/squall:dev -entrypoint /worker $(foreach p,$(PROGRAMS),bin/$(p)=/$(p))
 	bin/image -o bin/probe.tar -name squall.local/probe:dev -entrypoint /probe bin/probe=/probe
 	@if [ -n "$$KUBECONFIG" ] && [ "$$KUBECONFIG" != $(DEV_KUBECONFIG) ]; then echo "KUBECONFIG is set: give bin/*.tar to that cluster's nodes or registry, and name the images by SQUALL_IMAGE"; \
-	else cd hack && go run ./devcluster images ../bin/squall.tar ../bin/probe.tar; fi
+	else cd hack && go run ./devcluster images --dir $(DEV) ../bin/squall.tar ../bin/probe.tar; fi
 
 .PHONY: dev-up
 dev-up: ## a real Kubernetes cluster and Temporal on this machine (NODES=2); as root
-	$(devcluster) up --nodes $(NODES)
+	$(devcluster) up --dir $(DEV) --nodes $(NODES)
 
 .PHONY: dev-down
 dev-down: ## end that cluster; its state stays, until devcluster down --wipe
-	$(devcluster) down
+	$(devcluster) down --dir $(DEV)
 
 .PHONY: demo
 demo: ## Squall disrupts real containers and lets go of them, measured (KUBECONFIG=... for a cluster of yours)

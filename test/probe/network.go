@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -37,10 +36,7 @@ func networkOf(found map[string]string, pid int) error {
 	if err := links(found, "", func(string) bool { return true }); err != nil {
 		return err
 	}
-	if err := routes(found); err != nil {
-		return err
-	}
-	return tables(found)
+	return routes(found)
 }
 
 func links(found map[string]string, prefix string, wanted func(string) bool) error {
@@ -121,23 +117,6 @@ func routes(found map[string]string) error {
 		words = append(words, fmt.Sprintf("%s via %s", r.Dst, r.Gw))
 	}
 	found["routes"] = sorted(words)
-	return nil
-}
-
-func tables(found map[string]string) error {
-	conn, err := nftables.New()
-	if err != nil {
-		return fmt.Errorf("ask for nftables: %w", err)
-	}
-	all, err := conn.ListTables()
-	if err != nil {
-		return fmt.Errorf("list nftables: %w", err)
-	}
-	var words []string
-	for _, t := range all {
-		words = append(words, fmt.Sprintf("%d/%s", t.Family, t.Name))
-	}
-	found["nftables"] = sorted(words)
 	return nil
 }
 

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+//go:embed audit.yaml
+var auditPod string
+
+// nothingLeft counts what Squall keeps in the cluster, and lets every node look
+// for marks of injections.
+func (s *story) nothingLeft(ctx context.Context) error {
+	s.screen.chapter("6. Nothing is left")
+	for _, kind := range []string{"pods", "configmaps"} {
+		left := podList{}
+		if err := s.get(ctx, &left, "-n", chaosNamespace, kind, "-l", "chaos.squall.dev/disruption-namespace="+namespace); err != nil {
+			return err
+		}
+		s.screen.check(len(left.Items) == 0, "%d %s of these disruptions in %s", len(left.Items), kind, chaosNamespace)
+	}
+	nodes := podList{}
+	if err := s.get(ctx, &nodes, "nodes"); err != nil {
+		return err
+	}
+	for _, node := range nodes.Items {
+		if err := s.audit(ctx, node.Metadata.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audit runs the injector's own audit on a node, in a pod that is gone afterwards.
+func (s *story) audit(ctx context.Context, node string) error {
+	image, err := s.run(ctx, "-n", "squall-system", "get", "deployment", "squall-worker", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	if err != nil {
+		return err
+	}
+	name := "audit-" + node
+	document := strings.NewReplacer("NAME", name, "NODE", node, "IMAGE", image).Replace(auditPod)
+	if _, err := s.feed(ctx, document, "-n", chaosNamespace, "replace", "--force", "--grace-period=0", "-f", "-"); err != nil {
+		return err
+	}
+	defer s.run(context.WithoutCancel(ctx), "-n", chaosNamespace, "delete", "pod", name, "--wait=false", "--grace-period=0", "--force")
+	if _, err := s.run(ctx, "-n", chaosNamespace, "wait", "pod/"+name, "--for=jsonpath={.status.containerStatuses[0].state.terminated.reason}", "--timeout=60s"); err != nil {
+		return err
+	}
+	p := pod{}
+	if err := s.get(ctx, &p, "-n", chaosNamespace, "pod", name); err != nil {
+		return err
+	}
+	said, err := s.run(ctx, "-n", chaosNamespace, "logs", name)
+	if err != nil {
+		return err
+	}
+	if p.Status.ContainerStatuses[0].State.Terminated == nil {
+		return fmt.Errorf("pod %s has not ended", name)
+	}
+	return s.judge(node, said)
+}
+
+// judge shows what a node's audit says of this story's disruptions. A cluster
+// that others use may well carry marks of theirs.
+func (s *story) judge(node, said string) error {
+	report := struct {
+		Marks []string
+		Error string
+	}{}
+	if err := json.Unmarshal([]byte(said), &report); err != nil {
+		return fmt.Errorf("audit of %s said %q: %w", node, said, err)
+	}
+	var ours []string
+	for _, mark := range report.Marks {
+		for _, uid := range s.uids {
+			if strings.Contains(mark, uid[:8]) { // what the kernel has room for
+				ours = append(ours, mark)
+			}
+		}
+	}
+	s.screen.check(len(ours) == 0 && report.Error == "", "%s was searched for marks of injections and has none of these disruptions", node)
+	s.screen.quote(strings.Join(append(ours, report.Error), "\n"))
+	if others := len(report.Marks) - len(ours); others > 0 {
+		s.screen.say("  (%d marks of other disruptions, which go on)", others)
+	}
+	return nil
+}
