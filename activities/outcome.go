@@ -28,8 +28,10 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	state := injectorState(pod)
 	exited := state.Terminated
 	switch {
-	case exited != nil && (exited.ExitCode == 0 || neverStarted(exited)):
-		return Released, "" // 41, and 43a: the exit code counts before the phase
+	case exited != nil && (exited.ExitCode == 0 || neverStarted(exited) || lastWords(exited).Cleaned):
+		// 41, and 43a: the exit code counts before the phase. An injector that
+		// refused its document changed nothing and says so.
+		return Released, ""
 	case exited == nil && state.Running == nil && (ended(pod) || pending(pod)):
 		return Released, "" // 42, 43a: nothing ever ran
 	case exited == nil && !ended(pod):
@@ -65,13 +67,22 @@ func neverStarted(t *corev1.ContainerStateTerminated) bool {
 	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
 }
 
+// lastWords is the injector's termination message; the zero value when it
+// said nothing that can be read.
+func lastWords(t *corev1.ContainerStateTerminated) v1beta1.Outcome {
+	words := v1beta1.Outcome{}
+	if json.Unmarshal([]byte(t.Message), &words) != nil {
+		return v1beta1.Outcome{}
+	}
+	return words
+}
+
 // failure is what a person needs to know of an injector that did not clean.
 func failure(pod *corev1.Pod, state corev1.ContainerState) string {
 	if state.Terminated == nil {
 		return fmt.Sprintf("chaos pod ended (%s %s) and the injector's exit code is unknown", pod.Status.Phase, pod.Status.Reason)
 	}
-	words := v1beta1.Outcome{}
-	if json.Unmarshal([]byte(state.Terminated.Message), &words) == nil && words.Error != "" {
+	if words := lastWords(state.Terminated); words.Error != "" {
 		reason := words.Error
 		if len(words.Left) > 0 {
 			reason += "; left: " + strings.Join(words.Left, ", ")

@@ -47,8 +47,9 @@ func TestJudge(t *testing.T) {
 		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                   // acceptance 44
 		{"failed and cleanable: kept, with the injector's own words", injectorIs(corev1.PodFailed, exited(1, "Error", said)), true, Failed, "remove filter on eth0: busy; left: filter eth0 1:"}, // acceptance 44
 		{"failed and the target gone: let go", injectorIs(corev1.PodFailed, exited(1, "Error", said)), false, Released, ""},                                                                      // acceptance 38, 39, 40
-		{"still running: wait", injectorIs(corev1.PodRunning, running), true, Waiting, "still running"},                                                                                          // acceptance 47
-		{"still running and the target gone: wait, the signal is on its way", injectorIs(corev1.PodRunning, running), false, Waiting, "still running"},                                           // acceptance 40, 47
+		{"refused before anything was changed: let go", injectorIs(corev1.PodFailed, exited(2, "Error", `{"cleaned":true,"error":"unknown kind"}`)), true, Released, ""},
+		{"still running: wait", injectorIs(corev1.PodRunning, running), true, Waiting, "still running"},                                                // acceptance 47
+		{"still running and the target gone: wait, the signal is on its way", injectorIs(corev1.PodRunning, running), false, Waiting, "still running"}, // acceptance 40, 47
 		{"running, container state unknown: wait", injectorIs(corev1.PodRunning, none), true, Waiting, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
