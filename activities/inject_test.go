@@ -46,6 +46,9 @@ func TestChaosPodGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if probe := pod.Spec.Containers[0].ReadinessProbe; !cmp.Equal(probe.Exec.Command, []string{"/injector", "ready"}) {
+				t.Errorf("readiness probe = %v, want the injector's own look at %s", probe, v1beta1.ReadyFile) // acceptance 32
+			}
 			got, err := yaml.Marshal(pod)
 			if err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// acceptance 13, 14, 15, 17
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
 		name     string
