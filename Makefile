@@ -13,6 +13,8 @@ DEV_KUBECONFIG := $(DEV)/kubeconfig
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
 # environment; empty means the development cluster.
 KUBECONFIG ?=
+# One setting for tests and programs, so that nothing is compiled twice.
+export CGO_ENABLED := 0
 export KUBECONFIG SQUALL_TEMPORAL_ADDRESS DEV
 
 devcluster := cd hack && go run ./devcluster
@@ -24,7 +26,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## static programs into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/ $(addprefix ./,$(PROGRAMS)) ./test/probe
+	go build -ldflags "-s -w" -o bin/ $(addprefix ./,$(PROGRAMS)) ./test/probe
 
 .PHONY: generate
 generate: ## deep copies and CRDs from the API types
