@@ -97,10 +97,12 @@ func TestCleanAfterDeathBetweenClsactAndFilter(t *testing.T) {
 	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
 	places, err := i.plan(context.Background())
 	must(t, err)
+	c := openForTest(t, w.target)
+	kinds, err := c.classifiers()
+	must(t, err)
 	for _, hook := range places[0].hooks {
-		if _, err := ensureClsact(openForTest(t, w.target), places[0], hook); err != nil {
-			t.Fatal(err)
-		}
+		_, err := ensureClsact(c, places[0], hook, kinds)
+		must(t, err)
 	}
 	if state(t, w.target) == before {
 		t.Fatal("no clsact was made")
