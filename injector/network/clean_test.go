@@ -70,6 +70,18 @@ func TestForeignFilterOfAnotherSortAtTheFirstPriority(t *testing.T) {
 	})
 }
 
+func TestForeignIngressQdiscHoldsIngressFilters(t *testing.T) {
+	everyMechanismOn(t, func(t *testing.T, w *world) {
+		runTC(t, w, "qdisc add dev "+linkName+" ingress")
+	}, func(t *testing.T, w *world, try mechanism) {
+		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4, Port: 8000, Flow: "ingress"}}}, try)
+		if got := lost(t, w.in(hostIPv4, 8000, 300)); got != 300 {
+			t.Errorf("%d of 300 lost, want all", got)
+		}
+		clean(t, i)
+	})
+}
+
 // acceptance 58: a link that refuses must not leave the others disturbed.
 func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	w := newWorld(t)
