@@ -70,6 +70,18 @@ func TestForeignFilterOfAnotherSortAtTheFirstPriority(t *testing.T) {
 	})
 }
 
+func TestForeignIngressQdiscHoldsIngressFilters(t *testing.T) {
+	everyMechanismOn(t, func(t *testing.T, w *world) {
+		runTC(t, w, "qdisc add dev "+linkName+" ingress")
+	}, func(t *testing.T, w *world, try mechanism) {
+		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4, Port: 8000, Flow: "ingress"}}}, try)
+		if got := lost(t, w.in(hostIPv4, 8000, 300)); got != 300 {
+			t.Errorf("%d of 300 lost, want all", got)
+		}
+		clean(t, i)
+	})
+}
+
 // acceptance 58: a link that refuses must not leave the others disturbed.
 func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	w := newWorld(t)
@@ -97,10 +109,12 @@ func TestCleanAfterDeathBetweenClsactAndFilter(t *testing.T) {
 	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
 	places, err := i.plan(context.Background())
 	must(t, err)
+	c := openForTest(t, w.target)
+	kinds, err := c.classifiers()
+	must(t, err)
 	for _, hook := range places[0].hooks {
-		if _, err := ensureClsact(openForTest(t, w.target), places[0], hook); err != nil {
-			t.Fatal(err)
-		}
+		_, err := ensureClsact(c, places[0], hook, kinds)
+		must(t, err)
 	}
 	if state(t, w.target) == before {
 		t.Fatal("no clsact was made")

@@ -20,8 +20,12 @@ type clsactFilters struct{ place }
 // attachClsact adds the filters before all others of their hooks, or changes nothing.
 func attachClsact(p place) (attachment, error) {
 	err := exclusively(p.netns, func(c tc) error {
+		kinds, err := c.classifiers()
+		if err != nil {
+			return err
+		}
 		for _, hook := range p.hooks {
-			err := addFilter(c, p, hook)
+			err := addFilter(c, p, hook, kinds)
 			if err != nil && !isGone(err) {
 				return fmt.Errorf("attach to %s of %s: %w", hook.Direction, hook.Name, err)
 			}
@@ -57,8 +61,8 @@ func (f clsactFilters) replace(programs programs) error {
 
 func (f clsactFilters) detach() error { return removeFilters(f.netns, f.mark, f.journal) }
 
-func addFilter(c tc, p place, hook Hook) error {
-	ours, err := ensureClsact(c, p, hook)
+func addFilter(c tc, p place, hook Hook, kinds map[int]string) error {
+	ours, err := ensureClsact(c, p, hook, kinds)
 	if err != nil {
 		return err
 	}
@@ -108,11 +112,8 @@ func mainChain(attrs *netlink.FilterAttrs) bool { return attrs.Chain == nil || *
 // ensureClsact makes the qdisc if the link has none, and tells whether Squall
 // did so, now or for another disruption. It is in the journal before it is in
 // the kernel, since it has no name of its own.
-func ensureClsact(c tc, p place, hook Hook) (ours bool, err error) {
-	kind, err := c.classifier(hook.Index)
-	if err != nil {
-		return false, err
-	}
+func ensureClsact(c tc, p place, hook Hook, kinds map[int]string) (ours bool, err error) {
+	kind := kinds[hook.Index]
 	if kind == "ingress" && hook.Direction == Egress {
 		return false, errors.New("the link has an ingress qdisc of somebody else, and no clsact fits beside it")
 	}
@@ -132,6 +133,7 @@ func ensureClsact(c tc, p place, hook Hook) (ours bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("add clsact: %w", err)
 	}
+	kinds[hook.Index] = "clsact"
 	return true, nil
 }
 
@@ -193,19 +195,21 @@ func removeFilters(netns string, m mark, j notes) error {
 		if err != nil {
 			return err
 		}
+		kinds, err := c.classifiers()
+		if err != nil {
+			return err
+		}
 		var errs []error
 		for _, link := range links {
-			errs = append(errs, cleanLink(c, link, id, m, j))
+			if kinds[link.Index] != "" {
+				errs = append(errs, cleanLink(c, link, id, m, j))
+			}
 		}
 		return errors.Join(errs...)
 	})
 }
 
 func cleanLink(c tc, link Link, id target.NetnsID, m mark, j notes) error {
-	kind, err := c.classifier(link.Index)
-	if kind == "" || err != nil {
-		return err
-	}
 	hook := Hook{Index: link.Index, Name: link.Name}
 	ours, err := clsactIsOurs(c, j, m, clsactObject(id, hook), hook)
 	if err != nil {

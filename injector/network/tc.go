@@ -59,19 +59,21 @@ func (c tc) filters(hook Hook) ([]netlink.Filter, error) {
 	return filters, nil
 }
 
-// classifier is the kind of qdisc that holds a link's direct filters: "clsact",
-// the older "ingress", or nothing.
-func (c tc) classifier(index int) (string, error) {
-	qdiscs, err := dump(func() ([]netlink.Qdisc, error) { return c.QdiscList(byIndex(index)) })
-	if err != nil && !errors.Is(err, unix.ENODEV) {
-		return "", fmt.Errorf("list qdiscs: %w", err)
+// classifiers maps a link to the kind of qdisc that holds its direct filters:
+// "clsact", or the older "ingress". The kernel only lists the qdiscs of all
+// links together, so this is asked once.
+func (c tc) classifiers() (map[int]string, error) {
+	qdiscs, err := dump(func() ([]netlink.Qdisc, error) { return c.QdiscList(nil) })
+	if err != nil {
+		return nil, fmt.Errorf("list qdiscs: %w", err)
 	}
+	kinds := map[int]string{}
 	for _, qdisc := range qdiscs {
 		if qdisc.Attrs().Parent == netlink.HANDLE_CLSACT {
-			return qdisc.Type(), nil
+			kinds[qdisc.Attrs().LinkIndex] = qdisc.Type()
 		}
 	}
-	return "", nil
+	return kinds, nil
 }
 
 // dump asks again when the kernel says that the list changed while it was read.
