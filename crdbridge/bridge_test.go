@@ -108,7 +108,6 @@ func (b *bridge) start() *bridge {
 	options.Logger = zapr.NewLogger(zaptest.NewLogger(b.t, zaptest.Level(zapcore.DPanicLevel)))
 	b.options(&options)
 	config := apiserver.Start(b.t)
-	config.QPS = -1
 	config.Wrap(b.traffic.wrap)
 	b.manager, err = assemble(b.config, config, options, b.temporal, prometheus.NewRegistry())
 	if err != nil {
@@ -269,6 +268,13 @@ func (r *recorder) ExecuteWorkflow(ctx context.Context, o temporalclient.StartWo
 
 func (r *recorder) SignalWorkflow(ctx context.Context, id, _, name string, arg any) error {
 	return r.call(ctx, id, name, func() { r.sent[id] = append(r.sent[id], signal{name, arg, time.Now()}) })
+}
+
+func (r *recorder) CheckHealth(ctx context.Context, _ *temporalclient.CheckHealthRequest) (*temporalclient.CheckHealthResponse, error) {
+	r.mu.Lock()
+	answer := r.answer
+	r.mu.Unlock()
+	return &temporalclient.CheckHealthResponse{}, answer(ctx, "health")
 }
 
 func (r *recorder) call(ctx context.Context, id, what string, record func()) error {

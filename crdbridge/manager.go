@@ -82,6 +82,8 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	kube = rest.CopyConfig(kube)
+	kube.QPS = -1 // the API server's own priorities and fairness decide
 	m, err := manager.New(kube, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
@@ -91,12 +93,13 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 		temporal:       temporal,
 		chaosNamespace: c.ChaosNamespace,
 		memory:         newMemory(),
+		pulse:          newPulse(temporal),
 		counters:       counters,
 	}
 	if err := watch(m, r, controllerOptions()); err != nil {
 		return nil, err
 	}
-	return m, errors.Join(m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
+	return m, errors.Join(m.Add(r.pulse), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
 }
 
 func controllerOptions() controller.Options {

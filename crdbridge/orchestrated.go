@@ -53,18 +53,23 @@ func orchestrated(d *v1beta1.Disruption, err error) (metav1.Condition, bool) {
 // verdict words an error so that repeating it yields the same words; the
 // condition would otherwise be written at every attempt.
 func verdict(err error) (metav1.ConditionStatus, string, string) {
-	switch code := serviceerror.ToStatus(err).Code(); {
+	switch {
 	case err == nil:
 		return metav1.ConditionTrue, reasonReached, "Temporal is reached."
 	case errors.Is(err, errWorkflowEnded):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`squall audit`, then remove " + v1beta1.DisruptionFinalizer + " by hand."
-	case code == codes.Unavailable, code == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
+	case unreachable(err):
 		return metav1.ConditionFalse, reasonUnreachable, "Temporal cannot be reached. Nothing is lost: this goes on by itself once " +
 			"Temporal is back, and injectors end at their own deadline meanwhile."
 	default:
 		return metav1.ConditionFalse, reasonRefused, fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
 	}
+}
+
+func unreachable(err error) bool {
+	code := serviceerror.ToStatus(err).Code()
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
 
 // apply writes the condition and fails when d is not the newest: what was

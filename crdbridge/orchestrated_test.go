@@ -128,3 +128,30 @@ func TestWhatAWorkflowSaysOfItself(t *testing.T) {
 		}
 	})
 }
+
+func TestThePulseTellsOnlyWhenItTurns(t *testing.T) {
+	away := serviceerror.NewUnavailable("refused")
+	p := newPulse(newRecorder())
+	steps := []struct {
+		name   string
+		answer error
+		told   bool
+		away   bool
+	}{
+		{"an answer, as ever", nil, false, false},
+		{"no answer", away, true, true},
+		{"still none", away, false, true},
+		{"an answer that is a refusal", serviceerror.NewPermissionDenied("no", ""), true, false},
+		{"an answer", nil, false, false},
+	}
+	for _, step := range steps {
+		p.set(step.answer)
+		told := len(p.changed) == 1
+		if told {
+			<-p.changed
+		}
+		if told != step.told || (p.err() != nil) != step.away {
+			t.Errorf("%s: told %t, away %v; want %t, %t", step.name, told, p.err(), step.told, step.away)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type reconciler struct {
 	temporal       orchestrator
 	chaosNamespace string
 	memory         *memory
+	pulse          *pulse
 	counters       counters
 }
 
@@ -51,7 +53,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// We are stopping, which says nothing about Temporal.
 		return reconcile.Result{}, nil
 	}
-	if condition, news := orchestrated(d, err); news {
+	if condition, news := orchestrated(d, cmp.Or(err, r.pulse.err())); news {
 		if failed := r.apply(ctx, d, condition); failed != nil {
 			return retry(errors.Join(failed, err))
 		}

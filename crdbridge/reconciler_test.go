@@ -301,6 +301,34 @@ func TestAWorkflowThatCompletedWithoutItsLastStepIsShown(t *testing.T) {
 	eventually(t, 5*time.Second, "the condition says so", func() bool { return condition(b.get(d)).Reason == reasonEnded })
 }
 
+// acceptance T8
+func TestADisruptionWithNothingToTellSaysThatTemporalIsAway(t *testing.T) {
+	b := newBridge(t).start()
+	d := b.disrupt("quiet")
+	b.told(d)
+	b.quiet(d)
+	calls := b.temporal.total()
+	b.temporal.away()
+	eventually(t, 4*pulseEvery, "Orchestrated is False", func() bool { return condition(b.get(d)).Reason == reasonUnreachable })
+	b.temporal.back()
+	eventually(t, 4*pulseEvery, "Orchestrated is True", func() bool { return condition(b.get(d)).Status == metav1.ConditionTrue })
+	if n := b.temporal.total(); n != calls {
+		t.Errorf("calls for the workflow = %d, want %d: there was nothing to tell", n, calls)
+	}
+}
+
+func TestAConditionDecidedOnAnOldStateIsNotWritten(t *testing.T) {
+	b := newBridge(t)
+	d := b.disrupt("old")
+	r := &reconciler{client: b.kube}
+	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
+	c, _ := orchestrated(d, errWorkflowEnded)
+	if err := r.apply(t.Context(), d, c); !apierrors.IsConflict(err) {
+		t.Errorf("apply on an old state = %v, want a conflict", err)
+	}
+	b.must(r.apply(t.Context(), b.get(d), c))
+}
+
 func (b *bridge) setStatus(d *v1beta1.Disruption, change func(*v1beta1.DisruptionStatus)) {
 	b.t.Helper()
 	eventually(b.t, 2*time.Second, "the status is written", func() bool {

@@ -21,6 +21,7 @@ const (
 	// callTimeout bounds a call to Temporal, so that one that hangs does not
 	// keep a worker of the queue; a call takes some milliseconds.
 	callTimeout = 5 * time.Second
+	awayTimeout = 500 * time.Millisecond
 )
 
 // orchestrator is what the bridge needs of Temporal. The second implementation,
@@ -28,6 +29,7 @@ const (
 type orchestrator interface {
 	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
+	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
 
 // tell brings the workflow of d up to date and says when to look again.
@@ -70,7 +72,7 @@ func (t *told) lost(err error) (time.Duration, error) {
 }
 
 func (r *reconciler) start(ctx context.Context, d *v1beta1.Disruption) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.pulse.timeout())
 	defer cancel()
 	_, err := r.temporal.ExecuteWorkflow(ctx, startOptions(d), contract.WorkflowType, contract.Input{Disruption: refOf(d)})
 	if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
@@ -79,16 +81,18 @@ func (r *reconciler) start(ctx context.Context, d *v1beta1.Disruption) error {
 	if err != nil {
 		return fmt.Errorf("start the workflow: %w", err)
 	}
+	r.pulse.set(nil)
 	r.counters.starts.Inc()
 	return nil
 }
 
 func (r *reconciler) signal(ctx context.Context, d *v1beta1.Disruption, name string, arg any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.pulse.timeout())
 	defer cancel()
 	if err := r.temporal.SignalWorkflow(ctx, contract.WorkflowID(refOf(d)), "", name, arg); err != nil {
 		return fmt.Errorf("send the signal %s: %w", name, err)
 	}
+	r.pulse.set(nil)
 	r.counters.signals.WithLabelValues(name).Inc()
 	return nil
 }

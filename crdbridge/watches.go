@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -40,6 +41,7 @@ func watch(m manager.Manager, r *reconciler, o controller.Options) error {
 		For(&v1beta1.Disruption{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(onUpdate(podChanged))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(onUpdate(nodeChanged))).
+		WatchesRawSource(source.Channel(r.pulse.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the controller: %w", err)
@@ -82,7 +84,7 @@ func levelOf(d *v1beta1.Disruption) v1beta1.Level {
 // chaos pod, else those of its namespace that chose it or could.
 func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	if uid := pod.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && pod.GetNamespace() == r.chaosNamespace {
-		return r.find(ctx, func(*v1beta1.Disruption) bool { return true }, client.MatchingFields{indexDisruptionUID: uid})
+		return r.find(ctx, everyone, client.MatchingFields{indexDisruptionUID: uid})
 	}
 	return r.find(ctx, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexLevel: string(v1beta1.LevelPod)})
 }
@@ -90,6 +92,15 @@ func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []re
 func (r *reconciler) concernedByNode(ctx context.Context, node client.Object) []reconcile.Request {
 	return r.find(ctx, concerns(node), client.MatchingFields{indexLevel: string(v1beta1.LevelNode)})
 }
+
+// all are the Disruptions that are not settled.
+func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return append(
+		r.find(ctx, everyone, client.MatchingFields{indexLevel: string(v1beta1.LevelPod)}),
+		r.find(ctx, everyone, client.MatchingFields{indexLevel: string(v1beta1.LevelNode)})...)
+}
+
+func everyone(*v1beta1.Disruption) bool { return true }
 
 func (r *reconciler) find(ctx context.Context, concerned func(*v1beta1.Disruption) bool, o ...client.ListOption) []reconcile.Request {
 	var list v1beta1.DisruptionList
