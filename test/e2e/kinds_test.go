@@ -1,0 +1,253 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Each kind: an effect that the containers feel, their recovery, and the target
+// as it was before, looked at by the probe and not by the injector.
+
+func TestNetworkDropIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(3)
+	victims, client := pods[:2], pods[2] // one on each node
+	s.label(client, "client")
+	before := s.snapshots(victims)
+	for _, victim := range victims {
+		s.wantLoss(client, victim, "before", 0, 5)
+	}
+
+	d := s.injected(s.create("drop", "{selector: {app: target}, count: 2, duration: 5m, network: {drop: 40}}"))
+	for _, victim := range victims {
+		// 200 datagrams: 40 % give or take 3.5.
+		s.wantLoss(client, victim, "during", 22, 60)
+	}
+
+	s.delete(d)
+	s.gone(d)
+	for _, victim := range victims {
+		s.wantLoss(client, victim, "after", 0, 5)
+	}
+	s.wantSame(before, s.snapshots(victims))
+}
+
+func TestNetworkDropSparesOtherPorts(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2)
+	victim, client := pods[0], pods[1]
+	s.label(client, "client")
+	d := s.injected(s.create("drop-port", "{selector: {app: target}, count: 1, duration: 5m, network: {drop: 100, hosts: [{port: 9090, protocol: udp, flow: ingress}]}}"))
+	s.wantLoss(client, victim, "of the port that is dropped", 100, 100)
+	var answer struct{ Status int }
+	if err := s.exec(t.Context(), &answer, s.name, client.Name, "/target", "get", "http://"+victim.Status.PodIP+":8080/healthz"); err != nil {
+		t.Errorf("another port does not answer: %v", err)
+	}
+	s.delete(d)
+	s.gone(d)
+	s.wantLoss(client, victim, "after", 0, 5)
+}
+
+func TestCPUPressureIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victims := s.targets(2)
+	before := s.snapshots(victims)
+	for _, victim := range victims {
+		s.wantCores(victim, "before", 0, 0.06)
+	}
+
+	d := s.injected(s.create("burn", "{selector: {app: target}, count: 100%, duration: 5m, cpuPressure: {count: 100%}}"))
+	for _, victim := range victims {
+		// All of the 0.3 that its limit allows.
+		s.wantCores(victim, "during", 0.2, 0.36)
+	}
+
+	s.delete(d)
+	s.gone(d)
+	for _, victim := range victims {
+		s.wantCores(victim, "after", 0, 0.06)
+	}
+	s.wantSame(before, s.snapshots(victims))
+}
+
+func TestDiskPressureIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victims := s.targets(1, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Args = []string{"serve", "--write", "/data/file", "--write-block", "16384"}
+	})
+	victim := victims[0]
+	const limit = 256 << 10
+	s.awaitSpeed(victim, "before", 2*limit, 1<<40)
+	before := s.snapshots(victims)
+
+	d := s.injected(s.create("throttle", fmt.Sprintf("{selector: {app: target}, count: 1, duration: 5m, diskPressure: {path: /data, throttling: {writeBytesPerSec: %d}}}", limit)))
+	s.awaitSpeed(victim, "during", limit/4, limit*3/2)
+
+	s.delete(d)
+	s.gone(d)
+	s.awaitSpeed(victim, "after", 2*limit, 1<<40)
+	s.wantSame(before, s.snapshots(victims))
+}
+
+func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victims := s.targets(1)
+	before := s.snapshots(victims)
+
+	d := s.injected(s.create("kill", "{selector: {app: target}, count: 1, duration: 5m, containerFailure: {forced: true}}"))
+	eventually(t, 60*time.Second, func() string {
+		victims[0] = s.running(victims[0].Name)
+		if victims[0].Status.ContainerStatuses[0].RestartCount == 0 {
+			return "the container was not restarted"
+		}
+		return ""
+	})
+	if ended := victims[0].Status.ContainerStatuses[0].LastTerminationState.Terminated; ended == nil || ended.ExitCode != 137 {
+		t.Errorf("the container ended with %v, want exit code 137: SIGKILL", ended)
+	}
+	s.delete(d)
+	s.gone(d)
+	victims[0] = s.running(victims[0].Name)
+	s.wantSame(before, s.snapshots(victims))
+}
+
+// Several kinds at once on the same target are taken back together.
+func TestSeveralKindsOnOneTarget(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2)
+	victim, client := pods[:1], pods[1]
+	s.label(client, "client")
+	before := s.snapshots(victim)
+	d := s.injected(s.create("both", "{selector: {app: target}, count: 1, duration: 5m, cpuPressure: {count: 50%}, network: {drop: 100, hosts: [{port: 9090, flow: ingress}]}}"))
+	s.wantCores(victim[0], "during", 0.1, 0.36)
+	s.wantLoss(client, victim[0], "during", 100, 100)
+	s.delete(d)
+	s.gone(d)
+	s.wantSame(before, s.snapshots(victim))
+}
+
+// At level node the node itself is disturbed: here, only its way to an address
+// that nobody has. acceptance 12
+func TestNodeLevel(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	node := s.nodes[1]
+	var before, during, after map[string]string
+	s.probe(t, &before, node, "snapshot")
+	d := s.injected(s.create("node-drop", "{level: node, selector: {kubernetes.io/hostname: "+node+"}, count: 1, duration: 5m, network: {drop: 100, hosts: [{host: 192.0.2.1}]}}"))
+	if got := names(d); len(got) != 1 || got[0] != node {
+		t.Errorf("targets = %v, want the node %s", got, node)
+	}
+	pods := s.chaosPods(t, d)
+	if len(pods) != 1 || pods[0].Spec.NodeName != node { // acceptance 24
+		t.Errorf("chaos pods = %d, want one on %s", len(pods), node)
+	}
+	s.probe(t, &during, node, "snapshot")
+	if cmp.Equal(before, during) {
+		t.Error("nothing on the node's links shows a disruption")
+	}
+	s.delete(d)
+	s.gone(d)
+	s.probe(t, &after, node, "snapshot")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the node is not as it was (-before +after):\n%s", diff)
+	}
+}
+
+// label takes a pod out of the targets.
+func (s *space) label(pod corev1.Pod, app string) {
+	s.t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"app":%q}}}`, app)
+	if _, err := s.kube.CoreV1().Pods(s.name).Patch(s.t.Context(), pod.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// wantLoss sends 200 datagrams from one pod to another.
+func (s *space) wantLoss(from, to corev1.Pod, when string, least, most float64) {
+	s.t.Helper()
+	var result struct{ Sent, Received int }
+	err := s.exec(s.t.Context(), &result, s.name, from.Name, "/target", "ping", "--udp", to.Status.PodIP+":9090",
+		"--sockets", "10", "--count", "20", "--timeout", "400ms", "--interval", "2ms")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lost := 100 * float64(result.Sent-result.Received) / float64(max(result.Sent, 1))
+	s.t.Logf("%s: %.0f %% of %d packets to %s lost", when, lost, result.Sent, to.Name)
+	if lost < least || lost > most || result.Sent == 0 {
+		s.t.Errorf("%s: %.1f %% of %d packets to %s lost, want %.0f to %.0f %%", when, lost, result.Sent, to.Name, least, most)
+	}
+}
+
+// wantCores measures what a target's cgroup takes.
+func (s *space) wantCores(pod corev1.Pod, when string, least, most float64) {
+	s.t.Helper()
+	var result struct{ Cores float64 }
+	s.probe(s.t, &result, pod.Spec.NodeName, "cpu", "--container", containerID(pod), "--for", "2s")
+	s.t.Logf("%s: %s takes %.2f cores", when, pod.Name, result.Cores)
+	if result.Cores < least || result.Cores > most {
+		s.t.Errorf("%s: %s takes %.2f cores, want %.2f to %.2f", when, pod.Name, result.Cores, least, most)
+	}
+}
+
+// awaitSpeed waits until a target writes as fast as it should: it reports the
+// mean of some seconds, which takes as long to show a change.
+func (s *space) awaitSpeed(pod corev1.Pod, when string, least, most int64) {
+	s.t.Helper()
+	var answer struct{ Body string }
+	var stats struct {
+		Write struct {
+			BytesPerSecond int64
+			Error          string
+		}
+	}
+	eventually(s.t, 45*time.Second, func() string {
+		if err := s.exec(s.t.Context(), &answer, s.name, pod.Name, "/target", "get", "http://127.0.0.1:8080/stats"); err != nil {
+			return err.Error()
+		}
+		decode(s.t, answer.Body, &stats)
+		if stats.Write.BytesPerSecond < least || stats.Write.BytesPerSecond > most || stats.Write.Error != "" {
+			return fmt.Sprintf("%s: %s writes %d bytes a second (error %q), want %d to %d", when, pod.Name, stats.Write.BytesPerSecond, stats.Write.Error, least, most)
+		}
+		return ""
+	})
+	s.t.Logf("%s: %s writes %d bytes a second", when, pod.Name, stats.Write.BytesPerSecond)
+}
+
+// snapshots are the settings of targets, by name.
+func (s *space) snapshots(pods []corev1.Pod) map[string]string {
+	s.t.Helper()
+	all := map[string]string{}
+	for _, pod := range pods {
+		var found map[string]string
+		s.probe(s.t, &found, pod.Spec.NodeName, "snapshot", "--container", containerID(pod))
+		if len(found) < 10 {
+			s.t.Fatalf("the probe saw only %v of %s: that would prove nothing", found, pod.Name)
+		}
+		for key, value := range maps.All(found) {
+			all[pod.Name+" "+key] = value
+		}
+	}
+	return all
+}
+
+func (s *space) wantSame(before, after map[string]string) {
+	s.t.Helper()
+	if diff := cmp.Diff(before, after); diff != "" {
+		s.t.Errorf("the targets are not as they were (-before +after):\n%s", diff)
+	}
+}
