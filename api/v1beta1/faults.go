@@ -114,5 +114,5 @@ var needs = map[Kind]Needs{
 	KindContainerFailure: {Capabilities: []string{"KILL", "SYS_PTRACE"}},
 	KindCPUPressure:      {Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE", "SYS_NICE", "KILL", "DAC_OVERRIDE"}, Cgroups: true},
 	KindDiskPressure:     {Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE", "DAC_OVERRIDE"}, Cgroups: true},
-	KindNetwork:          {Capabilities: []string{"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_PTRACE", "BPF", "PERFMON", "DAC_OVERRIDE"}, Cgroups: true},
+	KindNetwork:          {Capabilities: []string{"NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "BPF", "DAC_OVERRIDE"}, Cgroups: true},
 }
