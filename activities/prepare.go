@@ -59,6 +59,9 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if firstRun != workflow.RunID {
 		return a.cleanOnly(ctx, ref, "an earlier workflow (run "+firstRun+") began it and did not end")
 	}
+	if err := a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", ""); err != nil {
+		return Plan{}, err
+	}
 	plan := planOf(live)
 	started := metav1.Now()
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {

@@ -171,8 +171,10 @@ func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
 	if err != nil {
 		return err
 	}
-	if err := a.tell(ctx, live, "Finished", "the disruption is over, no chaos pod is left", ""); err != nil {
-		return err
+	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
+		if err := a.tell(ctx, live, reason, message, ""); err != nil {
+			return err
+		}
 	}
 	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) {
 		showReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: "finished", Resumes: e.Resumes})
