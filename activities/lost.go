@@ -15,7 +15,8 @@ import (
 // cleanable says whether the target of a failed chaos pod still runs
 // (acceptance 38, 39): a pod of the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	return c.a.targetRuns(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level(pod))
+	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level(pod))
+	return runs, err
 }
 
 // level is pod unless the record says node.
@@ -26,26 +27,27 @@ func (c *cleaning) level(*corev1.Pod) v1beta1.Level {
 	return v1beta1.LevelPod
 }
 
-// targetRuns reads one target live.
-func (a *Activities) targetRuns(ctx context.Context, namespace, name string, uid types.UID, level v1beta1.Level) (bool, error) {
+// readTarget reads one target live: whether it runs, and whether it is about to
+// end though it still does.
+func (a *Activities) readTarget(ctx context.Context, namespace, name string, uid types.UID, level v1beta1.Level) (runs, ending bool, err error) {
 	if level == v1beta1.LevelNode {
 		node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return false, nil
+			return false, false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("read target node %s: %w", name, err)
+			return false, false, fmt.Errorf("read target node %s: %w", name, err)
 		}
-		return node.UID == uid && nodeReady(node), nil
+		return node.UID == uid && nodeReady(node), node.DeletionTimestamp != nil, nil
 	}
 	pod, err := a.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read target pod %s/%s: %w", namespace, name, err)
+		return false, false, fmt.Errorf("read target pod %s/%s: %w", namespace, name, err)
 	}
-	return pod.UID == uid && pod.Status.Phase == corev1.PodRunning, nil
+	return pod.UID == uid && pod.Status.Phase == corev1.PodRunning, pod.DeletionTimestamp != nil, nil
 }
 
 // findLost fills c.lost with the targets of these chaos pods that are gone,
@@ -68,11 +70,12 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 		if alive[uid] || c.lost[uid] {
 			continue
 		}
-		runs, err := c.a.targetRuns(ctx, c.d.Namespace, targetName(&pods[i]), uid, c.d.Spec.Level)
+		runs, ending, err := c.a.readTarget(ctx, c.d.Namespace, targetName(&pods[i]), uid, c.d.Spec.Level)
 		if err != nil {
 			return err
 		}
-		alive[uid], c.lost[uid] = runs, !runs
+		// One that ends must not be held up by what disturbs it.
+		alive[uid], c.lost[uid] = runs && !ending, !runs || ending
 	}
 	return nil
 }

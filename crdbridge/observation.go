@@ -144,6 +144,8 @@ func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
 }
 
 // lostTargets are chosen targets that are gone, replaced, ending or not running.
+// That one has gone is news even when it was known to be ending: what failed to
+// clean it may then be let go.
 func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 	running := make(map[types.UID]bool, len(targets))
 	for _, t := range targets {
@@ -151,8 +153,12 @@ func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 	}
 	var lost []string
 	for uid := range chosen {
-		if !running[uid] {
+		runs, there := running[uid]
+		switch {
+		case !there:
 			lost = append(lost, "lost "+string(uid))
+		case !runs:
+			lost = append(lost, "stopping "+string(uid))
 		}
 	}
 	return lost

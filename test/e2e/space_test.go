@@ -153,7 +153,10 @@ func (s *space) pod(name, node string) *corev1.Pod {
 			NodeName: node, TerminationGracePeriodSeconds: &grace,
 			Containers: []corev1.Container{{
 				Name: "target", Image: targetImage, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
-				Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}},
+				Resources: corev1.ResourceRequirements{
+					Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")},
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")},
+				},
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},

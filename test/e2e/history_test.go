@@ -1,0 +1,63 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// histories is where record stores what workflows went through, for the replay
+// test of package workflows:
+//
+//	go test -tags e2e ./test/e2e -args -histories ../../workflows/testdata/histories
+var histories = flag.String("histories", "", "`directory` to store histories of workflows in; empty: none")
+
+// record stores the history of a disruption's workflow once it has completed.
+func (s *space) record(name string, d *v1beta1.Disruption) {
+	s.t.Helper()
+	if *histories == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	id := workflowID(d)
+	if err := s.temporal.GetWorkflow(ctx, id, "").Get(ctx, nil); err != nil {
+		s.t.Fatalf("wait for the workflow %s: %v", id, err)
+	}
+	all := &history.History{}
+	events := s.temporal.GetWorkflowHistory(ctx, id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			s.t.Fatalf("read the history of %s: %v", id, err)
+		}
+		all.Events = append(all.Events, event)
+	}
+	document, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(all)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.MkdirAll(*histories, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*histories, name+".json"), append(document, '\n'), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Logf("recorded %s: %d events", name, len(all.Events))
+}
+
+// workflowID is the workflow of a disruption, by the rule that is part of the
+// contract with people: namespace, name, UID.
+func workflowID(d *v1beta1.Disruption) string {
+	return "disruption/" + d.Namespace + "/" + d.Name + "/" + string(d.UID)
+}
