@@ -45,6 +45,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, err
 	if err != nil {
 		return created, err
 	}
+	activity.GetMetricsHandler(ctx).Counter("squall_chaos_pods_created_total").Inc(int64(created.Pods))
 	return created, a.announce(ctx, d, s, record.targets, created, refusals)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,6 +51,7 @@ func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r 
 			return a.tell(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
 		}
 	case v1beta1.PhaseStuck:
+		activity.GetMetricsHandler(ctx).Counter("squall_stuck_total").Inc(1)
 		for _, left := range r.Left {
 			message := fmt.Sprintf("chaos pod %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
 			if err := a.warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round)); err != nil {

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	ctrl.SetLogger(zapr.NewLogger(logger))
 	klog.SetLogger(zapr.NewLogger(logger.Named("kubernetes")))
 
-	temporal, err := connect.Dial(ctx, config.temporal(), logger)
+	temporal, err := connect.Dial(ctx, config.temporal(), logger, nil)
 	if err != nil {
 		return err
 	}

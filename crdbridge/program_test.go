@@ -310,7 +310,7 @@ func startTemporal(t *testing.T) *temporalServer {
 	}
 	s := &temporalServer{t: t, binary: binary, address: freeAddress(t), store: filepath.Join(t.TempDir(), "store.db")}
 	s.start()
-	s.client, err = connect.Dial(t.Context(), connect.Settings{Address: s.address, Lazy: true}, zap.NewNop())
+	s.client, err = connect.Dial(t.Context(), connect.Settings{Address: s.address, Lazy: true}, zap.NewNop(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

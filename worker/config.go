@@ -31,7 +31,9 @@ type Config struct {
 	// Parallel is how many API calls one activity has under way at once.
 	Parallel      int
 	HealthAddress string
-	LogLevel      string
+	// MetricsAddress serves /metrics for Prometheus.
+	MetricsAddress string
+	LogLevel       string
 }
 
 func defaults(v *viper.Viper) {
@@ -49,6 +51,7 @@ func defaults(v *viper.Viper) {
 	v.SetDefault("client-qps", -1)
 	v.SetDefault("parallel", 32)
 	v.SetDefault("health-address", ":8081")
+	v.SetDefault("metrics-address", ":8080")
 	v.SetDefault("log-level", "info")
 }
 
@@ -115,7 +118,7 @@ func configOf(v *viper.Viper) (Config, error) {
 		ChaosNamespace: v.GetString("chaos-namespace"),
 		Image:          v.GetString("image"), ImagePullPolicy: v.GetString("image-pull-policy"),
 		ClientQPS: float32(v.GetFloat64("client-qps")), Parallel: v.GetInt("parallel"),
-		HealthAddress: v.GetString("health-address"), LogLevel: v.GetString("log-level"),
+		HealthAddress: v.GetString("health-address"), MetricsAddress: v.GetString("metrics-address"), LogLevel: v.GetString("log-level"),
 	}
 	if c.Parallel < 1 {
 		return Config{}, fmt.Errorf("parallel: want at least 1, got %d", c.Parallel)

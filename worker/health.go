@@ -9,13 +9,13 @@ import (
 )
 
 // health answers the kubelet's probes: alive from the start, ready once the
-// worker polls.
+// worker polls. Beside it Prometheus finds the metrics.
 type health struct {
-	server *http.Server
-	polls  atomic.Bool
+	servers []*http.Server
+	polls   atomic.Bool
 }
 
-func serveHealth(address string, logger *zap.Logger) *health {
+func serveHealth(c Config, metrics http.Handler, logger *zap.Logger) *health {
 	h := &health{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
@@ -24,15 +24,27 @@ func serveHealth(address string, logger *zap.Logger) *health {
 			http.Error(w, "not connected to Temporal and the cluster yet", http.StatusServiceUnavailable)
 		}
 	})
-	h.server = &http.Server{Addr: address, Handler: mux}
+	h.serve(c.HealthAddress, mux, logger)
+	page := http.NewServeMux()
+	page.Handle("/metrics", metrics)
+	h.serve(c.MetricsAddress, page, logger)
+	return h
+}
+
+func (h *health) serve(address string, handler http.Handler, logger *zap.Logger) {
+	server := &http.Server{Addr: address, Handler: handler}
+	h.servers = append(h.servers, server)
 	go func() {
-		if err := h.server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error("health endpoint ended", zap.Error(err))
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("endpoint ended", zap.String("address", address), zap.Error(err))
 		}
 	}()
-	return h
 }
 
 func (h *health) ready() { h.polls.Store(true) }
 
-func (h *health) close() { _ = h.server.Close() }
+func (h *health) close() {
+	for _, server := range h.servers {
+		_ = server.Close()
+	}
+}

@@ -37,9 +37,13 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	health := serveHealth(config.HealthAddress, logger)
+	metrics, page, err := newMetrics(logger)
+	if err != nil {
+		return err
+	}
+	health := serveHealth(config, page, logger)
 	defer health.close()
-	temporal, err := connect.Dial(ctx, config.Temporal, logger)
+	temporal, err := connect.Dial(ctx, config.Temporal, logger, metrics)
 	if err != nil {
 		return err
 	}

@@ -43,12 +43,13 @@ type Settings struct {
 
 // Dial returns a client for the server of s; the caller closes it. A lazy
 // client fails for settings that can never work and for nothing else; otherwise
-// the server must answer before ctx ends.
-func Dial(ctx context.Context, s Settings, logger *zap.Logger) (client.Client, error) {
+// the server must answer before ctx ends. metrics may be nil.
+func Dial(ctx context.Context, s Settings, logger *zap.Logger, metrics client.MetricsHandler) (client.Client, error) {
 	options, err := Options(s, logger)
 	if err != nil {
 		return nil, err
 	}
+	options.MetricsHandler = metrics
 	if s.Lazy {
 		return client.NewLazyClient(options)
 	}
