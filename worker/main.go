@@ -11,8 +11,6 @@ import (
 
 	"go.temporal.io/sdk/worker"
 	"go.uber.org/zap"
-
-	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 func main() {
@@ -43,14 +41,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	health := serveHealth(config, page, logger)
 	defer health.close()
-	temporal, err := connect.Dial(ctx, config.Temporal, logger, metrics)
+	temporal, err := dial(ctx, config, metrics, logger)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
-	if err := checkSearchAttributes(ctx, temporal, config.Temporal.Namespace); err != nil {
-		return err
-	}
 	go acts.ChaosPods.Run(ctx)
 	if err := acts.ChaosPods.Sync(ctx); err != nil {
 		return err

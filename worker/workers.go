@@ -21,8 +21,22 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/workflows"
+	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
+
+// dial connects to a Temporal that has what a workflow needs.
+func dial(ctx context.Context, c Config, metrics client.MetricsHandler, logger *zap.Logger) (client.Client, error) {
+	temporal, err := connect.Dial(ctx, c.Temporal, logger, metrics)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSearchAttributes(ctx, temporal, c.Temporal.Namespace); err != nil {
+		temporal.Close()
+		return nil, err
+	}
+	return temporal, nil
+}
 
 // newWorkers returns the worker that decides and acts, and the one that only
 // watches: watchers keep their slots for as long as they watch.

@@ -46,7 +46,7 @@ func TestSettingsThatCanNeverWorkAreRefusedAtStart(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.s.Lazy = true
-			if _, err := Dial(t.Context(), test.s, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := Dial(t.Context(), test.s, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Dial(%+v) = %v, want an error with %q", test.s, err, test.want)
 			}
 		})
@@ -59,7 +59,7 @@ func TestDialWhileTemporalIsAway(t *testing.T) {
 	away.Close()
 
 	t.Run("a lazy client is made", func(t *testing.T) {
-		c, err := Dial(t.Context(), Settings{Address: address, Lazy: true}, zap.NewNop())
+		c, err := Dial(t.Context(), Settings{Address: address, Lazy: true}, zap.NewNop(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestDialWhileTemporalIsAway(t *testing.T) {
 	t.Run("any other says who did not answer", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), address) {
+		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), address) {
 			t.Errorf("Dial(%s) = %v, want an error that names it", address, err)
 		}
 	})
@@ -96,7 +96,7 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			c, err := Dial(ctx, test.s, zap.NewNop())
+			c, err := Dial(ctx, test.s, zap.NewNop(), nil)
 			if ok := err == nil; ok != test.ok {
 				t.Fatalf("Dial = %v, want success %t", err, test.ok)
 			}
@@ -107,7 +107,7 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 	}
 
 	t.Run("an API key is sent, and only over TLS", func(t *testing.T) {
-		c, err := Dial(t.Context(), with(func(s *Settings) { s.APIKey = "secret" }), zap.NewNop())
+		c, err := Dial(t.Context(), with(func(s *Settings) { s.APIKey = "secret" }), zap.NewNop(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
