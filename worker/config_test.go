@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+func TestReadConfig(t *testing.T) {
+	t.Run("defaults", func(t *testing.T) {
+		c, err := ReadConfig(nil)
+		if err != nil || c.Temporal.Address != "127.0.0.1:7233" || c.ChaosNamespace != "squall-chaos" || c.Parallel != 32 || c.ClientQPS != -1 {
+			t.Errorf("config = %+v, %v", c, err)
+		}
+	})
+	t.Run("a flag weighs more than the environment, and that more than the file", func(t *testing.T) {
+		file := write(t, "image: from-file\nparallel: 7\ntemporal-address: from-file:1\n")
+		t.Setenv("SQUALL_IMAGE", "from-environment")
+		t.Setenv("SQUALL_TEMPORAL_ADDRESS", "from-environment:1")
+		c, err := ReadConfig([]string{"--config", file, "--temporal-address", "from-flag:1"})
+		if err != nil || c.Parallel != 7 || c.Image != "from-environment" || c.Temporal.Address != "from-flag:1" {
+			t.Errorf("config = %+v, %v", c, err)
+		}
+	})
+	t.Run("the operator's allowed hosts", func(t *testing.T) {
+		c, err := ReadConfig([]string{"--config", write(t, "allowed-hosts:\n- {host: 10.0.0.1, port: 443, protocol: tcp}\n")})
+		if err != nil || len(c.AllowedHosts) != 1 || c.AllowedHosts[0].Host != "10.0.0.1" || c.AllowedHosts[0].Port != 443 {
+			t.Errorf("hosts = %+v, %v", c.AllowedHosts, err)
+		}
+	})
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown key in the file is named": {[]string{"--config", write(t, "imagee: x\n")}, `unknown key "imagee"`},
+		"an unknown flag is named":            {[]string{"--imagee", "x"}, "imagee"},
+		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `got "Sometimes"`},
+		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
+		"a file that is not there":            {[]string{"--config", "/nowhere.yaml"}, "/nowhere.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ReadConfig(test.args); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestMetricsPageCounts(t *testing.T) {
+	handler, page, err := newMetrics(zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler.Counter("squall_stuck_total").Inc(2)
+	server := httptest.NewServer(page)
+	defer server.Close()
+	response, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(body), "squall_stuck_total 2") && !strings.Contains(string(body), "squall_stuck_total{") {
+		t.Errorf("page without the counter: %v\n%s", err, body)
+	}
+}
