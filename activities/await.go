@@ -143,6 +143,9 @@ func same(a, b progress) bool {
 // showProgress writes progress into the status of a disruption.
 func showProgress(d *v1beta1.Disruption, p progress) {
 	s := &d.Status
+	if ending(s.Phase) {
+		return // a watch that has not heard yet that it is over
+	}
 	s.InjectionStatus = p.status(s.InjectionStatus)
 	s.InjectedTargetsCount, s.Targets = p.injected, fmt.Sprintf("%d/%d", p.injected, p.total)
 	s.Phase = v1beta1.PhaseInjecting
@@ -161,6 +164,10 @@ func showProgress(d *v1beta1.Disruption, p progress) {
 		reason, message = "InjectionFailed", message+": "+why
 	}
 	setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
+}
+
+func ending(phase v1beta1.Phase) bool {
+	return phase == v1beta1.PhaseCleaning || phase == v1beta1.PhaseStuck || phase == v1beta1.PhaseFinished
 }
 
 // listed is what status shows target by target: all of them, or, of more than

@@ -36,7 +36,7 @@ func (p progress) status(before v1beta1.InjectionStatus) v1beta1.InjectionStatus
 }
 
 // done is true when nothing is left to wait for.
-func (p progress) done() bool { return p.total > 0 && p.injected == p.total }
+func (p progress) done() bool { return p.injected == p.total }
 
 // measure compares the chosen targets with the chaos pods there are. reasons
 // has, by chaos pod name, what an injector said went wrong.

@@ -14,11 +14,13 @@ import (
 func (d *disruption) clean(ctx workflow.Context) bool {
 	d.enter(ctx, v1beta1.PhaseCleaning)
 	told := workflow.NewWaitGroup(ctx)
-	told.Add(1)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		defer told.Done()
-		d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending})
-	})
+	if d.Plan.Rejected == "" {
+		told.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer told.Done()
+			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
+		})
+	}
 	d.Left = nil
 	for range cleaningRounds {
 		left, _ := d.sweep(ctx, false)
@@ -140,7 +142,7 @@ func (d *disruption) stuckReport(phase v1beta1.Phase) activities.Report {
 
 func (d *disruption) report(ctx workflow.Context, r activities.Report) {
 	r.Disruption, r.Resumes = d.ref, d.Resumes
-	if err := workflow.ExecuteActivity(short(ctx, "tell "+string(r.Phase)+" in status"), a.ReportPhase, r).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(telling(ctx, r.Phase), a.ReportPhase, r).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("status not written", "error", err)
 	}
 }

@@ -73,6 +73,9 @@ func (d *disruption) disturb(ctx workflow.Context) {
 	defer d.stop()
 	workflow.Go(ctx, d.expire)
 	d.sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
+	if d.Shards > 0 && !d.Injected {
+		d.watchInjection(ctx) // an earlier run began it
+	}
 	for ctx.Err() == nil && !d.renews {
 		if d.mayTakeTargets() {
 			d.takeTargets(ctx)
@@ -116,7 +119,7 @@ func (d *disruption) mayTakeTargets() bool {
 
 // takeTargets chooses the targets that are missing and starts their injection.
 func (d *disruption) takeTargets(ctx workflow.Context) {
-	d.enter(ctx, v1beta1.PhaseSelecting)
+	d.enter(ctx, d.resting())
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
 	err := workflow.ExecuteActivity(d.untilEnd(ctx, "choose targets"), a.SelectTargets, in).Get(ctx, &chosen)
@@ -160,8 +163,8 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 			d.fail(ctx, err)
 			return
 		}
-		d.Injected = true
-		d.enter(ctx, v1beta1.PhaseHolding)
+		d.Injected = d.Injected || seen.Total > 0
+		d.enter(ctx, d.resting())
 	})
 }
 
@@ -195,7 +198,8 @@ func (d *disruption) settle(ctx workflow.Context) {
 		return
 	}
 	d.noteLeft(ctx, left)
-	if lost > 0 && d.watching {
-		d.watchInjection(ctx) // the targets it waits for have changed
+	if lost > 0 {
+		d.Targets -= lost
+		d.watchInjection(ctx) // there are other targets to look at
 	}
 }

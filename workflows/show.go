@@ -24,6 +24,12 @@ var (
 // enter shows a phase to whoever looks at the workflow in Temporal.
 func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 	d.Phase = phase
+	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
+	shown := fmt.Sprint(phase, len(d.Left) > 0, d.Targets)
+	if shown == d.shown {
+		return // nothing new costs nothing
+	}
+	d.shown = shown
 	var kinds []string
 	for _, kind := range d.Plan.Kinds {
 		kinds = append(kinds, string(kind))
@@ -39,7 +45,6 @@ func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
-	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 }
 
 // details is the page a person reads in the Temporal UI: markdown.

@@ -49,6 +49,8 @@ type disruption struct {
 	stopWatch  workflow.CancelFunc
 	watching   bool
 	everywhere bool
+	// shown is what the search attributes say.
+	shown string
 	// renews is true when the history is long enough for a new run.
 	renews bool
 	inbox  inbox

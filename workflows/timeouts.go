@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -40,6 +41,17 @@ func short(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 30 * time.Second,
 		RetryPolicy:         &retries,
 		Summary:             summary,
+	})
+}
+
+// telling is for what a user should see, and cleaning must not wait for: after
+// two minutes it goes on without.
+func telling(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: 2 * time.Minute,
+		StartToCloseTimeout:    30 * time.Second,
+		RetryPolicy:            &retries,
+		Summary:                "tell in status: " + string(phase),
 	})
 }
 
