@@ -1,0 +1,46 @@
+package scale
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cpu is how many seconds of processor time the test and its children have
+// used, by program: where the time of a phase went.
+type cpu map[string]float64
+
+// used reads it. A process that ends while it reads is passed over.
+func used() cpu {
+	seconds := cpu{}
+	self := strconv.Itoa(os.Getpid())
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		open, shut := strings.IndexByte(string(text), '('), strings.LastIndexByte(string(text), ')')
+		fields := strings.Fields(string(text[shut+1:]))
+		if id := strings.TrimSpace(string(text[:open])); id != self && fields[1] != self {
+			continue
+		}
+		user, _ := strconv.ParseFloat(fields[11], 64)
+		system, _ := strconv.ParseFloat(fields[12], 64)
+		seconds[string(text[open+1:shut])] += (user + system) / 100 // the kernel's USER_HZ
+	}
+	return seconds
+}
+
+// since says what was used after before.
+func (c cpu) since(before cpu) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		words = append(words, fmt.Sprintf("%s %.1f", name, c[name]-before[name]))
+	}
+	return strings.Join(words, ", ")
+}

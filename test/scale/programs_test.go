@@ -1,0 +1,146 @@
+package scale
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// program is a child process of the test.
+type program struct {
+	t    *testing.T
+	name string
+	path string
+	args []string
+	env  []string
+
+	command *exec.Cmd
+	done    chan struct{}
+	said    bytes.Buffer
+}
+
+// start runs the program until the test ends or kill is called.
+func (p *program) start() *program {
+	p.t.Helper()
+	p.command = exec.Command(p.path, p.args...)
+	p.command.Env = append(os.Environ(), p.env...)
+	p.command.Stdout, p.command.Stderr = &p.said, &p.said
+	if err := p.command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	command, done := p.command, make(chan struct{})
+	p.done = done
+	go func() {
+		defer close(done)
+		_ = command.Wait() // it is killed: how it ended says nothing
+	}()
+	p.t.Cleanup(func() {
+		p.kill()
+		if p.t.Failed() {
+			p.t.Logf("the end of what %s said:\n%s", p.name, last(p.said.String(), 4000))
+		}
+	})
+	return p
+}
+
+// kill is SIGKILL; killing it again does nothing.
+func (p *program) kill() {
+	_ = p.command.Process.Kill()
+	<-p.done
+}
+
+func last(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// build compiles the programs that are shipped.
+func build(t *testing.T, names ...string) (directory string) {
+	t.Helper()
+	directory = t.TempDir()
+	args := []string{"build", "-o", directory + "/"}
+	for _, name := range names {
+		args = append(args, "./"+name)
+	}
+	command := exec.Command("go", args...)
+	command.Dir = filepath.Join("..", "..")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return directory
+}
+
+// temporalBinary is $SQUALL_TEMPORAL_BIN, or the newest the development cluster
+// of hack/ left in the user's cache.
+func temporalBinary() (string, error) {
+	if binary := os.Getenv("SQUALL_TEMPORAL_BIN"); binary != "" {
+		return binary, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no Temporal server: set SQUALL_TEMPORAL_BIN: %w", err)
+	}
+	found, _ := filepath.Glob(filepath.Join(cache, "squall", "temporal-*", "temporal"))
+	var newest string
+	var latest time.Time
+	for _, path := range found {
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(latest) {
+			newest, latest = path, info.ModTime()
+		}
+	}
+	if newest == "" {
+		return "", errors.New("no Temporal server: run `make dev-up` once, or set SQUALL_TEMPORAL_BIN to the program of hack/temporal")
+	}
+	return newest, nil
+}
+
+// require skips the test when something of the machine is missing, with the
+// reason, or fails it where nothing may be missing.
+func require(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case os.Getenv("SQUALL_REQUIRE") == "1":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
+
+// kubeconfigFile leads another process to the test's API server.
+func kubeconfigFile(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	host := config.Host
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"test": {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -1,0 +1,203 @@
+package scale
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+const many = 1000
+
+// TestScale goes from one target to a thousand in one world, so that what the
+// figures are compared with is measured on the same machine at the same time.
+func TestScale(t *testing.T) {
+	w := newWorld(t)
+	w.targets(many, 150)
+	for _, part := range []struct {
+		name string
+		test func(*world)
+	}{
+		{"one target", (*world).oneTarget},
+		{"a thousand targets", (*world).thousandTargets},
+		{"ten disruptions of ten targets at once", (*world).tenAtOnce},
+		{"the worker is killed while it injects", (*world).workerKilled},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			here := *w
+			here.T = t
+			part.test(&here)
+		})
+	}
+}
+
+// oneTarget shows that the code for many costs little for one.
+func (w *world) oneTarget() {
+	d := w.disrupt("one", 1, map[string]string{"app": "web"})
+	w.injected(d, "1/1")
+	w.delete(d)
+	w.completed(d)
+	events, bytes := w.length(d)
+	w.Logf("1 target: %d events, %d bytes", events, bytes)
+	w.history(d)
+	if events > 150 {
+		w.Errorf("1 target took %d events, want at most 150", events)
+	}
+}
+
+func (w *world) thousandTargets() {
+	before := w.meter.settled(w.T)
+	began, work := time.Now(), used()
+	d := w.disrupt("thousand", many, map[string]string{"app": "web"})
+	w.injected(d, fmt.Sprintf("%d/%d", many, many))
+	injecting := time.Since(began)
+	w.Logf("processor seconds to inject: %s", used().since(work))
+	made := w.meter.settled(w.T).since(before)
+	w.Logf("API calls to inject %d targets:%s", many, made.table(many))
+	if perTarget := float64(made.total()) / many; perTarget > 3 {
+		w.Errorf("%.2f API calls per target, want at most 3", perTarget)
+	}
+	w.waitingIsFree(d)
+	pod := w.aChaosPod()
+
+	before = w.meter.settled(w.T)
+	began, work = time.Now(), used()
+	w.delete(d)
+	cleaning := time.Since(began)
+	w.Logf("processor seconds to clean: %s", used().since(work))
+	w.Logf("API calls to clean %d targets:%s", many, w.meter.settled(w.T).since(before).table(many))
+	w.completed(d)
+	events, bytes := w.length(d)
+	w.Logf("%d targets: %d events, %d bytes", many, events, bytes)
+	w.history(d)
+	if events >= 500 { // T7
+		w.Errorf("%d targets took %d events, want fewer than 500", many, events)
+	}
+	w.compare(pod, injecting, cleaning)
+}
+
+// waitingIsFree: while nothing happens nothing is written, neither to the API
+// (acceptance 3) nor into the history (T6).
+func (w *world) waitingIsFree(d *v1beta1.Disruption) {
+	w.Helper()
+	before := w.meter.settled(w.T)
+	length, _ := w.length(d)
+	<-time.After(5 * time.Second) // nothing must happen: there is nothing to wait for
+	made := w.meter.read(w.T).since(before)
+	if writes := made.writes(); len(writes) > 0 {
+		w.Errorf("while waiting it wrote:%s", writes.table(1))
+	}
+	if now, _ := w.length(d); now != length {
+		w.Errorf("while waiting the history grew from %d to %d events", length, now)
+	}
+	w.Logf("5 s of waiting with %d targets: %d writes, %d reads", many, made.writes().total(), made.total()-made.writes().total())
+}
+
+// aChaosPod is one as it was created, but for what belongs to Squall.
+func (w *world) aChaosPod() *corev1.Pod {
+	w.Helper()
+	list, err := w.kube.CoreV1().Pods(w.chaos).List(w.Context(), metav1.ListOptions{Limit: 1})
+	w.must(err)
+	if len(list.Items) == 0 {
+		w.Fatal("no chaos pod")
+	}
+	return &corev1.Pod{Spec: list.Items[0].Spec}
+}
+
+// compare sets the times beside those of a loop that does nothing but create
+// and delete as many such pods.
+func (w *world) compare(pod *corev1.Pod, injecting, cleaning time.Duration) {
+	w.Helper()
+	created, deleted := w.floor(pod, many)
+	up, down := injecting.Seconds()/created.Seconds(), cleaning.Seconds()/deleted.Seconds()
+	w.Logf("create to Injected %.2fs, floor %.2fs: %.2f times", injecting.Seconds(), created.Seconds(), up)
+	w.Logf("delete to gone     %.2fs, floor %.2fs: %.2f times", cleaning.Seconds(), deleted.Seconds(), down)
+	if up > 10 || down > 10 {
+		w.Errorf("%.1f and %.1f times the floor: something waits", up, down)
+	}
+}
+
+// floor is the least that n pods cost here: the time to create them and see
+// them ready, and the time to delete them and see them gone.
+func (w *world) floor(pod *corev1.Pod, n int) (created, deleted time.Duration) {
+	w.Helper()
+	namespace := w.newNamespace("floor-")
+	pods := w.kube.CoreV1().Pods(namespace)
+	began, work := time.Now(), used()
+	w.each(n, func(i int) error {
+		one := pod.DeepCopy()
+		one.Name, one.Spec.NodeName = fmt.Sprintf("floor-%04d", i), fmt.Sprintf("node-%02d", i%50)
+		_, err := pods.Create(w.Context(), one, metav1.CreateOptions{})
+		return err
+	})
+	eventually(w.T, 2*time.Minute, "the floor's pods run", func() bool { return w.kubelets.ready(namespace) == n })
+	created, began = time.Since(began), time.Now()
+	w.Logf("processor seconds of the floor, up: %s", used().since(work))
+	work = used()
+	w.each(n, func(i int) error {
+		return gone(pods.Delete(w.Context(), fmt.Sprintf("floor-%04d", i), metav1.DeleteOptions{}))
+	})
+	eventually(w.T, 2*time.Minute, "the floor's pods are gone", func() bool {
+		return w.kubelets.count(namespace, func(*corev1.Pod) bool { return true }) == 0
+	})
+	w.Logf("processor seconds of the floor, down: %s", used().since(work))
+	return created, time.Since(began)
+}
+
+// tenAtOnce start together over 150 targets and never share one.
+func (w *world) tenAtOnce() {
+	all := make([]*v1beta1.Disruption, 10)
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() { all[i] = w.disrupt(fmt.Sprintf("ten-%d", i), 10, map[string]string{"few": "yes"}) })
+	}
+	group.Wait()
+	owner := map[string]string{}
+	for _, d := range all {
+		w.injected(d, "10/10")
+		for target := range d.Status.TargetInjections {
+			if other := owner[target]; other != "" { // acceptance 19
+				w.Errorf("%s and %s share target %s", other, d.Name, target)
+			}
+			owner[target] = d.Name
+		}
+	}
+	if len(owner) != 100 {
+		w.Errorf("%d targets are disrupted, want 100", len(owner))
+	}
+	for _, d := range all {
+		w.must(w.disruptions.Delete(w.Context(), d))
+	}
+	for _, d := range all {
+		w.vanishes(d)
+		w.completed(d)
+		w.oneRun(d)
+	}
+}
+
+// workerKilled: a worker that dies in the middle changes nothing but the time
+// it takes (T1, T5).
+func (w *world) workerKilled() {
+	d := w.disrupt("killed", many, map[string]string{"app": "web"})
+	eventually(w.T, time.Minute, "some chaos pods are made", func() bool {
+		return w.kubelets.count(w.chaos, func(*corev1.Pod) bool { return true }) > many/10
+	})
+	w.worker.kill()
+	made := w.kubelets.count(w.chaos, func(*corev1.Pod) bool { return true })
+	if made >= many {
+		w.Fatalf("all %d chaos pods were there before the worker was dead: this proves nothing", made)
+	}
+	began := time.Now()
+	w.worker.start()
+	w.injected(d, fmt.Sprintf("%d/%d", many, many))
+	w.Logf("killed at about %d chaos pods; injected %.1fs later", made, time.Since(began).Seconds())
+	w.delete(d)
+	w.completed(d)
+	w.oneRun(d)
+	w.history(d)
+}
