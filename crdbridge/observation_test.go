@@ -180,6 +180,16 @@ func TestObserveNodes(t *testing.T) {
 	}
 }
 
+func TestALostTargetIsNoticedWhereCandidatesDoNotCount(t *testing.T) {
+	s := holding()
+	s.d.Spec.StaticTargeting = true
+	before := observe(s.look())
+	s.pods[0].Status.Phase = corev1.PodFailed
+	if after := observe(s.look()); after.Hash == before.Hash || after.TargetsLost != 1 {
+		t.Errorf("observe = %+v, before %+v", after, before)
+	}
+}
+
 func TestASecondChangeOfTheSpecIsNoticedToo(t *testing.T) {
 	s := holding()
 	s.d.Spec.DryRun = true
