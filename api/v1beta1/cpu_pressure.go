@@ -11,6 +11,7 @@ type CPUPressure struct {
 	// target may use, "1%" to "100%". Nothing means 100%.
 	//
 	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$')`,message="want a number of cores such as 2, or a percentage of them from \"1%\" to \"100%\""
+	// +nullable
 	Count *intstr.IntOrString `json:"count,omitempty"`
 }
 

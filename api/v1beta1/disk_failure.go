@@ -20,6 +20,8 @@ type DiskFailure struct {
 	// +listType=atomic
 	Paths []string `json:"paths"`
 	// OpenatSyscall says how the opening fails. Nothing means ENOENT.
+	//
+	// +nullable
 	OpenatSyscall *OpenatSyscall `json:"openat,omitempty"`
 	// Probability is the share of openings that fail, "1%" to "100%". Empty
 	// means 100%.

@@ -11,6 +11,8 @@ type DiskPressure struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Path string `json:"path"`
 	// Throttling are the limits. Without any the disk is left alone.
+	//
+	// +nullable
 	Throttling DiskPressureThrottling `json:"throttling,omitempty"`
 }
 
@@ -20,18 +22,22 @@ type DiskPressureThrottling struct {
 	// ReadBytesPerSec limits reading, in bytes per second.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +nullable
 	ReadBytesPerSec *int64 `json:"readBytesPerSec,omitempty"`
 	// WriteBytesPerSec limits writing, in bytes per second.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +nullable
 	WriteBytesPerSec *int64 `json:"writeBytesPerSec,omitempty"`
 	// ReadIOPSPerSec limits reading, in operations per second.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +nullable
 	ReadIOPSPerSec *int64 `json:"readIOPSPerSec,omitempty"`
 	// WriteIOPSPerSec limits writing, in operations per second.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +nullable
 	WriteIOPSPerSec *int64 `json:"writeIOPSPerSec,omitempty"`
 }
 

@@ -77,6 +77,7 @@ type DisruptionSpec struct {
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))",message="want names of labels, such as app or app.kubernetes.io/name"
+	// +nullable
 	Selector map[string]string `json:"selector,omitempty"`
 	// AdvancedSelector are further requirements on the target's labels, all of
 	// which must hold: an operator In, NotIn, Exists or DoesNotExist each.
@@ -85,8 +86,11 @@ type DisruptionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="operator is In, NotIn, Exists or DoesNotExist"
 	// +kubebuilder:validation:XValidation:rule="self.all(r, (r.operator in ['In', 'NotIn']) == (has(r.values) && r.values.size() > 0))",message="In and NotIn need values; Exists and DoesNotExist have none"
 	// +listType=atomic
+	// +nullable
 	AdvancedSelector []metav1.LabelSelectorRequirement `json:"advancedSelector,omitempty"`
 	// Filter narrows the matching targets further.
+	//
+	// +nullable
 	Filter *DisruptionFilter `json:"filter,omitempty"`
 	// Level is what the selectors select: pod (the default) or node.
 	//
@@ -98,6 +102,7 @@ type DisruptionSpec struct {
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
+	// +nullable
 	Containers []string `json:"containers,omitempty"`
 	// Duration is how long the disruption lasts, counted from the time to
 	// inject (the creation, or triggers.inject): a Go duration such as "5m" or
@@ -107,8 +112,12 @@ type DisruptionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : (self.matches('[1-9]') && !self.startsWith('-'))",message="want a duration of more than 0, such as \"5m\""
 	Duration *Duration `json:"duration,omitempty"`
 	// Triggers delay the chaos pods or the injection. Nothing means at once.
+	//
+	// +nullable
 	Triggers *DisruptionTriggers `json:"triggers,omitempty"`
 	// Pulse turns the injection on and off while the disruption lasts.
+	//
+	// +nullable
 	Pulse *DisruptionPulse `json:"pulse,omitempty"`
 	// DryRun does everything but the injection itself. Default false.
 	DryRun bool `json:"dryRun,omitempty"`
@@ -125,10 +134,15 @@ type DisruptionSpec struct {
 	// means unlimited.
 	//
 	// +kubebuilder:validation:Minimum=1
+	// +nullable
 	MaxRuns *int `json:"maxRuns,omitempty"`
 	// UnsafeMode switches safety nets off.
+	//
+	// +nullable
 	UnsafeMode *UnsafeMode `json:"unsafeMode,omitempty"`
 	// Reporting sends notifications about this disruption to somebody.
+	//
+	// +nullable
 	Reporting *Reporting `json:"reporting,omitempty"`
 }
 
@@ -137,5 +151,6 @@ type DisruptionFilter struct {
 	// Annotations a target has, each with exactly this value.
 	//
 	// +kubebuilder:validation:MaxProperties=64
+	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
 }

@@ -24,24 +24,44 @@ const (
 // it is empty.
 type Faults struct {
 	// ContainerFailure ends containers.
+	//
+	// +nullable
 	ContainerFailure *ContainerFailure `json:"containerFailure,omitempty"`
 	// CPUPressure burns CPU time.
+	//
+	// +nullable
 	CPUPressure *CPUPressure `json:"cpuPressure,omitempty"`
 	// DiskFailure makes the opening of files fail.
+	//
+	// +nullable
 	DiskFailure *DiskFailure `json:"diskFailure,omitempty"`
 	// DiskPressure throttles disks.
+	//
+	// +nullable
 	DiskPressure *DiskPressure `json:"diskPressure,omitempty"`
 	// DNS falsifies name resolution.
+	//
+	// +nullable
 	DNS *DNSDisruption `json:"dns,omitempty"`
 	// GRPC alters the answers of a gRPC server.
+	//
+	// +nullable
 	GRPC *GRPCDisruption `json:"grpc,omitempty"`
 	// MemoryPressure fills memory.
+	//
+	// +nullable
 	MemoryPressure *MemoryPressure `json:"memoryPressure,omitempty"`
 	// Network disturbs packets.
+	//
+	// +nullable
 	Network *NetworkDisruption `json:"network,omitempty"`
 	// NodeFailure crashes nodes.
+	//
+	// +nullable
 	NodeFailure *NodeFailure `json:"nodeFailure,omitempty"`
 	// PodReplacement moves pods to other nodes.
+	//
+	// +nullable
 	PodReplacement *PodReplacement `json:"podReplacement,omitempty"`
 }
 

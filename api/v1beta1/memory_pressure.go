@@ -20,6 +20,7 @@ type MemoryPressure struct {
 	// steps. 0, the default, fills it at once.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	// +nullable
 	RampDuration *Duration `json:"rampDuration,omitempty"`
 }
 

@@ -47,11 +47,13 @@ type NetworkDisruption struct {
 	//
 	// +kubebuilder:validation:MaxItems=2048
 	// +listType=atomic
+	// +nullable
 	Hosts []NetworkHost `json:"hosts,omitempty"`
 	// AllowedHosts are never disturbed, whatever hosts says.
 	//
 	// +kubebuilder:validation:MaxItems=2048
 	// +listType=atomic
+	// +nullable
 	AllowedHosts []NetworkHost `json:"allowedHosts,omitempty"`
 	// DisableDefaultAllowedHosts drops the operator-wide list of allowed
 	// hosts. Default false.
@@ -60,10 +62,15 @@ type NetworkDisruption struct {
 	//
 	// +kubebuilder:validation:MaxItems=1024
 	// +listType=atomic
+	// +nullable
 	Services []NetworkService `json:"services,omitempty"`
 	// Cloud narrows the disruption to the published addresses of cloud services.
+	//
+	// +nullable
 	Cloud *NetworkCloud `json:"cloud,omitempty"`
 	// HTTP narrows the disruption to plain HTTP requests. Pod level only.
+	//
+	// +nullable
 	HTTP *NetworkHTTP `json:"http,omitempty"`
 }
 
@@ -105,6 +112,7 @@ type NetworkHost struct {
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
+	// +nullable
 	Percentage *int `json:"percentage,omitempty"`
 }
 

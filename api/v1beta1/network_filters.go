@@ -24,12 +24,14 @@ type NetworkService struct {
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
+	// +nullable
 	Ports []NetworkServicePort `json:"ports,omitempty"`
 	// Percentage is the share of the service's addresses that is disturbed, 1
 	// to 100, rounded up. Nothing means 100.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
+	// +nullable
 	Percentage *int `json:"percentage,omitempty"`
 }
 
@@ -97,6 +99,7 @@ type NetworkHTTP struct {
 	// +kubebuilder:validation:MaxItems=9
 	// +kubebuilder:validation:items:Enum=GET;HEAD;POST;PUT;PATCH;DELETE;CONNECT;OPTIONS;TRACE
 	// +listType=set
+	// +nullable
 	Methods []string `json:"methods,omitempty"`
 	// Paths are prefixes of the request's path, each once, at most 20 of at
 	// most 90 characters. Empty means "/", which is every path and stands alone.
@@ -106,6 +109,7 @@ type NetworkHTTP struct {
 	// +kubebuilder:validation:items:Pattern=`^/[^\t\n\f\r ]*$`
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.exists(p, p == '/')",message="\"/\" matches every path: leave the others out, or leave it out"
 	// +listType=set
+	// +nullable
 	Paths []string `json:"paths,omitempty"`
 }
 

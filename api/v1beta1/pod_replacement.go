@@ -15,6 +15,7 @@ type PodReplacement struct {
 	// Nothing means the pod's own.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +nullable
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 }
 

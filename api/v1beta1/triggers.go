@@ -13,9 +13,13 @@ import (
 type DisruptionTriggers struct {
 	// Inject delays the injection; the chaos pods exist and wait. Its offset
 	// counts from the creation, or from createPods if that is later.
+	//
+	// +nullable
 	Inject DisruptionTrigger `json:"inject,omitzero"`
 	// CreatePods delays everything, the choice of targets included. Its offset
 	// counts from the creation.
+	//
+	// +nullable
 	CreatePods DisruptionTrigger `json:"createPods,omitzero"`
 }
 
@@ -25,10 +29,13 @@ type DisruptionTriggers struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.notBefore) || !has(self.offset) || (type(self.offset) == int ? self.offset == 0 : !self.offset.matches('[1-9]'))",message="set notBefore or offset, not both"
 type DisruptionTrigger struct {
 	// NotBefore is a time in RFC 3339, such as 2026-11-20T15:00:00Z.
+	//
+	// +nullable
 	NotBefore metav1.Time `json:"notBefore,omitzero"`
 	// Offset is a duration, 0 or more, such as "1m".
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	// +nullable
 	Offset Duration `json:"offset,omitzero"`
 }
 
@@ -40,14 +47,17 @@ type DisruptionPulse struct {
 	// InitialDelay is the time before the first injection. Default 0.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	// +nullable
 	InitialDelay *Duration `json:"initialDelay,omitempty"`
 	// ActiveDuration is how long each injection lasts, at least 500ms.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms"
+	// +nullable
 	ActiveDuration *Duration `json:"activeDuration,omitempty"`
 	// DormantDuration is the time between two injections, at least 500ms.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms"
+	// +nullable
 	DormantDuration *Duration `json:"dormantDuration,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,7 +50,7 @@ type UnsupportedField struct {
 
 // Unsupported lists the fields of the spec that have to be left out for now.
 func Unsupported() []UnsupportedField {
-	return append([]UnsupportedField(nil), unsupported...)
+	return slices.Clone(unsupported)
 }
 
 // Message is what a user of the field is told.
@@ -68,7 +69,7 @@ func (u UnsupportedField) FieldPath() string {
 	return list
 }
 
-func (s DisruptionSpec) validateSupported(path *field.Path) field.ErrorList {
+func (s DisruptionSpec) validateSupported(path *field.Path, unsupported []UnsupportedField) field.ErrorList {
 	var tree map[string]any
 	if err := json.Unmarshal(canonical(s), &tree); err != nil {
 		return field.ErrorList{field.InternalError(path, err)}

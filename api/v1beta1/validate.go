@@ -23,7 +23,7 @@ func (d *Disruption) Validate() field.ErrorList {
 			"selector and advancedSelector are both empty: name the labels of the targets"))
 	}
 	errs = append(errs, d.Spec.validate(spec)...)
-	return append(errs, d.Spec.validateSupported(spec)...)
+	return append(errs, d.Spec.validateSupported(spec, unsupported)...)
 }
 
 func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {

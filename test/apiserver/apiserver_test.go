@@ -90,6 +90,7 @@ func TestBinaries(t *testing.T) {
 		cache := setUp(t)
 		touch(t, filepath.Join(cache, "squall", "other"), "etcd")
 		want := touch(t, filepath.Join(cache, "squall", "v1.34.4", "bin"), "etcd", "kube-apiserver")
+		touch(t, filepath.Join(cache, "squall", "v9.half"), "etcd", "kube-apiserver") // newer, but unfinished
 		if got, err := apiserver.Binaries(); got != want || err != nil {
 			t.Errorf("Binaries() = %q, %v, want %q", got, err, want)
 		}

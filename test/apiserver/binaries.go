@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -40,6 +41,9 @@ func newest(root string) string {
 	for _, pattern := range []string{"", "*", "*/*", "*/*/*"} {
 		directories, _ := filepath.Glob(filepath.Join(root, pattern))
 		for _, directory := range directories {
+			if strings.HasSuffix(directory, ".half") {
+				continue // still being built
+			}
 			if at, err := built(directory); err == nil && at.After(latest) {
 				found, latest = directory, at
 			}

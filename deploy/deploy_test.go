@@ -1,0 +1,253 @@
+// Package deploy holds what a cluster gets, and its tests: the base is rendered
+// with kubectl and applied to a real API server, which then says who may do
+// what and which pods it lets in.
+package deploy
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var update = flag.Bool("update", false, "write testdata instead of comparing with it")
+
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
+
+// The rights of both programs in short: a wider right shows in a review as a
+// changed line of testdata/rights.txt.
+func TestRights(t *testing.T) {
+	var lines []string
+	for _, binding := range rendered(t, "ClusterRoleBinding", "RoleBinding") {
+		var b rbacv1.RoleBinding
+		into(t, binding, &b)
+		where := "everywhere"
+		if b.Namespace != "" {
+			where = "in " + b.Namespace
+		}
+		for _, role := range rendered(t, b.RoleRef.Kind) {
+			var r rbacv1.Role
+			into(t, role, &r)
+			if r.Name != b.RoleRef.Name || r.Namespace != b.Namespace {
+				continue
+			}
+			for _, rule := range r.Rules {
+				lines = append(lines, rights(b.Subjects, where, rule)...)
+			}
+		}
+	}
+	slices.Sort(lines)
+	golden(t, "testdata/rights.txt", strings.Join(lines, "\n")+"\n")
+}
+
+func rights(subjects []rbacv1.Subject, where string, rule rbacv1.PolicyRule) []string {
+	var lines []string
+	for _, subject := range subjects {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				name := resource
+				if group != "" {
+					name += "." + group
+				}
+				if len(rule.ResourceNames) > 0 {
+					name += " named " + strings.Join(rule.ResourceNames, ",")
+				}
+				verbs := slices.Sorted(slices.Values(rule.Verbs))
+				lines = append(lines, fmt.Sprintf("%s may %s %s %s", subject.Name, strings.Join(verbs, ","), name, where))
+			}
+		}
+	}
+	return lines
+}
+
+// Chaos pods run the image of the worker, whatever it is called.
+func TestChaosPodsRunTheSameImage(t *testing.T) {
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, filepath.Join(copied, "kustomization.yaml"), "newTag: dev", "newName: registry.example/squall\n  newTag: v7")
+	for _, object := range render(t, copied) {
+		switch object.GetKind() {
+		case "Deployment":
+			pod := podOf(t, object)
+			if got := pod.Spec.Containers[0].Image; got != "registry.example/squall:v7" {
+				t.Errorf("%s runs %s, want the image of the kustomization", object.GetName(), got)
+			}
+		case "ConfigMap":
+			if got, _, _ := unstructured.NestedString(object.Object, "data", "SQUALL_IMAGE"); got != "registry.example/squall:v7" {
+				t.Errorf("SQUALL_IMAGE = %s, want the image of the kustomization", got)
+			}
+		}
+	}
+}
+
+// Every kind that can be asked for has a sample that is accepted as it stands.
+func TestSamples(t *testing.T) {
+	files, err := filepath.Glob("samples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sampled []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := v1beta1.Decode(text)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		d.Default()
+		if err := d.Validate().ToAggregate(); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		requested := d.Spec.Requested()
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if len(requested) != 1 || string(requested[0].Kind) != name || d.Name != name {
+			t.Errorf("%s holds %s of %v, want %s of that kind", file, d.Name, requested, name)
+		}
+		sampled = append(sampled, name)
+	}
+	want := []string{"container-failure", "cpu-pressure", "disk-pressure", "network-disruption"}
+	if diff := cmp.Diff(want, sampled); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+// The worker refuses to start without the search attributes of the contract.
+func TestNamespaceScriptCreatesEveryAttribute(t *testing.T) {
+	script, err := os.ReadFile("temporal/namespace.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]string{
+		contract.AttributePhase: "Keyword", contract.AttributeNamespace: "Keyword", contract.AttributeKinds: "KeywordList",
+		contract.AttributeStuck: "Bool", contract.AttributeTargets: "Int",
+	} {
+		if want := "--name " + name + " --type " + kind; !regexp.MustCompile(want + `\b`).Match(script) {
+			t.Errorf("temporal/namespace.sh has no %q", want)
+		}
+	}
+}
+
+// rendered are the base's objects of some kinds.
+func rendered(t *testing.T, kinds ...string) []*unstructured.Unstructured {
+	t.Helper()
+	var chosen []*unstructured.Unstructured
+	for _, object := range render(t, ".") {
+		if slices.Contains(kinds, object.GetKind()) {
+			chosen = append(chosen, object)
+		}
+	}
+	if len(chosen) == 0 {
+		t.Fatalf("the base has no %v", kinds)
+	}
+	return chosen
+}
+
+// render is `kubectl kustomize`, with the kubectl beside the API server's binary.
+func render(t *testing.T, directory string) []*unstructured.Unstructured {
+	t.Helper()
+	binaries, err := apiserver.Binaries()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(binaries, "kubectl"))
+	}
+	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	var problem bytes.Buffer
+	command := exec.CommandContext(t.Context(), filepath.Join(binaries, "kubectl"), "kustomize", directory)
+	command.Stderr = &problem
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("render %s: %v\n%s", directory, err, problem.String())
+	}
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("read what %s renders to: %v", directory, err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// podOf is the pod a deployment makes, without a name.
+func podOf(t *testing.T, deployment *unstructured.Unstructured) *corev1.Pod {
+	t.Helper()
+	template, _, err := unstructured.NestedMap(deployment.Object, "spec", "template")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func into(t *testing.T, object *unstructured.Unstructured, typed any) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		t.Fatalf("read %s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got); go test ./deploy -update takes it over:\n%s", file, diff)
+	}
+}
+
+func edit(t *testing.T, file, old, replacement string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("%s has no %q", file, old)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), old, replacement, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
