@@ -17,7 +17,8 @@ type Report struct {
 	Phase      v1beta1.Phase `json:"phase"`
 	// Ending says why the disruption ends, when it does.
 	Ending string `json:"ending,omitempty"`
-	// Left are the chaos pods that keep it from ending; only in phase Stuck.
+	// Left are the chaos pods that failed to clean: in phase Stuck they keep it
+	// from ending, before that it goes on beside them.
 	Left      []LeftPod `json:"left,omitempty"`
 	Remaining int       `json:"remaining,omitempty"`
 	// Advice says what a person can do about it.
@@ -45,18 +46,16 @@ func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 }
 
 func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) error {
-	switch r.Phase {
-	case v1beta1.PhaseCleaning:
-		if r.Ending == EndingExpired && r.Round == 0 {
-			return a.tell(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
-		}
-	case v1beta1.PhaseStuck:
+	if r.Phase == v1beta1.PhaseCleaning && r.Ending == EndingExpired && r.Round == 0 {
+		return a.tell(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
+	}
+	if len(r.Left) > 0 {
 		activity.GetMetricsHandler(ctx).Counter("squall_stuck_total").Inc(1)
-		for _, left := range r.Left {
-			message := fmt.Sprintf("chaos pod %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
-			if err := a.warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round)); err != nil {
-				return err
-			}
+	}
+	for _, left := range r.Left {
+		message := fmt.Sprintf("chaos pod %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
+		if err := a.warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -76,7 +75,7 @@ func showReport(d *v1beta1.Disruption, r Report) {
 		s.InjectedTargetsCount, s.Targets = 0, fmt.Sprintf("0/%d", s.SelectedTargetsCount)
 		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "Ended", "the disruption ends: "+r.Ending)
 	}
-	if r.Phase != v1beta1.PhaseStuck {
+	if len(r.Left) == 0 {
 		if s.IsStuckOnRemoval {
 			s.IsStuckOnRemoval = false
 			setCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionFalse, "Resumed", "cleaning goes on")
