@@ -17,7 +17,8 @@ type Report struct {
 	Phase      v1beta1.Phase `json:"phase"`
 	// Ending says why the disruption ends, when it does.
 	Ending string `json:"ending,omitempty"`
-	// Left are the chaos pods that failed to clean: then it is stuck.
+	// Left are the chaos pods that failed to clean: in phase Stuck they keep it
+	// from ending, before that it goes on beside them.
 	Left      []LeftPod `json:"left,omitempty"`
 	Remaining int       `json:"remaining,omitempty"`
 	// Advice says what a person can do about it.

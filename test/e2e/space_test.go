@@ -198,8 +198,12 @@ func (s *space) tryCreate(name, spec string) (*v1beta1.Disruption, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := s.kube.Discovery().RESTClient().Post().AbsPath(s.path()).Param("fieldValidation", "Strict").
-		SetHeader("Content-Type", "application/json").Body(document).DoRaw(s.t.Context())
+	result := s.kube.Discovery().RESTClient().Post().AbsPath(s.path()).Param("fieldValidation", "Strict").
+		SetHeader("Content-Type", "application/json").Body(document).Do(s.t.Context())
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	raw, err := result.Raw()
 	if err != nil {
 		return nil, err
 	}

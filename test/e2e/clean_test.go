@@ -1,0 +1,284 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// acceptance 18, 26, 37, 41: a chaos pod that somebody deletes, and one that a
+// drain evicts, clean and are let go; their targets are not chosen again.
+func TestChaosPodsTakenFromOutside(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(3)
+	before := s.snapshots(pods)
+	d := s.injected(s.create("outside", "{selector: {app: target}, count: 3, duration: 5m, "+quick+"}"))
+	deleted, evicted := s.chaosPodOf(d, "target-0"), s.chaosPodOf(d, "target-1")
+
+	held := s.heldByFinalizer(deleted)
+	if err := s.kube.CoreV1().Pods(chaosNamespace).Delete(t.Context(), deleted.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: evicted.Name, Namespace: chaosNamespace}}
+	if err := s.kube.PolicyV1().Evictions(chaosNamespace).Evict(t.Context(), eviction); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitGone(deleted)
+	s.awaitGone(evicted)
+	if !<-held {
+		t.Errorf("deleted, the chaos pod went at once; its finalizer %v should have held it", deleted.Finalizers)
+	}
+	s.await(d, 30*time.Second, "only target-2 disrupted", func(d *v1beta1.Disruption) bool {
+		return slices.Equal(names(d), []string{"target-2"})
+	})
+	s.wantSame(before, s.mergeSnapshots(before, pods[:2]))
+
+	// A new pod is taken in the place of one; the old ones are not.
+	fresh := s.pod("target-9", s.nodes[0])
+	if _, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), fresh, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d = s.await(d, 60*time.Second, "the new pod disrupted too", func(d *v1beta1.Disruption) bool {
+		return d.Status.TargetInjections["target-9"][v1beta1.KindNetwork].InjectionStatus == v1beta1.Injected
+	})
+	if got := names(d); !slices.Equal(got, []string{"target-2", "target-9"}) {
+		t.Errorf("targets = %v, want target-2 and the new target-9", got)
+	}
+	s.delete(d)
+	s.gone(d)
+}
+
+// acceptance 44-46, 48: an injector that was killed cannot have cleaned. Its
+// chaos pod is kept and the disruption says so everywhere; the others are
+// cleaned; a person lets it go through Temporal.
+func TestStuckAndResumed(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(3)
+	d := s.injected(s.create("stuck", "{selector: {app: target}, count: 3, duration: 10m, "+quick+"}"))
+	bad := s.chaosPodOf(d, "target-1")
+	s.killInjector(bad)
+	d = s.await(d, 60*time.Second, "stuck while it goes on", func(d *v1beta1.Disruption) bool { return d.Status.IsStuckOnRemoval })
+
+	s.delete(d)
+	for _, pod := range s.chaosPods(t, d) {
+		if pod.Name != bad.Name {
+			s.awaitGone(pod)
+		}
+	}
+	d = s.await(d, 60*time.Second, "stuck at its end", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseStuck })
+	s.wantStuck(d, bad)
+
+	if err := s.resume(d, map[string]any{"action": "release"}); err == nil || !strings.Contains(err.Error(), "reason") {
+		t.Errorf("a release without who and why: %v, want it refused for that", err)
+	}
+	if err := s.resume(d, map[string]any{"action": "release", "by": "e2e", "reason": "its injector was killed by the test"}); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(d)
+	s.record("stuck-and-resumed", d)
+	s.cleanNode(d, bad.Spec.NodeName)
+}
+
+// wantStuck looks where a person would.
+func (s *space) wantStuck(d *v1beta1.Disruption, bad corev1.Pod) {
+	s.t.Helper()
+	c := condition(d, v1beta1.ConditionStuckOnRemoval)
+	if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, bad.Name) || !strings.Contains(c.Message, bad.Spec.NodeName) {
+		s.t.Errorf("condition StuckOnRemoval = %+v, want True with chaos pod %s and node %s", c, bad.Name, bad.Spec.NodeName)
+	}
+	if events := s.events(d.Name, "StuckOnRemoval"); len(events) == 0 || !strings.Contains(events[0].Message, bad.Name) {
+		s.t.Errorf("events StuckOnRemoval = %v, want one that names %s", events, bad.Name)
+	}
+	live, err := s.kube.CoreV1().Pods(chaosNamespace).Get(s.t.Context(), bad.Name, metav1.GetOptions{})
+	if err != nil || !slices.Contains(live.Finalizers, v1beta1.ChaosPodFinalizer) {
+		s.t.Errorf("the failed chaos pod: %v, finalizers %v; want it kept with its finalizer", err, live.Finalizers)
+	}
+}
+
+// acceptance 46: the finalizer is taken off by hand.
+func TestStuckAndFinalizerTakenOffByHand(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(1)
+	d, bad := s.stick("ripped")
+	patch := []byte(`{"metadata":{"finalizers":null}}`)
+	if _, err := s.kube.CoreV1().Pods(chaosNamespace).Patch(t.Context(), bad.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(d)
+	s.cleanNode(d, bad.Spec.NodeName)
+}
+
+// acceptance 38-40: what failed to clean a target that is gone now is let go.
+func TestStuckUntilTheTargetIsGone(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	target := s.targets(1)[0]
+	d, bad := s.stick("outlived")
+	if err := s.kube.CoreV1().Pods(s.name).Delete(t.Context(), target.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(d)
+	s.cleanNode(d, bad.Spec.NodeName)
+}
+
+// stick makes a disruption of one target that is deleted and stuck.
+func (s *space) stick(name string) (*v1beta1.Disruption, corev1.Pod) {
+	s.t.Helper()
+	d := s.injected(s.create(name, "{selector: {app: target}, count: 1, duration: 10m, "+quick+"}"))
+	bad := s.chaosPodOf(d, "target-0")
+	s.killInjector(bad)
+	s.delete(d)
+	return s.await(d, 60*time.Second, "stuck", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseStuck }), bad
+}
+
+// A namespace that is deleted takes its disruptions along, and nothing stays.
+func TestDeletedNamespace(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(2)
+	d := s.injected(s.create("doomed", "{selector: {app: target}, count: 2, duration: 10m, cpuPressure: {count: 10%}}"))
+	if err := s.kube.CoreV1().Namespaces().Delete(t.Context(), s.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 90*time.Second, func() string {
+		if namespace, err := s.kube.CoreV1().Namespaces().Get(t.Context(), s.name, metav1.GetOptions{}); err == nil {
+			return fmt.Sprintf("namespace %s is still there: %v", s.name, namespace.Status.Conditions)
+		}
+		return ""
+	})
+	if pods := s.chaosPods(t, d); len(pods) > 0 {
+		t.Errorf("%d chaos pods are left", len(pods))
+	}
+}
+
+// chaosPodOf is the chaos pod of a target.
+func (s *space) chaosPodOf(d *v1beta1.Disruption, target string) corev1.Pod {
+	s.t.Helper()
+	for _, pod := range s.chaosPods(s.t, d) {
+		if pod.Labels[v1beta1.LabelTarget] == target {
+			return pod
+		}
+	}
+	s.t.Fatalf("no chaos pod of disruption %s disturbs %s", d.Name, target)
+	return corev1.Pod{}
+}
+
+// killInjector ends an injector as a crash would.
+func (s *space) killInjector(pod corev1.Pod) {
+	s.t.Helper()
+	s.probe(s.t, nil, pod.Spec.NodeName, "kill", "--name", "injector", "--container", containerID(pod))
+}
+
+// heldByFinalizer receives whether a pod, once deleted, was held by its
+// finalizer before it went.
+func (s *space) heldByFinalizer(pod corev1.Pod) <-chan bool {
+	s.t.Helper()
+	seen, err := s.kube.CoreV1().Pods(pod.Namespace).Watch(s.t.Context(), metav1.ListOptions{
+		FieldSelector: "metadata.name=" + pod.Name, ResourceVersion: pod.ResourceVersion})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	held := make(chan bool, 1)
+	go func() {
+		defer seen.Stop()
+		ended := false
+		for event := range seen.ResultChan() {
+			now, ok := event.Object.(*corev1.Pod)
+			if event.Type == watch.Deleted || !ok {
+				break
+			}
+			// The kubelet is done with it, and still it is there.
+			over := now.Status.Phase == corev1.PodSucceeded || now.Status.Phase == corev1.PodFailed
+			ended = ended || now.DeletionTimestamp != nil && over && slices.Contains(now.Finalizers, v1beta1.ChaosPodFinalizer)
+		}
+		held <- ended
+	}()
+	return held
+}
+
+// mergeSnapshots are the snapshots before, with those of some pods taken anew.
+func (s *space) mergeSnapshots(before map[string]string, pods []corev1.Pod) map[string]string {
+	s.t.Helper()
+	merged := s.snapshots(pods)
+	for key, value := range before {
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(key, p.Name+" ") }) {
+			merged[key] = value
+		}
+	}
+	return merged
+}
+
+// resume sends the update that people send from Temporal's web interface.
+func (s *space) resume(d *v1beta1.Disruption, resume map[string]any) error {
+	s.t.Helper()
+	handle, err := s.temporal.UpdateWorkflow(s.t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: workflowID(d), UpdateName: "resume", Args: []any{resume}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return err
+	}
+	return handle.Get(s.t.Context(), nil)
+}
+
+// cleanNode takes away, by the injector's own command, what a killed injector
+// left on a node, and expects that the audit then finds nothing of it.
+func (s *space) cleanNode(d *v1beta1.Disruption, node string) {
+	s.t.Helper()
+	s.injector(node, "clean", "--disruption", string(d.UID))
+	if said := s.injector(node, "audit"); strings.Contains(said, string(d.UID)[:8]) {
+		s.t.Errorf("cleaned, %s still carries marks of %s: %s", node, d.UID, said)
+	}
+}
+
+// injector runs a command of the injector on a node and returns what it said.
+func (s *space) injector(node string, args ...string) string {
+	s.t.Helper()
+	yes, root := true, int64(0)
+	pods := s.kube.CoreV1().Pods(probeNamespace)
+	create := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "injector-"}, Spec: corev1.PodSpec{
+		NodeName: node, RestartPolicy: corev1.RestartPolicyNever, HostPID: true, HostNetwork: true,
+		Containers: []corev1.Container{{
+			Name: "injector", Image: s.image, ImagePullPolicy: corev1.PullIfNotPresent, Command: append([]string{"/injector"}, args...),
+			SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
+			VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
+		}},
+		Volumes: []corev1.Volume{
+			{Name: "cgroup", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup"}}},
+			{Name: "journal", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/squall"}}},
+		},
+	}}
+	pod, err := pods.Create(s.t.Context(), create, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, 60*time.Second, func() string {
+		live, err := pods.Get(s.t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil || live.Status.Phase != corev1.PodSucceeded && live.Status.Phase != corev1.PodFailed {
+			return fmt.Sprintf("injector %v on %s has not ended: %v", args, node, err)
+		}
+		return ""
+	})
+	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := pods.Delete(s.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	return string(log)
+}

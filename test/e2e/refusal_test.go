@@ -1,0 +1,104 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// What a user gets wrong is refused at once, by a sentence that helps.
+func TestBadInputIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	for name, c := range map[string]struct{ spec, want string }{
+		"an unknown field":              {"{selector: {app: target}, count: 1, network: {dorp: 10}}", "dorp"},
+		"a duration without a unit":     {"{selector: {app: target}, count: 1, duration: '90', network: {drop: 10}}", "unit"},
+		"a negative duration":           {"{selector: {app: target}, count: 1, duration: -5m, network: {drop: 10}}", "duration"},
+		"no selector":                   {"{count: 1, network: {drop: 10}}", "selector"},
+		"an empty selector":             {"{selector: {}, count: 1, network: {drop: 10}}", "selector"},
+		"count 0":                       {"{selector: {app: target}, count: 0, network: {drop: 10}}", "count"},
+		"count 101%":                    {"{selector: {app: target}, count: 101%, network: {drop: 10}}", "percentage"},
+		"no count":                      {"{selector: {app: target}, network: {drop: 10}}", "count"},
+		"no kind":                       {"{selector: {app: target}, count: 1}", "at least one of"},
+		"kinds that exclude another":    {"{selector: {app: target}, count: 1, containerFailure: {}, cpuPressure: {}}", "alone"},
+		"a pod-only kind at node level": {"{level: node, selector: {app: target}, count: 1, containerFailure: {}}", "level"},
+		"more than all packets":         {"{selector: {app: target}, count: 1, network: {drop: 140}}", "100"},
+		"an unknown flow":               {"{selector: {app: target}, count: 1, network: {drop: 10, hosts: [{host: a, flow: sideways}]}}", "flow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &space{s.world, t, s.name}
+			_, err := s.tryCreate("bad", c.spec)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("it was refused with %q, want a message with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// What only shows at work is told in status, with the reason, and nothing stays.
+
+func TestHostThatDoesNotResolve(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(1)
+	before := s.snapshots(pods)
+	d := s.create("unknown-host", "{selector: {app: target}, count: 1, duration: 5m, network: {drop: 100, hosts: [{host: no-such-host.invalid}]}}")
+	d = s.await(d, 90*time.Second, "told that the host does not resolve", func(d *v1beta1.Disruption) bool {
+		return strings.Contains(d.Status.TargetInjections["target-0"][v1beta1.KindNetwork].Reason, "no-such-host.invalid")
+	})
+	if d.Status.InjectionStatus != v1beta1.NotInjected { // acceptance 33
+		t.Errorf("injection status %s, want NotInjected", d.Status.InjectionStatus)
+	}
+	s.delete(d)
+	s.gone(d)
+	s.wantSame(before, s.snapshots(pods))
+}
+
+func TestContainerThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(1)
+	d := s.create("no-container", "{selector: {app: target}, count: 1, containers: [nope], duration: 5m, cpuPressure: {count: 10%}}")
+	s.await(d, 30*time.Second, "told that the container is not there", func(d *v1beta1.Disruption) bool {
+		return strings.Contains(condition(d, v1beta1.ConditionTargetsSelected).Message, `"nope"`)
+	})
+	if events := s.events(d.Name, "InvalidSpec"); len(events) == 0 {
+		t.Error("no event InvalidSpec")
+	}
+	s.delete(d)
+	s.gone(d)
+}
+
+// A target that goes right after it was chosen leaves no chaos pod behind and
+// stops nobody.
+func TestTargetVanishesAfterSelection(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(1)
+	d := s.create("vanishing", "{selector: {app: target}, count: 1, duration: 5m, "+quick+"}")
+	s.await(d, 30*time.Second, "target chosen", func(d *v1beta1.Disruption) bool { return len(names(d)) == 1 })
+	grace := int64(0)
+	if err := s.kube.CoreV1().Pods(s.name).Delete(t.Context(), "target-0", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, func() string {
+		if pods := s.chaosPods(t, d); len(pods) > 0 {
+			return "its chaos pod is still there: " + pods[0].Name
+		}
+		return ""
+	})
+	if live := s.read(d); live.Status.IsStuckOnRemoval {
+		t.Errorf("the disruption is stuck: %s", conditions(live))
+	}
+	s.delete(d)
+	s.gone(d)
+}
