@@ -116,12 +116,15 @@ func (d *disruption) decide(ctx workflow.Context) {
 	}
 	r := *d.Resume
 	d.Resume = nil
-	if r.Action == contract.ActionRelease {
-		if len(r.Targets) == 0 {
-			d.Release, d.LetGo = []string{"*"}, d.LetGo+d.Remaining
-		} else {
-			d.Release, d.LetGo = append(d.Release, r.Targets...), d.LetGo+count(d.Left, r.Targets)
-		}
+	switch {
+	case r.Action == contract.ActionRetry && len(r.Targets) == 0:
+		d.Retry = everything
+	case r.Action == contract.ActionRetry:
+		d.Retry = r.Targets
+	case len(r.Targets) == 0:
+		d.Release, d.LetGo = everything, d.LetGo+d.Remaining
+	default:
+		d.Release, d.LetGo = append(d.Release, r.Targets...), d.LetGo+count(d.Left, r.Targets)
 	}
 	d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
 		Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
