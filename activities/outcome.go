@@ -42,8 +42,11 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	return Failed, failure(pod, state) // 44
 }
 
+// ended is true as soon as the injector has ended: the kubelet reports that a
+// moment before the pod's phase, and what is told of it comes only once.
 func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
+		injectorState(pod).Terminated != nil
 }
 
 func pending(pod *corev1.Pod) bool {
