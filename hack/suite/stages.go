@@ -82,7 +82,7 @@ func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
 			return fmt.Errorf("read where the cluster is: %w", err)
 		}
 		return s.goTest(ctx, c, s.root, append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"),
-			"-tags", "e2e", "-count=1", "-timeout", "20m", folder)
+			"-tags", "e2e", "-count=1", "-parallel", "8", "-timeout", "20m", folder)
 	}
 }
 

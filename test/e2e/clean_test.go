@@ -136,6 +136,25 @@ func TestStuckUntilTheTargetIsGone(t *testing.T) {
 	s.cleanNode(d, bad.Spec.NodeName)
 }
 
+// Asked to try again, Squall cleans what a killed injector left by a fresh pod
+// on that node, and nothing is left for a person to do.
+func TestStuckAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(1)
+	before := s.snapshots(pods)
+	d, bad := s.stick("tried-again")
+	if err := s.resume(d, map[string]any{"action": "retry"}); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(d)
+	s.wantSame(before, s.snapshots(pods))
+	if said := s.injector(bad.Spec.NodeName, "audit"); strings.Contains(said, string(d.UID)[:8]) {
+		t.Errorf("%s still carries marks of %s: %s", bad.Spec.NodeName, d.UID, said)
+	}
+	s.record("stuck-and-retried", d)
+}
+
 // stick makes a disruption of one target that is deleted and stuck.
 func (s *space) stick(name string) (*v1beta1.Disruption, corev1.Pod) {
 	s.t.Helper()
