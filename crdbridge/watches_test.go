@@ -163,7 +163,8 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 		return err == nil && got.Labels["newest"] == "yes"
 	})
 	t.Logf("in the cache after %s", time.Since(began))
-	eventually(t, 3*callTimeout, "the hanging ones say so", func() bool { return condition(b.get(d)).Reason == reasonUnreachable })
+	// Three rounds of the queue, and one more for what was patched meanwhile.
+	eventually(t, 5*callTimeout, "the hanging ones say so", func() bool { return condition(b.get(d)).Reason == reasonUnreachable })
 	close(hang)
 	for _, w := range waiting {
 		eventually(t, lastRetry, "each is started", func() bool { return b.temporal.starts(w) == 1 })
