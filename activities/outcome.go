@@ -42,8 +42,10 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	return Failed, failure(pod, state) // 44
 }
 
+// ended looks at the injector too: the kubelet reports its end before it calls
+// the pod Succeeded or Failed, and the bridge tells of it then and not again.
 func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return injectorState(pod).Terminated != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func pending(pod *corev1.Pod) bool {
@@ -89,6 +91,9 @@ func failure(pod *corev1.Pod, state corev1.ContainerState) string {
 		}
 		return reason
 	}
-	return strings.TrimSpace(fmt.Sprintf("injector exited with code %d (%s) and said nothing: %s",
-		state.Terminated.ExitCode, state.Terminated.Reason, state.Terminated.Message))
+	why := fmt.Sprintf("injector exited with code %d (%s)", state.Terminated.ExitCode, state.Terminated.Reason)
+	if state.Terminated.Message == "" {
+		return why + " without saying why"
+	}
+	return why + ": " + strings.TrimSpace(state.Terminated.Message)
 }
