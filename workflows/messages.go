@@ -40,7 +40,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		})
 }
 
-const resumeHelp = `{"action":"retry"} cleans again. {"action":"release","by":"you","reason":"why"} lets go of what is left on the node. Optional "targets":["name"] limits it.`
+const resumeHelp = `{"action":"retry"} looks again now. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
 
 // receive takes in signals for as long as the run lasts, also when the
 // disruption is cancelled.
@@ -106,7 +106,7 @@ func (d *disruption) take(r contract.Resume) string {
 	if r.Action == contract.ActionRelease {
 		return "releasing " + names(d.Left, r.Targets)
 	}
-	return "cleaning again: " + names(d.Left, r.Targets)
+	return "looking again: " + names(d.Left, r.Targets)
 }
 
 // decide carries out a person's decision, if there is one.
