@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -27,6 +28,9 @@ type CleanInput struct {
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
 	// Release are target names whose failed chaos pods a person lets go; "*" is all.
 	Release []string `json:"release,omitempty"`
+	// Retry are target names whose failed chaos pods a cleaner may try again on
+	// their node, from the journal; "*" is all.
+	Retry []string `json:"retry,omitempty"`
 	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
 	Patience time.Duration `json:"patience"`
 }
@@ -108,10 +112,15 @@ type cleaning struct {
 	lost map[types.UID]bool
 	// held has the targets that a chaos pod of ours still disturbs, or may.
 	held map[types.UID]bool
+	// cleaners are the cleaners there are, by name.
+	cleaners map[string]corev1.Pod
+	mu       sync.Mutex
+	// tried has the chaos pods whose cleaner failed, with its words.
+	tried map[types.UID]string
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}}
 	d, err := a.frozen(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -128,6 +137,10 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	pods, err := c.a.listChaosPods(ctx, c.in.Shard)
 	if err != nil {
+		return nil, err
+	}
+	pods = c.splitCleaners(pods)
+	if err := c.sweepCleaners(ctx, pods); err != nil {
 		return nil, err
 	}
 	if c.in.OnlyEnded {
@@ -174,7 +187,7 @@ func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 // settle brings one chaos pod as far as it can go now; nil means it is let go.
 func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
 	if c.released(pod) {
-		return nil, c.a.force(ctx, pod)
+		return leftPod(pod, Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
 	if pod.DeletionTimestamp == nil && !ended(pod) {
 		// A pod that is Pending now may run in a moment: it is judged once the
@@ -188,6 +201,11 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 			return nil, err
 		}
 		outcome, why = judge(pod, cleanable)
+	}
+	if outcome == Failed {
+		if left, err := c.cleanAgain(ctx, pod); left != nil || err != nil {
+			return left, err
+		}
 	}
 	if outcome != Released {
 		return leftPod(pod, outcome, why), nil
@@ -242,6 +260,9 @@ func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err
 func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 	if patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer); found {
 		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		if apierrors.IsInvalid(err) {
+			return nil // it changed meanwhile: the next round sees it again
+		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
 		}

@@ -42,10 +42,11 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	return Failed, failure(pod, state) // 44
 }
 
-// ended looks at the injector too: the kubelet reports its end before it calls
-// the pod Succeeded or Failed, and the bridge tells of it then and not again.
+// ended is true as soon as the injector has ended: the kubelet reports that a
+// moment before the pod's phase, and what is told of it comes only once.
 func ended(pod *corev1.Pod) bool {
-	return injectorState(pod).Terminated != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
+		injectorState(pod).Terminated != nil
 }
 
 func pending(pod *corev1.Pod) bool {

@@ -52,7 +52,7 @@ func watch(m manager.Manager, r *reconciler, o controller.Options) error {
 func (r *reconciler) index(indexer client.FieldIndexer) error {
 	ctx := context.Background() // registering starts nothing
 	chaosPod := func(o client.Object) []string {
-		if uid := o.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && o.GetNamespace() == r.chaosNamespace {
+		if uid := o.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && o.GetNamespace() == r.chaosNamespace && o.GetLabels()[v1beta1.LabelCleaner] == "" {
 			return []string{uid}
 		}
 		return nil
@@ -83,7 +83,7 @@ func levelOf(d *v1beta1.Disruption) v1beta1.Level {
 // concernedByPod are the Disruptions a pod may change: its own, when it is a
 // chaos pod, else those of its namespace that chose it or could.
 func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	if uid := pod.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && pod.GetNamespace() == r.chaosNamespace {
+	if uid := pod.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && pod.GetNamespace() == r.chaosNamespace && pod.GetLabels()[v1beta1.LabelCleaner] == "" {
 		return r.find(ctx, everyone, client.MatchingFields{indexDisruptionUID: uid})
 	}
 	return r.find(ctx, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexLevel: string(v1beta1.LevelPod)})

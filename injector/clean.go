@@ -33,8 +33,9 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
 	uid := flags.String("disruption", "", "clean only what the disruption with this `UID` left")
+	target := flags.String("target", "", "clean only what was done to the target with this `UID`")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID]")
+		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID] [--target UID]")
 		return exitRefused
 	}
 	report := cleanReport{Cleaned: []string{}, Left: []leftOver{}}
@@ -43,7 +44,8 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 		report.Error = err.Error()
 	}
 	for _, record := range records {
-		if *uid != "" && string(record.Injection.Disruption.UID) != *uid {
+		if *uid != "" && string(record.Injection.Disruption.UID) != *uid ||
+			*target != "" && string(record.Injection.Target.UID) != *target {
 			continue
 		}
 		name := injectionName(record.Injection)

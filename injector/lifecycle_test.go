@@ -277,6 +277,10 @@ func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
 		t.Errorf("clean of another disruption = %d, %s, want nothing done", code, output)
 	}
 	w.expect("another disruption cleaned", "broken", "broken")
+	if code, output := s.run("clean", "--disruption", "d-1", "--target", "another"); code != 0 || strings.Contains(output, "d-1") {
+		t.Errorf("clean of another target = %d, %s, want nothing done", code, output)
+	}
+	w.expect("another target cleaned", "broken", "broken")
 	for range 2 {
 		if code, output := s.run("clean", "--disruption", "d-1"); code != 0 {
 			t.Errorf("clean = %d, %s, want 0", code, output)

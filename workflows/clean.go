@@ -36,6 +36,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			break // waiting longer changes nothing
 		}
 	}
+	d.Retry = nil
 	told.Wait(ctx)
 	d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	return false
@@ -68,7 +69,7 @@ func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities
 	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
 		in := activities.CleanInput{
 			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
-			Release: d.Release, Patience: cleaningPatience,
+			Retry: d.Retry, Release: d.Release, Patience: cleaningPatience,
 		}
 		var cleaned activities.Cleaned
 		if err := workflow.ExecuteActivity(cleaning(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
@@ -106,14 +107,20 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	d.enter(ctx, v1beta1.PhaseStuck)
 	d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
 	d.Observed = nil
-	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+	told, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout: retryPeriod, TimerOptions: workflow.TimerOptions{Summary: "try to clean again by itself"},
 	}, func() bool { return d.Resume != nil || d.Observed != nil })
 	if err != nil {
 		return // a disconnected context is not cancelled
 	}
+	if !told {
+		d.Retry = everything
+	}
 	d.decide(ctx)
 }
+
+// everything stands for all targets.
+var everything = []string{"*"}
 
 // noteLeft tells, once, which chaos pods failed to clean though the disruption
 // goes on.

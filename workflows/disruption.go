@@ -194,6 +194,7 @@ func (d *disruption) settle(ctx workflow.Context) {
 	}
 	d.Observed = nil
 	left, lost := d.sweep(ctx, true)
+	d.Retry = nil
 	if ctx.Err() != nil {
 		return
 	}

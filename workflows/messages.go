@@ -40,7 +40,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		})
 }
 
-const resumeHelp = `{"action":"retry"} looks again now. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
+const resumeHelp = `{"action":"retry"} cleans again from the journal on the node. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
 
 // receive takes in signals for as long as the run lasts, also when the
 // disruption is cancelled.
@@ -106,7 +106,7 @@ func (d *disruption) take(r contract.Resume) string {
 	if r.Action == contract.ActionRelease {
 		return "releasing " + names(d.Left, r.Targets)
 	}
-	return "looking again: " + names(d.Left, r.Targets)
+	return "cleaning again: " + names(d.Left, r.Targets)
 }
 
 // decide carries out a person's decision, if there is one.
@@ -116,12 +116,15 @@ func (d *disruption) decide(ctx workflow.Context) {
 	}
 	r := *d.Resume
 	d.Resume = nil
-	if r.Action == contract.ActionRelease {
-		if len(r.Targets) == 0 {
-			d.Release, d.LetGo = []string{"*"}, d.LetGo+d.Remaining
-		} else {
-			d.Release, d.LetGo = append(d.Release, r.Targets...), d.LetGo+count(d.Left, r.Targets)
-		}
+	switch {
+	case r.Action == contract.ActionRetry && len(r.Targets) == 0:
+		d.Retry = everything
+	case r.Action == contract.ActionRetry:
+		d.Retry = r.Targets
+	case len(r.Targets) == 0:
+		d.Release, d.LetGo = everything, d.LetGo+d.Remaining
+	default:
+		d.Release, d.LetGo = append(d.Release, r.Targets...), d.LetGo+count(d.Left, r.Targets)
 	}
 	d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
 		Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),

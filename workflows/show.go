@@ -69,10 +69,10 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 // click when that moves the button.
 func wayOut(left []activities.LeftPod) []string {
 	return []string{
-		"", "A chaos pod that **still runs** ends when its node is back. Of one that **ended without cleaning**, delete the target:",
-		"what is injected goes with it. In both cases the disruption goes on by itself.",
-		"", "To look again now: *More Actions*, *Send an Update*, `resume`, and paste:", "", "```json", "{", `  "action": "retry"`, "}", "```",
-		"", "To let go of it whatever is left on the node, the same with:", "", "```json", releaseExample(left), "```",
+		"", "Mend the node, if that is what is wrong. To clean again from the journal on the node:",
+		"*More Actions*, *Send an Update*, `resume`, and paste:", "", "```json", "{", `  "action": "retry"`, "}", "```",
+		"", "Deleting the target pod also ends it: what is injected goes with the pod.",
+		"", "To let go, whatever is left on the node, send instead:", "", "```json", releaseExample(left), "```",
 	}
 }
 
@@ -87,7 +87,7 @@ func sentence(s State) string {
 	case v1beta1.PhaseCleaning:
 		return "Taking everything off: " + s.Ending + "."
 	case v1beta1.PhaseStuck:
-		return fmt.Sprintf("**Not clean: %s.** It looks again by itself every %d minutes, and when the cluster changes.",
+		return fmt.Sprintf("**Not clean: %s.** It cleans again by itself every %d minutes, and looks again when the cluster changes.",
 			number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
 	case v1beta1.PhaseFinished:
 		if s.LetGo > 0 {
@@ -129,6 +129,5 @@ func releaseExample(left []activities.LeftPod) string {
 
 // advice is what kubectl describe says to do.
 func advice(ref v1beta1.DisruptionRef) string {
-	return fmt.Sprintf("Of a chaos pod that ended without cleaning, delete the target: the disruption then goes on by itself. "+
-		`Or send the update "resume" to workflow %s with {"action":"release","by":"your name","reason":"why it may stay"}`, contract.WorkflowID(ref))
+	return fmt.Sprintf(`Mend the node, then send the update "resume" with {"action":"retry"} to workflow %s; or delete the target pod`, contract.WorkflowID(ref))
 }

@@ -10,6 +10,8 @@ const (
 	LabelTarget              = "chaos.squall.dev/target"
 	LabelTargetUID           = "chaos.squall.dev/target-uid"
 	LabelShard               = "chaos.squall.dev/shard"
+	// LabelCleaner is on a pod that cleans for a chaos pod that failed to.
+	LabelCleaner = "chaos.squall.dev/cleaner"
 )
 
 // Finalizers. The first is on a Disruption until no chaos pod is left

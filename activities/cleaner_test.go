@@ -1,0 +1,93 @@
+package activities
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// failedOn starts a disruption of one target whose injector failed to clean.
+func (c *cluster) failedOn() (Ref, corev1.Pod) {
+	c.Helper()
+	c.targets(1, nil)
+	ref := c.started("calm", nil)
+	pod := c.chaosPods(ref)[0]
+	c.becomes(pod, corev1.PodFailed, exited(137, "Error", ""), corev1.ConditionFalse)
+	return ref, pod
+}
+
+// cleanerEnds waits for a cleaner and writes how it ended.
+func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
+	for c.Context().Err() == nil {
+		cleaner, err := c.Kube.CoreV1().Pods(c.Namespace).Get(c.Context(), cleanerName(&failed), metav1.GetOptions{})
+		if err == nil {
+			cleaner.Status.Phase = phase
+			cleaner.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
+			if _, err := c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), cleaner, metav1.UpdateOptions{}); err == nil {
+				found <- cleaner
+				return
+			}
+		}
+		_ = pause(c.Context(), 20*time.Millisecond)
+	}
+}
+
+func TestRetryCleansFromTheJournal(t *testing.T) {
+	in := func(ref Ref, retry ...string) CleanInput {
+		return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: 10 * time.Second}
+	}
+	t.Run("the cleaner succeeds: the failed chaos pod is let go", func(t *testing.T) {
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		found := make(chan *corev1.Pod, 1)
+		go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
+		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // acceptance 46
+			t.Errorf("left %+v", cleaned)
+		}
+		cleaner := <-found
+		container := cleaner.Spec.Containers[0]
+		want := []string{"clean", "--disruption", string(ref.UID), "--target", failed.Labels[v1beta1.LabelTargetUID]}
+		if !cmp.Equal(container.Args, want) || cleaner.Spec.NodeName != failed.Spec.NodeName || len(cleaner.Finalizers) != 0 {
+			t.Errorf("cleaner runs %v on %s with finalizers %v", container.Args, cleaner.Spec.NodeName, cleaner.Finalizers)
+		}
+		if !cmp.Equal(container.SecurityContext, failed.Spec.Containers[0].SecurityContext) {
+			t.Error("the cleaner has other rights than the chaos pod had")
+		}
+	})
+	t.Run("the cleaner fails too: its words are told, no cleaner is left", func(t *testing.T) {
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		found := make(chan *corev1.Pod, 1)
+		report := `{"cleaned":[],"left":[{"injection":"x","error":"write blkio.throttle: busy","objects":["blkio.throttle 8:0"]}]}`
+		go c.cleanerEnds(failed, corev1.PodFailed, exited(1, "Error", report), found)
+		cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, targetName(&failed)))
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
+			t.Errorf("cleaned = %+v, want the cleaner's words", cleaned)
+		}
+		c.eventually("the cleaner is gone", func() bool {
+			_, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), cleanerName(&failed), metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
+		if left := c.chaosPods(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 44
+			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
+		}
+	})
+	t.Run("another target's retry: nothing is tried", func(t *testing.T) {
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed {
+			t.Errorf("cleaned = %+v", cleaned)
+		}
+		if _, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), cleanerName(&failed), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("a cleaner was made: %v", err)
+		}
+	})
+}
