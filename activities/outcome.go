@@ -92,6 +92,9 @@ func failure(pod *corev1.Pod, state corev1.ContainerState) string {
 		}
 		return reason
 	}
-	return strings.TrimSpace(fmt.Sprintf("injector exited with code %d (%s) and said nothing: %s",
-		state.Terminated.ExitCode, state.Terminated.Reason, state.Terminated.Message))
+	why := fmt.Sprintf("injector exited with code %d (%s)", state.Terminated.ExitCode, state.Terminated.Reason)
+	if state.Terminated.Message == "" {
+		return why + " without saying why"
+	}
+	return why + ": " + strings.TrimSpace(state.Terminated.Message)
 }

@@ -60,3 +60,22 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+// acceptance 36
+func TestEnded(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		want bool
+	}{
+		{"the injector runs", injectorIs(corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), false},
+		{"the injector was killed a moment ago, the pod is still called Running", injectorIs(corev1.PodRunning, exited(137, "Error", "")), true},
+		{"evicted, nothing known of the injector", injectorIs(corev1.PodFailed, corev1.ContainerState{}), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := ended(test.pod); got != test.want {
+				t.Errorf("ended() = %t, want %t", got, test.want)
+			}
+		})
+	}
+}

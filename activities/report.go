@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -138,9 +139,11 @@ func (a *Activities) TellSpecChanged(ctx context.Context, ref Ref) error {
 
 // Ended is what a finished disruption is asked for.
 type Ended struct {
-	Disruption Ref                    `json:"disruption"`
-	Rejected   bool                   `json:"rejected,omitempty"`
-	Resumes    []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+	Disruption Ref  `json:"disruption"`
+	Rejected   bool `json:"rejected,omitempty"`
+	// Ending says why the disruption ended.
+	Ending  string                 `json:"ending,omitempty"`
+	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
 	// LetGo counts chaos pods a person released without their being clean.
 	LetGo int `json:"letGo,omitempty"`
 }
@@ -178,7 +181,7 @@ func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
 		}
 	}
 	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) {
-		showReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: "finished", Resumes: e.Resumes})
+		showReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes})
 		if d.Status.CleanedAt == nil {
 			now := metav1.Now()
 			d.Status.CleanedAt = &now

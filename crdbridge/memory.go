@@ -17,9 +17,29 @@ type told struct {
 	checked time.Time
 	// end is true once the signal end was sent.
 	end bool
-	// hash is that of the last observation sent, at the time it was sent.
-	hash string
-	at   time.Time
+	// hash is that of the last observation sent, at the time it was sent, and
+	// pause the shortest time until the next.
+	hash  string
+	at    time.Time
+	pause time.Duration
+	// looked is when the caches were last looked through.
+	looked time.Time
+}
+
+// wait is how long it is too early to look again.
+func (t *told) wait(now time.Time) time.Duration {
+	return max(lookGap-now.Sub(t.looked), t.pause-now.Sub(t.at))
+}
+
+// sent notes an observation. While one follows another as soon as it may, the
+// pauses grow, so that a change of thousands of pods is told in a few signals.
+func (t *told) sent(hash string, now time.Time) {
+	if now.Sub(t.at) < 2*t.pause {
+		t.pause = min(2*t.pause, longestGap)
+	} else {
+		t.pause = gap
+	}
+	t.hash, t.at = hash, now
 }
 
 // memory holds what was told, by name. The queue never works on a name twice

@@ -58,7 +58,7 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionTrue, reasonReached, "Temporal is reached."
 	case errors.Is(err, errWorkflowEnded):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
-			"`squall audit`, then remove " + v1beta1.DisruptionFinalizer + " by hand."
+			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."
 	case unreachable(err):
 		return metav1.ConditionFalse, reasonUnreachable, "Temporal cannot be reached. Nothing is lost: this goes on by itself once " +
 			"Temporal is back, and injectors end at their own deadline meanwhile."

@@ -44,14 +44,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.ensureFinalizer(ctx, d); err != nil {
 		return retry(err)
 	}
-	seen, err := r.look(ctx, d)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	again, err := r.tell(ctx, d, observe(seen))
+	again, err := r.tell(ctx, d)
 	if ctx.Err() != nil {
 		// We are stopping, which says nothing about Temporal.
 		return reconcile.Result{}, nil
+	}
+	if errors.Is(err, errLook) {
+		return reconcile.Result{}, err
 	}
 	if condition, news := orchestrated(d, cmp.Or(err, r.pulse.err())); news {
 		if failed := r.apply(ctx, d, condition); failed != nil {

@@ -14,8 +14,13 @@ import (
 )
 
 const (
-	// gap is the shortest time between two observations sent to a workflow.
-	gap = 250 * time.Millisecond
+	// gap is the shortest time between two observations sent to a workflow,
+	// longestGap that between two of many: each costs four events of history.
+	gap        = 250 * time.Millisecond
+	longestGap = 4 * time.Second
+	// lookGap is the shortest time between two looks through the caches, which
+	// take milliseconds when there are thousands of pods.
+	lookGap = 100 * time.Millisecond
 	// recheck is how long a workflow is believed to run without asking.
 	recheck = 10 * time.Minute
 	// callTimeout bounds a call to Temporal, so that one that hangs does not
@@ -23,6 +28,9 @@ const (
 	callTimeout = 5 * time.Second
 	awayTimeout = 500 * time.Millisecond
 )
+
+// errLook means that the caches could not be read, which says nothing of Temporal.
+var errLook = errors.New("look through the caches")
 
 // orchestrator is what the bridge needs of Temporal. The second implementation,
 // in the tests, records what it is told and can be away at will.
@@ -32,8 +40,9 @@ type orchestrator interface {
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
 
-// tell brings the workflow of d up to date and says when to look again.
-func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption, o contract.Observation) (time.Duration, error) {
+// tell brings the workflow of d up to date and says when to look again. It
+// looks through the caches no more often than it may speak.
+func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Duration, error) {
 	t := r.memory.recall(d)
 	defer func() { r.memory.keep(d, t) }()
 	if time.Since(t.checked) >= recheck {
@@ -48,16 +57,22 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption, o contract
 		}
 		t.end = true
 	}
+	if wait := t.wait(time.Now()); wait > 0 {
+		return wait, nil
+	}
+	t.looked = time.Now()
+	seen, err := r.look(ctx, d)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errLook, err)
+	}
+	o := observe(seen)
 	if o.Hash == t.hash {
 		return recheck, nil
-	}
-	if wait := gap - time.Since(t.at); wait > 0 {
-		return wait, nil
 	}
 	if err := r.signal(ctx, d, contract.SignalObserved, o); err != nil {
 		return t.lost(err)
 	}
-	t.hash, t.at = o.Hash, time.Now()
+	t.sent(o.Hash, time.Now())
 	return recheck, nil
 }
 

@@ -44,7 +44,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 
 // finish lets the Disruption go, if really nothing is left.
 func (d *disruption) finish(ctx workflow.Context) bool {
-	ended := activities.Ended{Disruption: d.ref, Rejected: d.Plan.Rejected != "", Resumes: d.Resumes, LetGo: d.LetGo}
+	ended := activities.Ended{Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, LetGo: d.LetGo}
 	var left int
 	if err := workflow.ExecuteActivity(short(ctx, "verify that nothing is left and let go"), a.Finish, ended).Get(ctx, &left); err != nil {
 		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the Disruption could not be let go: " + cause(err)}}

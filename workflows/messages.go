@@ -40,7 +40,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		})
 }
 
-const resumeHelp = `{"action":"retry"} cleans again. {"action":"release","by":"you","reason":"why"} lets go of what is left on the node. Optional "targets":["name"] limits it.`
+const resumeHelp = `{"action":"retry"} cleans again from the journal on the node. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
 
 // receive takes in signals for as long as the run lasts, also when the
 // disruption is cancelled.

@@ -59,10 +59,21 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 		if more := s.Remaining - len(s.Left); more > 0 {
 			b = append(b, "", fmt.Sprintf("and %d more.", more))
 		}
-		b = append(b, "", "Mend the node, then choose *Send an Update*, `resume`, and paste:", "", "```json", `{"action":"retry"}`, "```",
-			"", "To give up what is left on the node:", "", "```json", releaseExample(s.Left), "```")
+		b = append(b, wayOut(s.Left)...)
 	}
 	return strings.Join(b, "\n")
+}
+
+// wayOut says what a person can do. JSON has several lines because the dialog
+// formats what is pasted on one line only when Submit is clicked, and loses the
+// click when that moves the button.
+func wayOut(left []activities.LeftPod) []string {
+	return []string{
+		"", "Mend the node, if that is what is wrong. To clean again from the journal on the node:",
+		"*More Actions*, *Send an Update*, `resume`, and paste:", "", "```json", "{", `  "action": "retry"`, "}", "```",
+		"", "Deleting the target pod also ends it: what is injected goes with the pod.",
+		"", "To let go, whatever is left on the node, send instead:", "", "```json", releaseExample(left), "```",
+	}
 }
 
 func sentence(s State) string {
@@ -70,19 +81,31 @@ func sentence(s State) string {
 	case v1beta1.PhaseSelecting:
 		return "Choosing targets."
 	case v1beta1.PhaseInjecting:
-		return fmt.Sprintf("Injecting %d targets.", s.Targets)
+		return fmt.Sprintf("Injecting %s.", number(s.Targets, "target"))
 	case v1beta1.PhaseHolding:
-		return fmt.Sprintf("%d targets are disrupted until %s.", s.Targets, s.Plan.ExpireAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+		return fmt.Sprintf("Disrupting %s until %s.", number(s.Targets, "target"), s.Plan.ExpireAt.UTC().Format("2006-01-02 15:04:05 UTC"))
 	case v1beta1.PhaseCleaning:
 		return "Taking everything off: " + s.Ending + "."
 	case v1beta1.PhaseStuck:
-		return fmt.Sprintf("**%d chaos pods are not clean.** It tries again by itself every %s.", s.Remaining, retryPeriod)
+		return fmt.Sprintf("**Not clean: %s.** It cleans again by itself every %d minutes, and looks again when the cluster changes.",
+			number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
 	case v1beta1.PhaseFinished:
+		if s.LetGo > 0 {
+			return fmt.Sprintf("Over. Released by a person without being clean: %s.", number(s.LetGo, "chaos pod"))
+		}
 		return "Over. Nothing is left."
 	case v1beta1.PhaseRejected:
 		return "Refused: " + s.Plan.Rejected
 	}
 	return "Waiting."
+}
+
+// number is how many there are of what noun names.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // cell makes text fit into a cell of a markdown table.
@@ -100,11 +123,11 @@ func releaseExample(left []activities.LeftPod) string {
 	}
 	// Names of Kubernetes objects need no escaping, and encoding/json is not
 	// deterministic enough for workflowcheck.
-	return fmt.Sprintf(`{"action":%q,"targets":["%s"],"by":"your name","reason":"why it may stay"}`,
-		contract.ActionRelease, strings.Join(targets, `","`))
+	return fmt.Sprintf("{\n  \"action\": %q,\n  \"targets\": [\"%s\"],\n  \"by\": \"your name\",\n  \"reason\": \"why it may stay\"\n}",
+		contract.ActionRelease, strings.Join(targets, `", "`))
 }
 
 // advice is what kubectl describe says to do.
 func advice(ref v1beta1.DisruptionRef) string {
-	return fmt.Sprintf(`Mend the node, then send the update "resume" with {"action":"retry"} to workflow %s`, contract.WorkflowID(ref))
+	return fmt.Sprintf(`Mend the node, then send the update "resume" with {"action":"retry"} to workflow %s; or delete the target pod`, contract.WorkflowID(ref))
 }

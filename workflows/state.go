@@ -156,9 +156,9 @@ func (d *disruption) result(ctx workflow.Context) Result {
 	case d.Plan.Rejected != "":
 		r.Ending, r.Summary = "rejected", "nothing was injected: "+d.Plan.Rejected
 	case d.LetGo > 0:
-		r.Summary = fmt.Sprintf("%d targets disrupted, ended (%s); a person released %d chaos pods that were not clean", d.Targets, d.Ending, d.LetGo)
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", number(d.Targets, "target"), d.Ending, number(d.LetGo, "chaos pod"))
 	default:
-		r.Summary = fmt.Sprintf("%d targets disrupted, ended (%s), nothing is left", d.Targets, d.Ending)
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", number(d.Targets, "target"), d.Ending)
 	}
 	return r
 }

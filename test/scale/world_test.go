@@ -101,7 +101,7 @@ func (w *world) startPrograms(temporalBinary, kubeconfig string) {
 // dial returns when Temporal answers and knows the search attributes.
 func (w *world) dial(address string) temporalclient.Client {
 	w.Helper()
-	temporal, err := connect.Dial(w.Context(), connect.Settings{Address: address, Lazy: true}, zap.NewNop())
+	temporal, err := connect.Dial(w.Context(), connect.Settings{Address: address, Lazy: true}, zap.NewNop(), nil)
 	w.must(err)
 	w.Cleanup(temporal.Close)
 	eventually(w.T, time.Minute, "Temporal answers", func() bool {

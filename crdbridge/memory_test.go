@@ -1,0 +1,36 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// acceptance T7
+func TestPausesGrowWhileChangesGoOn(t *testing.T) {
+	var m told
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	if wait := m.wait(now); wait > 0 {
+		t.Errorf("the first look waits %s", wait)
+	}
+	var pauses []time.Duration
+	for range 8 { // something changes all the time
+		m.sent("a hash", now)
+		pauses = append(pauses, m.wait(now))
+		now = now.Add(m.wait(now))
+	}
+	s := time.Second
+	want := []time.Duration{s / 4, s / 2, s, 2 * s, 4 * s, 4 * s, 4 * s, 4 * s}
+	if diff := cmp.Diff(want, pauses); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+	now = now.Add(time.Minute)
+	if wait := m.wait(now); wait > 0 {
+		t.Errorf("a change after a quiet minute waits %s", wait)
+	}
+	m.sent("another", now)
+	if m.pause != gap {
+		t.Errorf("after a quiet minute the pause is %s, want %s", m.pause, gap)
+	}
+}

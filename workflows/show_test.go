@@ -1,0 +1,43 @@
+package workflows
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// acceptance T2
+func TestDetailsOfAStuckDisruption(t *testing.T) {
+	left := []activities.LeftPod{
+		{Pod: "chaos-1", Node: "n1", Target: "till-1", Kind: v1beta1.KindNetwork, Why: "exit 1\nfilter a|b"},
+		{Pod: "chaos-2", Node: "n1", Target: "till-1", Kind: v1beta1.KindCPUPressure},
+		{Pod: "chaos-3", Node: "n2", Target: "till-2", Kind: v1beta1.KindNetwork},
+	}
+	page := details(ref, State{Phase: v1beta1.PhaseStuck, Left: left, Remaining: 3})
+
+	t.Run("every example is accepted as it stands", func(t *testing.T) {
+		examples := strings.Split(page, "```json\n")[1:]
+		for _, example := range examples {
+			document, _, _ := strings.Cut(example, "\n```")
+			var resume contract.Resume
+			if err := json.Unmarshal([]byte(document), &resume); err != nil {
+				t.Fatalf("%s: %v", document, err)
+			}
+			if err := checkResume(left, resume); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+		if len(examples) != 2 {
+			t.Errorf("the page has %d examples, want retry and release:\n%s", len(examples), page)
+		}
+	})
+	t.Run("one line of the table for each chaos pod, whatever it said", func(t *testing.T) {
+		if want := `| chaos-1 | n1 | till-1 | network-disruption | exit 1 filter a\|b |`; !strings.Contains(page, want) {
+			t.Errorf("no line %q in\n%s", want, page)
+		}
+	})
+}
