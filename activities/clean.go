@@ -164,6 +164,7 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	for i := range pods {
 		group.Go(func() (err error) {
 			left[i], err = c.settle(groupCtx, &pods[i])
+			activity.RecordHeartbeat(ctx, i)
 			return err
 		})
 	}

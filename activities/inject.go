@@ -110,7 +110,7 @@ func (a *Activities) create(ctx context.Context, pod *corev1.Pod) (refusal strin
 }
 
 // parallelEvents bounds the events on targets one activity records at once.
-const parallelEvents = 4
+const parallelEvents = 2
 
 // announce records what happened: on the disruption, and on every target
 // (acceptance 21).
@@ -133,7 +133,10 @@ func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shar
 	group.SetLimit(min(a.Parallel, parallelEvents))
 	for _, target := range targets {
 		if target.Released == "" {
-			group.Go(func() error { return a.tellTarget(ctx, d, target) })
+			group.Go(func() error {
+				activity.RecordHeartbeat(ctx, target.Name) // by which it learns that it is cancelled
+				return a.tellTarget(ctx, d, target)
+			})
 		}
 	}
 	return group.Wait()
