@@ -55,7 +55,7 @@ demo: ## Squall disrupts real containers and lets go of them, measured (KUBECONF
 
 .PHONY: e2e
 e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the development cluster with Squall installed
-	KUBECONFIG=$${KUBECONFIG:-$(DEV_KUBECONFIG)} go test -tags e2e -count=1 -timeout 20m -v ./test/e2e
+	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -parallel 8 -timeout 20m -v ./test/e2e
 
 .PHONY: ui
 ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS=directory for pictures)

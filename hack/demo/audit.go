@@ -84,7 +84,7 @@ func (s *story) judge(node, said string) error {
 	s.screen.check(len(ours) == 0 && report.Error == "", "%s was searched for marks of injections and has none of these disruptions", node)
 	s.screen.quote(strings.Join(append(ours, report.Error), "\n"))
 	if others := len(report.Marks) - len(ours); others > 0 {
-		s.screen.say("  (%d marks of other disruptions, which go on)", others)
+		s.screen.say("  (and %d marks of other disruptions)", others)
 	}
 	return nil
 }

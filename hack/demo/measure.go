@@ -9,7 +9,7 @@ import (
 
 // ping sends 200 datagrams to each of the workload's pods and returns how many
 // were lost, in percent.
-func (s *story) ping(ctx context.Context) (map[string]float64, error) {
+func (s *story) ping(ctx context.Context, patience time.Duration) (map[string]float64, error) {
 	lost := map[string]float64{}
 	var failed error
 	var mu sync.Mutex
@@ -18,7 +18,7 @@ func (s *story) ping(ctx context.Context) (map[string]float64, error) {
 		all.Go(func() {
 			var result struct{ Sent, Received int }
 			err := s.exec(ctx, &result, "deployment/client", "/target", "ping", "--udp", target.Status.PodIP+":9090",
-				"--sockets", "10", "--count", "20", "--timeout", "250ms", "--interval", "5ms")
+				"--sockets", "10", "--count", "20", "--timeout", patience.String(), "--interval", "5ms")
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -84,7 +85,11 @@ func (s *story) network(ctx context.Context) error {
 
 // losses pings every pod and compares with what should be: 40 % of those chosen.
 func (s *story) losses(ctx context.Context, when string, chosen []string) error {
-	lost, err := s.ping(ctx)
+	patience := time.Second // on a busy machine an answer may be late without being lost
+	if len(chosen) > 0 {
+		patience = 250 * time.Millisecond
+	}
+	lost, err := s.ping(ctx, patience)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
 		if err != nil {
 			return err
 		}
-		return s.goTest(ctx, c, s.root, env, "-tags", "e2e", "-count=1", "-timeout", "20m", folder)
+		return s.goTest(ctx, c, s.root, env, "-tags", "e2e", "-count=1", "-parallel", "8", "-timeout", "20m", folder)
 	}
 }
 

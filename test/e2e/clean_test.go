@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,6 +137,25 @@ func TestStuckUntilTheTargetIsGone(t *testing.T) {
 	s.cleanNode(d, bad.Spec.NodeName)
 }
 
+// Asked to try again, Squall cleans what a killed injector left by a fresh pod
+// on that node, and nothing is left for a person to do.
+func TestStuckAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(1)
+	before := s.snapshots(pods)
+	d, bad := s.stick("tried-again")
+	if err := s.resume(d, map[string]any{"action": "retry"}); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(d)
+	s.wantSame(before, s.snapshots(pods))
+	if said := s.injector(bad.Spec.NodeName, "audit"); strings.Contains(said, string(d.UID)[:8]) {
+		t.Errorf("%s still carries marks of %s: %s", bad.Spec.NodeName, d.UID, said)
+	}
+	s.record("stuck-and-retried", d)
+}
+
 // stick makes a disruption of one target that is deleted and stuck.
 func (s *space) stick(name string) (*v1beta1.Disruption, corev1.Pod) {
 	s.t.Helper()
@@ -248,12 +268,20 @@ func (s *space) cleanNode(d *v1beta1.Disruption, node string) {
 // injector runs a command of the injector on a node and returns what it said.
 func (s *space) injector(node string, args ...string) string {
 	s.t.Helper()
+	said, err := s.runInjector(s.t.Context(), node, args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return said
+}
+
+func (w *world) runInjector(ctx context.Context, node string, args ...string) (string, error) {
 	yes, root := true, int64(0)
-	pods := s.kube.CoreV1().Pods(probeNamespace)
+	pods := w.kube.CoreV1().Pods(probeNamespace)
 	create := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "injector-"}, Spec: corev1.PodSpec{
 		NodeName: node, RestartPolicy: corev1.RestartPolicyNever, HostPID: true, HostNetwork: true,
 		Containers: []corev1.Container{{
-			Name: "injector", Image: s.image, ImagePullPolicy: corev1.PullIfNotPresent, Command: append([]string{"/injector"}, args...),
+			Name: "injector", Image: w.image, ImagePullPolicy: corev1.PullIfNotPresent, Command: append([]string{"/injector"}, args...),
 			SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
 			VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
 		}},
@@ -262,23 +290,21 @@ func (s *space) injector(node string, args ...string) string {
 			{Name: "journal", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/squall"}}},
 		},
 	}}
-	pod, err := pods.Create(s.t.Context(), create, metav1.CreateOptions{})
+	pod, err := pods.Create(ctx, create, metav1.CreateOptions{})
 	if err != nil {
-		s.t.Fatal(err)
+		return "", fmt.Errorf("run injector %v on %s: %w", args, node, err)
 	}
-	eventually(s.t, 60*time.Second, func() string {
-		live, err := pods.Get(s.t.Context(), pod.Name, metav1.GetOptions{})
-		if err != nil || live.Status.Phase != corev1.PodSucceeded && live.Status.Phase != corev1.PodFailed {
-			return fmt.Sprintf("injector %v on %s has not ended: %v", args, node, err)
+	for pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if err := pause(ctx); err != nil {
+			return "", fmt.Errorf("injector %v on %s has not ended: %w", args, node, err)
 		}
-		return ""
-	})
-	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.t.Context())
+		if pod, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
+			return "", err
+		}
+	}
+	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
 	if err != nil {
-		s.t.Fatal(err)
+		return "", err
 	}
-	if err := pods.Delete(s.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
-	return string(log)
+	return string(log), pods.Delete(ctx, pod.Name, metav1.DeleteOptions{})
 }

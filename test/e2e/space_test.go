@@ -39,6 +39,7 @@ func newSpace(t *testing.T) *space {
 		t.Fatal(err)
 	}
 	s.name = namespace.Name
+	used.Store(s.name, true)
 	t.Cleanup(s.end)
 	return s
 }
