@@ -57,6 +57,10 @@ demo: ## Squall disrupts real containers and lets go of them, measured (KUBECONF
 e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the development cluster with Squall installed
 	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -parallel 8 -timeout 20m -v ./test/e2e
 
+.PHONY: ui
+ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS=directory for pictures)
+	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) go test -count=1 -timeout 3m -v .
+
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
 	SQUALL_REQUIRE=1 KUBE_CACHE_MUTATION_DETECTOR=true go test ./...
@@ -66,7 +70,7 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 verify: generate ## generated code, format, vet, rules of the code, workflowcheck
 	git diff --exit-code -- api deploy/crds
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
-	go vet ./... && go vet -tags e2e ./test/... && cd hack && go vet ./...
+	go vet ./... && go vet -tags e2e ./test/... && (cd test/ui && go vet ./...) && cd hack && go vet ./...
 	go test -count=1 ./test
 	$(tool) workflowcheck ./workflows/...
 

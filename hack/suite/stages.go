@@ -15,7 +15,7 @@ import (
 // packagesByProgram are what the cluster and the tests need of the machine.
 var packagesByProgram = map[string]string{
 	"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "iptables": "iptables", "conntrack": "conntrack",
-	"gcc": "gcc", "pkg-config": "pkg-config", "git": "git",
+	"gcc": "gcc", "pkg-config": "pkg-config", "git": "git", "chromium": "chromium",
 }
 
 // packages installs what is missing, and asks nothing of a machine that has it all.
@@ -77,13 +77,31 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 // endToEnd tests against the development cluster.
 func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
 	return func(ctx context.Context, c *counts) error {
-		env, err := os.ReadFile(filepath.Join(s.root, ".dev", "env"))
+		env, err := s.onCluster()
 		if err != nil {
-			return fmt.Errorf("read where the cluster is: %w", err)
+			return err
 		}
-		return s.goTest(ctx, c, s.root, append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"),
-			"-tags", "e2e", "-count=1", "-parallel", "8", "-timeout", "20m", folder)
+		return s.goTest(ctx, c, s.root, env, "-tags", "e2e", "-count=1", "-parallel", "8", "-timeout", "20m", folder)
 	}
+}
+
+// browser tests Temporal's web interface, as people use it, on the same cluster.
+func (s *suite) browser(ctx context.Context, c *counts) error {
+	env, err := s.onCluster()
+	if err != nil {
+		return err
+	}
+	return s.goTest(ctx, c, filepath.Join(s.root, "test", "ui"), env, "-count=1", "-timeout", "3m", ".")
+}
+
+// onCluster is the environment of tests that need the development cluster and
+// fail without.
+func (s *suite) onCluster() ([]string, error) {
+	env, err := os.ReadFile(filepath.Join(s.root, ".dev", "env"))
+	if err != nil {
+		return nil, fmt.Errorf("read where the cluster is: %w", err)
+	}
+	return append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"), nil
 }
 
 func (s *suite) make(target string) func(context.Context, *counts) error {
