@@ -98,8 +98,10 @@ func (r *reading) take(line string) {
 	}
 	key := e.Package + " " + e.Test
 	switch e.Action {
-	case "run", "start":
+	case "run", "start", "cont":
 		r.began[key] = time.Now()
+	case "pause": // it waits for its turn
+		delete(r.began, key)
 	case "build-output":
 		r.say("    %s", strings.TrimRight(e.Output, "\n"))
 	case "output":

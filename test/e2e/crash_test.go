@@ -54,7 +54,7 @@ func TestInjectorEndsByItselfWhenAllElseIsDead(t *testing.T) {
 	s := newSpace(t)
 	pods := s.targets(2)
 	before := s.snapshots(pods)
-	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 15s, "+quick+"}"))
+	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 20s, "+quick+"}"))
 	s.scale("squall-worker", 0)
 	defer func() { s.scale("squall-worker", 2); s.awaitSystem() }()
 	eventually(t, 60*time.Second, func() string {
