@@ -270,6 +270,21 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 	}
 }
 
+// acceptance T8
+func TestALookThatIsTooEarlySaysNothingOfTemporal(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
+	d := b.disrupt("held")
+	chaos := b.chaosPod(d, "chaos", target)
+	b.told(d)
+	b.quiet(d)
+	b.temporal.away()
+	b.setPhase(chaos, corev1.PodFailed)
+	eventually(t, 5*time.Second, "Orchestrated is False", func() bool { return condition(b.get(d)).Status == metav1.ConditionFalse })
+	// Each write of the condition makes the bridge look again at once.
+	never(t, time.Second, "it is True while Temporal is away", func() bool { return condition(b.get(d)).Status == metav1.ConditionTrue })
+}
+
 func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})

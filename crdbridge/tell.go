@@ -60,18 +60,19 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 	if wait := t.wait(time.Now()); wait > 0 {
 		return wait, nil
 	}
-	t.looked = time.Now()
 	seen, err := r.look(ctx, d)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errLook, err)
 	}
 	o := observe(seen)
 	if o.Hash == t.hash {
+		t.looked = time.Now()
 		return recheck, nil
 	}
 	if err := r.signal(ctx, d, contract.SignalObserved, o); err != nil {
 		return t.lost(err)
 	}
+	t.looked = time.Now() // not before: what could not be told is tried again, not waited with
 	t.sent(o.Hash, time.Now())
 	return recheck, nil
 }
