@@ -344,8 +344,8 @@ func TestStuck(t *testing.T) {
 		if got := w.released[len(w.released)-1]; !cmp.Equal(got, []string{"web-1"}) {
 			t.Errorf("released = %v, want web-1", got)
 		}
-		if result.LetGo != 1 {
-			t.Errorf("result = %+v, want one let go", result)
+		if want := []string{"release web-1 by ann: node is scrap"}; result.LetGo != 1 || !cmp.Equal(result.Decisions, want) {
+			t.Errorf("result = %+v, want one let go and decisions %q", result, want) // acceptance 48
 		}
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {
