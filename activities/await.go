@@ -26,6 +26,8 @@ const (
 	reasonGap = 2 * time.Second
 	// heartbeatGap is how often a waiting activity shows that it is alive.
 	heartbeatGap = 5 * time.Second
+	// lookGap lets changes gather: a look at 1,000 targets takes milliseconds.
+	lookGap = 50 * time.Millisecond
 )
 
 // Injection says how far an injection has come.
@@ -64,6 +66,9 @@ func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, er
 		case <-activity.GetWorkerStopChannel(ctx):
 			return Injection{}, fmt.Errorf("worker stops; another one goes on")
 		case <-changes:
+			if err := pause(ctx, lookGap); err != nil {
+				return Injection{}, err
+			}
 		case <-w.wait():
 		case <-heartbeat.C:
 		case <-ask.C:

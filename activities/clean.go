@@ -92,7 +92,7 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 		case <-deadline.C:
 			return c.result(ctx, left)
 		case <-changes:
-			if err := pause(ctx, settleGap); err != nil {
+			if err := gather(ctx, changes); err != nil {
 				return Cleaned{}, err
 			}
 		case <-again.C:
@@ -100,8 +100,31 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 	}
 }
 
-// settleGap lets changes gather, so that many pods ending together cost few lists.
-const settleGap = 100 * time.Millisecond
+// Changes are let gather until there was none for settleGap, at most for
+// longestSettle, so that many pods ending together cost few lists.
+const (
+	settleGap     = 100 * time.Millisecond
+	longestSettle = time.Second
+)
+
+func gather(ctx context.Context, changes <-chan struct{}) error {
+	longest := time.NewTimer(longestSettle)
+	defer longest.Stop()
+	quiet := time.NewTimer(settleGap)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changes:
+			quiet.Reset(settleGap)
+		case <-quiet.C:
+			return nil
+		case <-longest.C:
+			return nil
+		}
+	}
+}
 
 // cleaning is the state of one CleanChaosPods.
 type cleaning struct {
@@ -154,6 +177,7 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	for i := range pods {
 		group.Go(func() (err error) {
 			left[i], err = c.settle(groupCtx, &pods[i])
+			activity.RecordHeartbeat(ctx, i)
 			return err
 		})
 	}
@@ -235,6 +259,11 @@ func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
 // judged again, or when only the kubelet holds it any more.
 func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
 	patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer)
+	if injectorState(pod).Terminated != nil {
+		// How it exited is said once and for all, while the kubelet still
+		// writes to the pod.
+		patch, found = finalizerPatchAnyVersion(pod, v1beta1.ChaosPodFinalizer)
+	}
 	if !found && pod.DeletionTimestamp != nil {
 		return false, nil
 	}

@@ -110,12 +110,23 @@ func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
 // it was read, and fails on any other version of it. found is false when the
 // finalizer is not there.
 func finalizerPatch(object metav1.Object, finalizer string) (patch []byte, found bool) {
+	return removal(object, finalizer, "resourceVersion", object.GetResourceVersion())
+}
+
+// finalizerPatchAnyVersion takes the finalizer off the object whatever was
+// written to it since, for a judgement that nothing written can change. It
+// fails on another object of the name, or when the finalizers have moved.
+func finalizerPatchAnyVersion(object metav1.Object, finalizer string) (patch []byte, found bool) {
+	return removal(object, finalizer, "uid", string(object.GetUID()))
+}
+
+func removal(object metav1.Object, finalizer, guard, value string) (patch []byte, found bool) {
 	for i, name := range object.GetFinalizers() {
 		if name != finalizer {
 			continue
 		}
-		return fmt.Appendf(nil, `[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"remove","path":"/metadata/finalizers/%d"}]`,
-			object.GetResourceVersion(), i), true
+		return fmt.Appendf(nil, `[{"op":"test","path":"/metadata/%s","value":%q},{"op":"test","path":"/metadata/finalizers/%d","value":%q},{"op":"remove","path":"/metadata/finalizers/%d"}]`,
+			guard, value, i, finalizer, i), true
 	}
 	return nil, false
 }

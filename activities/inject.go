@@ -110,6 +110,9 @@ func (a *Activities) create(ctx context.Context, pod *corev1.Pod) (refusal strin
 	return "", nil
 }
 
+// parallelEvents bounds the events on targets one activity records at once.
+const parallelEvents = 2
+
 // announce records what happened: on the disruption, and on every target
 // (acceptance 21).
 func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, targets []Target, c Created, refusals []string) error {
@@ -126,11 +129,15 @@ func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shar
 		}
 		return a.explainRefusal(ctx, d, message)
 	}
+	// Nobody waits for these, and other shards may still create chaos pods.
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(a.Parallel)
+	group.SetLimit(min(a.Parallel, parallelEvents))
 	for _, target := range targets {
 		if target.Released == "" {
-			group.Go(func() error { return a.tellTarget(ctx, d, target) })
+			group.Go(func() error {
+				activity.RecordHeartbeat(ctx, target.Name) // by which it learns that it is cancelled
+				return a.tellTarget(ctx, d, target)
+			})
 		}
 	}
 	return group.Wait()

@@ -120,6 +120,9 @@ func (d *disruption) mayTakeTargets() bool {
 // takeTargets chooses the targets that are missing and starts their injection.
 func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.enter(ctx, d.resting())
+	if d.Shards == 0 && d.Observed != nil && !d.Observed.SpecChanged {
+		d.Observed = nil // the choice sees all of it, and there is nothing else to settle
+	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
 	err := workflow.ExecuteActivity(d.untilEnd(ctx, "choose targets"), a.SelectTargets, in).Get(ctx, &chosen)

@@ -36,11 +36,26 @@ func used() cpu {
 	return seconds
 }
 
-// since says what was used after before.
-func (c cpu) since(before cpu) string {
+// since is what was used after before.
+func (c cpu) since(before cpu) cpu {
+	spent := cpu{}
+	for name, seconds := range c {
+		spent[name] = seconds - before[name]
+	}
+	return spent
+}
+
+func (c cpu) total() (seconds float64) {
+	for _, s := range c {
+		seconds += s
+	}
+	return seconds
+}
+
+func (c cpu) String() string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		words = append(words, fmt.Sprintf("%s %.1f", name, c[name]-before[name]))
+		words = append(words, fmt.Sprintf("%s %.1f", name, c[name]))
 	}
 	return strings.Join(words, ", ")
 }

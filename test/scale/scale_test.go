@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -27,6 +28,7 @@ func TestScale(t *testing.T) {
 		{"a thousand targets", (*world).thousandTargets},
 		{"ten disruptions of ten targets at once", (*world).tenAtOnce},
 		{"the worker is killed while it injects", (*world).workerKilled},
+		{"a history to replay", (*world).recordHistory},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			here := *w
@@ -50,13 +52,12 @@ func (w *world) oneTarget() {
 	}
 }
 
+// acceptance T7
 func (w *world) thousandTargets() {
-	before := w.meter.settled(w.T)
-	began, work := time.Now(), used()
+	before, clock := w.meter.settled(w.T), startClock()
 	d := w.disrupt("thousand", many, map[string]string{"app": "web"})
 	w.injected(d, fmt.Sprintf("%d/%d", many, many))
-	injecting := time.Since(began)
-	w.Logf("processor seconds to inject: %s", used().since(work))
+	injecting := clock.stop()
 	made := w.meter.settled(w.T).since(before)
 	w.Logf("API calls to inject %d targets:%s", many, made.table(many))
 	if perTarget := float64(made.total()) / many; perTarget > 3 {
@@ -65,20 +66,20 @@ func (w *world) thousandTargets() {
 	w.waitingIsFree(d)
 	pod := w.aChaosPod()
 
-	before = w.meter.settled(w.T)
-	began, work = time.Now(), used()
+	before, clock = w.meter.settled(w.T), startClock()
 	w.delete(d)
-	cleaning := time.Since(began)
-	w.Logf("processor seconds to clean: %s", used().since(work))
+	cleaning := clock.stop()
 	w.Logf("API calls to clean %d targets:%s", many, w.meter.settled(w.T).since(before).table(many))
 	w.completed(d)
 	events, bytes := w.length(d)
 	w.Logf("%d targets: %d events, %d bytes", many, events, bytes)
 	w.history(d)
-	if events >= 500 { // T7
+	if events >= 500 {
 		w.Errorf("%d targets took %d events, want fewer than 500", many, events)
 	}
-	w.compare(pod, injecting, cleaning)
+	up, down := w.floor(pod, many)
+	w.compare("create to Injected", injecting, up)
+	w.compare("delete to gone", cleaning, down)
 }
 
 // waitingIsFree: while nothing happens nothing is written, neither to the API
@@ -96,57 +97,6 @@ func (w *world) waitingIsFree(d *v1beta1.Disruption) {
 		w.Errorf("while waiting the history grew from %d to %d events", length, now)
 	}
 	w.Logf("5 s of waiting with %d targets: %d writes, %d reads", many, made.writes().total(), made.total()-made.writes().total())
-}
-
-// aChaosPod is one as it was created, but for what belongs to Squall.
-func (w *world) aChaosPod() *corev1.Pod {
-	w.Helper()
-	list, err := w.kube.CoreV1().Pods(w.chaos).List(w.Context(), metav1.ListOptions{Limit: 1})
-	w.must(err)
-	if len(list.Items) == 0 {
-		w.Fatal("no chaos pod")
-	}
-	return &corev1.Pod{Spec: list.Items[0].Spec}
-}
-
-// compare sets the times beside those of a loop that does nothing but create
-// and delete as many such pods.
-func (w *world) compare(pod *corev1.Pod, injecting, cleaning time.Duration) {
-	w.Helper()
-	created, deleted := w.floor(pod, many)
-	up, down := injecting.Seconds()/created.Seconds(), cleaning.Seconds()/deleted.Seconds()
-	w.Logf("create to Injected %.2fs, floor %.2fs: %.2f times", injecting.Seconds(), created.Seconds(), up)
-	w.Logf("delete to gone     %.2fs, floor %.2fs: %.2f times", cleaning.Seconds(), deleted.Seconds(), down)
-	if up > 10 || down > 10 {
-		w.Errorf("%.1f and %.1f times the floor: something waits", up, down)
-	}
-}
-
-// floor is the least that n pods cost here: the time to create them and see
-// them ready, and the time to delete them and see them gone.
-func (w *world) floor(pod *corev1.Pod, n int) (created, deleted time.Duration) {
-	w.Helper()
-	namespace := w.newNamespace("floor-")
-	pods := w.kube.CoreV1().Pods(namespace)
-	began, work := time.Now(), used()
-	w.each(n, func(i int) error {
-		one := pod.DeepCopy()
-		one.Name, one.Spec.NodeName = fmt.Sprintf("floor-%04d", i), fmt.Sprintf("node-%02d", i%50)
-		_, err := pods.Create(w.Context(), one, metav1.CreateOptions{})
-		return err
-	})
-	eventually(w.T, 2*time.Minute, "the floor's pods run", func() bool { return w.kubelets.ready(namespace) == n })
-	created, began = time.Since(began), time.Now()
-	w.Logf("processor seconds of the floor, up: %s", used().since(work))
-	work = used()
-	w.each(n, func(i int) error {
-		return gone(pods.Delete(w.Context(), fmt.Sprintf("floor-%04d", i), metav1.DeleteOptions{}))
-	})
-	eventually(w.T, 2*time.Minute, "the floor's pods are gone", func() bool {
-		return w.kubelets.count(namespace, func(*corev1.Pod) bool { return true }) == 0
-	})
-	w.Logf("processor seconds of the floor, down: %s", used().since(work))
-	return created, time.Since(began)
 }
 
 // tenAtOnce start together over 150 targets and never share one.
@@ -200,4 +150,26 @@ func (w *world) workerKilled() {
 	w.completed(d)
 	w.oneRun(d)
 	w.history(d)
+}
+
+// recordHistory keeps the history of a disruption with two shards and a change
+// among its targets.
+func (w *world) recordHistory() {
+	if !*record {
+		w.Skip("a history is recorded with -record")
+	}
+	d := w.disrupt("many", 300, map[string]string{"app": "web"})
+	w.injected(d, "300/300")
+	for target := range d.Status.TargetInjections { // any one
+		w.must(w.kube.CoreV1().Pods(w.shop).Delete(w.Context(), target, metav1.DeleteOptions{}))
+		eventually(w.T, time.Minute, "another target takes its place", func() bool {
+			w.must(w.disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+			_, there := d.Status.TargetInjections[target]
+			return !there && d.Status.Targets == "300/300"
+		})
+		break
+	}
+	w.delete(d)
+	w.completed(d)
+	w.keep("many-targets", w.history(d))
 }
