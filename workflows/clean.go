@@ -10,7 +10,9 @@ import (
 )
 
 // clean takes everything off and finishes the disruption. false means that a
-// person must decide about what is left (acceptance 44-49).
+// person must decide about what is left (acceptance 44-49). What was left
+// before stays known until the outcome is: a person who just read of it may
+// decide at any time.
 func (d *disruption) clean(ctx workflow.Context) bool {
 	d.enter(ctx, v1beta1.PhaseCleaning)
 	told := workflow.NewWaitGroup(ctx)
@@ -21,9 +23,9 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
 		})
 	}
-	d.Left = nil
 	for range cleaningRounds {
 		left, _ := d.sweep(ctx, false)
+		d.Left, d.Remaining = left.Left, left.Remaining
 		if left.Remaining == 0 {
 			told.Wait(ctx)
 			if d.finish(ctx) {
@@ -31,7 +33,6 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			}
 			continue // somebody else's chaos pods with our UID, or a late one
 		}
-		d.Left, d.Remaining = left.Left, left.Remaining
 		if left.Left[0].Outcome == activities.Failed {
 			break // waiting longer changes nothing
 		}

@@ -39,7 +39,9 @@ type world struct {
 	createError error
 	// injecting is how long AwaitInjection takes.
 	injecting time.Duration
-	mu        sync.Mutex
+	// cleaning is how long CleanChaosPods takes.
+	cleaning time.Duration
+	mu       sync.Mutex
 }
 
 func next[T any](answers *[]T) (answer T) {
@@ -72,15 +74,16 @@ func newWorld(t *testing.T) *world {
 	on(a.CreateChaosPods, func(context.Context, activities.Shard) (activities.Created, error) {
 		return activities.Created{}, errors.Join(w.did("create"), w.createError)
 	}, 2)
+	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
+		Return(func(_ context.Context, in activities.CleanInput) (activities.Cleaned, error) {
+			if in.OnlyEnded {
+				return next(&w.sweeps), w.did("sweep")
+			}
+			w.released = append(w.released, in.Release)
+			return next(&w.cleans), w.did("clean")
+		})
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
 		Return(activities.Injection{Injected: 2, Total: 2}, nil)
-	on(a.CleanChaosPods, func(_ context.Context, in activities.CleanInput) (activities.Cleaned, error) {
-		if in.OnlyEnded {
-			return next(&w.sweeps), w.did("sweep")
-		}
-		w.released = append(w.released, in.Release)
-		return next(&w.cleans), w.did("clean")
-	}, 2)
 	on(a.ReportPhase, func(_ context.Context, r activities.Report) error {
 		w.reports = append(w.reports, r)
 		return nil
@@ -344,8 +347,26 @@ func TestStuck(t *testing.T) {
 		if got := w.released[len(w.released)-1]; !cmp.Equal(got, []string{"web-1"}) {
 			t.Errorf("released = %v, want web-1", got)
 		}
-		if result.LetGo != 1 {
-			t.Errorf("result = %+v, want one let go", result)
+		if want := []string{"release web-1 by ann: node is scrap"}; result.LetGo != 1 || !cmp.Equal(result.Decisions, want) {
+			t.Errorf("result = %+v, want one let go and decisions %q", result, want) // acceptance 48
+		}
+	})
+	t.Run("a decision that comes while it cleans again counts", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleaning = time.Minute
+		w.cleans = []activities.Cleaned{stuck, stuck, {}}
+		var released *answer
+		w.after(time.Hour+90*time.Second, func() { w.observe(contract.Observation{Hash: "2"}) })
+		w.after(time.Hour+2*time.Minute, func() {
+			released = resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
+		})
+		started := w.env.Now()
+		result := w.run(t)
+		if released == nil || released.rejected != nil || result.LetGo != 1 {
+			t.Errorf("release answered %+v, result %+v; want it taken", released, result) // acceptance 48
+		}
+		if took := w.env.Now().Sub(started); took > time.Hour+5*time.Minute {
+			t.Errorf("went on after %s, want right after the cleaning", took)
 		}
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {

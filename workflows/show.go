@@ -61,7 +61,31 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 		}
 		b = append(b, wayOut(s.Left)...)
 	}
+	if len(s.Resumes) > 0 {
+		b = append(b, "", "### Decided so far", "")
+		for _, decision := range decisions(s.Resumes) {
+			b = append(b, "- `"+strings.NewReplacer("`", "'", "\n", " ").Replace(decision)+"`") // no markdown of theirs
+		}
+	}
 	return strings.Join(b, "\n")
+}
+
+// decisions says what people decided, who and why, the oldest first.
+func decisions(resumes []v1beta1.ResumeRecord) (all []string) {
+	for _, r := range resumes {
+		said := r.Action
+		if len(r.Targets) > 0 {
+			said += " " + strings.Join(r.Targets, ", ")
+		}
+		if r.By != "" {
+			said += " by " + r.By
+		}
+		if r.Reason != "" {
+			said += ": " + r.Reason
+		}
+		all = append(all, said)
+	}
+	return all
 }
 
 // wayOut says what a person can do. JSON has several lines because the dialog

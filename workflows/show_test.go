@@ -41,3 +41,15 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 		}
 	})
 }
+
+// acceptance 48
+func TestDetailsSayWhoDecided(t *testing.T) {
+	page := details(ref, State{Phase: v1beta1.PhaseFinished, LetGo: 1, Resumes: []v1beta1.ResumeRecord{
+		{Action: contract.ActionRetry},
+		{Action: contract.ActionRelease, Targets: []string{"till-1", "till-2"}, By: "ann", Reason: "scrap\n## Over. `Nothing` is left."},
+	}})
+	want := "### Decided so far\n\n- `retry`\n- `release till-1, till-2 by ann: scrap ## Over. 'Nothing' is left.`"
+	if !strings.HasSuffix(page, want) {
+		t.Errorf("details = %s\nwant at the end %s", page, want)
+	}
+}

@@ -145,10 +145,13 @@ type Result struct {
 	Kinds   []string `json:"kinds,omitempty"`
 	Ending  string   `json:"ending"`
 	LetGo   int      `json:"letGo,omitempty"`
+	// Decisions say who decided what and why: the Disruption, whose status says
+	// it too, is often gone by now.
+	Decisions []string `json:"decisions,omitempty"`
 }
 
 func (d *disruption) result(ctx workflow.Context) Result {
-	r := Result{Targets: d.Targets, Ending: d.Ending, LetGo: d.LetGo}
+	r := Result{Targets: d.Targets, Ending: d.Ending, LetGo: d.LetGo, Decisions: decisions(d.Resumes)}
 	for _, kind := range d.Plan.Kinds {
 		r.Kinds = append(r.Kinds, string(kind))
 	}

@@ -86,7 +86,7 @@ func (d *disruption) watcher(ctx workflow.Context) workflow.Context {
 func cleaning(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	summary := "take everything off"
 	if onlyEnded {
-		summary = "take leave of what ended"
+		summary = "clear away what has ended"
 	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 15 * time.Minute,

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +32,7 @@ type browser struct {
 func newBrowser(t *testing.T, program, shots string) *browser {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 1000),
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()),
 	}
 	for _, name := range []string{"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run",
 		"disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
@@ -44,7 +42,9 @@ func newBrowser(t *testing.T, program, shots string) *browser {
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(func() { end(); stop() })
 	b := &browser{t: t, ctx: ctx, shots: shots}
-	b.open("about:blank")
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1440, 1240)); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
 	return b
 }
 
@@ -234,19 +234,4 @@ func (b *browser) replace(box, text string) {
 		b.t.Fatalf("put %s into %s: %v", text, box, err)
 	}
 	b.see(strings.Split(text, "\n")...)
-}
-
-// shoot takes a picture of the window.
-func (b *browser) shoot(name string) {
-	b.t.Helper()
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.t.Fatalf("take a picture: %v", err)
-	}
-	b.taken++
-	file := filepath.Join(b.shots, fmt.Sprintf("ui-%d-%s.png", b.taken, name))
-	if err := os.WriteFile(file, picture, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Logf("%s: %d KB", file, len(picture)/1024)
 }

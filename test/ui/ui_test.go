@@ -198,7 +198,7 @@ func (s *story) releasesIt(release string) {
 func (s *story) seesHowItEnded() {
 	s.t.Helper()
 	s.page.open(s.link("workflows/" + url.PathEscape(s.workflow)))
-	s.page.see("COMPLETED", "a person released 1 chaos pod")
+	s.page.see("COMPLETED", "a person released 1 chaos pod", "release checkout-0 by mira: the node is replaced tonight")
 	s.page.shoot("released")
 	s.page.open(s.link("workflows?query=" + url.QueryEscape(contract.AttributeStuck+" = true")))
 	s.page.gone(s.workflow)

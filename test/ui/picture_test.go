@@ -1,0 +1,73 @@
+package ui
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/chromedp/chromedp"
+)
+
+// shoot takes a picture of the window, for people and for the manual.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.t.Fatalf("take a picture: %v", err)
+	}
+	if picture, err = shrink(picture); err != nil {
+		b.t.Fatalf("make the picture small: %v", err)
+	}
+	b.taken++
+	file := filepath.Join(b.shots, fmt.Sprintf("ui-%d-%s.png", b.taken, name))
+	if err := os.WriteFile(file, picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Logf("%s: %d KB", file, len(picture)/1024)
+}
+
+// shrink keeps the 256 most frequent colours of a PNG: a page of text has
+// hardly more, and takes a third of the space.
+func shrink(picture []byte) ([]byte, error) {
+	full, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		return nil, err
+	}
+	seen := map[color.Color]int{}
+	eachPixel(full, func(x, y int) { seen[full.At(x, y)]++ })
+	var palette color.Palette
+	for c := range seen {
+		palette = append(palette, c)
+	}
+	slices.SortFunc(palette, func(a, b color.Color) int { return cmp.Compare(seen[b], seen[a]) })
+	palette = palette[:min(len(palette), 256)]
+
+	small, nearest := image.NewPaletted(full.Bounds(), palette), map[color.Color]uint8{}
+	eachPixel(full, func(x, y int) {
+		c := full.At(x, y)
+		index, known := nearest[c]
+		if !known {
+			index = uint8(palette.Index(c))
+			nearest[c] = index
+		}
+		small.SetColorIndex(x, y, index)
+	})
+	var out bytes.Buffer
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, small)
+	return out.Bytes(), err
+}
+
+func eachPixel(picture image.Image, do func(x, y int)) {
+	area := picture.Bounds()
+	for y := area.Min.Y; y < area.Max.Y; y++ {
+		for x := area.Min.X; x < area.Max.X; x++ {
+			do(x, y)
+		}
+	}
+}
