@@ -125,7 +125,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
-	err := workflow.ExecuteActivity(d.untilEnd(ctx, "choose targets"), a.SelectTargets, in).Get(ctx, &chosen)
+	err := workflow.ExecuteActivity(d.choosing(ctx, "choose targets"), a.SelectTargets, in).Get(ctx, &chosen)
 	if err != nil {
 		d.fail(ctx, err)
 		return
@@ -189,7 +189,7 @@ func (d *disruption) settle(ctx workflow.Context) {
 		return
 	}
 	if d.Observed != nil && d.Observed.SpecChanged {
-		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "warn that the edit has no effect"), a.TellSpecChanged, d.ref).Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(d.choosing(ctx, "warn that the edit has no effect"), a.TellSpecChanged, d.ref).Get(ctx, nil); err != nil {
 			d.fail(ctx, err)
 			return
 		}

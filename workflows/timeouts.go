@@ -69,6 +69,18 @@ func (d *disruption) untilEnd(ctx workflow.Context, summary string) workflow.Con
 	})
 }
 
+// choosing is for a few seconds' work that injects nothing but leaves records:
+// it is waited for, too, and needs no heartbeat.
+func (d *disruption) choosing(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: d.remaining(ctx),
+		StartToCloseTimeout:    time.Minute,
+		RetryPolicy:            &retries,
+		WaitForCancellation:    true,
+		Summary:                summary,
+	})
+}
+
 // watcher is for what only looks: a worker that dies is replaced within
 // seconds, and nobody waits for its end.
 func (d *disruption) watcher(ctx workflow.Context) workflow.Context {
