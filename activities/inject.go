@@ -117,13 +117,13 @@ const parallelEvents = 2
 // (acceptance 21).
 func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, targets []Target, c Created, refusals []string) error {
 	if c.Pods > 0 {
-		message := fmt.Sprintf("%d chaos pods created for shard %d", c.Pods, s.Number)
+		message := fmt.Sprintf("%s created for shard %d", chaosPods(c.Pods), s.Number)
 		if err := a.tell(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
 			return err
 		}
 	}
 	if c.Refused > 0 {
-		message := fmt.Sprintf("%d chaos pods refused: %s", c.Refused, c.Why)
+		message := fmt.Sprintf("%s refused: %s", chaosPods(c.Refused), c.Why)
 		if err := a.warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number)); err != nil {
 			return err
 		}

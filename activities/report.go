@@ -84,13 +84,21 @@ func showReport(d *v1beta1.Disruption, r Report) {
 		return
 	}
 	s.IsStuckOnRemoval = true
-	message := fmt.Sprintf("%d chaos pods are not clean", r.Remaining)
+	message := chaosPods(r.Remaining) + " not clean"
 	for _, left := range r.Left[:min(len(r.Left), 5)] {
 		message += fmt.Sprintf("; %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
 		markStuck(s, left)
 	}
 	setCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "CleaningFailed", message+". "+r.Advice)
 	setCondition(d, v1beta1.ConditionCleaned, metav1.ConditionFalse, "StuckOnRemoval", message)
+}
+
+// chaosPods counts chaos pods for a person to read.
+func chaosPods(n int) string {
+	if n == 1 {
+		return "1 chaos pod"
+	}
+	return fmt.Sprintf("%d chaos pods", n)
 }
 
 func markStuck(s *v1beta1.DisruptionStatus, left LeftPod) {
@@ -182,6 +190,12 @@ func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
 	}
 	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) {
 		showReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes})
+		for _, kinds := range d.Status.TargetInjections {
+			for kind, injection := range kinds {
+				injection.InjectionStatus = v1beta1.NotInjected
+				kinds[kind] = injection
+			}
+		}
 		if d.Status.CleanedAt == nil {
 			now := metav1.Now()
 			d.Status.CleanedAt = &now

@@ -108,9 +108,8 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	d.enter(ctx, v1beta1.PhaseStuck)
 	d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
 	d.Observed = nil
-	told, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-		Timeout: retryPeriod, TimerOptions: workflow.TimerOptions{Summary: "try to clean again by itself"},
-	}, func() bool { return d.Resume != nil || d.Observed != nil })
+	told, err := awaitFor(ctx, retryPeriod, "try to clean again by itself",
+		func() bool { return d.Resume != nil || d.Observed != nil })
 	if err != nil {
 		return // a disconnected context is not cancelled
 	}

@@ -174,9 +174,8 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 // hold waits until something is to be done. Nothing else happens: no write,
 // no event but the safety timer.
 func (d *disruption) hold(ctx workflow.Context) {
-	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-		Timeout: safetyPeriod, TimerOptions: workflow.TimerOptions{Summary: "look again even if nothing was observed"},
-	}, func() bool { return d.Observed != nil || d.Resume != nil })
+	_, err := awaitFor(ctx, safetyPeriod, "look again even if nothing was observed",
+		func() bool { return d.Observed != nil || d.Resume != nil })
 	if err != nil {
 		return // the disruption ends: the caller looks at ctx
 	}

@@ -219,6 +219,19 @@ func TestTargetsComeAndGo(t *testing.T) {
 		// acceptance 36, 37
 		w.want(t, "prepare", "select", "create", "sweep", "select", "create", "clean", "clean", "finish")
 	})
+	t.Run("observed before targets are chosen: nothing is looked at twice", func(t *testing.T) {
+		w := newWorld(t)
+		w.after(0, func() { w.observe(contract.Observation{Hash: "1", Candidates: 5}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+	})
+	t.Run("an edit observed before targets are chosen: told all the same", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.after(0, func() { w.observe(contract.Observation{Hash: "1", SpecChanged: true}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "spec changed", "sweep", "clean", "finish")
+	})
 	t.Run("static targeting: no other target is taken", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static = true

@@ -125,6 +125,16 @@ func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflo
 	all.Wait(wait)
 }
 
+// awaitFor waits until the condition holds, told is true, or the time is over.
+// Its timer ends with it: one that was left would fire hours later for nothing.
+func awaitFor(ctx workflow.Context, t time.Duration, summary string, condition func() bool) (told bool, err error) {
+	ctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout: t, TimerOptions: workflow.TimerOptions{Summary: summary},
+	}, condition)
+}
+
 // cause is the innermost message of an error, without Temporal's wrapping.
 func cause(err error) string {
 	var timeout *temporal.TimeoutError

@@ -27,8 +27,8 @@ const (
 	// window is how many shards are worked on at once. More only queue at the
 	// API server.
 	window = 6
-	// heartbeat is when a silent worker is given up.
-	heartbeat = 30 * time.Second
+	// heartbeat is when a silent worker is given up, and another one goes on.
+	heartbeat = 15 * time.Second
 )
 
 // retries suit calls to an API server that may be away for a while.

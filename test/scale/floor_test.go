@@ -32,7 +32,7 @@ func (w *world) compare(what string, ours, floor cost) {
 	times, work := ours.time.Seconds()/floor.time.Seconds(), ours.cpu.total()/floor.cpu.total()
 	w.Logf("%s: %.2f times the floor's time (%.2fs, %.2fs), %.2f times its processor seconds\n  %s\n  floor: %s",
 		what, times, ours.time.Seconds(), floor.time.Seconds(), work, ours.cpu, floor.cpu)
-	if times > 10 || work > 4 {
+	if times > 15 || work > 4 {
 		w.Errorf("%s: %.1f times the floor's time, %.1f times its work", what, times, work)
 	}
 }

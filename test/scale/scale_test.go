@@ -145,6 +145,9 @@ func (w *world) workerKilled() {
 	began := time.Now()
 	w.worker.start()
 	w.injected(d, fmt.Sprintf("%d/%d", many, many))
+	if now := w.kubelets.count(w.chaos, func(*corev1.Pod) bool { return true }); now != many {
+		w.Errorf("%d chaos pods for %d targets", now, many)
+	}
 	w.Logf("killed at about %d chaos pods; injected %.1fs later", made, time.Since(began).Seconds())
 	w.delete(d)
 	w.completed(d)

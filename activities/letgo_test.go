@@ -1,0 +1,84 @@
+package activities
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What is written to a chaos pod after it was judged must not undo a final
+// judgement, and must undo any other.
+func TestLetGoOfAPodThatChangedSince(t *testing.T) {
+	c := newCluster(t)
+	c.targets(2, nil)
+	pods := c.chaosPods(c.started("calm", nil))
+	for i, test := range []struct {
+		name  string
+		phase corev1.PodPhase
+		state corev1.ContainerState
+		kept  bool
+	}{
+		{"its injector has exited: it is let go", corev1.PodSucceeded, exited(0, "Completed", ""), false},
+		{"nothing ran when it was judged: it is judged again", corev1.PodPending, corev1.ContainerState{}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			kube := c.Kube.CoreV1().Pods(c.Namespace)
+			c.becomes(pods[i], test.phase, test.state, corev1.ConditionFalse)
+			c.must(kube.Delete(t.Context(), pods[i].Name, metav1.DeleteOptions{}))
+			judged, err := kube.Get(t.Context(), pods[i].Name, metav1.GetOptions{})
+			c.must(err)
+			_, err = kube.Patch(t.Context(), judged.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"changed":"since"}}}`), metav1.PatchOptions{})
+			c.must(err)
+			_, err = c.letGo(t.Context(), judged)
+			c.must(err)
+			now, err := kube.Get(t.Context(), judged.Name, metav1.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+			if kept := err == nil && len(now.Finalizers) > 0; kept != test.kept {
+				t.Errorf("our finalizer is there: %v, want %v", kept, test.kept)
+			}
+		})
+	}
+}
+
+func TestChangesGather(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		changes time.Duration // how long there is one every 10 ms
+		want    time.Duration
+	}{
+		{"one change: a moment later", 0, settleGap},
+		{"many changes: a moment after the last", 300 * time.Millisecond, 300*time.Millisecond + settleGap},
+		{"changes without end: a second at most", time.Minute, longestSettle},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				changes, began := make(chan struct{}, 1), time.Now()
+				stop := make(chan struct{})
+				go func() {
+					for time.Since(began) < test.changes {
+						select {
+						case <-stop:
+							return
+						case <-time.After(10 * time.Millisecond):
+							changes <- struct{}{}
+						}
+					}
+				}()
+				if err := gather(t.Context(), changes); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took != test.want {
+					t.Errorf("gather took %s, want %s", took, test.want)
+				}
+				close(stop)
+			})
+		})
+	}
+}
