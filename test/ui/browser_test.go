@@ -108,21 +108,6 @@ func (b *browser) text() (string, error) {
 	return chromedp.Run(b.ctx, chromedp.Evaluate[string](inFrames(`[d.body.innerText, ...[...d.querySelectorAll("svg text")].map(t => t.textContent)]`)+`.join("\n")`))
 }
 
-// gone waits until the text is not on the page.
-func (b *browser) gone(text string) {
-	b.t.Helper()
-	eventually(b.t, patience, func() string {
-		shown, err := b.text()
-		if err != nil {
-			return err.Error()
-		}
-		if strings.Contains(shown, text) || !strings.Contains(shown, "Workflow") {
-			return fmt.Sprintf("the page still shows %q, or nothing yet; it shows:\n%s", text, shown)
-		}
-		return ""
-	})
-}
-
 // rows are the rows of all tables on the page, cell by cell.
 func (b *browser) rows() [][]string {
 	b.t.Helper()

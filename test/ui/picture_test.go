@@ -14,14 +14,20 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// shoot takes a picture of the window, for people and for the manual.
+// shoot takes a picture of the page without what frames it, for people and for
+// the manual.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.t.Fatalf("take a picture: %v", err)
 	}
-	if picture, err = shrink(picture); err != nil {
+	edges, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]float64](
+		`(r => [r.left, r.top, r.right, r.bottom])(document.querySelector("main").getBoundingClientRect())`))
+	if err != nil {
+		b.t.Fatalf("find the main part of the page: %v", err)
+	}
+	if picture, err = shrink(picture, image.Rect(int(edges[0]), int(edges[1]), int(edges[2]), int(edges[3]))); err != nil {
 		b.t.Fatalf("make the picture small: %v", err)
 	}
 	b.taken++
@@ -32,13 +38,16 @@ func (b *browser) shoot(name string) {
 	b.t.Logf("%s: %d KB", file, len(picture)/1024)
 }
 
-// shrink keeps the 256 most frequent colours of a PNG: a page of text has
-// hardly more, and takes a third of the space.
-func shrink(picture []byte) ([]byte, error) {
+// shrink keeps a part of a PNG and of its colours the 256 most frequent: a page
+// of text has hardly more, and takes a third of the space.
+func shrink(picture []byte, part image.Rectangle) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
 		return nil, err
 	}
+	full = full.(interface {
+		SubImage(image.Rectangle) image.Image
+	}).SubImage(part)
 	seen := map[color.Color]int{}
 	eachPixel(full, func(x, y int) { seen[full.At(x, y)]++ })
 	var palette color.Palette

@@ -121,7 +121,7 @@ func (s *story) getsStuck() {
 // findsItInTheInbox opens the link that a team bookmarks.
 func (s *story) findsItInTheInbox() {
 	s.t.Helper()
-	s.page.open(s.link("workflows?query=" + url.QueryEscape(contract.AttributeStuck+" = true")))
+	s.page.open(s.inbox())
 	s.page.see(s.workflow)
 	s.page.shoot("inbox")
 	s.page.click("link", s.workflow)
@@ -200,8 +200,14 @@ func (s *story) seesHowItEnded() {
 	s.page.open(s.link("workflows/" + url.PathEscape(s.workflow)))
 	s.page.see("COMPLETED", "a person released 1 chaos pod", "release checkout-0 by mira: the node is replaced tonight")
 	s.page.shoot("released")
-	s.page.open(s.link("workflows?query=" + url.QueryEscape(contract.AttributeStuck+" = true")))
-	s.page.gone(s.workflow)
+	s.page.open(s.link("workflows?query=" + url.QueryEscape(fmt.Sprintf("%s = true AND %s = %q", contract.AttributeStuck, contract.AttributeNamespace, s.namespace))))
+	s.page.seeAfresh(s.workflow, "No Workflows Found")
+}
+
+// inbox is the list of all that waits for a person. A workflow that somebody
+// terminated stays marked as stuck, but waits no more.
+func (s *story) inbox() string {
+	return s.link("workflows?query=" + url.QueryEscape(contract.AttributeStuck+` = true AND ExecutionStatus = "Running"`))
 }
 
 func (s *story) link(rest string) string {
