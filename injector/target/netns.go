@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,7 +76,13 @@ func inNamespace(path string, kind int, name string, f func() error) error {
 				return true, fmt.Errorf("open own namespace: %w", err)
 			}
 			defer own.Close()
-			if err := unix.Setns(int(namespace.Fd()), kind); err != nil {
+			err = unix.Setns(int(namespace.Fd()), kind)
+			if errors.Is(err, unix.EINVAL) {
+				// A namespace's name is a plain file from when it is unmounted
+				// until it is removed.
+				return true, fmt.Errorf("enter namespace %s: %w", path, ErrGone)
+			}
+			if err != nil {
 				return true, fmt.Errorf("enter namespace %s: %w", path, err)
 			}
 			err = f()

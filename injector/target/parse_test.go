@@ -1,6 +1,9 @@
 package target
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,5 +108,16 @@ func TestResolveCgroups(t *testing.T) {
 				t.Errorf("resolveCgroups: %v, want %q", err, test.problem)
 			}
 		})
+	}
+}
+
+func TestDoTreatsANameThatIsNoNamespaceAnyMoreAsGone(t *testing.T) {
+	// What is left for a moment of /run/netns/… while a pod ends.
+	name := filepath.Join(t.TempDir(), "cni-0")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Do(name, func() error { return nil }); !errors.Is(err, ErrGone) {
+		t.Errorf("Do(a plain file) = %v, want ErrGone", err)
 	}
 }
