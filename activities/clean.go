@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -206,117 +203,6 @@ func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 		c.held[uid] = c.held[uid] || stays
 		return stays
 	}), nil
-}
-
-// settle brings one chaos pod as far as it can go now; nil means it is let go.
-func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
-	if c.released(pod) {
-		return leftPod(pod, Waiting, "a person released it"), c.a.force(ctx, pod)
-	}
-	if pod.DeletionTimestamp == nil && !ended(pod) {
-		// A pod that is Pending now may run in a moment: it is judged once the
-		// API server has marked it, in the next round.
-		return leftPod(pod, Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
-	}
-	outcome, why := judge(pod, true)
-	if outcome == Failed {
-		cleanable, err := c.cleanable(ctx, pod)
-		if err != nil {
-			return nil, err
-		}
-		outcome, why = judge(pod, cleanable)
-	}
-	if outcome == Failed {
-		if left, err := c.cleanAgain(ctx, pod); left != nil || err != nil {
-			return left, err
-		}
-	}
-	if outcome != Released {
-		return leftPod(pod, outcome, why), nil
-	}
-	gone, err := c.a.letGo(ctx, pod)
-	if err != nil || gone {
-		return nil, err
-	}
-	return leftPod(pod, Waiting, "the node's kubelet removes the chaos pod"), nil
-}
-
-func (c *cleaning) released(pod *corev1.Pod) bool {
-	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, targetName(pod))
-}
-
-// delete asks for the end of exactly this chaos pod. Gone is done.
-func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
-	err := a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
-	}
-	return nil
-}
-
-// letGo takes our finalizer off the pod as it was judged, and deletes it when
-// nobody did. gone is false when the pod changed since, so that it must be
-// judged again, or when only the kubelet holds it any more.
-func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
-	patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer)
-	if injectorState(pod).Terminated != nil {
-		// How it exited is said once and for all, while the kubelet still
-		// writes to the pod.
-		patch, found = finalizerPatchAnyVersion(pod, v1beta1.ChaosPodFinalizer)
-	}
-	if !found && pod.DeletionTimestamp != nil {
-		return false, nil
-	}
-	if found {
-		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return true, nil
-		case apierrors.IsInvalid(err), apierrors.IsConflict(err):
-			return false, nil
-		case err != nil:
-			return false, fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
-		}
-	}
-	if pod.DeletionTimestamp == nil {
-		return false, a.delete(ctx, pod)
-	}
-	// The kubelet sets the grace period to 0 when it is done with the pod.
-	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0, nil
-}
-
-// force lets a chaos pod go whatever it says: a person took the decision.
-func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
-	if patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer); found {
-		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
-		if apierrors.IsInvalid(err) {
-			return nil // it changed meanwhile: the next round sees it again
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
-		}
-	}
-	now := int64(0)
-	err := a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
-	}
-	return nil
-}
-
-// listChaosPods is a live, consistent read of the shard's chaos pods.
-func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, error) {
-	selector := labels.Set{v1beta1.LabelDisruptionUID: string(s.Disruption.UID)}
-	if s.Number != AllShards {
-		selector[v1beta1.LabelShard] = strconv.Itoa(s.Number)
-	}
-	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return nil, fmt.Errorf("list chaos pods of disruption %s/%s: %w", s.Disruption.Namespace, s.Disruption.Name, err)
-	}
-	return list.Items, nil
 }
 
 // result describes what is left and, while the disruption goes on, notes in

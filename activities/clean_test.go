@@ -96,6 +96,19 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("released: %+v, want nothing left", again)
 		}
 	})
+	t.Run("a release lets go of what failed, never of an injector that can clean", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(2, nil)
+		ref := c.started("calm", all)
+		chaos := c.chaosPods(ref)
+		c.becomes(chaos[0], corev1.PodFailed, exited(137, "Error", ""), corev1.ConditionFalse)
+		c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{"*"}, Patience: time.Second})
+		left := c.chaosPods(ref)
+		if cleaned.Remaining != 1 || len(left) != 1 || left[0].Name != chaos[1].Name || *left[0].DeletionGracePeriodSeconds != 60 {
+			t.Errorf("cleaned = %+v, left %d; want the running injector left to clean in its own time", cleaned, len(left))
+		}
+	})
 	t.Run("failed, but the target is gone, replaced or not running: let go", func(t *testing.T) {
 		c := newCluster(t)
 		pods := c.targets(2, nil)

@@ -37,7 +37,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			break // waiting longer changes nothing
 		}
 	}
-	d.Retry = nil
+	d.Retry, d.Release = nil, nil
 	told.Wait(ctx)
 	d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	return false

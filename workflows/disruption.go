@@ -196,7 +196,7 @@ func (d *disruption) settle(ctx workflow.Context) {
 	}
 	d.Observed = nil
 	left, lost := d.sweep(ctx, true)
-	d.Retry = nil
+	d.Retry, d.Release = nil, nil // each decision counts once
 	if ctx.Err() != nil {
 		return
 	}
