@@ -20,7 +20,7 @@ import (
 
 var (
 	shots  = flag.String("shots", os.Getenv("SQUALL_UI_SHOTS"), "`directory` for screenshots of every step; empty: none is kept")
-	record = flag.Bool("record", false, "write the screenshots to docs/images")
+	record = flag.Bool("record", false, "renew the screenshots that docs/images has")
 )
 
 // story is one person's way through the web interface, and the world beside it.
