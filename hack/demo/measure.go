@@ -60,3 +60,22 @@ func (s *story) await(ctx context.Context, name string, wanted func(pod) bool) (
 		}
 	}
 }
+
+// settled lists the workload's pods once those of an earlier demo have gone.
+func (s *story) settled(ctx context.Context) (list podList, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if err := s.get(ctx, &list, "-n", namespace, "pods", "-l", "app=target"); err != nil {
+			return list, err
+		}
+		if len(list.Items) == 3 {
+			return list, nil
+		}
+		select {
+		case <-ctx.Done():
+			return list, fmt.Errorf("the workload has %d pods after a minute, want 3", len(list.Items))
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}

@@ -59,8 +59,8 @@ func (s *story) workload(ctx context.Context) error {
 			return err
 		}
 	}
-	list := podList{}
-	if err := s.get(ctx, &list, "-n", namespace, "pods", "-l", "app=target", "--field-selector=status.phase=Running"); err != nil {
+	list, err := s.settled(ctx)
+	if err != nil {
 		return err
 	}
 	s.targets = map[string]pod{}
