@@ -98,7 +98,7 @@ func TestWhatAWorkflowSaysOfItself(t *testing.T) {
 		Duration:   &v1beta1.Duration{Duration: 5 * time.Minute},
 	}}
 	d.Namespace, d.Name = "prod", "half"
-	if got, want := summary(d), "container-failure, cpu-pressure on 50% of pods app=shop in prod, containers api, web"; got != want {
+	if got, want := summary(d), "container-failure, cpu-pressure on 50% of the pods app=shop in prod, containers api, web"; got != want {
 		t.Errorf("summary = %q, want %q", got, want)
 	}
 	for _, want := range []string{"prod/half", "5m0s", "`50%`", "kubectl -n prod describe disruption half", "kubectl -n prod delete disruption half"} {

@@ -51,7 +51,7 @@ func kinds(spec v1beta1.DisruptionSpec) []string {
 
 // summary is one line for the workflow's page; Temporal refuses more than 400 bytes.
 func summary(d *v1beta1.Disruption) string {
-	line := fmt.Sprintf("%s on %s of %s", strings.Join(kinds(d.Spec), ", "), count(d.Spec), where(d))
+	line := fmt.Sprintf("%s on %s of the %s", strings.Join(kinds(d.Spec), ", "), count(d.Spec), where(d))
 	if len(line) > 200 {
 		line = strings.ToValidUTF8(line[:197], "") + "..."
 	}
