@@ -156,6 +156,28 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("second round left %+v", again)
 		}
 	})
+	t.Run("a target that is being deleted is lost: its chaos pod goes first", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.targets(1, nil)
+		ref := c.started("calm", nil)
+		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{}))
+		c.kubelet(ref, map[string]int32{"node-0": 0})
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		if cleaned.Lost != 1 || len(c.chaosPods(ref)) != 0 {
+			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.chaosPods(ref)))
+		}
+	})
+	t.Run("an injector that ended is judged although the pod's phase is still Running", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, exited(137, "Error", ""), corev1.ConditionFalse)
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed { // acceptance 44
+			t.Errorf("cleaned = %+v, want it failed", cleaned)
+		}
+	})
 	t.Run("while the disruption goes on only what ended is touched", func(t *testing.T) {
 		c := newCluster(t)
 		pods := c.targets(3, nil)
