@@ -14,7 +14,8 @@ import (
 
 // packagesByProgram are what the cluster and the tests need of the machine.
 var packagesByProgram = map[string]string{
-	"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "iptables": "iptables", "conntrack": "conntrack",
+	"ip": "iproute2", "nsenter": "util-linux", "iptables": "iptables", "conntrack": "conntrack",
+	"nft": "nftables", "mkfs.ext4": "e2fsprogs", "losetup": "mount",
 	"gcc": "gcc", "pkg-config": "pkg-config", "git": "git", "chromium": "chromium",
 }
 
