@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/containerd/cgroups/v3"
 	"golang.org/x/sys/unix"
 )
 
@@ -80,7 +81,7 @@ func (t *Target) Join(dir string, pid int) error {
 // cgroupsOf never fails: a kind that needs no cgroup shall work where they
 // cannot be seen, so what is wrong goes into Problem.
 func cgroupsOf(proc string, pid int) Cgroups {
-	var cgroups Cgroups
+	var found Cgroups
 	err := inHostCgroupNamespace(proc, func() error {
 		memberships, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 		if err != nil {
@@ -92,13 +93,13 @@ func cgroupsOf(proc string, pid int) Cgroups {
 		if err != nil {
 			return err
 		}
-		cgroups, err = resolveCgroups(string(memberships), parseCgroupMounts(string(mounts)))
+		found, err = resolveCgroups(string(memberships), parseCgroupMounts(string(mounts)))
 		return err
 	})
 	if err != nil {
-		cgroups.Problem = err.Error()
+		found.Problem = err.Error()
 	}
-	return cgroups
+	return found
 }
 
 // inHostCgroupNamespace runs f where cgroup paths are shown from the root of
@@ -126,29 +127,31 @@ type cgroupMount struct {
 // resolveCgroups turns the lines "4:memory:/pods/x" of a /proc/<pid>/cgroup
 // file into directories. What it found is valid also with an error.
 func resolveCgroups(memberships string, mounts []cgroupMount) (Cgroups, error) {
-	cgroups := Cgroups{V1: map[string]string{}}
+	paths, unified, err := cgroups.ParseCgroupFromReaderUnified(strings.NewReader(memberships))
+	if err != nil {
+		return Cgroups{}, err
+	}
+	if unified != "" {
+		paths[""] = unified
+	}
+	found := Cgroups{V1: map[string]string{}}
 	var errs []error
-	for line := range strings.Lines(memberships) {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(fields) != 3 {
-			continue
+	for _, controller := range slices.Sorted(maps.Keys(paths)) {
+		path := paths[controller]
+		if strings.HasPrefix(path, "/..") {
+			return Cgroups{}, fmt.Errorf("path %s is outside the cgroup namespace, and the node's cannot be entered", path)
 		}
-		if strings.HasPrefix(fields[2], "/..") {
-			return Cgroups{}, fmt.Errorf("path %s is outside the cgroup namespace, and the node's cannot be entered", fields[2])
-		}
-		for _, controller := range strings.Split(fields[1], ",") {
-			dir, err := directory(mounts, controller, fields[2])
-			switch {
-			case err != nil:
-				errs = append(errs, err)
-			case controller == "":
-				cgroups.Unified = dir
-			default:
-				cgroups.V1[controller] = dir
-			}
+		dir, err := directory(mounts, controller, path)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case controller == "":
+			found.Unified = dir
+		default:
+			found.V1[controller] = dir
 		}
 	}
-	return cgroups, errors.Join(errs...)
+	return found, errors.Join(errs...)
 }
 
 // directory finds where a cgroup path of a hierarchy is mounted. The empty
