@@ -154,14 +154,12 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 		d.stopWatch()
 	}
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
-	d.watching = true
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.Injection
 		err := workflow.ExecuteActivity(d.watcher(ctx), a.AwaitInjection, d.ref).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // another watch took over, or the disruption ends
 		}
-		d.watching = false
 		if err != nil {
 			d.fail(ctx, err)
 			return

@@ -49,7 +49,6 @@ type disruption struct {
 	began      time.Time
 	stop       workflow.CancelFunc
 	stopWatch  workflow.CancelFunc
-	watching   bool
 	everywhere bool
 	// shown is what the search attributes say.
 	shown string
