@@ -30,14 +30,6 @@ type Activities struct {
 	Parallel int
 }
 
-// Error types that a retry cannot mend.
-const (
-	// ErrorTypeForbidden means that the worker lacks a right.
-	ErrorTypeForbidden = "Forbidden"
-	// ErrorTypeInternal means that Squall contradicts itself.
-	ErrorTypeInternal = "Internal"
-)
-
 // Ref names the disruption an activity works for.
 type Ref = v1beta1.DisruptionRef
 

@@ -15,12 +15,12 @@ import (
 // cleanable says whether the target of a failed chaos pod still runs
 // (acceptance 38, 39): a pod of the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level(pod))
+	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level())
 	return runs, err
 }
 
 // level is pod unless the record says node.
-func (c *cleaning) level(*corev1.Pod) v1beta1.Level {
+func (c *cleaning) level() v1beta1.Level {
 	if c.d != nil {
 		return c.d.Spec.Level
 	}

@@ -51,7 +51,6 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if d.Plan != nil {
 		return nil // carried over from an earlier run
 	}
-	d.began = workflow.Now(ctx)
 	var plan activities.Plan
 	if err := workflow.ExecuteActivity(short(ctx, "read the spec and keep it"), a.Prepare, d.ref).Get(ctx, &plan); err != nil {
 		return err

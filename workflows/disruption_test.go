@@ -421,7 +421,7 @@ func (a *answer) Complete(_ any, _ error) {}
 
 func TestActivityThatCannotSucceedIsCleaned(t *testing.T) {
 	w := newWorld(t)
-	w.createError = temporal.NewNonRetryableApplicationError("the record is broken", activities.ErrorTypeInternal, nil)
+	w.createError = temporal.NewNonRetryableApplicationError("the record is broken", "Internal", nil)
 	result := w.run(t)
 	if !strings.Contains(result.Ending, "the record is broken") {
 		t.Errorf("ending = %q, want the cause", result.Ending) // acceptance 58, at the workflow's level

@@ -46,7 +46,6 @@ type State struct {
 type disruption struct {
 	State
 	ref        v1beta1.DisruptionRef
-	began      time.Time
 	stop       workflow.CancelFunc
 	stopWatch  workflow.CancelFunc
 	everywhere bool
@@ -60,7 +59,7 @@ type disruption struct {
 // begin registers what the disruption can be asked and told, before anything
 // else, so that it can be asked whatever happens.
 func begin(ctx workflow.Context, in Input) (*disruption, error) {
-	d := &disruption{ref: in.Disruption, began: workflow.GetInfo(ctx).WorkflowStartTime}
+	d := &disruption{ref: in.Disruption}
 	d.Phase = v1beta1.PhasePending
 	if in.Carried != nil {
 		d.State = *in.Carried
