@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -301,7 +301,7 @@ type temporalServer struct {
 
 func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
-	binary, err := temporalBinary()
+	binary, err := temporalserver.Binary()
 	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
 		t.Fatal(err)
 	}
@@ -322,30 +322,6 @@ func startTemporal(t *testing.T) *temporalServer {
 		return err == nil
 	})
 	return s
-}
-
-// temporalBinary is $SQUALL_TEMPORAL_BIN, or the newest the development cluster
-// of hack/ left in the user's cache.
-func temporalBinary() (string, error) {
-	if binary := os.Getenv("SQUALL_TEMPORAL_BIN"); binary != "" {
-		return binary, nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no Temporal server: set SQUALL_TEMPORAL_BIN: %w", err)
-	}
-	found, _ := filepath.Glob(filepath.Join(cache, "squall", "temporal-*", "temporal"))
-	var newest string
-	var latest time.Time
-	for _, path := range found {
-		if info, err := os.Stat(path); err == nil && info.ModTime().After(latest) {
-			newest, latest = path, info.ModTime()
-		}
-	}
-	if newest == "" {
-		return "", errors.New("no Temporal server: run `make dev-up` once, or set SQUALL_TEMPORAL_BIN to the program of hack/temporal")
-	}
-	return newest, nil
 }
 
 // start returns when the server listens.

@@ -2,15 +2,12 @@ package scale
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -76,30 +73,6 @@ func build(t *testing.T, names ...string) (directory string) {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return directory
-}
-
-// temporalBinary is $SQUALL_TEMPORAL_BIN, or the newest the development cluster
-// of hack/ left in the user's cache.
-func temporalBinary() (string, error) {
-	if binary := os.Getenv("SQUALL_TEMPORAL_BIN"); binary != "" {
-		return binary, nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no Temporal server: set SQUALL_TEMPORAL_BIN: %w", err)
-	}
-	found, _ := filepath.Glob(filepath.Join(cache, "squall", "temporal-*", "temporal"))
-	var newest string
-	var latest time.Time
-	for _, path := range found {
-		if info, err := os.Stat(path); err == nil && info.ModTime().After(latest) {
-			newest, latest = path, info.ModTime()
-		}
-	}
-	if newest == "" {
-		return "", errors.New("no Temporal server: run `make dev-up` once, or set SQUALL_TEMPORAL_BIN to the program of hack/temporal")
-	}
-	return newest, nil
 }
 
 // require skips the test when something of the machine is missing, with the

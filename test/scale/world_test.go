@@ -23,6 +23,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -49,7 +50,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	binary, err := temporalBinary()
+	binary, err := temporalserver.Binary()
 	require(t, err)
 	config := apiserver.Start(t)
 	config.QPS = -1
