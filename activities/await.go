@@ -26,7 +26,8 @@ const (
 	reasonGap = 2 * time.Second
 	// heartbeatGap is how often a waiting activity shows that it is alive.
 	heartbeatGap = 5 * time.Second
-	// lookGap lets changes gather: a look at 1,000 targets takes milliseconds.
+	// lookGap lets changes gather. A look at 10,000 targets takes longer than
+	// that, so the gap grows with what a look takes.
 	lookGap = 50 * time.Millisecond
 )
 
@@ -66,7 +67,7 @@ func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, er
 		case <-activity.GetWorkerStopChannel(ctx):
 			return Injection{}, fmt.Errorf("worker stops; another one goes on")
 		case <-changes:
-			if err := pause(ctx, lookGap); err != nil {
+			if err := pause(ctx, w.gap()); err != nil {
 				return Injection{}, err
 			}
 		case <-w.wait():
@@ -86,9 +87,12 @@ type injectionWatch struct {
 	written progress
 	at      time.Time
 	pending bool
+	// took is how long the last look took.
+	took time.Duration
 }
 
-func (a *Activities) newInjectionWatch(ctx context.Context, ref Ref) (*injectionWatch, error) {
+// newInjectionWatch looks at the targets of the given shards, or of all.
+func (a *Activities) newInjectionWatch(ctx context.Context, ref Ref, numbers ...int) (*injectionWatch, error) {
 	d, err := a.frozen(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -99,15 +103,21 @@ func (a *Activities) newInjectionWatch(ctx context.Context, ref Ref) (*injection
 	}
 	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}}
 	for _, s := range shards {
-		w.targets = append(w.targets, s.targets...)
+		if s.of(numbers) {
+			w.targets = append(w.targets, s.targets...)
+		}
 	}
 	return w, nil
 }
 
 func (w *injectionWatch) look() progress {
-	ref := refOf(w.d)
+	began, ref := time.Now(), refOf(w.d)
+	defer func() { w.took = time.Since(began) }()
 	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
 }
+
+// gap is how long changes gather before the next look.
+func (w *injectionWatch) gap() time.Duration { return max(lookGap, 4*w.took) }
 
 // write puts progress into status: at once when it is the first or the last,
 // otherwise not more often than statusGap.

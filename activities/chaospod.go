@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,16 @@ import (
 )
 
 //go:embed chaospod.yaml
-var chaosPodTemplate []byte
+var chaosPodManifest []byte
+
+// chaosPodTemplate is that manifest, decoded once for all chaos pods.
+var chaosPodTemplate = sync.OnceValues(func() (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict(chaosPodManifest, pod); err != nil {
+		return nil, fmt.Errorf("decode the chaos pod's template: %w", err)
+	}
+	return pod, nil
+})
 
 // How long a chaos pod may outlive the disruption's expiry. The injector ends
 // itself first; the kubelet ends a pod whose injector hangs, late enough not
@@ -32,10 +42,11 @@ const annotationTarget = "chaos.squall.dev/target"
 
 // chaosPod is the pod that does one fault to one target (acceptance 22-26, 32).
 func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1beta1.Fault, now time.Time) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	if err := yaml.UnmarshalStrict(chaosPodTemplate, pod); err != nil {
-		return nil, fmt.Errorf("decode the chaos pod's template: %w", err)
+	template, err := chaosPodTemplate()
+	if err != nil {
+		return nil, err
 	}
+	pod := template.DeepCopy()
 	injection, err := a.injection(d, t, fault)
 	if err != nil {
 		return nil, err

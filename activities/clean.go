@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -72,27 +73,31 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 	// The watch is a hint that may be lost: the list is read again now and then.
 	again := time.NewTicker(heartbeatGap)
 	defer again.Stop()
-	for {
+	for over := false; ; {
 		left, err := c.round(ctx)
 		if err != nil {
 			return Cleaned{}, err
 		}
 		activity.RecordHeartbeat(ctx, len(left))
-		if !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == Waiting }) {
+		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == Waiting }) {
 			return c.result(ctx, left)
 		}
-		select {
-		case <-ctx.Done():
-			return Cleaned{}, ctx.Err()
-		case <-activity.GetWorkerStopChannel(ctx):
-			return Cleaned{}, fmt.Errorf("worker stops; another one goes on")
-		case <-deadline.C:
-			return c.result(ctx, left)
-		case <-changes:
-			if err := gather(ctx, changes); err != nil {
-				return Cleaned{}, err
+		for began, due := time.Now(), false; !due; {
+			select {
+			case <-ctx.Done():
+				return Cleaned{}, ctx.Err()
+			case <-activity.GetWorkerStopChannel(ctx):
+				return Cleaned{}, fmt.Errorf("worker stops; another one goes on")
+			case <-deadline.C:
+				due, over = true, true
+			case <-again.C:
+				due = true
+			case <-changes:
+				if err := gather(ctx, changes); err != nil {
+					return Cleaned{}, err
+				}
+				due = c.due(time.Since(began))
 			}
-		case <-again.C:
 		}
 	}
 }
@@ -100,7 +105,7 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 // Changes are let gather until there was none for settleGap, at most for
 // longestSettle, so that many pods ending together cost few lists.
 const (
-	settleGap     = 100 * time.Millisecond
+	settleGap     = 50 * time.Millisecond
 	longestSettle = time.Second
 )
 
@@ -121,6 +126,33 @@ func gather(ctx context.Context, changes <-chan struct{}) error {
 			return nil
 		}
 	}
+}
+
+// due tells, by the watch alone, whether another round has something to do:
+// nothing is left, all that are left have ended and some of them are held by
+// us, or the last round was a while ago.
+func (c *cleaning) due(since time.Duration) bool {
+	present, running, held := 0, 0, 0
+	for _, pod := range c.a.ChaosPods.Of(c.in.Shard.Disruption) {
+		stays := c.in.OnlyEnded && pod.DeletionTimestamp == nil && !ended(pod)
+		if stays || !c.in.Shard.has(pod) {
+			continue
+		}
+		present++
+		outcome, _ := judge(pod, true)
+		switch {
+		case outcome == Waiting && pod.DeletionTimestamp != nil:
+			running++
+		case slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) || pod.Labels[v1beta1.LabelCleaner] != "":
+			held++
+		}
+	}
+	return present == 0 || running == 0 && held > 0 || since > longestSettle
+}
+
+// has tells whether the chaos pod belongs to the shard.
+func (s Shard) has(pod *corev1.Pod) bool {
+	return s.Number == AllShards || pod.Labels[v1beta1.LabelShard] == strconv.Itoa(s.Number)
 }
 
 // cleaning is the state of one CleanChaosPods.

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -41,12 +42,12 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, err
 	if err != nil {
 		return Created{}, err
 	}
-	created, refusals, err := a.createAll(ctx, pods)
+	created, err := a.createAll(ctx, pods)
 	if err != nil {
 		return created, err
 	}
 	activity.GetMetricsHandler(ctx).Counter("squall_chaos_pods_created_total").Inc(int64(created.Pods))
-	return created, a.announce(ctx, d, s, record.targets, created, refusals)
+	return created, a.announce(ctx, d, s, created)
 }
 
 func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target) ([]*corev1.Pod, error) {
@@ -67,7 +68,7 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target)
 	return pods, nil
 }
 
-func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created, []string, error) {
+func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created, error) {
 	var done atomic.Int64
 	refusals := make([]string, len(pods))
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -81,18 +82,14 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created
 	}
 	err := group.Wait()
 	created := Created{Pods: len(pods)}
-	var reasons []string
 	for _, refusal := range refusals {
 		if refusal != "" {
+			created.Pods--
 			created.Refused++
-			reasons = append(reasons, refusal)
+			created.Why = cmp.Or(created.Why, refusal)
 		}
 	}
-	created.Pods -= created.Refused
-	if len(reasons) > 0 {
-		created.Why = reasons[0]
-	}
-	return created, reasons, err
+	return created, err
 }
 
 // create makes one pod. A pod of that name that is ours is the same pod;
@@ -110,12 +107,8 @@ func (a *Activities) create(ctx context.Context, pod *corev1.Pod) (refusal strin
 	return "", nil
 }
 
-// parallelEvents bounds the events on targets one activity records at once.
-const parallelEvents = 2
-
-// announce records what happened: on the disruption, and on every target
-// (acceptance 21).
-func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, targets []Target, c Created, refusals []string) error {
+// announce records on the disruption what happened.
+func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c Created) error {
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaosPods(c.Pods), s.Number)
 		if err := a.tell(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
@@ -129,18 +122,7 @@ func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shar
 		}
 		return a.explainRefusal(ctx, d, message)
 	}
-	// Nobody waits for these, and other shards may still create chaos pods.
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(min(a.Parallel, parallelEvents))
-	for _, target := range targets {
-		if target.Released == "" {
-			group.Go(func() error {
-				activity.RecordHeartbeat(ctx, target.Name) // by which it learns that it is cancelled
-				return a.tellTarget(ctx, d, target)
-			})
-		}
-	}
-	return group.Wait()
+	return nil
 }
 
 // explainRefusal puts the reason where a user looks first.

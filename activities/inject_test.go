@@ -107,6 +107,7 @@ func TestCreateChaosPods(t *testing.T) {
 			t.Error("an owner reference across namespaces makes the garbage collector delete the pod")
 		}
 	}
+	do[any](c, c.TellTargets, Announcement{Disruption: ref, Shards: []int{0}})
 	for _, pod := range pods {
 		told := slices.ContainsFunc(c.events("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
 		if !told { // acceptance 21

@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -25,7 +27,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	}
 	for range cleaningRounds {
 		left, _ := d.sweep(ctx, false)
-		d.Left, d.Remaining = left.Left, left.Remaining
+		d.noteLeft(left)
 		if left.Remaining == 0 {
 			told.Wait(ctx)
 			if d.finish(ctx) {
@@ -33,11 +35,13 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			}
 			continue // somebody else's chaos pods with our UID, or a late one
 		}
-		if left.Left[0].Outcome == activities.Failed {
+		if d.failed() {
 			break // waiting longer changes nothing
 		}
 	}
-	d.Retry, d.Release = nil, nil
+	if !d.failed() {
+		d.Tries = cleanerTries // a cleaner is no help to one that does not end
+	}
 	told.Wait(ctx)
 	d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	return false
@@ -65,12 +69,17 @@ func (d *disruption) finish(ctx workflow.Context) bool {
 }
 
 // sweep cleans shard by shard, several at once. onlyEnded leaves alone what
-// still disturbs a live target.
+// still disturbs a live target. Each decision counts for one sweep.
 func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities.Cleaned, lost int) {
+	retry, release := d.Retry, d.Release
+	if d.Tries < cleanerTries {
+		retry = everything
+	}
+	d.Retry, d.Release = nil, nil
 	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
 		in := activities.CleanInput{
 			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
-			Retry: d.Retry, Release: d.Release, Patience: cleaningPatience,
+			Retry: retry, Release: release, Patience: cleaningPatience,
 		}
 		var cleaned activities.Cleaned
 		if err := workflow.ExecuteActivity(cleaning(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
@@ -101,14 +110,18 @@ func (d *disruption) sweepShards() []int {
 	return numbers
 }
 
-// awaitDecision says what is stuck and waits for a person, for the cluster to
-// change, or for the next try by itself.
+// awaitDecision waits for the next try by itself, for the cluster to change,
+// or for a person. When fresh cleaners have failed too, it says what is stuck.
 func (d *disruption) awaitDecision(ctx workflow.Context) {
-	d.Rounds++
-	d.enter(ctx, v1beta1.PhaseStuck)
-	d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
+	if d.stuck() {
+		d.Rounds++
+		d.enter(ctx, v1beta1.PhaseStuck)
+		d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
+	} else {
+		d.enter(ctx, v1beta1.PhaseCleaning)
+	}
 	d.Observed = nil
-	told, err := awaitFor(ctx, retryPeriod, "try to clean again by itself",
+	told, err := awaitFor(ctx, d.patience(), "try to clean again by itself",
 		func() bool { return d.Resume != nil || d.Observed != nil })
 	if err != nil {
 		return // a disconnected context is not cancelled
@@ -119,25 +132,55 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	d.decide(ctx)
 }
 
+// stuck is true when fresh cleaners could not clean either: a person must see it.
+func (d *disruption) stuck() bool { return len(d.Left) > 0 && d.Tries >= cleanerTries }
+
+// patience is how long to wait before the next try by itself.
+func (d *disruption) patience() time.Duration {
+	switch {
+	case len(d.Left) == 0:
+		return safetyPeriod
+	case d.stuck():
+		return retryPeriod
+	}
+	return cleanerPauses[d.Tries]
+}
+
 // everything stands for all targets.
 var everything = []string{"*"}
 
-// noteLeft tells, once, which chaos pods failed to clean though the disruption
-// goes on.
-func (d *disruption) noteLeft(ctx workflow.Context, left activities.Cleaned) {
-	failed := left.Left[:0:0]
-	for _, pod := range left.Left {
-		if pod.Outcome == activities.Failed {
-			failed = append(failed, pod)
-		}
+// noteLeft keeps what a sweep left, and counts how often a cleaner has tried
+// the same chaos pods in vain.
+func (d *disruption) noteLeft(left activities.Cleaned) {
+	same := samePods(left.Left, d.Left)
+	d.Left, d.Remaining = left.Left, left.Remaining
+	if !same || len(d.Left) == 0 {
+		d.Tries = 0
 	}
-	if samePods(failed, d.Left) {
+	if d.failed() {
+		d.Tries = min(d.Tries+1, cleanerTries)
+	}
+}
+
+// failed is true when an injector and its cleaner failed; otherwise what is
+// left only needs time.
+func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == activities.Failed }
+
+// tellLeft tells, once, which chaos pods failed to clean though the disruption
+// goes on.
+func (d *disruption) tellLeft(ctx workflow.Context, left activities.Cleaned) {
+	left.Left = slices.DeleteFunc(left.Left, func(pod activities.LeftPod) bool { return pod.Outcome != activities.Failed })
+	left.Remaining = len(left.Left)
+	wasStuck, before := d.stuck(), d.Left
+	d.noteLeft(left)
+	if d.stuck() == wasStuck && samePods(before, d.Left) {
 		return
 	}
-	d.Left, d.Remaining = failed, len(failed)
-	d.Rounds++
 	d.enter(ctx, d.Phase)
-	d.report(ctx, d.stuckReport(d.resting()))
+	if d.stuck() || wasStuck {
+		d.Rounds++
+		d.report(ctx, d.stuckReport(d.resting()))
+	}
 }
 
 func (d *disruption) stuckReport(phase v1beta1.Phase) activities.Report {

@@ -138,10 +138,22 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.Shards += len(chosen.Added)
 	d.enter(ctx, v1beta1.PhaseInjecting)
 	d.watchInjection(ctx)
+	defer d.announce(ctx, chosen.Added)
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
 		shard := activities.Shard{Disruption: d.ref, Number: number}
 		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard).Get(ctx, nil); err != nil {
 			d.fail(ctx, err)
+		}
+	})
+}
+
+// announce tells the targets in the background: nobody waits for it.
+func (d *disruption) announce(ctx workflow.Context, shards []int) {
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		in := activities.Announcement{Disruption: d.ref, Shards: shards}
+		err := workflow.ExecuteActivity(d.watcher(ctx, "record an event on each target"), a.TellTargets, in).Get(ctx, nil)
+		if err != nil && ctx.Err() == nil {
+			workflow.GetLogger(ctx).Warn("targets not told", "error", err)
 		}
 	})
 }
@@ -155,7 +167,7 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.Injection
-		err := workflow.ExecuteActivity(d.watcher(ctx), a.AwaitInjection, d.ref).Get(ctx, &seen)
+		err := workflow.ExecuteActivity(d.watcher(ctx, "watch the injection"), a.AwaitInjection, d.ref).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // another watch took over, or the disruption ends
 		}
@@ -171,10 +183,13 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 // hold waits until something is to be done. Nothing else happens: no write,
 // no event but the safety timer.
 func (d *disruption) hold(ctx workflow.Context) {
-	_, err := awaitFor(ctx, safetyPeriod, "look again even if nothing was observed",
+	told, err := awaitFor(ctx, d.patience(), "look again even if nothing was observed",
 		func() bool { return d.Observed != nil || d.Resume != nil })
 	if err != nil {
 		return // the disruption ends: the caller looks at ctx
+	}
+	if !told && len(d.Left) > 0 {
+		d.Retry = everything
 	}
 	d.decide(ctx)
 }
@@ -191,13 +206,16 @@ func (d *disruption) settle(ctx workflow.Context) {
 			return
 		}
 	}
+	ended := d.Observed == nil || d.Observed.Ended > 0 || d.Observed.TargetsLost > 0
 	d.Observed = nil
+	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil {
+		return // only candidates came or went
+	}
 	left, lost := d.sweep(ctx, true)
-	d.Retry, d.Release = nil, nil // each decision counts once
 	if ctx.Err() != nil {
 		return
 	}
-	d.noteLeft(ctx, left)
+	d.tellLeft(ctx, left)
 	if lost > 0 {
 		d.Targets -= lost
 		d.watchInjection(ctx) // there are other targets to look at

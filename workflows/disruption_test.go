@@ -33,8 +33,10 @@ type world struct {
 	// sweeps answers each CleanChaosPods while the disruption goes on.
 	sweeps   []activities.Cleaned
 	released [][]string
-	reports  []activities.Report
-	left     []int
+	// retried is what cleaners were asked for, sweep by sweep.
+	retried [][]string
+	reports []activities.Report
+	left    []int
 	// createError is what CreateChaosPods always fails with.
 	createError error
 	// injecting is how long AwaitInjection takes.
@@ -76,6 +78,7 @@ func newWorld(t *testing.T) *world {
 	}, 2)
 	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
 		Return(func(_ context.Context, in activities.CleanInput) (activities.Cleaned, error) {
+			w.retried = append(w.retried, in.Retry)
 			if in.OnlyEnded {
 				return next(&w.sweeps), w.did("sweep")
 			}
@@ -89,6 +92,7 @@ func newWorld(t *testing.T) *world {
 		return nil
 	}, 2)
 	on(a.TellSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
+	on(a.TellTargets, func(context.Context, activities.Announcement) error { return nil }, 2)
 	on(a.Finish, func(context.Context, activities.Ended) (int, error) { return next(&w.left), w.did("finish") }, 2)
 	return w
 }
@@ -230,7 +234,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.plan.Static = true
 		w.after(0, func() { w.observe(contract.Observation{Hash: "1", SpecChanged: true}) })
 		w.run(t)
-		w.want(t, "prepare", "select", "create", "spec changed", "sweep", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "spec changed", "clean", "finish")
 	})
 	t.Run("static targeting: no other target is taken", func(t *testing.T) {
 		w := newWorld(t)
@@ -244,7 +248,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.plan.MaxRuns = 1
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 9}) })
 		w.run(t)
-		w.want(t, "prepare", "select", "create", "sweep", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "clean", "finish")
 	})
 	t.Run("no target at first, one later: it is taken then", func(t *testing.T) {
 		w := newWorld(t)
@@ -260,7 +264,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", SpecChanged: true}) })
 		w.run(t)
 		// acceptance 8, 9
-		w.want(t, "prepare", "select", "create", "spec changed", "sweep", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "spec changed", "clean", "finish")
 	})
 	t.Run("a hundred observations at once are two looks at most", func(t *testing.T) {
 		w := newWorld(t)
@@ -292,7 +296,7 @@ func TestStuck(t *testing.T) {
 	}
 	t.Run("it waits for a person, says what is wrong, and ends when resumed", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, {}}
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
 		var retried *answer
 		w.after(time.Hour+5*time.Minute, func() {
 			last := w.reports[len(w.reports)-1]
@@ -306,11 +310,50 @@ func TestStuck(t *testing.T) {
 			t.Errorf("retry refused: %v", retried.rejected)
 		}
 		// acceptance 46
-		w.want(t, "prepare", "select", "create", "clean", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "clean", "clean", "clean", "clean", "finish")
+	})
+	t.Run("cleaners are tried a few times before a person is asked", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{stuck, stuck, {}}
+		started := w.env.Now()
+		w.run(t)
+		for _, retried := range w.retried {
+			if !cmp.Equal(retried, everything) {
+				t.Errorf("cleaners were asked for %v, want all", retried)
+			}
+		}
+		for _, r := range w.reports {
+			if r.Phase == v1beta1.PhaseStuck {
+				t.Error("stuck although a cleaner healed it")
+			}
+		}
+		if took := w.env.Now().Sub(started) - time.Hour; len(w.retried) != 3 || took > 15*time.Second {
+			t.Errorf("healed by try %d after %s, want the third within 15s", len(w.retried), took)
+		}
+	})
+	t.Run("one that fails while the disruption goes on is cleaned, and told of when that fails too", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static = true
+		w.sweeps = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
+		w.after(time.Minute+5*time.Second, func() {
+			if n := len(w.reports); n != 0 {
+				t.Errorf("%d reports after two tries, want none yet", n)
+			}
+		})
+		w.after(2*time.Minute, func() {
+			if n := len(w.reports); n != 1 || len(w.reports[0].Left) != 1 {
+				t.Errorf("reports = %+v, want one that names the pod", w.reports)
+			}
+		})
+		w.run(t)
+		if got := w.reports[1]; len(got.Left) != 0 || len(w.retried) != 5 {
+			t.Errorf("then %+v after %d sweeps, want it healed by the fourth", got, len(w.retried))
+		}
 	})
 	t.Run("it tries again by itself", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, stuck, stuck, {}}
 		started := w.env.Now()
 		w.run(t)
 		if took := w.env.Now().Sub(started) - time.Hour; took < 3*retryPeriod || took > 3*retryPeriod+time.Minute {
@@ -319,7 +362,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("a person removed the finalizer by hand: it goes on at once", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, {}}
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		started := w.env.Now()
 		w.run(t)
@@ -329,7 +372,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("wrong resumes are refused with the reason, and change nothing", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, {}}
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
 		answers := map[string]*answer{}
 		ask := func(when time.Duration, want string, r contract.Resume) {
 			w.after(when, func() { answers[want] = resume(w, r) })
@@ -352,7 +395,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("release lets go of what is left, and says who and why", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, {}}
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() {
 			resume(w, contract.Resume{Action: "release", Targets: []string{"web-1"}, By: "ann", Reason: "node is scrap"})
 		})
@@ -384,7 +427,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, {}}
+		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: "retry"}) })
 		started := w.env.Now()
 		w.run(t)

@@ -25,7 +25,7 @@ var (
 func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 	d.Phase = phase
 	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
-	shown := fmt.Sprint(phase, len(d.Left) > 0, d.Targets)
+	shown := fmt.Sprint(phase, d.stuck(), d.Targets)
 	if shown == d.shown {
 		return // nothing new costs nothing
 	}
@@ -36,7 +36,7 @@ func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 	}
 	updates := []temporal.SearchAttributeUpdate{
 		attributePhase.ValueSet(string(phase)),
-		attributeStuck.ValueSet(len(d.Left) > 0),
+		attributeStuck.ValueSet(d.stuck()),
 		attributeTargets.ValueSet(int64(d.Targets)),
 	}
 	if len(kinds) > 0 {

@@ -34,6 +34,8 @@ type State struct {
 	Left      []activities.LeftPod `json:"left,omitempty"`
 	Remaining int                  `json:"remaining,omitempty"`
 	Rounds    int                  `json:"rounds,omitempty"`
+	// Tries counts how often a fresh cleaner has tried in vain what is left.
+	Tries int `json:"tries,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
 	Retry []string `json:"retry,omitempty"`
 	// Release are the targets a person let go.

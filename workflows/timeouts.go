@@ -18,6 +18,9 @@ const (
 	// retryPeriod is how often a stuck disruption tries by itself, so that a
 	// healed node clears itself.
 	retryPeriod = 10 * time.Minute
+	// cleanerTries is how often a fresh cleaner pod tries what an injector failed
+	// to clean before a person is told.
+	cleanerTries = 3
 	// cleaningPatience is how long one activity waits for chaos pods to end:
 	// their grace period.
 	cleaningPatience = 60 * time.Second
@@ -30,6 +33,9 @@ const (
 	// heartbeat is when a silent worker is given up, and another one goes on.
 	heartbeat = 15 * time.Second
 )
+
+// cleanerPauses are the waits before the next try of a cleaner, by tries so far.
+var cleanerPauses = [cleanerTries]time.Duration{0, 2 * time.Second, 10 * time.Second}
 
 // retries suit calls to an API server that may be away for a while.
 var retries = temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}
@@ -83,13 +89,13 @@ func (d *disruption) choosing(ctx workflow.Context, summary string) workflow.Con
 
 // watcher is for what only looks: a worker that dies is replaced within
 // seconds, and nobody waits for its end.
-func (d *disruption) watcher(ctx workflow.Context) workflow.Context {
+func (d *disruption) watcher(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           contract.WatcherTaskQueue,
 		StartToCloseTimeout: d.remaining(ctx),
 		HeartbeatTimeout:    heartbeat,
 		RetryPolicy:         &retries,
-		Summary:             "watch the injection",
+		Summary:             summary,
 	})
 }
 

@@ -45,7 +45,15 @@ func (w *world) aChaosPod() *corev1.Pod {
 	if len(list.Items) == 0 {
 		w.Fatal("no chaos pod")
 	}
-	return &corev1.Pod{Spec: list.Items[0].Spec}
+	pod := &corev1.Pod{Spec: list.Items[0].Spec}
+	pod.Labels, pod.Annotations = map[string]string{}, map[string]string{}
+	for key, value := range list.Items[0].Labels {
+		pod.Labels["floor."+key] = value
+	}
+	for key, value := range list.Items[0].Annotations {
+		pod.Annotations["floor."+key] = value
+	}
+	return pod
 }
 
 // floor is the least that n pods cost here: to create them and see them ready,
