@@ -1,115 +1,142 @@
 package scale
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/world"
 )
 
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
+
 const many = 1000
+
+var record = flag.Bool("record", false, "write the history of a disruption of many targets, for the replay tests of package workflows")
+
+// scale is the world and the worker that runs in it.
+type scale struct {
+	*world.World
+	worker *world.Program
+}
 
 // TestScale goes from one target to a thousand in one world, so that what the
 // figures are compared with is measured on the same machine at the same time.
 func TestScale(t *testing.T) {
-	w := newWorld(t)
-	w.targets(many, 150)
+	w := world.Start(t)
+	s := scale{w, w.Worker().Start()}
+	w.Bridge().Start()
+	w.Targets(many)
 	for _, part := range []struct {
 		name string
-		test func(*world)
+		test func(scale)
 	}{
-		{"one target", (*world).oneTarget},
-		{"a thousand targets", (*world).thousandTargets},
-		{"ten disruptions of ten targets at once", (*world).tenAtOnce},
-		{"the worker is killed while it injects", (*world).workerKilled},
-		{"a history to replay", (*world).recordHistory},
+		{"one target", scale.oneTarget},
+		{"a thousand targets", scale.thousandTargets},
+		{"ten disruptions of ten targets at once", scale.tenAtOnce},
+		{"the worker is killed while it injects", scale.workerKilled},
+		{"a history to replay", scale.recordHistory},
 	} {
-		t.Run(part.name, func(t *testing.T) {
-			here := *w
-			here.T = t
-			part.test(&here)
-		})
+		t.Run(part.name, func(t *testing.T) { part.test(scale{w.In(t), s.worker}) })
 	}
 }
 
 // oneTarget shows that the code for many costs little for one.
-func (w *world) oneTarget() {
-	d := w.disrupt("one", 1, map[string]string{"app": "web"})
-	w.injected(d, "1/1")
-	w.delete(d)
-	w.completed(d)
-	events, bytes := w.length(d)
+func (w scale) oneTarget() {
+	d := w.Create(w.Disruption("one", 1))
+	w.Injected(d)
+	w.Delete(d)
+	w.Completed(d)
+	events, bytes := w.Length(d)
 	w.Logf("1 target: %d events, %d bytes", events, bytes)
-	w.history(d)
+	w.History(d)
 	if events > 150 {
 		w.Errorf("1 target took %d events, want at most 150", events)
 	}
 }
 
 // acceptance T7
-func (w *world) thousandTargets() {
-	before, clock := w.meter.settled(w.T), startClock()
-	d := w.disrupt("thousand", many, map[string]string{"app": "web"})
-	w.injected(d, fmt.Sprintf("%d/%d", many, many))
-	injecting := clock.stop()
-	made := w.meter.settled(w.T).since(before)
-	w.Logf("API calls to inject %d targets:%s", many, made.table(many))
-	if perTarget := float64(made.total()) / many; perTarget > 3 {
+func (w scale) thousandTargets() {
+	before, clock := w.Meter.Settled(w), world.StartClock()
+	d := w.Create(w.Disruption("thousand", many))
+	w.Injected(d)
+	injecting := clock.Stop()
+	made := w.Meter.Settled(w).Since(before)
+	w.Logf("API calls to inject %d targets:%s", many, made.Table(many))
+	if perTarget := float64(made.Total()) / many; perTarget > 3 {
 		w.Errorf("%.2f API calls per target, want at most 3", perTarget)
 	}
 	w.waitingIsFree(d)
-	pod := w.aChaosPod()
+	pods := w.ChaosPods(d)
 
-	before, clock = w.meter.settled(w.T), startClock()
-	w.delete(d)
-	cleaning := clock.stop()
-	w.Logf("API calls to clean %d targets:%s", many, w.meter.settled(w.T).since(before).table(many))
-	w.completed(d)
-	events, bytes := w.length(d)
+	before, clock = w.Meter.Settled(w), world.StartClock()
+	w.Must(w.Disruptions.Delete(w.Context(), d))
+	w.Vanishes(d)
+	cleaning := clock.Stop()
+	w.NothingLeft(d)
+	w.Logf("API calls to clean %d targets:%s", many, w.Meter.Settled(w).Since(before).Table(many))
+	w.Completed(d)
+	events, bytes := w.Length(d)
 	w.Logf("%d targets: %d events, %d bytes", many, events, bytes)
-	w.history(d)
+	w.History(d)
 	if events >= 500 {
 		w.Errorf("%d targets took %d events, want fewer than 500", many, events)
 	}
-	up, down := w.floor(pod, many)
+	up, down := w.Floor(pods, many, world.AtOnce(many))
 	w.compare("create to Injected", injecting, up)
 	w.compare("delete to gone", cleaning, down)
 }
 
+// compare sets a cost beside that of a loop that does nothing but create or
+// delete as many pods. Other work on the machine disturbs the times, not the
+// processor seconds.
+func (w scale) compare(what string, ours, floor world.Cost) {
+	w.Helper()
+	times, work := ours.Time.Seconds()/floor.Time.Seconds(), ours.CPU.Total()/floor.CPU.Total()
+	w.Logf("%s: %.2f times the floor's time (%.2fs, %.2fs), %.2f times its processor seconds\n  %s\n  floor: %s",
+		what, times, ours.Time.Seconds(), floor.Time.Seconds(), work, ours.CPU, floor.CPU)
+	if times > 15 || work > 4 {
+		w.Errorf("%s: %.1f times the floor's time, %.1f times its work", what, times, work)
+	}
+}
+
 // waitingIsFree: while nothing happens nothing is written, neither to the API
 // (acceptance 3) nor into the history (T6).
-func (w *world) waitingIsFree(d *v1beta1.Disruption) {
+func (w scale) waitingIsFree(d *v1beta1.Disruption) {
 	w.Helper()
-	before := w.meter.settled(w.T)
-	length, _ := w.length(d)
+	before := w.Meter.Settled(w)
+	length, _ := w.Length(d)
 	<-time.After(5 * time.Second) // nothing must happen: there is nothing to wait for
-	made := w.meter.read(w.T).since(before)
-	if writes := made.writes(); len(writes) > 0 {
-		w.Errorf("while waiting it wrote:%s", writes.table(1))
+	made := w.Meter.Read(w).Since(before)
+	if writes := made.Writes(); len(writes) > 0 {
+		w.Errorf("while waiting it wrote:%s", writes.Table(1))
 	}
-	if now, _ := w.length(d); now != length {
+	if now, _ := w.Length(d); now != length {
 		w.Errorf("while waiting the history grew from %d to %d events", length, now)
 	}
-	w.Logf("5 s of waiting with %d targets: %d writes, %d reads", many, made.writes().total(), made.total()-made.writes().total())
+	w.Logf("5 s of waiting with %d targets: %d writes, %d reads", many, made.Writes().Total(), made.Total()-made.Writes().Total())
 }
 
 // tenAtOnce start together over 150 targets and never share one.
-func (w *world) tenAtOnce() {
+func (w scale) tenAtOnce() {
 	all := make([]*v1beta1.Disruption, 10)
 	var group sync.WaitGroup
 	for i := range all {
-		group.Go(func() { all[i] = w.disrupt(fmt.Sprintf("ten-%d", i), 10, map[string]string{"few": "yes"}) })
+		d := w.Disruption(fmt.Sprintf("ten-%d", i), 10)
+		d.Spec.Selector = map[string]string{"few": "yes"}
+		group.Go(func() { all[i] = w.Create(d) })
 	}
 	group.Wait()
 	owner := map[string]string{}
 	for _, d := range all {
-		w.injected(d, "10/10")
+		w.Injected(d)
 		for target := range d.Status.TargetInjections {
 			if other := owner[target]; other != "" { // acceptance 19
 				w.Errorf("%s and %s share target %s", other, d.Name, target)
@@ -121,58 +148,57 @@ func (w *world) tenAtOnce() {
 		w.Errorf("%d targets are disrupted, want 100", len(owner))
 	}
 	for _, d := range all {
-		w.must(w.disruptions.Delete(w.Context(), d))
+		w.Must(w.Disruptions.Delete(w.Context(), d))
 	}
 	for _, d := range all {
-		w.vanishes(d)
-		w.completed(d)
-		w.oneRun(d)
+		w.Vanishes(d)
+		w.NothingLeft(d)
+		w.Completed(d)
+		w.OneRun(d)
 	}
 }
 
 // workerKilled: a worker that dies in the middle changes nothing but the time
 // it takes (T1, T5).
-func (w *world) workerKilled() {
-	d := w.disrupt("killed", many, map[string]string{"app": "web"})
-	eventually(w.T, time.Minute, "some chaos pods are made", func() bool {
-		return w.kubelets.count(w.chaos, func(*corev1.Pod) bool { return true }) > many/10
-	})
-	w.worker.kill()
-	made := w.kubelets.count(w.chaos, func(*corev1.Pod) bool { return true })
+func (w scale) workerKilled() {
+	d := w.Create(w.Disruption("killed", many))
+	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > many/10 })
+	w.worker.Kill()
+	made := w.Kubelets.There(w.Chaos)
 	if made >= many {
 		w.Fatalf("all %d chaos pods were there before the worker was dead: this proves nothing", made)
 	}
 	began := time.Now()
-	w.worker.start()
-	w.injected(d, fmt.Sprintf("%d/%d", many, many))
-	if now := w.kubelets.count(w.chaos, func(*corev1.Pod) bool { return true }); now != many {
+	w.worker.Start()
+	w.Injected(d)
+	if now := w.Kubelets.There(w.Chaos); now != many {
 		w.Errorf("%d chaos pods for %d targets", now, many)
 	}
 	w.Logf("killed at about %d chaos pods; injected %.1fs later", made, time.Since(began).Seconds())
-	w.delete(d)
-	w.completed(d)
-	w.oneRun(d)
-	w.history(d)
+	w.Delete(d)
+	w.Completed(d)
+	w.OneRun(d)
+	w.History(d)
 }
 
 // recordHistory keeps the history of a disruption with two shards and a change
 // among its targets.
-func (w *world) recordHistory() {
+func (w scale) recordHistory() {
 	if !*record {
 		w.Skip("a history is recorded with -record")
 	}
-	d := w.disrupt("many", 300, map[string]string{"app": "web"})
-	w.injected(d, "300/300")
+	d := w.Create(w.Disruption("many", 300))
+	w.Injected(d)
 	for target := range d.Status.TargetInjections { // any one
-		w.must(w.kube.CoreV1().Pods(w.shop).Delete(w.Context(), target, metav1.DeleteOptions{}))
-		eventually(w.T, time.Minute, "another target takes its place", func() bool {
-			w.must(w.disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+		w.Must(w.Kube.CoreV1().Pods(w.Shop).Delete(w.Context(), target, metav1.DeleteOptions{}))
+		world.Eventually(w, time.Minute, "another target takes its place", func() bool {
+			seen := w.See(d)
 			_, there := d.Status.TargetInjections[target]
-			return !there && d.Status.Targets == "300/300"
+			return seen && !there && d.Status.Targets == "300/300"
 		})
 		break
 	}
-	w.delete(d)
-	w.completed(d)
-	w.keep("many-targets", w.history(d))
+	w.Delete(d)
+	w.Completed(d)
+	w.Keep("many-targets", w.History(d))
 }

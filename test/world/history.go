@@ -1,7 +1,6 @@
-package scale
+package world
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,29 +17,28 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-var record = flag.Bool("record", false, "write the history of a disruption of many targets, for the replay tests of package workflows")
-
-func workflowOf(d *v1beta1.Disruption) string {
+// WorkflowOf is the ID of the workflow of d.
+func WorkflowOf(d *v1beta1.Disruption) string {
 	return contract.WorkflowID(v1beta1.DisruptionRef{Namespace: d.Namespace, Name: d.Name, UID: d.UID})
 }
 
-// length is how many events the history of d's workflow has, and its bytes.
-func (w *world) length(d *v1beta1.Disruption) (events, bytes int64) {
+// Length is how many events the history of d's workflow has, and its bytes.
+func (w *World) Length(d *v1beta1.Disruption) (events, bytes int64) {
 	w.Helper()
-	answer, err := w.temporal.DescribeWorkflowExecution(w.Context(), workflowOf(d), "")
-	w.must(err)
+	answer, err := w.Workflows.DescribeWorkflowExecution(w.Context(), WorkflowOf(d), "")
+	w.Must(err)
 	return answer.GetWorkflowExecutionInfo().GetHistoryLength(), answer.GetWorkflowExecutionInfo().GetHistorySizeBytes()
 }
 
-// history returns the events of d's workflow and wants today's code to take
+// History returns the events of d's workflow and wants today's code to take
 // the same decisions again (T3).
-func (w *world) history(d *v1beta1.Disruption) *historypb.History {
+func (w *World) History(d *v1beta1.Disruption) *historypb.History {
 	w.Helper()
-	events := w.temporal.GetWorkflowHistory(w.Context(), workflowOf(d), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := w.Workflows.GetWorkflowHistory(w.Context(), WorkflowOf(d), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	history := &historypb.History{}
 	for events.HasNext() {
 		event, err := events.Next()
-		w.must(err)
+		w.Must(err)
 		history.Events = append(history.Events, event)
 	}
 	replayer := worker.NewWorkflowReplayer()
@@ -51,33 +49,33 @@ func (w *world) history(d *v1beta1.Disruption) *historypb.History {
 	return history
 }
 
-// completed waits for the workflow's own end, which follows that of d.
-func (w *world) completed(d *v1beta1.Disruption) workflows.Result {
+// Completed waits for the workflow's own end, which follows that of d.
+func (w *World) Completed(d *v1beta1.Disruption) workflows.Result {
 	w.Helper()
 	var result workflows.Result
-	w.must(w.temporal.GetWorkflow(w.Context(), workflowOf(d), "").Get(w.Context(), &result))
+	w.Must(w.Workflows.GetWorkflow(w.Context(), WorkflowOf(d), "").Get(w.Context(), &result))
 	return result
 }
 
-// oneRun wants exactly one execution for the UID of d.
-func (w *world) oneRun(d *v1beta1.Disruption) {
+// OneRun wants exactly one execution for the UID of d.
+func (w *World) OneRun(d *v1beta1.Disruption) {
 	w.Helper()
-	answer, err := w.temporal.ListWorkflow(w.Context(), &workflowservice.ListWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowId = %q", workflowOf(d)),
+	answer, err := w.Workflows.ListWorkflow(w.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowId = %q", WorkflowOf(d)),
 	})
-	w.must(err)
+	w.Must(err)
 	if n := len(answer.GetExecutions()); n != 1 {
 		w.Errorf("%s has %d workflow executions, want 1", d.Name, n)
 	}
 }
 
-// keep writes a history where the replay tests look for it.
-func (w *world) keep(name string, history *historypb.History) {
+// Keep writes a history where the replay tests look for it.
+func (w *World) Keep(name string, history *historypb.History) {
 	w.Helper()
 	document, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(history)
-	w.must(err)
+	w.Must(err)
 	directory := filepath.Join("..", "..", "workflows", "testdata", "histories")
-	w.must(os.MkdirAll(directory, 0o755))
-	w.must(os.WriteFile(filepath.Join(directory, name+".json"), append(document, '\n'), 0o644))
+	w.Must(os.MkdirAll(directory, 0o755))
+	w.Must(os.WriteFile(filepath.Join(directory, name+".json"), append(document, '\n'), 0o644))
 	w.Logf("%s: %d events, %d bytes", name, len(history.Events), len(document))
 }

@@ -1,7 +1,9 @@
-package scale
+package world
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,27 +13,67 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// kubelets plays the kubelets of all nodes: every pod that has a node starts at
-// once and ends as soon as it is asked to. It does to the API what a kubelet
-// does, and in the same order.
-type kubelets struct {
+// Kubelets plays the kubelets of all nodes: every pod that has a node starts at
+// once, is ready, and ends as soon as it is asked to; a cleaner ends by itself.
+// It does to the API what a kubelet does, and in the same order.
+type Kubelets struct {
 	kube  kubernetes.Interface
 	pods  cache.SharedIndexInformer
 	queue workqueue.TypedRateLimitingInterface[string]
+	exits atomic.Pointer[func(*corev1.Pod) Exit]
+
+	mu    sync.Mutex
+	there map[string]*tally // by namespace
+}
+
+// Exit is how the container of a pod ends: with its exit code, and with its
+// termination message.
+type Exit struct {
+	Code    int32
+	Message string
+}
+
+// tally counts the pods of a namespace.
+type tally struct{ all, running int }
+
+// clean is what an injector or a cleaner says that has left nothing.
+const clean = `{"injected":true,"cleaned":true,"audited":true}`
+
+// Exits decides how pods end from now on. As long as nobody decides, all end
+// with exit code 0 and say that nothing is left.
+func (k *Kubelets) Exits(how func(*corev1.Pod) Exit) { k.exits.Store(&how) }
+
+// There counts the pods of a namespace, as last seen.
+func (k *Kubelets) There(namespace string) int { return k.tally(namespace).all }
+
+// Ready counts the running pods of a namespace, as last seen.
+func (k *Kubelets) Ready(namespace string) int { return k.tally(namespace).running }
+
+func (k *Kubelets) tally(namespace string) tally {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.there[namespace]; t != nil {
+		return *t
+	}
+	return tally{}
 }
 
 // startKubelets plays until ctx ends.
-func startKubelets(ctx context.Context, kube kubernetes.Interface) (*kubelets, error) {
-	k := &kubelets{
+func startKubelets(ctx context.Context, kube kubernetes.Interface) (*Kubelets, error) {
+	k := &Kubelets{
 		kube:  kube,
 		pods:  informers.NewSharedInformerFactory(kube, 0).Core().V1().Pods().Informer(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		there: map[string]*tally{},
 	}
 	_, err := k.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    k.enqueue,
-		UpdateFunc: func(_, pod any) { k.enqueue(pod) },
+		AddFunc:    func(pod any) { k.count(pod, 1); k.enqueue(pod) },
+		UpdateFunc: func(old, pod any) { k.count(old, -1); k.count(pod, 1); k.enqueue(pod) },
+		DeleteFunc: func(pod any) { k.count(pod, -1) },
 	})
 	if err != nil {
 		return nil, err
@@ -45,13 +87,31 @@ func startKubelets(ctx context.Context, kube kubernetes.Interface) (*kubelets, e
 	return k, nil
 }
 
-func (k *kubelets) enqueue(object any) {
+func (k *Kubelets) count(object any, by int) {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	pod := object.(*corev1.Pod)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.there[pod.Namespace]
+	if t == nil {
+		t = &tally{}
+		k.there[pod.Namespace] = t
+	}
+	t.all += by
+	if pod.Status.Phase == corev1.PodRunning {
+		t.running += by
+	}
+}
+
+func (k *Kubelets) enqueue(object any) {
 	if pod := object.(*corev1.Pod); next(pod) != nothing {
 		k.queue.Add(pod.Namespace + "/" + pod.Name)
 	}
 }
 
-func (k *kubelets) work(ctx context.Context) {
+func (k *Kubelets) work(ctx context.Context) {
 	for {
 		key, over := k.queue.Get()
 		if over {
@@ -66,7 +126,7 @@ func (k *kubelets) work(ctx context.Context) {
 	}
 }
 
-func (k *kubelets) sync(ctx context.Context, key string) error {
+func (k *Kubelets) sync(ctx context.Context, key string) error {
 	object, found, err := k.pods.GetIndexer().GetByKey(key)
 	if err != nil || !found {
 		return err
@@ -78,9 +138,12 @@ func (k *kubelets) sync(ctx context.Context, key string) error {
 		_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return gone(err)
 	case end:
-		pod.Status = exited(pod)
+		pod.Status = exited(pod, k.exit(pod))
 		if _, err := k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
 			return gone(err)
+		}
+		if pod.DeletionTimestamp == nil {
+			return nil
 		}
 		return k.remove(ctx, pod)
 	case remove:
@@ -91,26 +154,11 @@ func (k *kubelets) sync(ctx context.Context, key string) error {
 
 // remove tells the API server that nothing of the pod is left on the node. The
 // pod goes when its last finalizer does.
-func (k *kubelets) remove(ctx context.Context, pod *corev1.Pod) error {
+func (k *Kubelets) remove(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
 	return gone(k.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 	}))
-}
-
-// ready counts the running pods of a namespace.
-func (k *kubelets) ready(namespace string) (n int) {
-	return k.count(namespace, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
-}
-
-// count counts the pods of a namespace for which holds is true, as last seen.
-func (k *kubelets) count(namespace string, holds func(*corev1.Pod) bool) (n int) {
-	for _, object := range k.pods.GetStore().List() {
-		if pod := object.(*corev1.Pod); pod.Namespace == namespace && holds(pod) {
-			n++
-		}
-	}
-	return n
 }
 
 // step is what a kubelet does next with a pod.
@@ -130,7 +178,7 @@ func next(pod *corev1.Pod) step {
 		return nothing
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending:
 		return run
-	case pod.DeletionTimestamp == nil:
+	case pod.DeletionTimestamp == nil && (over || pod.Labels[v1beta1.LabelCleaner] == ""):
 		return nothing
 	case !over:
 		return end
@@ -153,14 +201,27 @@ func running(pod *corev1.Pod) corev1.PodStatus {
 	}
 }
 
-func exited(pod *corev1.Pod) corev1.PodStatus {
+func (k *Kubelets) exit(pod *corev1.Pod) Exit {
+	if how := k.exits.Load(); how != nil {
+		return (*how)(pod)
+	}
+	return Exit{Message: clean}
+}
+
+func exited(pod *corev1.Pod, exit Exit) corev1.PodStatus {
 	now := metav1.NewTime(time.Now())
+	phase, reason := corev1.PodSucceeded, "Completed"
+	if exit.Code != 0 {
+		phase, reason = corev1.PodFailed, "Error"
+	}
 	return corev1.PodStatus{
-		Phase: corev1.PodSucceeded, StartTime: pod.Status.StartTime,
+		Phase: phase, StartTime: pod.Status.StartTime,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: now}},
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, ContainerID: "containerd://" + string(pod.UID),
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0, Reason: "Completed", FinishedAt: now}},
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: exit.Code, Reason: reason, Message: exit.Message, FinishedAt: now,
+			}},
 		}},
 	}
 }

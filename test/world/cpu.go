@@ -1,4 +1,4 @@
-package scale
+package world
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// cpu is how many seconds of processor time the test and its children have
+// CPU is how many seconds of processor time the test and its children have
 // used, by program: where the time of a phase went.
-type cpu map[string]float64
+type CPU map[string]float64
 
-// used reads it. A process that ends while it reads is passed over.
-func used() cpu {
-	seconds := cpu{}
+// usedCPU reads it. A process that ends while it reads is passed over.
+func usedCPU() CPU {
+	seconds := CPU{}
 	self := strconv.Itoa(os.Getpid())
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
@@ -37,22 +37,23 @@ func used() cpu {
 }
 
 // since is what was used after before.
-func (c cpu) since(before cpu) cpu {
-	spent := cpu{}
+func (c CPU) since(before CPU) CPU {
+	spent := CPU{}
 	for name, seconds := range c {
 		spent[name] = seconds - before[name]
 	}
 	return spent
 }
 
-func (c cpu) total() (seconds float64) {
+// Total is that of all programs.
+func (c CPU) Total() (seconds float64) {
 	for _, s := range c {
 		seconds += s
 	}
 	return seconds
 }
 
-func (c cpu) String() string {
+func (c CPU) String() string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		words = append(words, fmt.Sprintf("%s %.1f", name, c[name]))

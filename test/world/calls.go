@@ -1,4 +1,4 @@
-package scale
+package world
 
 import (
 	"bufio"
@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// calls counts API calls, by verb and resource.
-type calls map[string]int
+// Calls counts API calls, by verb and resource.
+type Calls map[string]int
 
-// since are the calls that were made after before.
-func (c calls) since(before calls) calls {
-	made := calls{}
+// Since are the calls that were made after before.
+func (c Calls) Since(before Calls) Calls {
+	made := Calls{}
 	for name, n := range c {
 		if n != before[name] {
 			made[name] = n - before[name]
@@ -31,8 +31,8 @@ func (c calls) since(before calls) calls {
 	return made
 }
 
-// writes are the calls that may change something.
-func (c calls) writes() calls {
+// Writes are the calls that may change something.
+func (c Calls) Writes() Calls {
 	some := maps.Clone(c)
 	maps.DeleteFunc(some, func(name string, _ int) bool {
 		verb, _, _ := strings.Cut(name, " ")
@@ -41,36 +41,37 @@ func (c calls) writes() calls {
 	return some
 }
 
-func (c calls) total() (n int) {
+// Total is how many they are.
+func (c Calls) Total() (n int) {
 	for _, count := range c {
 		n += count
 	}
 	return n
 }
 
-// table shows the calls, and how many they are for each of n targets.
-func (c calls) table(n int) string {
+// Table shows the calls, and how many they are for each of n targets.
+func (c Calls) Table(n int) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		fmt.Fprintf(&b, "\n  %-36s %6d  %6.3f", name, c[name], float64(c[name])/float64(n))
 	}
-	fmt.Fprintf(&b, "\n  %-36s %6d  %6.3f", "together, and per target", c.total(), float64(c.total())/float64(n))
+	fmt.Fprintf(&b, "\n  %-36s %6d  %6.3f", "together, and per target", c.Total(), float64(c.Total())/float64(n))
 	return b.String()
 }
 
-// meter tells the calls of Squall's programs from the test's own.
-type meter struct {
+// Meter tells the calls of Squall's programs from the test's own.
+type Meter struct {
 	kube kubernetes.Interface // not counted
 
 	mu  sync.Mutex
-	own calls
+	own Calls
 }
 
 // watched are the resources that nobody but the programs and the test uses.
 var watched = []string{"pods", "configmaps", "events", "disruptions", "nodes", "namespaces"}
 
-// RoundTripper counts the calls that go through it as the test's own.
-func (m *meter) wrap(next http.RoundTripper) http.RoundTripper {
+// wrap counts the calls that go through it as the test's own.
+func (m *Meter) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
 		m.mu.Lock()
@@ -110,8 +111,9 @@ func nameOf(r *http.Request) string {
 
 var requests = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 
-// read are the calls of the programs so far.
-func (m *meter) read(t *testing.T) calls {
+// Read are the calls of the programs so far. Watches are not among them: they
+// are counted when they end.
+func (m *Meter) Read(t testing.TB) Calls {
 	t.Helper()
 	m.mu.Lock()
 	own := maps.Clone(m.own)
@@ -120,7 +122,7 @@ func (m *meter) read(t *testing.T) calls {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := calls{}
+	made := Calls{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -144,18 +146,18 @@ func (m *meter) read(t *testing.T) calls {
 	for name, n := range own {
 		made[name] -= n
 	}
-	delete(made, "WATCH pods") // counted when it ends
+	maps.DeleteFunc(made, func(name string, _ int) bool { return strings.HasPrefix(name, "WATCH ") })
 	return made
 }
 
-// settled reads until nobody calls any more.
-func (m *meter) settled(t *testing.T) calls {
+// Settled reads until nobody calls any more.
+func (m *Meter) Settled(t testing.TB) Calls {
 	t.Helper()
-	var now calls
-	eventually(t, time.Minute, "the API server has nothing to do", func() bool {
-		before := m.read(t)
+	var now Calls
+	Eventually(t, time.Minute, "the API server has nothing to do", func() bool {
+		before := m.Read(t)
 		<-time.After(500 * time.Millisecond)
-		now = m.read(t)
+		now = m.Read(t)
 		return maps.Equal(before, now)
 	})
 	return now
@@ -165,17 +167,4 @@ func label(labels, name string) string {
 	_, rest, _ := strings.Cut(","+labels, ","+name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return value
-}
-
-// eventually waits for a condition of the world.
-func eventually(t *testing.T, within time.Duration, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(within)
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within %s: %s", within, what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }

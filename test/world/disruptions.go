@@ -1,0 +1,86 @@
+package world
+
+import (
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// patience is how long 10,000 targets may take on a busy machine.
+const patience = 10 * time.Minute
+
+// Disruption is one of count of the targets, by pressure on the processor, for
+// two hours. The caller may change it before Create.
+func (w *World) Disruption(name string, count int) *v1beta1.Disruption {
+	number := intstr.FromInt(count)
+	return &v1beta1.Disruption{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Shop, Name: name},
+		Spec: v1beta1.DisruptionSpec{
+			Count: &number, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
+			Duration: &v1beta1.Duration{Duration: 2 * time.Hour},
+			Faults:   v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}},
+		},
+	}
+}
+
+// Create begins a disruption and returns it.
+func (w *World) Create(d *v1beta1.Disruption) *v1beta1.Disruption {
+	w.Helper()
+	w.Must(w.Disruptions.Create(w.Context(), d))
+	return d
+}
+
+// See brings d up to date from a watch; false if it is gone.
+func (w *World) See(d *v1beta1.Disruption) bool {
+	w.Helper()
+	var now v1beta1.Disruption
+	err := w.seen.Get(w.Context(), client.ObjectKeyFromObject(d), &now)
+	if apierrors.IsNotFound(err) || err == nil && now.UID != d.UID {
+		return false
+	}
+	w.Must(err)
+	*d = now
+	return true
+}
+
+// Injected waits until as many targets as d wants are injected.
+func (w *World) Injected(d *v1beta1.Disruption) {
+	w.Helper()
+	want := fmt.Sprintf("%d/%[1]d", d.Spec.Count.IntValue())
+	Eventually(w, patience, d.Name+" is injected, "+want, func() bool {
+		return w.See(d) && d.Status.InjectionStatus == v1beta1.Injected && d.Status.Targets == want
+	})
+}
+
+// Delete asks for the end of d and waits until it is gone.
+func (w *World) Delete(d *v1beta1.Disruption) {
+	w.Helper()
+	w.Must(w.Disruptions.Delete(w.Context(), d))
+	w.Vanishes(d)
+	w.NothingLeft(d)
+}
+
+// Vanishes waits until d is gone.
+func (w *World) Vanishes(d *v1beta1.Disruption) {
+	w.Helper()
+	Eventually(w, patience, d.Name+" is gone", func() bool { return !w.See(d) })
+}
+
+// NothingLeft wants neither chaos pods nor records of d (acceptance 6).
+func (w *World) NothingLeft(d *v1beta1.Disruption) {
+	w.Helper()
+	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(d.UID)}
+	pods, err := w.Kube.CoreV1().Pods(w.Chaos).List(w.Context(), ours)
+	w.Must(err)
+	records, err := w.Kube.CoreV1().ConfigMaps(w.Chaos).List(w.Context(), ours)
+	w.Must(err)
+	if len(pods.Items)+len(records.Items) > 0 {
+		w.Errorf("%s is gone and left %d chaos pods, %d records", d.Name, len(pods.Items), len(records.Items))
+	}
+}

@@ -1,0 +1,167 @@
+package world
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Program is a child process of the test. It may be started again after Kill,
+// with what Env and Args say then; the later of two settings of Env counts.
+type Program struct {
+	Name, Path string
+	Args, Env  []string
+
+	t       testing.TB
+	command *exec.Cmd
+	done    chan struct{}
+	said    output
+}
+
+// Program is a program of the test that is not started yet.
+func (w *World) Program(name, path string, args ...string) *Program {
+	p := &Program{Name: name, Path: path, Args: args, t: w.TB}
+	w.Cleanup(func() {
+		p.Kill()
+		if w.Failed() {
+			w.Logf("the end of what %s said:\n%s", p.Name, last(p.Said(), 4000))
+		}
+	})
+	return p
+}
+
+// Worker is a worker of this world; settings, such as "SQUALL_PARALLEL=8" or
+// "KUBECONFIG=" + Kubeconfig(proxy), go before those it has anyway. It is not
+// started yet.
+func (w *World) Worker(settings ...string) *Program {
+	w.Helper()
+	return w.squall("worker", append([]string{"SQUALL_HEALTH_ADDRESS=127.0.0.1:0"}, settings...))
+}
+
+// Bridge is a bridge of this world, see Worker. It elects no leader unless told to.
+func (w *World) Bridge(settings ...string) *Program {
+	w.Helper()
+	return w.squall("crdbridge", append([]string{"SQUALL_HEALTH_ADDRESS=0", "SQUALL_LEADER_ELECTION=false"}, settings...))
+}
+
+func (w *World) squall(name string, settings []string) *Program {
+	w.Helper()
+	if w.binaries == "" {
+		w.binaries = w.build("worker", "crdbridge")
+	}
+	p := w.Program(name, filepath.Join(w.binaries, name))
+	p.Env = append([]string{
+		"KUBECONFIG=" + w.Kubeconfig(""), "SQUALL_TEMPORAL_ADDRESS=" + w.TemporalAddress,
+		"SQUALL_CHAOS_NAMESPACE=" + w.Chaos, "SQUALL_METRICS_ADDRESS=0",
+	}, settings...)
+	return p
+}
+
+// Start runs the program until the test ends or Kill is called.
+func (p *Program) Start() *Program {
+	p.t.Helper()
+	p.command = exec.Command(p.Path, p.Args...)
+	p.command.Env = append(os.Environ(), p.Env...)
+	p.command.Stdout, p.command.Stderr = &p.said, &p.said
+	if err := p.command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	command, done := p.command, make(chan struct{})
+	p.done = done
+	go func() {
+		defer close(done)
+		_ = command.Wait() // it is killed: how it ended says nothing
+	}()
+	return p
+}
+
+// Kill is SIGKILL, and returns when the process is gone. Killing what does not
+// run does nothing.
+func (p *Program) Kill() {
+	if p.command == nil {
+		return
+	}
+	_ = p.command.Process.Kill()
+	<-p.done
+}
+
+// PID is that of the process that was started last.
+func (p *Program) PID() int { return p.command.Process.Pid }
+
+// Said is all that the program has written.
+func (p *Program) Said() string { return p.said.String() }
+
+// output is a buffer that can be read while a program writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func last(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// build compiles the programs that are shipped.
+func (w *World) build(names ...string) (directory string) {
+	w.Helper()
+	directory = w.TempDir()
+	args := []string{"build", "-o", directory + "/"}
+	for _, name := range names {
+		args = append(args, "github.com/squall-chaos/squall/"+name)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		w.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return directory
+}
+
+// Kubeconfig is a file that leads another process to the API server: through
+// address (host:port) if it is not empty, with the server's own certificate.
+func (w *World) Kubeconfig(address string) (file string) {
+	w.Helper()
+	host := strings.TrimPrefix(w.API.Host, "https://")
+	name, _, err := net.SplitHostPort(host)
+	w.Must(err)
+	if address == "" {
+		address = host
+	}
+	file = filepath.Join(w.TempDir(), "kubeconfig")
+	w.Must(clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"test": {
+			Server: "https://" + address, TLSServerName: name, CertificateAuthorityData: w.API.CAData,
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"test": {ClientCertificateData: w.API.CertData, ClientKeyData: w.API.KeyData}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}, file))
+	return file
+}
+
+// FreeAddress is a host:port of the loopback that nobody listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -1,0 +1,172 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.temporal.io/api/workflowservice/v1"
+	temporalclient "go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// World is everything that runs, and the test it runs for.
+type World struct {
+	testing.TB
+	// Kube and Disruptions are the test's own clients, whose calls the meter
+	// does not count as Squall's.
+	Kube        kubernetes.Interface
+	Disruptions client.Client
+	Meter       *Meter
+	Kubelets    *Kubelets
+	// API leads an administrator to the API server.
+	API *rest.Config
+	// Temporal is the server, which may be killed and started again: it keeps
+	// its address and what it stored. Workflows is a client of it.
+	Temporal        *Program
+	TemporalAddress string
+	Workflows       temporalclient.Client
+	// Shop is the namespace of the targets, Chaos that of the chaos pods.
+	Shop, Chaos string
+
+	seen     cache.Cache // of Disruptions
+	binaries string      // directory of the programs, once they are built
+}
+
+// Start starts everything but the programs: see Worker and Bridge. What the
+// machine lacks skips the test with the reason, or fails it where nothing may
+// be missing (SQUALL_REQUIRE=1).
+func Start(t testing.TB) *World {
+	t.Helper()
+	binary, err := temporalserver.Binary()
+	require(t, err)
+	w := &World{TB: t, API: apiserver.Start(t), TemporalAddress: FreeAddress(t)}
+	w.API.QPS = -1
+	w.API.WarningHandler = rest.NoWarnings{}
+	w.connect()
+	w.Shop, w.Chaos = w.NewNamespace("shop-"), w.NewNamespace("chaos-")
+	w.Kubelets, err = startKubelets(t.Context(), w.Kube)
+	w.Must(err)
+	w.Temporal = w.Program("Temporal", binary, "-address", w.TemporalAddress, "-ui-address", "", "-db", filepath.Join(t.TempDir(), "store.db")).Start()
+	w.dial()
+	return w
+}
+
+// In is the same world for a part of the test.
+func (w *World) In(t testing.TB) *World {
+	here := *w
+	here.TB = t
+	return &here
+}
+
+func (w *World) connect() {
+	w.Helper()
+	bare, err := kubernetes.NewForConfig(w.API)
+	w.Must(err)
+	w.Meter = &Meter{kube: bare, own: Calls{}}
+	counted := rest.CopyConfig(w.API)
+	counted.Wrap(w.Meter.wrap)
+	scheme := runtime.NewScheme()
+	w.Must(v1beta1.AddToScheme(scheme))
+	w.Disruptions, err = client.New(counted, client.Options{Scheme: scheme})
+	w.Must(err)
+	log.SetLogger(logr.Discard())
+	shared := true // nobody changes what the cache holds
+	w.seen, err = cache.New(counted, cache.Options{Scheme: scheme, DefaultUnsafeDisableDeepCopy: &shared})
+	w.Must(err)
+	go func() { _ = w.seen.Start(w.Context()) }()
+	_, err = w.seen.GetInformer(w.Context(), &v1beta1.Disruption{})
+	w.Must(err)
+	counted.ContentType = runtime.ContentTypeProtobuf
+	counted.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	w.Kube, err = kubernetes.NewForConfig(counted)
+	w.Must(err)
+}
+
+// dial returns when Temporal answers and knows the search attributes.
+func (w *World) dial() {
+	w.Helper()
+	var err error
+	w.Workflows, err = connect.Dial(w.Context(), connect.Settings{Address: w.TemporalAddress, Lazy: true}, zap.NewNop(), nil)
+	w.Must(err)
+	w.Cleanup(w.Workflows.Close)
+	Eventually(w, time.Minute, "Temporal answers", func() bool {
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		_, err := w.Workflows.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
+		return err == nil
+	})
+}
+
+// NewNamespace makes a namespace of its own for something.
+func (w *World) NewNamespace(prefix string) string {
+	w.Helper()
+	made, err := w.Kube.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}, metav1.CreateOptions{})
+	w.Must(err)
+	return made.Name
+}
+
+// Each runs f for 0 to n-1, as many at once as given, and waits.
+func (w *World) Each(n, atOnce int, f func(i int) error) {
+	w.Helper()
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error { return f(i) })
+	}
+	w.Must(group.Wait())
+}
+
+// Targets makes running pods with the label app: web, until there are n of
+// them, on 50 nodes that are only names. The first 150 carry few: "yes" too.
+func (w *World) Targets(n int) {
+	w.Helper()
+	there := w.Kubelets.There(w.Shop)
+	w.Each(max(0, n-there), most, func(i int) error {
+		i += there
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%05d", i), Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: node(i), Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+		}
+		if i < 150 {
+			pod.Labels["few"] = "yes"
+		}
+		_, err := w.Kube.CoreV1().Pods(w.Shop).Create(w.Context(), pod, metav1.CreateOptions{})
+		return err
+	})
+	Eventually(w, patience, "the targets run", func() bool { return w.Kubelets.Ready(w.Shop) >= n })
+}
+
+func node(i int) string { return fmt.Sprintf("node-%02d", i%50) }
+
+// require skips the test when something of the machine is missing, with the
+// reason, or fails it where nothing may be missing.
+func require(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case os.Getenv("SQUALL_REQUIRE") == "1":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
