@@ -3,54 +3,32 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
-	"github.com/squall-chaos/squall/injector/target"
 )
-
-// auditReport is what the subcommand audit prints.
-type auditReport struct {
-	// Marks lists what carries our marks, one object each; empty when clean.
-	Marks []string `json:"marks"`
-	// Error says what could not be looked at, so that an empty list is no proof.
-	Error string `json:"error,omitempty"`
-}
 
 // audit lists what on this node carries the marks of injections, whoever left
 // it: journals with the values they note, and what each kind can find.
-func (p program) audit(ctx context.Context, config Config, _ []string) int {
-	marks := []string{}
-	records, err := journal.List(config.JournalDir)
-	errs := []error{err}
-	for _, record := range records {
-		marks = append(marks, "journal: "+injectionName(record.Injection))
-		for _, change := range record.Changes {
-			marks = append(marks, fmt.Sprintf("value: %s changed from %q to %q by %s",
-				change.Object, change.Before, change.After, injectionName(record.Injection)))
-		}
+func (p program) audit(ctx context.Context, config Config, args []string) int {
+	flags := flag.NewFlagSet("audit", flag.ContinueOnError)
+	flags.SetOutput(p.stderr)
+	var only choice
+	only.flags(flags)
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
+		fmt.Fprintln(p.stderr, "usage: injector audit [--disruption UID] [--except UID,...]")
+		return exitRefused
 	}
-	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
-		if p.kinds[kind].audit == nil {
-			continue
-		}
-		found, err := p.kinds[kind].audit(ctx, config.Proc)
-		marks = append(marks, found...)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("audit %s: %w", kind, err))
-		}
-	}
-	report := auditReport{Marks: marks}
-	if err := errors.Join(errs...); err != nil {
-		report.Error = err.Error()
-	}
-	err = p.print(report)
+	report := p.look(ctx, config, only)
+	err := p.tell(config, report, len(report.Disruptions)+len(report.Marks), func(keep int) any { return cutAudit(report, keep) })
 	switch {
-	case len(marks) > 0:
+	case len(report.Marks) > 0:
 		return exitMarksFound
 	case err != nil || report.Error != "":
 		return exitNotCleaned
@@ -58,51 +36,90 @@ func (p program) audit(ctx context.Context, config Config, _ []string) int {
 	return exitOK
 }
 
-// kernelReport is what the subcommand probe-kernel prints.
-type kernelReport struct {
-	Kernel string                `json:"kernel"`
-	Kinds  map[string]kindReport `json:"kinds"`
+// look finds all marks of the disruptions chosen. A mark that does not say
+// whose it is belongs to every choice but that of one disruption.
+func (p program) look(ctx context.Context, config Config, only choice) v1beta1.Audit {
+	entries, err := journal.List(config.JournalDir)
+	errs := []error{err}
+	known := make([]v1beta1.Injection, len(entries))
+	var marks []v1beta1.Mark
+	for n, entry := range entries {
+		known[n] = entry.Injection
+		errs = append(errs, entry.Err)
+		marks = append(marks, marksIn(entry)...)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
+		if p.kinds[kind].audit == nil {
+			continue
+		}
+		found, err := p.kinds[kind].audit(ctx, config.Proc, known)
+		marks = append(marks, found...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("audit %s: %w", kind, err))
+		}
+	}
+	marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return !only.has(m.Disruption.UID, m.Target) })
+	report := v1beta1.Audit{Marks: withNames(marks, known), Disruptions: disruptionsOf(marks)}
+	if err := errors.Join(errs...); err != nil {
+		report.Error = err.Error()
+	}
+	return report
 }
 
-// kindReport has one of both: what the kernel offers, or what it lacks.
-type kindReport struct {
-	Offers string `json:"offers,omitempty"`
-	Error  string `json:"error,omitempty"`
+// marksIn are the marks of one journal: its file and the values it notes.
+func marksIn(entry journal.Entry) []v1beta1.Mark {
+	of := v1beta1.Mark{Kind: entry.Injection.Kind, Disruption: entry.Injection.Disruption, Target: entry.Injection.Target.UID}
+	of.Object = "journal " + entry.Name
+	if entry.Missing {
+		of.Object = "what is left of journal " + entry.Name
+	}
+	marks := []v1beta1.Mark{of}
+	for _, change := range entry.Changes {
+		of.Object = fmt.Sprintf("value %s, changed from %q to %q", change.Object, change.Before, change.After)
+		marks = append(marks, of)
+	}
+	return marks
 }
 
-// probeKernel tells what an injection of each kind would find. It changes
-// nothing and succeeds also where the kernel offers little.
-func (p program) probeKernel(context.Context, Config, []string) int {
-	report := kernelReport{Kernel: kernelRelease(), Kinds: map[string]kindReport{}}
-	for kind, entry := range p.kinds {
-		report.Kinds[string(kind)] = probeKind(entry)
+// withNames adds the names of disruptions where an object tells the UID only.
+// The result is not nil.
+func withNames(marks []v1beta1.Mark, known []v1beta1.Injection) []v1beta1.Mark {
+	names := map[types.UID]v1beta1.DisruptionRef{}
+	for _, injection := range known {
+		if injection.Disruption.Name != "" {
+			names[injection.Disruption.UID] = injection.Disruption
+		}
 	}
-	if err := p.print(report); err != nil {
-		return exitNotCleaned
+	named := []v1beta1.Mark{}
+	for _, mark := range marks {
+		if name, found := names[mark.Disruption.UID]; found {
+			mark.Disruption = name
+		}
+		named = append(named, mark)
 	}
-	return exitOK
+	return named
 }
 
-func probeKind(kind entry) kindReport {
-	made, err := kind.construct(nil, &target.Target{}, nil)
-	if err != nil {
-		return kindReport{Error: err.Error()}
+func disruptionsOf(marks []v1beta1.Mark) []types.UID {
+	uids := map[types.UID]bool{}
+	for _, mark := range marks {
+		if mark.Disruption.UID != "" {
+			uids[mark.Disruption.UID] = true
+		}
 	}
-	able, ok := made.(prober)
-	if !ok {
-		return kindReport{Offers: "needs nothing special"}
-	}
-	offers, err := able.Probe()
-	if err != nil {
-		return kindReport{Offers: offers, Error: err.Error()}
-	}
-	return kindReport{Offers: offers}
+	return slices.Sorted(maps.Keys(uids))
 }
 
-func kernelRelease() string {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return "unknown"
+// cutAudit keeps as many disruptions and marks as told: the disruptions come
+// first, as a mark says nothing to a program that does not know whose it is.
+func cutAudit(a v1beta1.Audit, keep int) v1beta1.Audit {
+	disruptions := min(keep, len(a.Disruptions))
+	if more := len(a.Disruptions) - disruptions; more > 0 {
+		a.Error = fmt.Sprintf("%d disruptions did not fit here; %s", more, a.Error)
 	}
-	return unix.ByteSliceToString(name.Release[:])
+	marks := keep - disruptions
+	a.More = len(a.Marks) - marks
+	a.Disruptions, a.Marks = a.Disruptions[:disruptions], a.Marks[:marks]
+	a.Error = shorten(a.Error, maxOutcome/4)
+	return a
 }

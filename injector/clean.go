@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
@@ -15,8 +15,13 @@ import (
 type cleanReport struct {
 	// Cleaned are the injections of which nothing is left now.
 	Cleaned []string `json:"cleaned"`
+	// Audited is true when the node was searched for all that carries their
+	// marks, and nothing was found.
+	Audited bool `json:"audited"`
 	// Left are those that could not be cleaned.
 	Left []leftOver `json:"left"`
+	// More is how many were cut off, those cleaned first.
+	More int `json:"more,omitempty"`
 	// Error says what kept some journals from being read.
 	Error string `json:"error,omitempty"`
 }
@@ -32,68 +37,79 @@ type leftOver struct {
 func (p program) clean(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
-	uid := flags.String("disruption", "", "clean only what the disruption with this `UID` left")
-	target := flags.String("target", "", "clean only what was done to the target with this `UID`")
+	var only choice
+	only.flags(flags)
+	target := flags.String("target", "", "only what was done to the target with this `UID`")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID] [--target UID]")
+		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID] [--except UID,...] [--target UID]")
 		return exitRefused
 	}
-	report := cleanReport{Cleaned: []string{}, Left: []leftOver{}}
-	records, err := journal.List(config.JournalDir)
+	only.target = *target
+	report := cleanReport{Cleaned: []string{}, Audited: true, Left: []leftOver{}}
+	entries, err := journal.List(config.JournalDir)
 	if err != nil {
 		report.Error = err.Error()
 	}
-	for _, record := range records {
-		if *uid != "" && string(record.Injection.Disruption.UID) != *uid ||
-			*target != "" && string(record.Injection.Target.UID) != *target {
-			continue
-		}
-		name := injectionName(record.Injection)
-		objects, err := p.cleanOne(ctx, config, record.Injection)
-		if err != nil {
-			report.Left = append(report.Left, leftOver{Injection: name, Error: err.Error(), Objects: objects})
-			continue
-		}
-		report.Cleaned = append(report.Cleaned, name)
+	if err := p.cleanEntries(ctx, config, only.of(entries), &report); err != nil {
+		report.Error = err.Error()
 	}
-	if err := p.print(report); err != nil || report.Error != "" || len(report.Left) > 0 {
+	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0
+	if err := p.tell(config, report, len(report.Cleaned)+len(report.Left), report.cut); err != nil || report.Error != "" || len(report.Left) > 0 {
 		return exitNotCleaned
 	}
 	return exitOK
 }
 
-// cleanOne returns what is left if it fails.
-func (p program) cleanOne(ctx context.Context, config Config, injection v1beta1.Injection) ([]string, error) {
+// cleanEntries cleans what can be opened, all together, and reports the rest.
+func (p program) cleanEntries(ctx context.Context, config Config, entries []journal.Entry, report *cleanReport) error {
 	log, err := newLogger(config.LogLevel, p.stderr)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, err := recoverSubject(config, p.kinds, injection)
-	if isMissing(err) {
-		return nil, nil // its own injector was faster
+	var subjects []*subject
+	var names []string
+	for _, entry := range entries {
+		name := injectionName(entry.Injection)
+		s, err := recoverSubject(config, p.kinds, entry.Injection)
+		switch {
+		case isMissing(err): // its own injector was faster, or there never was a record
+			report.Cleaned = append(report.Cleaned, name)
+		case errors.Is(err, journal.ErrBusy):
+			report.Left = append(report.Left, leftOver{Injection: name, Error: err.Error() + ": end that one, and it cleans by itself"})
+		case err != nil:
+			report.Left = append(report.Left, leftOver{Injection: name, Error: err.Error(), Objects: []string{"journal " + entry.Name}})
+		default:
+			defer s.journal.Close()
+			subjects, names = append(subjects, s), append(names, name)
+		}
 	}
-	if errors.Is(err, journal.ErrBusy) {
-		return nil, fmt.Errorf("%w: end that one, and it cleans by itself", err)
+	for n, err := range cleanAll(ctx, config, log, subjects) {
+		if err != nil {
+			report.Left = append(report.Left, leftOver{Injection: names[n], Error: err.Error(), Objects: subjects[n].left()})
+			continue
+		}
+		report.Cleaned = append(report.Cleaned, names[n])
+		report.Audited = report.Audited && subjects[n].blind == nil
 	}
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+// cut keeps as many injections as told, those left before those cleaned.
+func (r cleanReport) cut(keep int) any {
+	left := min(keep, len(r.Left))
+	cleaned := keep - left
+	r.More = len(r.Left) - left + len(r.Cleaned) - cleaned
+	r.Left, r.Cleaned = slices.Clone(r.Left[:left]), r.Cleaned[:cleaned]
+	r.Error = shorten(r.Error, maxReason)
+	for n := range r.Left {
+		r.Left[n].Error = shorten(r.Left[n].Error, maxReason)
+		r.Left[n].Objects = r.Left[n].Objects[:min(len(r.Left[n].Objects), 5)]
 	}
-	defer s.journal.Close()
-	if err := s.cleanWithRetries(ctx, config, log); err != nil {
-		return s.left(), err
-	}
-	return nil, nil
+	return r
 }
 
 // injectionName is for people and says all that is needed to find the objects.
 func injectionName(i v1beta1.Injection) string {
 	return fmt.Sprintf("%s of disruption %s/%s (%s) on %s (%s)",
 		i.Kind, i.Disruption.Namespace, i.Disruption.Name, i.Disruption.UID, i.Target.Name, i.Target.UID)
-}
-
-func (p program) print(report any) error {
-	encoder := json.NewEncoder(p.stdout)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
 }

@@ -30,6 +30,10 @@ type fakeParams struct {
 	HangClean  bool `json:"hangClean,omitempty"`
 	Panic      bool `json:"panic,omitempty"`
 	PanicClean bool `json:"panicClean,omitempty"`
+	// Careless is how many calls of Clean do nothing and say that they did.
+	// Blind makes Left fail.
+	Careless int  `json:"careless,omitempty"`
+	Blind    bool `json:"blind,omitempty"`
 }
 
 type fake struct {
@@ -77,7 +81,17 @@ func (f *fake) Clean(context.Context) error {
 	if calls <= f.params.FailCleans {
 		return fmt.Errorf("clean call %d failed", calls)
 	}
+	if calls <= f.params.Careless {
+		return nil
+	}
 	return f.journal.Restore(readFile, writeFile)
+}
+
+func (f *fake) Left(context.Context) ([]string, error) {
+	if f.params.Blind {
+		return nil, errors.New("the fake sees nothing")
+	}
+	return f.journal.Unrestored(readFile)
 }
 
 func (f *fake) disturb(name string) error {
@@ -109,4 +123,6 @@ func readFile(path string) (string, error) {
 func writeFile(path, value string) error { return os.WriteFile(path, []byte(value), 0o644) }
 
 // auditFakes finds nothing: what a fake leaves is in the journal.
-func auditFakes(context.Context, string) ([]string, error) { return nil, nil }
+func auditFakes(context.Context, string, []v1beta1.Injection) ([]v1beta1.Mark, error) {
+	return nil, nil
+}

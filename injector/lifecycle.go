@@ -55,7 +55,7 @@ type lifecycle struct {
 	log       *zap.Logger
 	metrics   metrics
 
-	subject *subject // nil until prepared
+	subject *subject // nil until there is something to clean
 }
 
 // run injects, holds until ctx is done or the deadline has come, and cleans.
@@ -84,13 +84,16 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.Outcome {
 	if err := l.end(context.WithoutCancel(ctx), failure); err != nil {
 		l.metrics.count("cleaned", "failed")
 		l.log.Error("cleaning failed", zap.String("error", err.Error()))
-		outcome.Error = err.Error()
-		outcome.Left = l.left()
+		outcome.Error, outcome.Left = err.Error(), l.left()
 		return outcome
 	}
-	outcome.Cleaned = true
+	outcome.Cleaned, outcome.Audited = true, true
+	if l.subject != nil && l.subject.blind != nil {
+		l.log.Warn("cleaned, and nobody knows whether anything is left", zap.String("reason", l.subject.blind.Error()))
+		outcome.Audited = false
+	}
 	l.metrics.count("cleaned", "succeeded")
-	l.log.Info("cleaned")
+	l.log.Info("cleaned", zap.Bool("audited", outcome.Audited))
 	return outcome
 }
 
@@ -152,7 +155,7 @@ func (l *lifecycle) end(ctx context.Context, failure error) error {
 		return fmt.Errorf("injection: %w; it is still at work, so it was not cleaned", failure)
 	}
 	if l.subject == nil {
-		return l.cleanEarlier(ctx)
+		return l.cleanEarlier(ctx) // without a journal nothing was done
 	}
 	return l.subject.cleanWithRetries(ctx, l.config, l.log)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
@@ -77,7 +78,7 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 			if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true}, p.outcome()); diff != "" {
+			if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			if !made.Running() || len(s.journals()) > 0 {
@@ -226,14 +227,18 @@ func TestPressureIsFoundAndEndsWithAKilledInjector(t *testing.T) {
 	injection.Target.UID = "t-of-this-test"
 	p := s.inject(injection)
 	p.awaitReady()
-	burner := "burner process"
-	if code, output := s.run("audit"); code != exitMarksFound || !strings.Contains(output, burner) || !strings.Contains(output, "journal") {
-		t.Errorf("audit = %d, %s, want the burner and the journal", code, output)
+	burns := func() bool {
+		return slices.ContainsFunc(s.audit("--disruption", string(injection.Disruption.UID)).Marks, func(mark v1beta1.Mark) bool {
+			return strings.HasPrefix(mark.Object, "burner process") && mark.Target == injection.Target.UID
+		})
+	}
+	if !burns() {
+		t.Errorf("audit = %+v, want the burner", s.audit())
 	}
 	p.signal(syscall.SIGKILL)
 	p.exit()
 	testcontainer.Eventually(t, "the burner ended", func() error {
-		if _, output := s.run("audit"); strings.Contains(output, string(injection.Disruption.UID)) && strings.Contains(output, burner) {
+		if burns() {
 			return os.ErrExist
 		}
 		return nil
@@ -400,20 +405,17 @@ func TestNetworkMarksAreFoundAndTakenOff(t *testing.T) {
 	if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", made.PID), &netns); err != nil {
 		t.Fatal(err)
 	}
+	injection.Disruption.UID = types.UID(made.ID)
 	p := s.inject(injection)
 	p.awaitReady()
+	inside := fmt.Sprintf("network namespace %d:", netns.Ino)
 	marked := func() bool {
-		_, output := s.run("audit")
-		var report auditReport
-		if err := json.Unmarshal([]byte(output), &report); err != nil {
-			t.Fatalf("audit: %q: %v", output, err)
-		}
-		return slices.ContainsFunc(report.Marks, func(mark string) bool {
-			return strings.HasPrefix(mark, fmt.Sprintf("network namespace %d:", netns.Ino))
+		return slices.ContainsFunc(s.audit("--disruption", made.ID).Marks, func(mark v1beta1.Mark) bool {
+			return strings.HasPrefix(mark.Object, inside) && mark.Target == injection.Target.UID && mark.Disruption == injection.Disruption
 		})
 	}
 	if !marked() {
-		t.Error("audit does not find what was injected")
+		t.Errorf("audit does not find what was injected: %+v", s.audit("--disruption", made.ID))
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(); code != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sort"
 	"unicode/utf8"
 
 	"go.uber.org/zap"
@@ -45,6 +46,39 @@ func writeOutcome(path string, outcome v1beta1.Outcome, log *zap.Logger) {
 	if err != nil {
 		log.Warn("no termination message", zap.String("reason", err.Error()))
 	}
+}
+
+// tell prints a report of n items, as a whole for people, and leaves as much of
+// it as the kubelet keeps in the termination message. There is none where
+// nobody made the file: the command was not started in a container.
+func (p program) tell(config Config, report any, n int, cut func(keep int) any) error {
+	encoder := json.NewEncoder(p.stdout)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(report); err != nil {
+		return err
+	}
+	message, err := os.OpenFile(config.TerminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer message.Close()
+	_, err = message.Write(encodeFitting(n, cut))
+	return err
+}
+
+// encodeFitting encodes a report with as many of its n items as maxOutcome
+// bytes hold. Reports can be encoded, whatever is in them.
+func encodeFitting(n int, cut func(keep int) any) []byte {
+	encode := func(keep int) []byte {
+		data, _ := json.Marshal(cut(keep))
+		return data
+	}
+	tooMany := sort.Search(n, func(keep int) bool { return len(encode(keep+1)) > maxOutcome })
+	return encode(tooMany)
 }
 
 // encodeOutcome makes a document of at most maxOutcome bytes: the kubelet would

@@ -140,6 +140,20 @@ func (s *site) run(args ...string) (code int, stdout string) {
 	return p.exit(), p.stdout.String()
 }
 
+// audit is what the subcommand audit says.
+func (s *site) audit(args ...string) v1beta1.Audit {
+	s.t.Helper()
+	code, output := s.run(append([]string{"audit"}, args...)...)
+	var audit v1beta1.Audit
+	if err := decodeStrictly([]byte(output), &audit); err != nil {
+		s.t.Fatalf("audit = %d, %q: %v", code, output, err)
+	}
+	if want := len(audit.Marks) > 0; want != (code == exitMarksFound) {
+		s.t.Errorf("audit = %d with %d marks, want %d if and only if there are any", code, len(audit.Marks), exitMarksFound)
+	}
+	return audit
+}
+
 // exit waits for the end and returns the exit code, -1 after a signal.
 func (p *process) exit() int {
 	p.t.Helper()

@@ -26,6 +26,9 @@ type injector interface {
 	// only parameters, target and journal, and treats a target that is gone as
 	// cleaned.
 	Clean(context.Context) error
+	// Left lists what of this injection is still there. It looks at the node,
+	// remembers nothing of Inject and Clean, and changes nothing.
+	Left(context.Context) ([]string, error)
 }
 
 // prober is an injector that can say what this kernel offers to its kind: in
@@ -35,8 +38,9 @@ type prober interface {
 }
 
 // auditor lists what on this node carries a kind's marks, whoever left it,
-// looking at the processes below proc.
-type auditor func(ctx context.Context, proc string) ([]string, error)
+// looking at the processes below proc. Known are the injections that journals
+// tell of, for marks that do not say whose they are.
+type auditor func(ctx context.Context, proc string, known []v1beta1.Injection) ([]v1beta1.Mark, error)
 
 // construct builds an injector out of undecoded parameters. Nil parameters are
 // the zero ones.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,7 +26,11 @@ var errHangs = errors.New("it does not return")
 type subject struct {
 	target   *target.Target
 	journal  *journal.Journal
-	injector injector
+	injector injector // nil when there is nothing in this kernel
+
+	// found is what the last cleaning left, blind why that is not known.
+	found []string
+	blind error
 }
 
 // prepare makes the subject of a new injection. It changes nothing but the
@@ -88,40 +93,75 @@ func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry
 // cleanWithRetries cleans up to 1 + cleanRetries times, each time bounded, with
 // growing pauses, and removes the journal after a success.
 func (s *subject) cleanWithRetries(ctx context.Context, config Config, log *zap.Logger) error {
-	var err error
-	pause := config.CleanBackoff
-	for attempt := range 1 + cleanRetries {
-		if attempt > 0 {
-			log.Warn("cleaning failed, trying again", zap.Int("attempt", attempt), zap.String("reason", err.Error()))
-			if !sleep(ctx, pause) {
-				return errors.Join(err, ctx.Err())
-			}
-			pause *= 2
-		}
-		err = bounded(ctx, config.CleanTimeout, s.clean)
-		if err == nil || errors.Is(err, errHangs) {
-			return err
-		}
-	}
-	return fmt.Errorf("clean, tried %d times: %w", 1+cleanRetries, err)
+	return cleanAll(ctx, config, log, []*subject{s})[0]
 }
 
+// cleanAll does so with several subjects: those that failed are tried again
+// together, so that they share the pauses. It returns one error for each.
+func cleanAll(ctx context.Context, config Config, log *zap.Logger, subjects []*subject) []error {
+	errs := make([]error, len(subjects))
+	pause := config.CleanBackoff
+	for attempt := range 1 + cleanRetries {
+		failed := 0
+		for n, s := range subjects {
+			if attempt > 0 && (errs[n] == nil || errors.Is(errs[n], errHangs)) {
+				continue
+			}
+			errs[n] = bounded(ctx, config.CleanTimeout, s.clean)
+			if errs[n] != nil && !errors.Is(errs[n], errHangs) {
+				failed++
+				log.Warn("an attempt to clean failed", zap.Int("attempt", attempt+1), zap.String("reason", errs[n].Error()))
+			}
+		}
+		if failed == 0 || attempt == cleanRetries || !sleep(ctx, pause) {
+			break
+		}
+		pause *= 2
+	}
+	for n, err := range errs {
+		if err != nil && !errors.Is(err, errHangs) {
+			errs[n] = fmt.Errorf("clean, tried %d times: %w", 1+cleanRetries, errors.Join(err, ctx.Err()))
+		}
+	}
+	return errs
+}
+
+// clean cleans once and then looks whether anything is left, which a kind that
+// says it succeeded may have overlooked. The journal stays until nothing is.
 func (s *subject) clean(ctx context.Context) error {
-	if s.injector == nil || s.journal.Record().Injection.DryRun {
+	if s.injector == nil {
 		return s.journal.Remove()
 	}
-	if err := s.injector.Clean(ctx); err != nil {
+	err := s.takeOff(ctx)
+	s.found, s.blind = s.injector.Left(ctx)
+	if err != nil {
 		gone, goneErr := s.target.Gone()
 		if !gone {
 			return errors.Join(err, goneErr)
 		}
+		s.found, s.blind = nil, nil // went with it
+	}
+	if len(s.found) > 0 {
+		return fmt.Errorf("cleaned, and %d things are left: %s", len(s.found), strings.Join(s.found, ", "))
 	}
 	return s.journal.Remove()
 }
 
-// left names what a failed cleaning leaves behind.
+// takeOff cleans what was injected; a dry run injected nothing.
+func (s *subject) takeOff(ctx context.Context) error {
+	if s.journal.Record().Injection.DryRun {
+		return nil
+	}
+	return s.injector.Clean(ctx)
+}
+
+// left names what a failed cleaning leaves behind: what was seen or, if that is
+// not known, what the journal tells.
 func (s *subject) left() []string {
-	names := []string{"journal " + s.journal.Path()}
+	names := append([]string{"journal " + s.journal.Path()}, s.found...)
+	if len(s.found) > 0 && s.blind == nil {
+		return names
+	}
 	for _, change := range s.journal.Changes() {
 		names = append(names, fmt.Sprintf("%s, which was %q before", change.Object, change.Before))
 	}

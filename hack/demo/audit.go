@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -67,7 +68,10 @@ func (s *story) audit(ctx context.Context, node string) error {
 // that others use may well carry marks of theirs.
 func (s *story) judge(node, said string) error {
 	report := struct {
-		Marks []string
+		Marks []struct {
+			Object     string
+			Disruption struct{ UID string }
+		}
 		Error string
 	}{}
 	if err := json.Unmarshal([]byte(said), &report); err != nil {
@@ -75,10 +79,8 @@ func (s *story) judge(node, said string) error {
 	}
 	var ours []string
 	for _, mark := range report.Marks {
-		for _, uid := range s.uids {
-			if strings.Contains(mark, uid[:8]) { // what the kernel has room for
-				ours = append(ours, mark)
-			}
+		if slices.Contains(s.uids, mark.Disruption.UID) {
+			ours = append(ours, mark.Object)
 		}
 	}
 	s.screen.check(len(ours) == 0 && report.Error == "", "%s was searched for marks of injections and has none of these disruptions", node)

@@ -80,6 +80,9 @@ func (i *Injector) Inject(ctx context.Context) error {
 // Clean does nothing and is safe to call at any time.
 func (i *Injector) Clean(context.Context) error { return nil }
 
+// Left is always empty: a signal leaves nothing that could be taken back.
+func (i *Injector) Left(context.Context) ([]string, error) { return nil, nil }
+
 // victim is one first process, held by a descriptor so that its number cannot
 // come to mean another.
 type victim struct {

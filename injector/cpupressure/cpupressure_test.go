@@ -239,13 +239,20 @@ func TestCleanEndsWhatAnotherProcessLeft(t *testing.T) {
 	c, neighbour := newContainer(t), newContainer(t)
 	startInjector(t, c.id)
 	inject(t, v1beta1.CPUPressure{Count: count("1%")}, neighbour.load(t))
-	found, err := Audit(t.Context(), "/proc")
-	if err != nil || !slices.ContainsFunc(found, func(s string) bool {
-		return strings.HasSuffix(s, " of disruption "+string(c.injection().Disruption.UID))
+	found, err := Audit(t.Context(), "/proc", nil)
+	if err != nil || !slices.ContainsFunc(found, func(m v1beta1.Mark) bool {
+		return m.Disruption.UID == c.injection().Disruption.UID && m.Target == c.injection().Target.UID
 	}) {
-		t.Errorf("Audit = %q, %v, want the burner of %s in it", found, err, c.id)
+		t.Errorf("Audit = %+v, %v, want the burner of %s in it", found, err, c.id)
 	}
-	clean(t, New(v1beta1.CPUPressure{}, c.load(t), nil))
+	cleaner := New(v1beta1.CPUPressure{}, c.load(t), nil)
+	if left, err := cleaner.Left(t.Context()); err != nil || len(left) != 1 {
+		t.Errorf("Left = %q, %v, want the one burner of this target", left, err)
+	}
+	clean(t, cleaner)
+	if left, err := cleaner.Left(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("after cleaning: Left = %q, %v", left, err)
+	}
 	if len(burners(t, neighbour.injection())) != 1 {
 		t.Error("Clean ended the burner of another disruption")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -28,17 +29,32 @@ func markOf(injection v1beta1.Injection) string {
 	return markPrefix + string(injection.Disruption.UID) + "/" + string(injection.Target.UID)
 }
 
-// Audit lists the burners on this node, of any disruption, one sentence each.
-// Proc is where processes are seen. An empty list means that nothing is left.
-func Audit(_ context.Context, proc string) ([]string, error) {
+// Audit lists the burners on this node, of any disruption. Proc is where
+// processes are seen. An empty list means that nothing is left.
+func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
 	pids, err := marked(proc, "")
-	var found []string
+	var marks []v1beta1.Mark
 	for _, pid := range pids {
-		uid, _, _ := strings.Cut(strings.TrimPrefix(markOn(proc, pid), markPrefix), "/")
-		found = append(found, fmt.Sprintf("cpu-pressure: burner process %d of disruption %s", pid, uid))
+		disruption, target, _ := strings.Cut(strings.TrimPrefix(markOn(proc, pid), markPrefix), "/")
+		marks = append(marks, v1beta1.Mark{
+			Object: burnerName(pid), Kind: v1beta1.KindCPUPressure,
+			Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: types.UID(target),
+		})
 	}
-	return found, err
+	return marks, err
 }
+
+// Left lists the burners of this injection that run, whoever started them.
+func (i *Injector) Left(context.Context) ([]string, error) {
+	pids, err := marked(procOf(i.target), markOf(i.target.Injection))
+	var left []string
+	for _, pid := range pids {
+		left = append(left, burnerName(pid))
+	}
+	return left, err
+}
+
+func burnerName(pid int) string { return fmt.Sprintf("burner process %d", pid) }
 
 // endMarked kills all processes that carry the mark, and goes on after an error.
 func endMarked(ctx context.Context, proc, mark string) error {

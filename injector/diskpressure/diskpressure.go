@@ -64,6 +64,11 @@ func (i *Injector) Clean(context.Context) error {
 	return i.journal.Restore(readLimit, writeLimit)
 }
 
+// Left lists the limits of this injection that are not as they were before.
+func (i *Injector) Left(context.Context) ([]string, error) {
+	return i.journal.Unrestored(readLimit)
+}
+
 // Notes says what the last Inject could not do, in sentences for the user. Nil
 // means that all limits hold as asked.
 func (i *Injector) Notes() []string { return i.notes }

@@ -219,7 +219,7 @@ func crashAndClean(t *testing.T, role string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(notes.Close)
-	recovered, err := target.Recover(records[0].Injection, records[0].Containers, "")
+	recovered, err := target.Recover(records[0].Injection, notes.Record().Containers, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// What is appended to the path of a record for the files beside it.
+const (
+	temporary = ".tmp"
+	locked    = ".lock"
+)
+
+// filesOf are all files that a record at path may have.
+func filesOf(path string) []string { return []string{path, path + temporary, path + locked} }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // save replaces the record as a whole: a crash leaves either the old or the new
 // one, and at most a temporary file that nobody reads.
 func (j *Journal) save() error {
@@ -18,11 +32,10 @@ func (j *Journal) save() error {
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	temporary := j.path + ".tmp"
-	if err := writeSynced(temporary, append(data, '\n')); err != nil {
+	if err := writeSynced(j.path+temporary, append(data, '\n')); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	if err := os.Rename(temporary, j.path); err != nil {
+	if err := os.Rename(j.path+temporary, j.path); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
 	return syncDir(filepath.Dir(j.path))

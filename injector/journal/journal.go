@@ -86,22 +86,23 @@ func Open(dir string, t *target.Target) (*Journal, error) {
 }
 
 // Reopen opens the record of an earlier process for cleaning. It returns
-// fs.ErrNotExist, wrapped, without one, and ErrBusy, wrapped, if another
-// process has it open.
+// fs.ErrNotExist, wrapped, without one, and takes away what a process that died
+// before the first record left; it returns ErrBusy, wrapped, if another process
+// has it open.
 func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
 	name, err := fileName(injection)
 	if err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("look for a journal: %w", err)
+	if !slices.ContainsFunc(filesOf(path), exists) {
+		return nil, fmt.Errorf("journal %s: %w", path, fs.ErrNotExist)
 	}
 	j, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	if !j.found { // its owner removed it between our look and our lock
+	if !j.found { // or its owner removed it between our look and our lock
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, fs.ErrNotExist), j.Remove())
 	}
 	return j, nil
@@ -131,9 +132,9 @@ func (j *Journal) Changes() []Change { return slices.Clone(j.record.Changes) }
 // of the injection is left, and safe to call twice.
 func (j *Journal) Remove() error {
 	defer j.Close()
-	err := errors.Join(removeFile(j.path), removeFile(j.path+".tmp"), syncDir(filepath.Dir(j.path)))
+	err := errors.Join(removeFile(j.path), removeFile(j.path+temporary), syncDir(filepath.Dir(j.path)))
 	// The lock's file goes last: until then nobody else can be at the record.
-	return errors.Join(err, removeFile(j.path+".lock"))
+	return errors.Join(err, removeFile(j.path+locked))
 }
 
 // Close gives the lock back and keeps the record. It is safe to call twice.
@@ -142,29 +143,6 @@ func (j *Journal) Close() {
 		j.lock.Close()
 		j.lock = nil
 	}
-}
-
-// List reads all records in dir, in the order of their names. A missing dir
-// holds none. A file that cannot be read is an error, next to the other records.
-func List(dir string) ([]Record, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list journals: %w", err)
-	}
-	var records []Record
-	var errs []error
-	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) != ".json" {
-			continue // a lock, or what a crash left half written
-		}
-		record, err := read(filepath.Join(dir, entry.Name()))
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		records = append(records, record)
-	}
-	return records, errors.Join(errs...)
 }
 
 // BootID is the kernel's name for this boot.
@@ -190,7 +168,7 @@ func (j *Journal) addContainers(containers []target.Container) {
 }
 
 func open(path string) (*Journal, error) {
-	lock, err := lockFile(path + ".lock")
+	lock, err := lockFile(path + locked)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", filepath.Base(path), err)
 	}

@@ -202,15 +202,36 @@ func TestNoteIsOnTheDiskWhenWriteReturns(t *testing.T) {
 	}
 }
 
-func TestListNamesABrokenRecordAndReturnsTheOthers(t *testing.T) {
+func TestListTellsOfRecordsThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	mustOpen(t, dir, anyTarget())
-	if err := os.WriteFile(filepath.Join(dir, "broken.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"d-2_p-1_network-disruption.json":      "{",
+		"d-3_p-1_network-disruption.json.lock": "",
+		"d-4_p-1_network-disruption.json.tmp":  "{",
+		"README.txt":                           "somebody else's",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	records, err := List(dir)
-	if len(records) != 1 || err == nil || !strings.Contains(err.Error(), "broken.json") {
-		t.Errorf("List() = %v, %v, want one record and an error about broken.json", records, err)
+	entries, err := List(dir)
+	if err != nil || len(entries) != 4 {
+		t.Fatalf("List() = %+v, %v, want four entries", entries, err)
+	}
+	if broken := entries[1]; broken.Err == nil || broken.Injection.Disruption.UID != "d-2" || broken.Injection.Kind != v1beta1.KindNetwork {
+		t.Errorf("entry = %+v, want the error of d-2's record", broken)
+	}
+	for _, entry := range entries[2:] {
+		if !entry.Missing || entry.Err != nil {
+			t.Errorf("entry = %+v, want one whose record is missing", entry)
+		}
+		if _, err := Reopen(dir, entry.Injection); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Reopen() = %v, want ErrNotExist", err)
+		}
+	}
+	if entries, err := List(dir); err != nil || len(entries) != 2 {
+		t.Errorf("List() = %+v, %v, want what was left half made to be gone", entries, err)
 	}
 }
 

@@ -54,6 +54,29 @@ func (j *Journal) Restore(read Reader, write Writer) error {
 	return errors.Join(errs...)
 }
 
+// Unrestored lists the values of the journal that are not what they were before
+// the first change, in words. An object that is gone needs nothing.
+func (j *Journal) Unrestored(read Reader) ([]string, error) {
+	var unrestored []string
+	var errs []error
+	seen := map[string]bool{}
+	for _, change := range j.record.Changes {
+		if seen[change.Object] {
+			continue
+		}
+		seen[change.Object] = true
+		current, err := read(change.Object)
+		switch {
+		case isGone(err):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("look at %s: %w", change.Object, err))
+		case current != change.Before:
+			unrestored = append(unrestored, fmt.Sprintf("%s is %q and was %q before", change.Object, current, change.Before))
+		}
+	}
+	return unrestored, errors.Join(errs...)
+}
+
 // restore undoes the changes of one object, given in the order of their making.
 // A crash may have come after any of them, so each value on the way is ours.
 func restore(changes []Change, read Reader, write Writer) error {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,33 +220,59 @@ func TestTargetHoldingTheLockCannotKeepUsFromCleaning(t *testing.T) {
 	defer unix.Close(lock)
 	must(t, unix.Bind(lock, &unix.SockaddrUnix{Name: "@squall-network"}))
 	must(t, i.Clean(context.Background()))
-	if left, err := AuditNetns(w.target); err != nil || len(left) > 0 {
-		t.Errorf("AuditNetns() = %q, %v, want nothing", left, err)
+	if left, err := auditNetns(w.target); err != nil || len(left) > 0 {
+		t.Errorf("auditNetns() = %q, %v, want nothing", left, err)
 	}
 }
 
 func TestAuditFindsWhatADeadInjectorLeft(t *testing.T) {
 	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, try)
-		found, err := Audit(context.Background(), "")
-		must(t, err)
-		word := string(w.injection.Disruption.UID)
-		mine := 0
-		for _, object := range found {
-			if strings.Contains(object, word) {
-				mine++
-			}
+		if mine := marksOf(t, w.injection); len(mine) != 2 || mine[0].Target != w.injection.Target.UID {
+			t.Errorf("Audit() = %+v, want one object on the link and one on loopback", mine)
 		}
-		if mine != 2 {
-			t.Errorf("Audit() = %q, want one object on the link and one on loopback with %s", found, word)
+		left, err := i.Left(context.Background())
+		if err != nil || len(left) < 2 {
+			t.Errorf("Left() = %q, %v, want the objects on both links", left, err)
+		}
+		other := *i.target
+		other.Injection.Target.UID = "another"
+		if left, err := New(v1beta1.NetworkDisruption{}, &other, i.journal).Left(context.Background()); err != nil || len(left) > 0 {
+			t.Errorf("Left() of another target in the same namespace = %q, %v, want nothing", left, err)
 		}
 		clean(t, i)
-		found, err = Audit(context.Background(), "")
-		must(t, err)
-		if strings.Contains(strings.Join(found, " "), word) {
-			t.Errorf("after cleaning: %q", found)
+		if mine := marksOf(t, w.injection); len(mine) > 0 {
+			t.Errorf("after cleaning: Audit() = %+v", mine)
+		}
+		if left, err := i.Left(context.Background()); err != nil || len(left) > 0 {
+			t.Errorf("after cleaning: Left() = %q, %v", left, err)
 		}
 	})
+}
+
+// marksOf are the marks of one injection that an audit of the node finds.
+func marksOf(t *testing.T, injection v1beta1.Injection) []v1beta1.Mark {
+	t.Helper()
+	marks, err := Audit(context.Background(), "", []v1beta1.Injection{injection})
+	must(t, err)
+	return slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return m.Disruption.UID != injection.Disruption.UID })
+}
+
+// A clsact of ours that lost its filters is left too; one that somebody else
+// uses is not.
+func TestLeftFindsAnEmptyClsact(t *testing.T) {
+	w := newWorld(t)
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
+	runTC(t, w, "filter del dev "+linkName+" egress")
+	left, err := i.Left(context.Background())
+	if err != nil || !slices.ContainsFunc(left, func(s string) bool { return strings.Contains(s, "clsact of link") && strings.Contains(s, linkName) }) {
+		t.Errorf("Left() = %q, %v, want the clsact of %s", left, err, linkName)
+	}
+	runTC(t, w, "filter add dev "+linkName+" egress protocol ip pref 7 u32 match ip dst 10.1.2.3/32 flowid 1:1")
+	if left, err := i.Left(context.Background()); err != nil || strings.Contains(strings.Join(left, " "), linkName) {
+		t.Errorf("Left() = %q, %v, want nothing on %s, which somebody else uses", left, err, linkName)
+	}
+	clean(t, i)
 }
 
 func TestProbeNamesWhatWorks(t *testing.T) {

@@ -150,10 +150,8 @@ func clsactObject(netns target.NetnsID, hook Hook) string {
 // clsactIsOurs asks the journal, for what this injection made, and the names of
 // the filters, for what another one made that may have ended before.
 func clsactIsOurs(c tc, j notes, m mark, object string, hook Hook) (bool, error) {
-	for _, change := range slices.Backward(j.Changes()) {
-		if change.Object == object {
-			return change.Before == absent, nil
-		}
+	if known, ours := noted(j, object); known {
+		return ours, nil
 	}
 	for _, direction := range []Direction{Egress, Ingress} {
 		filters, err := c.filters(Hook{hook.Index, hook.Name, direction})
@@ -165,6 +163,17 @@ func clsactIsOurs(c tc, j notes, m mark, object string, hook Hook) (bool, error)
 		}
 	}
 	return false, nil
+}
+
+// noted asks the journal alone; ours is true while we made it and did not take
+// it away.
+func noted(j notes, object string) (known, ours bool) {
+	for _, change := range slices.Backward(j.Changes()) {
+		if change.Object == object {
+			return true, change.Before == absent
+		}
+	}
+	return false, false
 }
 
 func marksClsact(filter netlink.Filter) bool {

@@ -1,14 +1,15 @@
 package network
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Whatever outlives the injector carries its name in the kernel: filters this
-// prefix, then the UIDs of disruption and target; programs, whose names are
-// short, another one.
+// What is in the kernel says whose it is: filters have this prefix, then the
+// UIDs of disruption and target; programs, whose names are short, another one.
 const (
 	filterPrefix  = "squall:"
 	programPrefix = "squall_"
@@ -22,11 +23,8 @@ const (
 type mark struct{ filter, program string }
 
 func markOf(injection v1beta1.Injection) mark {
-	uid := string(injection.Disruption.UID)
-	return mark{
-		filter:  filterPrefix + uid + ":" + string(injection.Target.UID),
-		program: programPrefix + programWord(uid),
-	}
+	uids := string(injection.Disruption.UID) + ":" + string(injection.Target.UID)
+	return mark{filter: filterPrefix + uids, program: programPrefix + programWord(uids)}
 }
 
 // owns reports whether a filter of this name is of this injection.
@@ -34,14 +32,9 @@ func (m mark) owns(filter string) bool {
 	return strings.TrimSuffix(filter, ownsClsact) == m.filter
 }
 
-// programWord keeps the first 8 letters of a UID; a program's name has 15, and
-// the kernel takes letters, digits and underscores.
-func programWord(uid string) string {
-	word := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, uid)
-	return word[:min(len(word), 8)]
+// programWord is 8 letters that stand for the UIDs: a program's name has room
+// for 15 letters in all. Two injections share a word once in 10^12.
+func programWord(uids string) string {
+	sum := sha256.Sum256([]byte(uids))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
 }

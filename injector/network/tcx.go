@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -78,4 +79,45 @@ func tcxAttachType(direction Direction) ebpf.AttachType {
 		return ebpf.AttachTCXIngress
 	}
 	return ebpf.AttachTCXEgress
+}
+
+// tcxPrograms lists the names of our programs at a hook.
+func tcxPrograms(netns string, hook Hook) ([]string, error) {
+	var names []string
+	err := target.Do(netns, func() error {
+		result, err := link.QueryPrograms(link.QueryOptions{Target: hook.Index, Attach: tcxAttachType(hook.Direction)})
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) || errors.Is(err, ebpf.ErrNotSupported) {
+			return nil // no tcx in this kernel, or no link any more
+		}
+		if err != nil {
+			return fmt.Errorf("list tcx programs at %s of %s: %w", hook.Direction, hook.Name, err)
+		}
+		for _, attached := range result.Programs {
+			name, err := programName(attached.ID)
+			if err != nil {
+				return fmt.Errorf("look at program %d at %s of %s: %w", attached.ID, hook.Direction, hook.Name, err)
+			}
+			if strings.HasPrefix(name, programPrefix) {
+				names = append(names, name)
+			}
+		}
+		return nil
+	})
+	return names, err
+}
+
+func programName(id ebpf.ProgramID) (string, error) {
+	program, err := ebpf.NewProgramFromID(id)
+	if isGone(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer program.Close()
+	info, err := program.Info()
+	if err != nil {
+		return "", err
+	}
+	return info.Name, nil
 }

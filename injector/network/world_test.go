@@ -301,9 +301,9 @@ func state(t *testing.T, netns string) string {
 			return err
 		}))
 	}
-	objects, err := AuditNetns(netns)
+	objects, err := auditNetns(netns)
 	must(t, err)
-	fmt.Fprintf(&text, "ours: %s\n", strings.Join(objects, ", "))
+	fmt.Fprintf(&text, "ours: %v\n", objects)
 	return text.String()
 }
 

@@ -150,7 +150,7 @@ func TestStuckAndTriedAgain(t *testing.T) {
 	}
 	s.gone(d)
 	s.wantSame(before, s.snapshots(pods))
-	if said := s.injector(bad.Spec.NodeName, "audit"); strings.Contains(said, string(d.UID)[:8]) {
+	if said := s.injector(bad.Spec.NodeName, "audit"); strings.Contains(said, string(d.UID)) {
 		t.Errorf("%s still carries marks of %s: %s", bad.Spec.NodeName, d.UID, said)
 	}
 	s.record("stuck-and-retried", d)
@@ -260,7 +260,7 @@ func (s *space) resume(d *v1beta1.Disruption, resume map[string]any) error {
 func (s *space) cleanNode(d *v1beta1.Disruption, node string) {
 	s.t.Helper()
 	s.injector(node, "clean", "--disruption", string(d.UID))
-	if said := s.injector(node, "audit"); strings.Contains(said, string(d.UID)[:8]) {
+	if said := s.injector(node, "audit"); strings.Contains(said, string(d.UID)) {
 		s.t.Errorf("cleaned, %s still carries marks of %s: %s", node, d.UID, said)
 	}
 }

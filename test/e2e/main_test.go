@@ -4,12 +4,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // used are the namespaces of this run.
@@ -36,11 +38,13 @@ func (w *world) audit() error {
 		if err != nil {
 			return err
 		}
-		for line := range strings.Lines(said) {
-			_, after, found := strings.Cut(line, "disruption ")
-			namespace, _, _ := strings.Cut(after, "/")
-			if _, ours := used.Load(namespace); found && ours {
-				return fmt.Errorf("%s carries %s", node, strings.TrimSpace(line))
+		var audit v1beta1.Audit
+		if err := json.Unmarshal([]byte(said), &audit); err != nil {
+			return fmt.Errorf("audit of %s said %q: %w", node, said, err)
+		}
+		for _, mark := range audit.Marks {
+			if _, ours := used.Load(mark.Disruption.Namespace); ours {
+				return fmt.Errorf("%s carries %s of %s", node, mark.Object, mark.Disruption.Name)
 			}
 		}
 	}

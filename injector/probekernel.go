@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// kernelReport is what the subcommand probe-kernel prints.
+type kernelReport struct {
+	Kernel string                `json:"kernel"`
+	Kinds  map[string]kindReport `json:"kinds"`
+}
+
+// kindReport has one of both: what the kernel offers, or what it lacks.
+type kindReport struct {
+	Offers string `json:"offers,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// probeKernel tells what an injection of each kind would find. It changes
+// nothing and succeeds also where the kernel offers little.
+func (p program) probeKernel(_ context.Context, config Config, _ []string) int {
+	report := kernelReport{Kernel: kernelRelease(), Kinds: map[string]kindReport{}}
+	for kind, entry := range p.kinds {
+		report.Kinds[string(kind)] = probeKind(entry)
+	}
+	if err := p.tell(config, report, 0, func(int) any { return report }); err != nil {
+		return exitNotCleaned
+	}
+	return exitOK
+}
+
+func probeKind(kind entry) kindReport {
+	made, err := kind.construct(nil, &target.Target{}, nil)
+	if err != nil {
+		return kindReport{Error: err.Error()}
+	}
+	able, ok := made.(prober)
+	if !ok {
+		return kindReport{Offers: "needs nothing special"}
+	}
+	offers, err := able.Probe()
+	if err != nil {
+		return kindReport{Offers: offers, Error: err.Error()}
+	}
+	return kindReport{Offers: offers}
+}
+
+func kernelRelease() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(name.Release[:])
+}
