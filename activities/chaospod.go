@@ -47,7 +47,7 @@ func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1
 	pod.Labels[v1beta1.LabelTarget] = labelValue(t.Name)
 	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
 	pod.Labels[v1beta1.LabelShard] = strconv.Itoa(s.Number)
-	pod.Annotations = map[string]string{annotationTarget: t.Name}
+	pod.Annotations = map[string]string{annotationTarget: t.Name, v1beta1.AnnotationDisruption: d.Name}
 	pod.Spec.NodeName = t.NodeName
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
@@ -61,17 +61,7 @@ func (a *Activities) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, inje
 	container.ImagePullPolicy = corev1.PullPolicy(a.ImagePullPolicy)
 	container.Args = []string{string(kind)}
 	container.Env = []corev1.EnvVar{{Name: v1beta1.InjectionEnv, Value: injection}}
-	needs := kind.Needs()
-	for _, capability := range needs.Capabilities {
-		container.SecurityContext.Capabilities.Add = append(container.SecurityContext.Capabilities.Add, corev1.Capability(capability))
-	}
-	if needs.Cgroups {
-		directory := corev1.HostPathDirectory
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "cgroup", VolumeSource: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: &directory},
-		}})
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "cgroup", MountPath: "/sys/fs/cgroup"})
-	}
+	addRights(spec, kind.Needs())
 }
 
 // injection is the document the injector receives.

@@ -81,8 +81,42 @@ type Outcome struct {
 	Injected bool `json:"injected"`
 	// Cleaned is true when nothing of this injection is left on the node.
 	Cleaned bool `json:"cleaned"`
+	// Audited is true when the node was searched, after the cleaning, for
+	// everything that carries this injection's marks, and nothing was found.
+	Audited bool `json:"audited"`
 	// Error says what failed, on which object.
 	Error string `json:"error,omitempty"`
 	// Left lists what is still on the node, one object each.
 	Left []string `json:"left,omitempty"`
+}
+
+// Audit is what the command audit of the injector says about its node. As a
+// termination message it is cut to what the kubelet keeps, as standard output
+// it is whole.
+//
+// +kubebuilder:object:generate=false
+type Audit struct {
+	// Marks are the things that carry a mark of ours. Never nil.
+	Marks []Mark `json:"marks"`
+	// Disruptions are the UIDs that the marks name, each once, sorted, also
+	// those of marks that were cut off.
+	Disruptions []types.UID `json:"disruptions,omitempty"`
+	// More is how many marks were cut off.
+	More int `json:"more,omitempty"`
+	// Error says what could not be looked at, so that no mark is no proof.
+	Error string `json:"error,omitempty"`
+}
+
+// Mark is one thing on a node that an injection has put there.
+//
+// +kubebuilder:object:generate=false
+type Mark struct {
+	// Object says what it is and where, in words.
+	Object string `json:"object"`
+	Kind   Kind   `json:"kind,omitempty"`
+	// Disruption is whose it is. Namespace and name are empty when no journal
+	// tells them, the UID when the object names none.
+	Disruption DisruptionRef `json:"disruption"`
+	// Target is the UID of the target; empty when the object names none.
+	Target types.UID `json:"target,omitempty"`
 }

@@ -12,7 +12,15 @@ const (
 	LabelShard               = "chaos.squall.dev/shard"
 	// LabelCleaner is on a pod that cleans for a chaos pod that failed to.
 	LabelCleaner = "chaos.squall.dev/cleaner"
+	// LabelSweep is on a pod with which a sweep looks at a node or cleans it;
+	// its value is the run of the sweep. Such a pod is no chaos pod and has none
+	// of the labels above.
+	LabelSweep = "chaos.squall.dev/sweep"
 )
+
+// AnnotationDisruption on a chaos pod is its Disruption's name in full, which
+// LabelDisruptionName has no room for.
+const AnnotationDisruption = "chaos.squall.dev/disruption"
 
 // Finalizers. The first is on a Disruption until no chaos pod is left
 // (acceptance 4-6); the second on a chaos pod until its outcome is known
