@@ -47,7 +47,7 @@ func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1
 	pod.Labels[v1beta1.LabelTarget] = labelValue(t.Name)
 	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
 	pod.Labels[v1beta1.LabelShard] = strconv.Itoa(s.Number)
-	pod.Annotations = map[string]string{annotationTarget: t.Name, v1beta1.AnnotationDisruption: d.Name}
+	pod.Annotations = map[string]string{annotationTarget: t.Name}
 	pod.Spec.NodeName = t.NodeName
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds

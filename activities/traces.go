@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -80,9 +79,6 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 				Namespace: labels[v1beta1.LabelDisruptionNamespace], Name: labels[v1beta1.LabelDisruptionName], UID: uid,
 			}}
 		}
-		if name := fullName(object); name != "" {
-			found[uid].ref.Name = name
-		}
 		return found[uid]
 	}
 	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
@@ -113,20 +109,6 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 		found[d.UID].ref, found[d.UID].disruption = refOf(d), d
 	}
 	return found, nil
-}
-
-// fullName is the name of an object's disruption where it says it in full: its
-// label cuts long ones.
-func fullName(object metav1.Object) string {
-	record, ok := object.(*corev1.ConfigMap)
-	if !ok {
-		return object.GetAnnotations()[v1beta1.AnnotationDisruption]
-	}
-	d := v1beta1.Disruption{}
-	if record.Labels[labelRecord] != recordSpec || json.Unmarshal([]byte(record.Data[keyDisruption]), &d) != nil {
-		return ""
-	}
-	return d.Name
 }
 
 // list reads the Disruptions of all namespaces.

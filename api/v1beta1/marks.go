@@ -18,10 +18,6 @@ const (
 	LabelSweep = "chaos.squall.dev/sweep"
 )
 
-// AnnotationDisruption on a chaos pod is its Disruption's name in full, which
-// LabelDisruptionName has no room for.
-const AnnotationDisruption = "chaos.squall.dev/disruption"
-
 // Finalizers. The first is on a Disruption until no chaos pod is left
 // (acceptance 4-6); the second on a chaos pod until its outcome is known
 // (acceptance 26, 38-44).
