@@ -15,6 +15,9 @@ import (
 type Activities struct {
 	Kube        kubernetes.Interface
 	Disruptions *Disruptions
+	// Temporal starts and ends workflows of disruptions that nobody else does.
+	// Only a sweep needs it.
+	Temporal Orchestrator
 	// ChaosPods is this worker's one watch on chaos pods.
 	ChaosPods *ChaosPods
 	// Namespace is where chaos pods and records live, never a target's own.

@@ -72,17 +72,7 @@ func (a *Activities) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, inje
 	container.ImagePullPolicy = corev1.PullPolicy(a.ImagePullPolicy)
 	container.Args = []string{string(kind)}
 	container.Env = []corev1.EnvVar{{Name: v1beta1.InjectionEnv, Value: injection}}
-	needs := kind.Needs()
-	for _, capability := range needs.Capabilities {
-		container.SecurityContext.Capabilities.Add = append(container.SecurityContext.Capabilities.Add, corev1.Capability(capability))
-	}
-	if needs.Cgroups {
-		directory := corev1.HostPathDirectory
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "cgroup", VolumeSource: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: &directory},
-		}})
-		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "cgroup", MountPath: "/sys/fs/cgroup"})
-	}
+	addRights(spec, kind.Needs())
 }
 
 // injection is the document the injector receives.

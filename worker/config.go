@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -29,7 +30,10 @@ type Config struct {
 	// 0 there is no limit and API priority and fairness decides.
 	ClientQPS float32
 	// Parallel is how many API calls one activity has under way at once.
-	Parallel      int
+	Parallel int
+	// SweepInterval is how often the cluster is searched for what no live
+	// disruption owns; 0 means never. Default 1h.
+	SweepInterval time.Duration
 	HealthAddress string
 	// MetricsAddress serves /metrics for Prometheus.
 	MetricsAddress string
@@ -50,6 +54,7 @@ func defaults(v *viper.Viper) {
 	v.SetDefault("allowed-hosts", []map[string]any{})
 	v.SetDefault("client-qps", -1)
 	v.SetDefault("parallel", 32)
+	v.SetDefault("sweep-interval", "1h")
 	v.SetDefault("health-address", ":8081")
 	v.SetDefault("metrics-address", ":8080")
 	v.SetDefault("log-level", "info")
@@ -119,6 +124,13 @@ func configOf(v *viper.Viper) (Config, error) {
 		Image:          v.GetString("image"), ImagePullPolicy: v.GetString("image-pull-policy"),
 		ClientQPS: float32(v.GetFloat64("client-qps")), Parallel: v.GetInt("parallel"),
 		HealthAddress: v.GetString("health-address"), MetricsAddress: v.GetString("metrics-address"), LogLevel: v.GetString("log-level"),
+	}
+	var err error
+	if c.SweepInterval, err = time.ParseDuration(v.GetString("sweep-interval")); err != nil {
+		return Config{}, fmt.Errorf("sweep-interval: %w", err)
+	}
+	if c.SweepInterval != 0 && c.SweepInterval < time.Minute {
+		return Config{}, fmt.Errorf("sweep-interval: want 0 (never) or at least 1m, got %s", c.SweepInterval)
 	}
 	if c.Parallel < 1 {
 		return Config{}, fmt.Errorf("parallel: want at least 1, got %d", c.Parallel)

@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Close()
+	acts.Temporal = temporal
 	go acts.ChaosPods.Run(ctx)
 	if err := acts.ChaosPods.Sync(ctx); err != nil {
 		return err
@@ -57,6 +58,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer w.Stop()
 	}
+	go keepSchedule(ctx, temporal.ScheduleClient(), config.SweepInterval, logger)
 	health.ready()
 	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("image", config.Image))
 	<-ctx.Done()

@@ -50,6 +50,7 @@ func newWorkers(temporal client.Client, acts *activities.Activities) (short, wat
 		DefaultHeartbeatThrottleInterval: time.Second,
 	})
 	short.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	short.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 	short.RegisterActivity(acts)
 	watchers = worker.New(temporal, contract.WatcherTaskQueue, worker.Options{
 		MaxConcurrentActivityExecutionSize: 10000,

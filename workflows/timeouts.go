@@ -116,6 +116,18 @@ func cleaning(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	})
 }
 
+// sweeping is for a part of a sweep: 200 nodes that all let it wait take seven
+// minutes. What cannot be looked at for half an hour is the next sweep's.
+func sweeping(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: 30 * time.Minute,
+		StartToCloseTimeout:    20 * time.Minute,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		Summary:                summary,
+	})
+}
+
 // remaining is how long the disruption still lasts, and a minute to spare.
 func (d *disruption) remaining(ctx workflow.Context) time.Duration {
 	return max(d.Plan.ExpireAt.Sub(workflow.Now(ctx)), 0) + time.Minute

@@ -12,6 +12,10 @@ const (
 	LabelShard               = "chaos.squall.dev/shard"
 	// LabelCleaner is on a pod that cleans for a chaos pod that failed to.
 	LabelCleaner = "chaos.squall.dev/cleaner"
+	// LabelSweep is on a pod with which a sweep looks at a node or cleans it;
+	// its value is the run of the sweep. Such a pod is no chaos pod and has none
+	// of the labels above.
+	LabelSweep = "chaos.squall.dev/sweep"
 )
 
 // Finalizers. The first is on a Disruption until no chaos pod is left

@@ -14,6 +14,13 @@ import (
 // WorkflowType is the registered name of the workflow.
 const WorkflowType = "Disruption"
 
+// SweepWorkflowType is the registered name of the workflow that looks for what
+// no live disruption owns; SweepSchedule is the schedule that starts it.
+const (
+	SweepWorkflowType = "Sweep"
+	SweepSchedule     = "squall-sweep"
+)
+
 // Task queues. Watchers hold a slot for as long as they watch, so they have a
 // queue of their own and can never keep a cleaning from starting.
 const (

@@ -1,0 +1,226 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Orchestrator is what a sweep needs of Temporal.
+type Orchestrator interface {
+	DescribeWorkflowExecution(ctx context.Context, id, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
+	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+}
+
+// Orphan is something that no live disruption owns and that could not be
+// cleaned now; the next sweep tries again.
+type Orphan struct {
+	// Disruption is namespace/name (uid), as far as it is known.
+	Disruption string `json:"disruption"`
+	// Node is empty for what is in the API.
+	Node string `json:"node,omitempty"`
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Tally counts orphans of one sort.
+type Tally struct {
+	Found   int `json:"found"`
+	Cleaned int `json:"cleaned"`
+	Left    int `json:"left"`
+}
+
+// SweptRecords says what a sweep found in the chaos namespace.
+type SweptRecords struct {
+	ChaosPods Tally `json:"chaosPods"`
+	Records   Tally `json:"records"`
+	// Left has at most 50.
+	Left []Orphan `json:"left,omitempty"`
+}
+
+// Patience is how long SweepRecords waits for the workflows it has started.
+type Patience struct {
+	For time.Duration `json:"for"`
+}
+
+// SweepRecords finds chaos pods and records whose Disruption is gone, or has no
+// workflow that runs, and hands each such disruption to its workflow, which
+// cleans them. Called again it finds what is still there.
+func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords, error) {
+	if err := a.removeSweepers(ctx); err != nil {
+		return SweptRecords{}, err
+	}
+	all, err := a.traces(ctx)
+	if err != nil {
+		return SweptRecords{}, err
+	}
+	var orphans []trace
+	for _, t := range all {
+		handed, err := a.handOver(ctx, *t)
+		if err != nil {
+			return SweptRecords{}, err
+		}
+		if handed {
+			orphans = append(orphans, *t)
+		}
+		activity.RecordHeartbeat(ctx, len(orphans))
+	}
+	left, err := a.awaitGone(ctx, orphans, p.For)
+	if err != nil {
+		return SweptRecords{}, err
+	}
+	swept := tallyRecords(orphans, left)
+	countOrphans(ctx, "chaos-pod", swept.ChaosPods)
+	countOrphans(ctx, "record", swept.Records)
+	return swept, nil
+}
+
+// handOver gives a disruption to its workflow if it needs it.
+func (a *Activities) handOver(ctx context.Context, t trace) (handed bool, err error) {
+	if t.pods+t.records == 0 {
+		return false, nil
+	}
+	running, err := a.runs(ctx, t.ref)
+	if err != nil {
+		return false, err
+	}
+	log := activity.GetLogger(ctx)
+	switch remedyFor(t, running) {
+	case endIt:
+		log.Warn("orphans found: their workflow is told to end", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
+		return true, a.end(ctx, t.ref)
+	case startIt:
+		if there, err := a.hasTraces(ctx, t.ref); err != nil || !there {
+			return false, err // it has ended in good order since it was seen
+		}
+		log.Warn("orphans found: a workflow is started to clean them", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
+		return true, a.start(ctx, t.ref)
+	}
+	return false, nil
+}
+
+// runs tells whether the disruption's workflow runs. One that Temporal knows
+// nothing of does not.
+func (a *Activities) runs(ctx context.Context, ref Ref) (bool, error) {
+	answer, err := a.Temporal.DescribeWorkflowExecution(ctx, contract.WorkflowID(ref), "")
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for workflow %s: %w", contract.WorkflowID(ref), err)
+	}
+	return answer.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// end tells the workflow that its disruption is gone. One that has ended since
+// is the next sweep's.
+func (a *Activities) end(ctx context.Context, ref Ref) error {
+	err := a.Temporal.SignalWorkflow(ctx, contract.WorkflowID(ref), "", contract.SignalEnd, nil)
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone || err == nil {
+		return nil
+	}
+	return fmt.Errorf("tell workflow %s to end: %w", contract.WorkflowID(ref), err)
+}
+
+// start lets the disruption's workflow run once more, also after one that
+// completed: what is here was left by that one, or came after it.
+func (a *Activities) start(ctx context.Context, ref Ref) error {
+	options := connect.CleaningOptions(ref)
+	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	_, err := a.Temporal.ExecuteWorkflow(ctx, options, contract.WorkflowType, contract.Input{Disruption: ref})
+	if _, runs := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); runs || err == nil {
+		return nil
+	}
+	return fmt.Errorf("start workflow %s: %w", contract.WorkflowID(ref), err)
+}
+
+// hasTraces reads live whether the disruption still has chaos pods or records.
+func (a *Activities) hasTraces(ctx context.Context, ref Ref) (bool, error) {
+	one := metav1.ListOptions{LabelSelector: labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID)}.String(), Limit: 1}
+	pods, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, one)
+	if err != nil {
+		return false, fmt.Errorf("list the chaos pods of disruption %s: %w", describe(ref), err)
+	}
+	records, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, one)
+	if err != nil {
+		return false, fmt.Errorf("list the records of disruption %s: %w", describe(ref), err)
+	}
+	return len(pods.Items)+len(records.Items) > 0, nil
+}
+
+// awaitGone waits until nothing of the orphans is left, at most for as long as
+// given, and returns what is.
+func (a *Activities) awaitGone(ctx context.Context, orphans []trace, patience time.Duration) ([]trace, error) {
+	deadline := time.Now().Add(patience)
+	for len(orphans) > 0 {
+		all, err := a.traces(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var left []trace
+		for _, t := range orphans {
+			if now := all[t.ref.UID]; now != nil && now.pods+now.records > 0 {
+				left = append(left, *now)
+			}
+		}
+		orphans = left
+		if time.Now().After(deadline) {
+			break
+		}
+		activity.RecordHeartbeat(ctx, len(left))
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+	return orphans, nil
+}
+
+// tallyRecords counts what was found and what is left of it.
+func tallyRecords(found, left []trace) SweptRecords {
+	var s SweptRecords
+	for _, t := range found {
+		s.ChaosPods.Found += t.pods
+		s.Records.Found += t.records
+	}
+	slices.SortFunc(left, func(a, b trace) int { return cmp.Compare(describe(a.ref), describe(b.ref)) })
+	for _, t := range left {
+		s.ChaosPods.Left += t.pods
+		s.Records.Left += t.records
+		s.Left = append(s.Left, Orphan{
+			Disruption: describe(t.ref), What: fmt.Sprintf("%d chaos pods, %d records", t.pods, t.records),
+			Why: "workflow " + contract.WorkflowID(t.ref) + " cleans them, or says on its page why it cannot",
+		})
+	}
+	s.Left = s.Left[:min(len(s.Left), maxLeft)]
+	s.ChaosPods.Cleaned = max(s.ChaosPods.Found-s.ChaosPods.Left, 0)
+	s.Records.Cleaned = max(s.Records.Found-s.Records.Left, 0)
+	return s
+}
+
+// countOrphans adds to the metrics. What is left counts once for each sweep
+// that could not clean it: a gauge would be told by one worker and contradicted
+// by another.
+func countOrphans(ctx context.Context, what string, t Tally) {
+	metrics := activity.GetMetricsHandler(ctx).WithTags(map[string]string{"what": what})
+	metrics.Counter("squall_orphans_found_total").Inc(int64(t.Found))
+	metrics.Counter("squall_orphans_cleaned_total").Inc(int64(t.Cleaned))
+	metrics.Counter("squall_orphans_left_total").Inc(int64(t.Left))
+}
+
+func describe(ref Ref) string { return fmt.Sprintf("%s/%s (%s)", ref.Namespace, ref.Name, ref.UID) }

@@ -1,0 +1,262 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// NodePage is a part of the cluster's nodes.
+type NodePage struct {
+	// From is where the page begins: empty, or what the page before said.
+	From string `json:"from,omitempty"`
+	// Size is how many nodes it has, at most.
+	Size int64 `json:"size"`
+}
+
+// SweptNodes says what a sweep found on one page of nodes.
+type SweptNodes struct {
+	// Next is where the next page begins; empty after the last.
+	Next    string `json:"next,omitempty"`
+	Nodes   int    `json:"nodes"`
+	Audited int    `json:"audited"`
+	Marks   Tally  `json:"marks"`
+	// Left are marks that could not be taken off, Skipped nodes that could not
+	// be looked at; at most 50 of each.
+	Left    []Orphan `json:"left,omitempty"`
+	Skipped []Orphan `json:"skipped,omitempty"`
+}
+
+// SweepNodes looks at each node of a page for marks of disruptions that are not
+// live, and takes them off from the journals there. A node that is not ready or
+// cannot be looked at is skipped and named. It costs two API writes for each
+// node, and six more for one with orphans.
+func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes, error) {
+	nodes, next, err := a.nodes(ctx, page)
+	if err != nil {
+		return SweptNodes{}, err
+	}
+	s := &nodeSweep{a: a, swept: SweptNodes{Next: next, Nodes: len(nodes)}, marked: map[string]v1beta1.Audit{}}
+	if err := s.each(ctx, nodes, s.look); err != nil {
+		return SweptNodes{}, err
+	}
+	if len(s.marked) > 0 {
+		// Read after the marks: whoever made them was there before.
+		if s.traces, err = a.traces(ctx); err != nil {
+			return SweptNodes{}, err
+		}
+		if err := s.each(ctx, nodes, s.clean); err != nil {
+			return SweptNodes{}, err
+		}
+	}
+	s.swept.Left = s.swept.Left[:min(len(s.swept.Left), maxLeft)]
+	countOrphans(ctx, "mark", s.swept.Marks)
+	activity.GetMetricsHandler(ctx).Counter("squall_sweep_nodes_skipped_total").Inc(int64(s.swept.Nodes - s.swept.Audited))
+	return s.swept, nil
+}
+
+// nodes lists one page live. A page whose place has become too old is listed
+// from the same place in the newest list.
+func (a *Activities) nodes(ctx context.Context, page NodePage) ([]corev1.Node, string, error) {
+	list, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page.Size, Continue: page.From})
+	var status apierrors.APIStatus
+	if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
+		list, err = a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page.Size, Continue: status.Status().Continue})
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("list the nodes: %w", err)
+	}
+	return list.Items, list.Continue, nil
+}
+
+// nodeSweep is the state of one SweepNodes.
+type nodeSweep struct {
+	a      *Activities
+	traces map[types.UID]*trace
+	mu     sync.Mutex
+	swept  SweptNodes
+	// marked has what was found, by node.
+	marked map[string]v1beta1.Audit
+}
+
+// each does the same on several nodes at once.
+func (s *nodeSweep) each(ctx context.Context, nodes []corev1.Node, do func(context.Context, *corev1.Node) error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(s.a.Parallel)
+	for i := range nodes {
+		group.Go(func() error { return do(groupCtx, &nodes[i]) })
+	}
+	return group.Wait()
+}
+
+// look finds out which marks a node carries.
+func (s *nodeSweep) look(ctx context.Context, node *corev1.Node) error {
+	if !nodeReady(node) {
+		s.skip(ctx, node, "the node is not ready")
+		return nil
+	}
+	audit, why, err := s.a.audit(ctx, node)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		s.skip(ctx, node, why)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why == "" {
+		s.swept.Audited++
+	}
+	if len(audit.Marks) > 0 || len(audit.Disruptions) > 0 {
+		s.marked[node.Name] = audit
+	}
+	return nil
+}
+
+func (s *nodeSweep) skip(ctx context.Context, node *corev1.Node, why string) {
+	activity.GetLogger(ctx).Warn("node not swept", "node", node.Name, "why", why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.swept.Skipped) < maxLeft {
+		s.swept.Skipped = append(s.swept.Skipped, Orphan{Node: node.Name, What: "all of the node", Why: why})
+	}
+}
+
+// clean takes the orphans' marks off a node, looks again, and counts.
+func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
+	if len(orphanedMarks(s.marked[node.Name], s.traces)) == 0 {
+		return nil
+	}
+	// A disruption that ended in good order meanwhile has taken its marks along.
+	again, _, err := s.a.audit(ctx, node)
+	if err != nil {
+		return err
+	}
+	before := orphanedMarks(again, s.traces)
+	if len(before) == 0 {
+		return nil
+	}
+	words := map[types.UID]string{}
+	for _, uid := range disruptionsOf(before) {
+		said, err := s.a.cleanNode(ctx, node, uid)
+		if err != nil {
+			return err
+		}
+		words[uid] = said
+	}
+	left, unseen, err := s.a.audit(ctx, node)
+	if err != nil {
+		return err
+	}
+	after := orphanedMarks(left, s.traces)
+	if unseen != "" {
+		after = before // no mark found is no proof: the next sweep looks again
+	}
+	s.count(ctx, node, before, after, words)
+	return nil
+}
+
+func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after []v1beta1.Mark, words map[types.UID]string) {
+	log := activity.GetLogger(ctx)
+	for _, mark := range before {
+		log.Warn("orphan found", "node", node.Name, "disruption", describe(mark.Disruption), "what", mark.Object)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swept.Marks.Found += len(before)
+	s.swept.Marks.Left += len(after)
+	s.swept.Marks.Cleaned += max(len(before)-len(after), 0)
+	for _, mark := range after {
+		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object, Why: whyLeft(mark, words)}
+		log.Error("orphan left", "node", node.Name, "disruption", orphan.Disruption, "what", orphan.What, "why", orphan.Why)
+		s.swept.Left = append(s.swept.Left, orphan)
+	}
+}
+
+func whyLeft(mark v1beta1.Mark, words map[types.UID]string) string {
+	if mark.Disruption.UID == "" {
+		return "it names no disruption: it ends with its injector, at its deadline"
+	}
+	if said := words[mark.Disruption.UID]; said != "" {
+		return said
+	}
+	return "no journal on the node tells how to take it off"
+}
+
+// orphanedMarks are the marks of disruptions of which nothing but marks is
+// left. A disruption that starts, goes on, is being cleaned or is stuck has its
+// object, chaos pods or records, and sees to its own. What a person released
+// stays for as long as its disruption lives. A mark that names no disruption
+// may belong to a live one and is an orphan only if there is none.
+func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*trace) []v1beta1.Mark {
+	anyLive := false
+	for _, t := range all {
+		anyLive = anyLive || t.live()
+	}
+	var orphans []v1beta1.Mark
+	for _, mark := range audit.Marks {
+		t := all[mark.Disruption.UID]
+		switch {
+		case mark.Disruption.UID == "" && !anyLive, mark.Disruption.UID != "" && (t == nil || !t.live()):
+			orphans = append(orphans, mark)
+		}
+	}
+	// Of a disruption all of whose marks the report had no room for.
+	for _, uid := range audit.Disruptions {
+		t := all[uid]
+		named := slices.ContainsFunc(audit.Marks, func(m v1beta1.Mark) bool { return m.Disruption.UID == uid })
+		if !named && (t == nil || !t.live()) {
+			orphans = append(orphans, v1beta1.Mark{Object: "more than a report holds", Disruption: Ref{UID: uid}})
+		}
+	}
+	return orphans
+}
+
+// disruptionsOf are the disruptions that marks name, each once.
+func disruptionsOf(marks []v1beta1.Mark) []types.UID {
+	var uids []types.UID
+	for _, mark := range marks {
+		if uid := mark.Disruption.UID; uid != "" && !slices.Contains(uids, uid) {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// audit asks a node for its marks; why says what could not be looked at.
+func (a *Activities) audit(ctx context.Context, node *corev1.Node) (audit v1beta1.Audit, why string, err error) {
+	pod, why, err := a.onNode(ctx, node, "audit")
+	if err != nil || why != "" {
+		return audit, why, err
+	}
+	exit := injectorState(pod).Terminated
+	if exit == nil || json.Unmarshal([]byte(exit.Message), &audit) != nil {
+		return audit, "its auditor said nothing that can be read: " + failure(pod, injectorState(pod)), nil
+	}
+	return audit, audit.Error, nil
+}
+
+// cleanNode undoes what journals on the node note of one disruption. It returns
+// the cleaner's words, empty when it cleaned all it found.
+func (a *Activities) cleanNode(ctx context.Context, node *corev1.Node, uid types.UID) (words string, err error) {
+	pod, why, err := a.onNode(ctx, node, "clean", "--disruption", string(uid))
+	if err != nil || why != "" {
+		return why, err
+	}
+	if exit := injectorState(pod).Terminated; exit != nil && exit.ExitCode == 0 {
+		return "", nil
+	}
+	return cleanerWords(pod), nil
+}

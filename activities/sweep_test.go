@@ -1,0 +1,424 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+func TestRemedyFor(t *testing.T) {
+	object := func(finalizer bool, deleted bool, phase v1beta1.Phase) *v1beta1.Disruption {
+		d := &v1beta1.Disruption{Status: v1beta1.DisruptionStatus{Phase: phase}}
+		if finalizer {
+			d.Finalizers = []string{v1beta1.DisruptionFinalizer}
+		}
+		if deleted {
+			d.DeletionTimestamp = &metav1.Time{}
+		}
+		return d
+	}
+	for name, test := range map[string]struct {
+		d       *v1beta1.Disruption
+		pods    int
+		records int
+		running bool
+		want    remedy
+		live    bool
+	}{
+		"it goes on":                                   {object(true, false, v1beta1.PhaseHolding), 2, 2, true, leaveIt, true},
+		"it is being cleaned":                          {object(true, true, v1beta1.PhaseCleaning), 2, 2, true, leaveIt, true},
+		"it is stuck":                                  {object(true, true, v1beta1.PhaseStuck), 1, 2, true, leaveIt, true},
+		"the finalizer is not on yet":                  {object(false, false, ""), 0, 0, false, leaveIt, true},
+		"it has just begun, nothing is chosen":         {object(true, false, v1beta1.PhasePending), 0, 0, true, leaveIt, true},
+		"its workflow was terminated":                  {object(true, false, v1beta1.PhaseHolding), 2, 2, false, startIt, true},
+		"its workflow was terminated, records only":    {object(true, false, v1beta1.PhaseHolding), 0, 1, false, startIt, true},
+		"force-deleted, the workflow does not know":    {nil, 2, 2, true, endIt, true},
+		"force-deleted, the workflow is lost":          {nil, 2, 2, false, startIt, true},
+		"force-deleted, only a record is left":         {nil, 0, 1, false, startIt, true},
+		"ripped off while a foreign finalizer holds":   {object(false, true, v1beta1.PhaseHolding), 1, 1, true, endIt, true},
+		"finished, a chaos pod came late":              {object(false, false, v1beta1.PhaseFinished), 1, 0, false, startIt, true},
+		"finished, the object stays":                   {object(false, false, v1beta1.PhaseFinished), 0, 0, false, leaveIt, false},
+		"refused, the object stays":                    {object(false, false, v1beta1.PhaseRejected), 0, 0, false, leaveIt, false},
+		"gone with all it had":                         {nil, 0, 0, false, leaveIt, false},
+		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, leaveIt, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := trace{disruption: test.d, pods: test.pods, records: test.records}
+			if remedy := remedyFor(got, test.running); remedy != test.want {
+				t.Errorf("remedyFor() = %s, want %s", remedy, test.want)
+			}
+			if got.live() != test.live {
+				t.Errorf("live() = %t, want %t: marks on nodes would be judged wrongly", got.live(), test.live)
+			}
+		})
+	}
+}
+
+func TestOrphanedMarks(t *testing.T) {
+	mark := func(uid types.UID) v1beta1.Mark {
+		return v1beta1.Mark{Object: "journal of " + string(uid), Disruption: Ref{UID: uid}}
+	}
+	held := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{v1beta1.DisruptionFinalizer}}}
+	over := &v1beta1.Disruption{Status: v1beta1.DisruptionStatus{Phase: v1beta1.PhaseFinished}}
+	live := map[types.UID]*trace{
+		"holding": {disruption: held}, "finished": {disruption: over}, "pods": {pods: 1}, "records": {records: 1},
+		"late": {disruption: over, pods: 1},
+	}
+	for name, test := range map[string]struct {
+		audit v1beta1.Audit
+		all   map[types.UID]*trace
+		want  []types.UID
+	}{
+		"nothing":                                {v1beta1.Audit{}, live, nil},
+		"live ones see to their own":             {v1beta1.Audit{Marks: []v1beta1.Mark{mark("holding"), mark("pods"), mark("records"), mark("late")}}, live, nil},
+		"nobody knows the disruption":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost"), mark("holding")}}, live, []types.UID{"lost"}},
+		"released, and the disruption is over":   {v1beta1.Audit{Marks: []v1beta1.Mark{mark("finished")}}, live, []types.UID{"finished"}},
+		"two marks of one":                       {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost"), mark("lost")}}, live, []types.UID{"lost", "lost"}},
+		"the report was cut":                     {v1beta1.Audit{Disruptions: []types.UID{"holding", "lost"}, More: 9}, live, []types.UID{"lost"}},
+		"nameless beside a live disruption":      {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, live, nil},
+		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*trace{"finished": {disruption: over}}, []types.UID{""}},
+		"named twice, by mark and by disruption": {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost")}, Disruptions: []types.UID{"lost"}}, live, []types.UID{"lost"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []types.UID
+			for _, m := range orphanedMarks(test.audit, test.all) {
+				got = append(got, m.Disruption.UID)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("orphanedMarks() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// temporal plays a Temporal: it knows which workflows run and what was done.
+// The real one is asked in test/scale.
+type temporal struct {
+	mu   sync.Mutex
+	runs map[string]bool
+	did  []string
+	// then is what the workflow does that was started or told to end.
+	then func(id string)
+}
+
+func (f *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	runs, known := f.runs[id]
+	if !known {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
+	status := enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	if runs {
+		status = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}}, nil
+}
+
+func (f *temporal) SignalWorkflow(_ context.Context, id, _, signal string, _ any) error {
+	return f.do(id, signal+" "+id)
+}
+
+func (f *temporal) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, args ...any) (client.WorkflowRun, error) {
+	if in, ok := args[0].(contract.Input); !ok || contract.WorkflowID(in.Disruption) != o.ID {
+		return nil, fmt.Errorf("workflow %s with input %+v", o.ID, args)
+	}
+	if o.WorkflowIDReusePolicy != enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE {
+		return nil, errors.New("after one that completed it would not run")
+	}
+	return nil, f.do(o.ID, "start "+o.ID)
+}
+
+func (f *temporal) do(id, what string) error {
+	f.mu.Lock()
+	f.did = append(f.did, what)
+	f.mu.Unlock()
+	if f.then != nil {
+		f.then(id)
+	}
+	return nil
+}
+
+func (c *cluster) withTemporal() *temporal {
+	f := &temporal{runs: map[string]bool{}}
+	c.Activities.Temporal = f
+	return f
+}
+
+// ripOff lets a Disruption go by force.
+func (c *cluster) ripOff(ref Ref) {
+	c.Helper()
+	patch := []byte(`{"metadata":{"finalizers":null}}`)
+	c.must(c.Disruptions.client.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(patch).Do(c.Context()).Error())
+	c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
+}
+
+// cleaned plays the workflow of an orphan, in cleanup mode.
+func (c *cluster) cleanedUp(ref Ref) {
+	for _, pod := range c.chaosPods(ref) {
+		c.must(c.force(c.Context(), &pod))
+	}
+	c.must(c.forget(c.Context(), ref))
+}
+
+func TestSweepRecords(t *testing.T) {
+	long := strings.Repeat("long-name-", 6) + "123" // as long as a Disruption's may be
+	t.Run("a disruption that goes on is left alone", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		f := c.withTemporal()
+		f.runs[contract.WorkflowID(ref)] = true
+		if swept := do[SweptRecords](c, c.SweepRecords, Patience{}); !cmp.Equal(swept, SweptRecords{}) || len(f.did) > 0 {
+			t.Errorf("swept = %+v, did %v, want nothing", swept, f.did)
+		}
+	})
+	t.Run("ripped off, its workflow runs: it is told to end", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(2, nil)
+		ref := c.started(long, nil)
+		c.ripOff(ref)
+		f := c.withTemporal()
+		f.runs[contract.WorkflowID(ref)] = true
+		f.then = func(string) { c.cleanedUp(ref) }
+		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})
+		want := SweptRecords{ChaosPods: Tally{Found: 2, Cleaned: 2}, Records: Tally{Found: 2, Cleaned: 2}}
+		if diff := cmp.Diff(want, swept); diff != "" || !cmp.Equal(f.did, []string{"end " + contract.WorkflowID(ref)}) {
+			t.Errorf("did %v, swept (-want +got):\n%s", f.did, diff)
+		}
+	})
+	t.Run("ripped off, its workflow is lost, the record too: started by the chaos pod's word", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started(long, nil)
+		c.ripOff(ref)
+		c.must(c.forget(t.Context(), ref))
+		f := c.withTemporal()
+		f.then = func(string) { c.cleanedUp(ref) }
+		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})
+		if swept.ChaosPods.Cleaned != 1 || !cmp.Equal(f.did, []string{"start " + contract.WorkflowID(ref)}) {
+			t.Errorf("did %v, swept %+v", f.did, swept)
+		}
+	})
+	t.Run("its workflow was terminated, and nothing helps: left, with a word", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		f := c.withTemporal()
+		f.runs[contract.WorkflowID(ref)] = false
+		swept := do[SweptRecords](c, c.SweepRecords, Patience{})
+		if swept.ChaosPods.Left != 1 || swept.Records.Left != 2 || len(swept.Left) != 1 || !strings.Contains(swept.Left[0].Why, contract.WorkflowID(ref)) {
+			t.Errorf("swept = %+v, want one chaos pod and two records left, and the workflow named", swept)
+		}
+		if !cmp.Equal(f.did, []string{"start " + contract.WorkflowID(ref)}) {
+			t.Errorf("did %v", f.did)
+		}
+	})
+}
+
+// nodes plays the kubelets of all nodes, for sweepers only.
+type nodes struct {
+	*cluster
+	mu sync.Mutex
+	// marks are what a node carries.
+	marks map[string][]v1beta1.Mark
+	// stubborn nodes do not get clean, mute ones never answer sensibly.
+	stubborn, mute string
+	// looked is called before an audit is answered.
+	looked func(node string, times int)
+	looks  map[string]int
+	ran    []string
+}
+
+func (c *cluster) withNodes(names ...string) *nodes {
+	c.Helper()
+	n := &nodes{cluster: c, marks: map[string][]v1beta1.Mark{}, looks: map[string]int{}, looked: func(string, int) {}}
+	for _, name := range names {
+		made, err := c.Kube.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		c.must(err)
+		c.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+		n.setReady(made, corev1.ConditionTrue)
+	}
+	go n.play()
+	return n
+}
+
+func (n *nodes) setReady(node *corev1.Node, ready corev1.ConditionStatus) {
+	n.Helper()
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	updated, err := n.Kube.CoreV1().Nodes().UpdateStatus(n.Context(), node, metav1.UpdateOptions{})
+	n.must(err)
+	*node = *updated
+}
+
+func (n *nodes) play() {
+	for n.Context().Err() == nil {
+		list, err := n.Kube.CoreV1().Pods(n.Namespace).List(n.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
+		if err != nil {
+			continue
+		}
+		for i := range list.Items {
+			if pod := &list.Items[i]; !ended(pod) && pod.DeletionTimestamp == nil {
+				n.answer(pod)
+			}
+		}
+		_ = pause(n.Context(), 20*time.Millisecond)
+	}
+}
+
+func (n *nodes) answer(pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	node, args := pod.Spec.NodeName, pod.Spec.Containers[0].Args
+	if pod.Labels[v1beta1.LabelDisruptionUID] != "" || len(pod.Finalizers) > 0 {
+		n.Errorf("sweeper %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
+	}
+	code, said := int32(0), []byte(nil)
+	switch {
+	case node == n.mute:
+		code, said = 1, []byte("exec format error")
+	case args[0] == "audit":
+		n.looks[node]++
+		n.looked(node, n.looks[node])
+		code, said = n.audited(node)
+	case node == n.stubborn:
+		code, said = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
+	default:
+		n.marks[node] = slices.DeleteFunc(n.marks[node], func(m v1beta1.Mark) bool { return string(m.Disruption.UID) == args[2] })
+	}
+	n.ran = append(n.ran, node+": "+strings.Join(args, " "))
+	pod.Status.Phase = corev1.PodSucceeded
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: exited(code, "Completed", string(said))}}
+	if _, err := n.Kube.CoreV1().Pods(n.Namespace).UpdateStatus(n.Context(), pod, metav1.UpdateOptions{}); err != nil && n.Context().Err() == nil {
+		n.Errorf("answer for %s: %v", pod.Name, err)
+	}
+}
+
+func (n *nodes) audited(node string) (int32, []byte) {
+	audit, code := v1beta1.Audit{Marks: n.marks[node]}, int32(0)
+	if len(audit.Marks) > 0 {
+		code = 3
+	}
+	said, err := json.Marshal(audit)
+	n.must(err)
+	return code, said
+}
+
+func markOf(ref Ref, object string) v1beta1.Mark {
+	return v1beta1.Mark{Object: object, Disruption: ref, Kind: v1beta1.KindDiskPressure}
+}
+
+func TestSweepNodes(t *testing.T) {
+	lost := Ref{Namespace: "shop", Name: "lost", UID: "5a5a26f0-0000-4000-8000-000000000001"}
+	page := NodePage{Size: 200}
+	noSweepers := func(c *cluster) {
+		c.Helper()
+		list, err := c.Kube.CoreV1().Pods(c.Namespace).List(c.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
+		c.must(err)
+		if len(list.Items) > 0 {
+			c.Errorf("%d sweepers are left, want none", len(list.Items))
+		}
+	}
+	t.Run("orphans are cleaned, what lives is left alone, two pods per clean node", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		live := c.started("calm", nil)
+		n := c.withNodes("sweep-a", "sweep-b")
+		n.marks["sweep-a"] = []v1beta1.Mark{markOf(lost, "journal"), markOf(lost, "io.max 8:0"), markOf(live, "journal")}
+		n.marks["sweep-b"] = []v1beta1.Mark{markOf(live, "journal")}
+		swept := do[SweptNodes](c, c.SweepNodes, page)
+		if diff := cmp.Diff(SweptNodes{Nodes: 2, Audited: 2, Marks: Tally{Found: 2, Cleaned: 2}}, swept); diff != "" {
+			t.Errorf("swept (-want +got):\n%s", diff)
+		}
+		clean := "sweep-a: clean --disruption " + string(lost.UID)
+		slices.Sort(n.ran)
+		if diff := cmp.Diff([]string{"sweep-a: audit", "sweep-a: audit", "sweep-a: audit", clean, "sweep-b: audit"}, n.ran); diff != "" {
+			t.Errorf("ran on nodes (-want +got):\n%s", diff)
+		}
+		noSweepers(c)
+	})
+	t.Run("what cannot be cleaned is said with the cleaner's words", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.withNodes("sweep-c")
+		n.stubborn, n.marks["sweep-c"] = "sweep-c", []v1beta1.Mark{markOf(lost, "io.max 8:0")}
+		swept := do[SweptNodes](c, c.SweepNodes, page)
+		want := []Orphan{{Disruption: describe(lost), Node: "sweep-c", What: "io.max 8:0", Why: "write io.max: busy; io.max 8:0"}}
+		if diff := cmp.Diff(want, swept.Left); diff != "" || swept.Marks != (Tally{Found: 1, Left: 1}) {
+			t.Errorf("marks %+v, left (-want +got):\n%s", swept.Marks, diff)
+		}
+	})
+	t.Run("a disruption that ends in good order meanwhile is no orphan", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.withNodes("sweep-d")
+		n.marks["sweep-d"] = []v1beta1.Mark{markOf(lost, "journal")}
+		n.looked = func(_ string, times int) {
+			if times == 2 {
+				n.marks["sweep-d"] = nil
+			}
+		}
+		if swept := do[SweptNodes](c, c.SweepNodes, page); swept.Marks != (Tally{}) || len(n.ran) != 2 {
+			t.Errorf("marks %+v, ran %v, want no orphan after a second look", swept.Marks, n.ran)
+		}
+	})
+	t.Run("nodes that do not answer are skipped and named", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.withNodes("sweep-e", "sweep-f", "sweep-g")
+		n.mute = "sweep-f"
+		away, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "sweep-e", metav1.GetOptions{})
+		c.must(err)
+		n.setReady(away, corev1.ConditionUnknown)
+		swept := do[SweptNodes](c, c.SweepNodes, page)
+		slices.SortFunc(swept.Skipped, func(a, b Orphan) int { return strings.Compare(a.Node, b.Node) })
+		if swept.Nodes != 3 || swept.Audited != 1 || len(swept.Skipped) != 2 {
+			t.Fatalf("swept = %+v, want two of three nodes skipped", swept)
+		}
+		if s := swept.Skipped[0]; s.Node != "sweep-e" || s.Why != "the node is not ready" {
+			t.Errorf("skipped %+v", s)
+		}
+		if s := swept.Skipped[1]; s.Node != "sweep-f" || !strings.Contains(s.Why, "exec format error") {
+			t.Errorf("skipped %+v", s)
+		}
+	})
+	t.Run("page after page, every node once", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.withNodes("sweep-h", "sweep-i", "sweep-j")
+		page, total := NodePage{Size: 2}, 0
+		for range 2 {
+			swept := do[SweptNodes](c, c.SweepNodes, page)
+			total, page.From = total+swept.Audited, swept.Next
+		}
+		slices.Sort(n.ran)
+		if diff := cmp.Diff([]string{"sweep-h: audit", "sweep-i: audit", "sweep-j: audit"}, n.ran); diff != "" || page.From != "" || total != 3 {
+			t.Errorf("%d audited, next page %q, ran (-want +got):\n%s", total, page.From, diff)
+		}
+	})
+	t.Run("the pods of a sweep that died are taken away", func(t *testing.T) {
+		c := newCluster(t)
+		c.withTemporal()
+		dead, err := c.sweeper("another-run", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
+		c.must(err)
+		_, err = c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), dead, metav1.CreateOptions{})
+		c.must(err)
+		do[SweptRecords](c, c.SweepRecords, Patience{})
+		noSweepers(c)
+	})
+}

@@ -1,0 +1,121 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// trace is what the cluster has of one disruption.
+type trace struct {
+	ref Ref
+	// disruption is nil when the object is gone.
+	disruption *v1beta1.Disruption
+	// pods and records count what is in the chaos namespace.
+	pods, records int
+}
+
+// over is true when no object keeps the disruption alive: it is gone, or our
+// finalizer is off for good.
+func (t trace) over() bool {
+	d := t.disruption
+	if d == nil {
+		return true
+	}
+	if slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer) {
+		return false
+	}
+	return d.DeletionTimestamp != nil || d.Status.Phase == v1beta1.PhaseFinished || d.Status.Phase == v1beta1.PhaseRejected
+}
+
+// live is true while something of the disruption but marks on nodes is left:
+// whoever carries it out or cleans it will see to the marks, too. One that is
+// just starting has its object, one that is being cleaned has its records.
+func (t trace) live() bool { return !t.over() || t.pods+t.records > 0 }
+
+// remedy is what helps a disruption that has chaos pods or records.
+type remedy string
+
+const (
+	leaveIt remedy = "leave"
+	endIt   remedy = "end"
+	startIt remedy = "start"
+)
+
+// remedyFor decides what becomes of chaos pods and records. Their workflow
+// cleans them, and nobody else: one that runs for nothing is told to end, and
+// where none runs one is started, which finds out by itself that only cleaning
+// is left.
+func remedyFor(t trace, running bool) remedy {
+	switch {
+	case t.pods+t.records == 0:
+		return leaveIt
+	case !running:
+		return startIt
+	case t.over():
+		return endIt
+	}
+	return leaveIt
+}
+
+// traces are read live, of every disruption there is anything of, by UID. The
+// objects are read last: a disruption whose chaos pods or records were seen has
+// been there before, so one that is missing then is gone for good.
+func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
+	found := map[types.UID]*trace{}
+	of := func(object metav1.Object) *trace {
+		labels := object.GetLabels()
+		uid := types.UID(labels[v1beta1.LabelDisruptionUID])
+		if found[uid] == nil {
+			found[uid] = &trace{ref: Ref{
+				Namespace: labels[v1beta1.LabelDisruptionNamespace], Name: labels[v1beta1.LabelDisruptionName], UID: uid,
+			}}
+		}
+		return found[uid]
+	}
+	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
+	pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return a.Kube.CoreV1().Pods(a.Namespace).List(ctx, o)
+	}
+	records := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, o)
+	}
+	// In pages, so that ten thousand chaos pods are never in memory together.
+	err := pager.New(pods).EachListItem(ctx, ours, func(o runtime.Object) error { of(o.(*corev1.Pod)).pods++; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("list the chaos pods of all disruptions: %w", err)
+	}
+	err = pager.New(records).EachListItem(ctx, ours, func(o runtime.Object) error { of(o.(*corev1.ConfigMap)).records++; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("list the records of all disruptions: %w", err)
+	}
+	disruptions, err := a.Disruptions.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range disruptions {
+		d := &disruptions[i]
+		if found[d.UID] == nil {
+			found[d.UID] = &trace{}
+		}
+		found[d.UID].ref, found[d.UID].disruption = refOf(d), d
+	}
+	return found, nil
+}
+
+// list reads the Disruptions of all namespaces.
+func (c *Disruptions) list(ctx context.Context) ([]v1beta1.Disruption, error) {
+	found := &v1beta1.DisruptionList{}
+	if err := c.client.Get().Resource("disruptions").Do(ctx).Into(found); err != nil {
+		return nil, fmt.Errorf("list the disruptions: %w", err)
+	}
+	return found.Items, nil
+}

@@ -1,0 +1,101 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+)
+
+const (
+	// nodePage is how many nodes one activity looks at: 5,000 nodes are 25
+	// activities, and a worker that dies costs no more than one of them.
+	nodePage = 200
+	// orphanPatience is how long a sweep waits for the workflows it has started.
+	orphanPatience = 2 * time.Minute
+	// maxNamed bounds what a result names; the log names all.
+	maxNamed = 50
+)
+
+// Swept is what the Temporal UI shows of a sweep that is over.
+type Swept struct {
+	Summary   string           `json:"summary"`
+	Nodes     int              `json:"nodes"`
+	Audited   int              `json:"audited"`
+	ChaosPods activities.Tally `json:"chaosPods"`
+	Records   activities.Tally `json:"records"`
+	Marks     activities.Tally `json:"marks"`
+	// Left could not be cleaned, Skipped are nodes that could not be looked at;
+	// the next sweep tries both again. At most 50 of each.
+	Left    []activities.Orphan `json:"left,omitempty"`
+	Skipped []activities.Orphan `json:"skipped,omitempty"`
+}
+
+// Sweep looks through the API and over all nodes for what no live disruption
+// owns, and has it cleaned. It carries counts, whatever the number of nodes,
+// and fails only when it could not look.
+func Sweep(ctx workflow.Context) (Swept, error) {
+	var s Swept
+	var records activities.SweptRecords
+	err := workflow.ExecuteActivity(sweeping(ctx, "chaos pods and records"), a.SweepRecords, activities.Patience{For: orphanPatience}).Get(ctx, &records)
+	if err != nil {
+		return s, err
+	}
+	s.ChaosPods, s.Records, s.Left = records.ChaosPods, records.Records, records.Left
+	for page := (activities.NodePage{Size: nodePage}); ; {
+		var nodes activities.SweptNodes
+		summary := fmt.Sprintf("nodes from %d on", s.Nodes+1)
+		if err := workflow.ExecuteActivity(sweeping(ctx, summary), a.SweepNodes, page).Get(ctx, &nodes); err != nil {
+			return s, err
+		}
+		s.add(nodes)
+		workflow.SetCurrentDetails(ctx, sweepDetails(s))
+		if page.From = nodes.Next; page.From == "" {
+			return s, nil
+		}
+	}
+}
+
+func (s *Swept) add(page activities.SweptNodes) {
+	s.Nodes += page.Nodes
+	s.Audited += page.Audited
+	s.Marks.Found += page.Marks.Found
+	s.Marks.Cleaned += page.Marks.Cleaned
+	s.Marks.Left += page.Marks.Left
+	s.Left = append(s.Left, page.Left...)
+	s.Left = s.Left[:min(len(s.Left), maxNamed)]
+	s.Skipped = append(s.Skipped, page.Skipped...)
+	s.Skipped = s.Skipped[:min(len(s.Skipped), maxNamed)]
+	s.Summary = s.sentence()
+}
+
+func (s *Swept) sentence() string {
+	found, cleaned := s.ChaosPods.Found+s.Records.Found+s.Marks.Found, s.ChaosPods.Cleaned+s.Records.Cleaned+s.Marks.Cleaned
+	left := s.ChaosPods.Left + s.Records.Left + s.Marks.Left
+	said := fmt.Sprintf("looked at %d of %s: ", s.Audited, number(s.Nodes, "node"))
+	if found == 0 {
+		return said + "nothing is there that no disruption owns"
+	}
+	said += fmt.Sprintf("%s (%d chaos pods, %d records, %d marks on nodes), %d cleaned",
+		number(found, "orphan"), s.ChaosPods.Found, s.Records.Found, s.Marks.Found, cleaned)
+	if left > 0 {
+		said += fmt.Sprintf(", %d left for the next sweep", left)
+	}
+	return said
+}
+
+// sweepDetails is the page a person reads in the Temporal UI: markdown.
+func sweepDetails(s Swept) string {
+	text := "## " + s.Summary + "\n"
+	rows := append(s.Left[:len(s.Left):len(s.Left)], s.Skipped...)
+	if len(rows) == 0 {
+		return text
+	}
+	text += "\n| node | disruption | what | why it is left |\n|---|---|---|---|\n"
+	for _, row := range rows {
+		text += fmt.Sprintf("| %s | %s | %s | %s |\n", row.Node, row.Disruption, cell(row.What), cell(row.Why))
+	}
+	return text
+}
