@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,6 +40,9 @@ type Cleaned struct {
 	Remaining int `json:"remaining"`
 	// Left describes them, failed ones first; at most 50.
 	Left []LeftPod `json:"left,omitempty"`
+	// Unproved are the nodes on which chaos pods ended without a proof that they
+	// left nothing, each once.
+	Unproved []string `json:"unproved,omitempty"`
 	// Lost counts targets that are no longer disrupted though the disruption goes on.
 	Lost int `json:"lost,omitempty"`
 }
@@ -169,10 +173,12 @@ type cleaning struct {
 	mu       sync.Mutex
 	// tried has the chaos pods whose cleaner failed, with its words.
 	tried map[types.UID]string
+	// unproved has the nodes of chaos pods that were let go without a proof.
+	unproved map[string]bool
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, unproved: map[string]bool{}}
 	d, err := a.frozen(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -181,7 +187,28 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 	default:
 		c.d = d
 	}
-	return c, nil
+	return c, c.recall(ctx)
+}
+
+// recall doubts all nodes of the shard when an earlier attempt, or an earlier
+// workflow, may have let chaos pods go: what it saw is lost.
+func (c *cleaning) recall(ctx context.Context) error {
+	if c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
+		return nil
+	}
+	shards, err := c.a.shards(ctx, c.in.Shard.Disruption)
+	if err != nil {
+		return err
+	}
+	for _, s := range shards {
+		if c.in.Shard.Number != AllShards && c.in.Shard.Number != s.number {
+			continue
+		}
+		for _, target := range s.targets {
+			c.unproved[target.NodeName] = true
+		}
+	}
+	return nil
 }
 
 // round reads the chaos pods live, deletes those that are to go and lets go of
@@ -243,7 +270,7 @@ func (c *cleaning) result(ctx context.Context, left []LeftPod) (Cleaned, error) 
 	slices.SortFunc(left, func(a, b LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
 	})
-	cleaned := Cleaned{Remaining: len(left), Left: left[:min(len(left), maxLeft)]}
+	cleaned := Cleaned{Remaining: len(left), Left: left[:min(len(left), maxLeft)], Unproved: slices.Sorted(maps.Keys(c.unproved))}
 	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == AllShards {
 		return cleaned, nil
 	}

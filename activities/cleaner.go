@@ -40,6 +40,9 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		return nil, err
 	}
 	if exit := injectorState(&cleaner).Terminated; exit != nil && exit.ExitCode == 0 {
+		if !lastWords(exit).Audited {
+			c.doubt(failed)
+		}
 		return leftPod(failed, Waiting, "cleaned from the journal"), c.a.force(ctx, failed)
 	}
 	words := "the cleaner failed too: " + cleanerWords(&cleaner)

@@ -42,6 +42,16 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	return Failed, failure(pod, state) // 44
 }
 
+// proved is true when the end of a chaos pod proves that it left nothing on its
+// node: its injector searched for it, or nothing ever ran.
+func proved(pod *corev1.Pod) bool {
+	state := injectorState(pod)
+	if state.Terminated == nil {
+		return state.Running == nil && pod.Status.Reason == ""
+	}
+	return neverStarted(state.Terminated) || lastWords(state.Terminated).Audited
+}
+
 // ended is true as soon as the injector has ended: the kubelet reports that a
 // moment before the pod's phase, and what is told of it comes only once.
 func ended(pod *corev1.Pod) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -154,6 +155,8 @@ type Ended struct {
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
 	// LetGo counts chaos pods a person released without their being clean.
 	LetGo int `json:"letGo,omitempty"`
+	// NotVerified lists what is left on nodes, or could not be looked at.
+	NotVerified []string `json:"notVerified,omitempty"`
 }
 
 // Finish writes the last status, forgets the records and lets the Disruption
@@ -200,10 +203,23 @@ func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
 			now := metav1.Now()
 			d.Status.CleanedAt = &now
 		}
-		reason, message := "Cleaned", "no chaos pod is left"
-		if e.LetGo > 0 {
-			reason, message = "Released", fmt.Sprintf("no chaos pod is left; a person released %d that were not clean", e.LetGo)
-		}
+		reason, message := e.verdict()
+		verified := len(e.NotVerified) == 0
+		d.Status.CleanedVerified = &verified
 		setCondition(d, v1beta1.ConditionCleaned, metav1.ConditionTrue, reason, message)
 	})
+}
+
+// verdict is the reason and the message of the condition Cleaned.
+func (e Ended) verdict() (reason, message string) {
+	reason, message = "Cleaned", "no chaos pod is left, and the nodes were searched: nothing is left there"
+	if len(e.NotVerified) > 0 {
+		reason = "NotVerified"
+		message = "no chaos pod is left, but on the nodes: " + strings.Join(e.NotVerified, "; ")
+	}
+	if e.LetGo > 0 {
+		reason = "Released"
+		message += fmt.Sprintf("; a person released %s that did not clean", chaosPods(e.LetGo))
+	}
+	return reason, message
 }

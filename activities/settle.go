@@ -32,6 +32,7 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 		outcome, why = judge(pod, cleanable)
 	}
 	if c.released(pod) && (outcome == Failed || outcome == Waiting && overdue(pod)) {
+		c.doubt(pod)
 		return leftPod(pod, Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
 	if outcome == Failed {
@@ -42,11 +43,21 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 	if outcome != Released {
 		return leftPod(pod, outcome, why), nil
 	}
+	if !proved(pod) {
+		c.doubt(pod)
+	}
 	gone, err := c.a.letGo(ctx, pod)
 	if err != nil || gone {
 		return nil, err
 	}
 	return leftPod(pod, Waiting, "the node's kubelet removes the chaos pod"), nil
+}
+
+// doubt notes that a chaos pod is let go of which nobody knows what it left.
+func (c *cleaning) doubt(pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unproved[pod.Spec.NodeName] = true
 }
 
 func (c *cleaning) released(pod *corev1.Pod) bool {

@@ -107,7 +107,7 @@ func (s *nodeSweep) look(ctx context.Context, node *corev1.Node) error {
 		s.skip(ctx, node, "the node is not ready")
 		return nil
 	}
-	audit, why, err := s.a.audit(ctx, node)
+	audit, why, err := s.a.audit(ctx, sweepErrand(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 		return nil
 	}
 	// A disruption that ended in good order meanwhile has taken its marks along.
-	again, _, err := s.a.audit(ctx, node)
+	again, _, err := s.a.audit(ctx, sweepErrand(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -150,13 +150,13 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	}
 	words := map[types.UID]string{}
 	for _, uid := range disruptionsOf(before) {
-		said, err := s.a.cleanNode(ctx, node, uid)
+		said, err := s.a.cleanNode(ctx, sweepErrand(ctx), node, uid)
 		if err != nil {
 			return err
 		}
 		words[uid] = said
 	}
-	left, unseen, err := s.a.audit(ctx, node)
+	left, unseen, err := s.a.audit(ctx, sweepErrand(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -235,9 +235,10 @@ func disruptionsOf(marks []v1beta1.Mark) []types.UID {
 	return uids
 }
 
-// audit asks a node for its marks; why says what could not be looked at.
-func (a *Activities) audit(ctx context.Context, node *corev1.Node) (audit v1beta1.Audit, why string, err error) {
-	pod, why, err := a.onNode(ctx, node, "audit")
+// audit asks a node for its marks, of all disruptions unless args choose one;
+// why says what could not be looked at.
+func (a *Activities) audit(ctx context.Context, e errand, node *corev1.Node, args ...string) (audit v1beta1.Audit, why string, err error) {
+	pod, why, err := a.onNode(ctx, e, node, append([]string{"audit"}, args...)...)
 	if err != nil || why != "" {
 		return audit, why, err
 	}
@@ -250,8 +251,8 @@ func (a *Activities) audit(ctx context.Context, node *corev1.Node) (audit v1beta
 
 // cleanNode undoes what journals on the node note of one disruption. It returns
 // the cleaner's words, empty when it cleaned all it found.
-func (a *Activities) cleanNode(ctx context.Context, node *corev1.Node, uid types.UID) (words string, err error) {
-	pod, why, err := a.onNode(ctx, node, "clean", "--disruption", string(uid))
+func (a *Activities) cleanNode(ctx context.Context, e errand, node *corev1.Node, uid types.UID) (words string, err error) {
+	pod, why, err := a.onNode(ctx, e, node, "clean", "--disruption", string(uid))
 	if err != nil || why != "" {
 		return why, err
 	}

@@ -414,7 +414,7 @@ func TestSweepNodes(t *testing.T) {
 	t.Run("the pods of a sweep that died are taken away", func(t *testing.T) {
 		c := newCluster(t)
 		c.withTemporal()
-		dead, err := c.sweeper("another-run", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
+		dead, err := c.sweeper(errand{"another-run", map[string]string{v1beta1.LabelSweep: "another-run"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
 		c.must(err)
 		_, err = c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), dead, metav1.CreateOptions{})
 		c.must(err)

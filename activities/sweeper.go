@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -22,18 +21,32 @@ import (
 // seconds where the image is there, longer where it is pulled first.
 const sweeperPatience = time.Minute
 
+// errand is on whose behalf a sweeper runs.
+type errand struct {
+	// name tells apart the sweepers of two errands.
+	name   string
+	labels map[string]string
+}
+
+// sweepErrand is that of a sweep: its sweepers belong to no disruption.
+func sweepErrand(ctx context.Context) errand {
+	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	return errand{run, map[string]string{v1beta1.LabelSweep: run}}
+}
+
 // sweeper is a pod that runs one command of the injector on a node, with the
 // rights of the chaos pods of all kinds together. It is no chaos pod: it has no
-// finalizer and no label of a disruption, and may be taken away at any moment.
-func (a *Activities) sweeper(run string, node *corev1.Node, args []string) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	if err := yaml.UnmarshalStrict(chaosPodTemplate, pod); err != nil {
-		return nil, fmt.Errorf("decode the chaos pod's template: %w", err)
+// finalizer, and may be taken away at any moment.
+func (a *Activities) sweeper(e errand, node *corev1.Node, args []string) (*corev1.Pod, error) {
+	template, err := chaosPodTemplate()
+	if err != nil {
+		return nil, err
 	}
-	sum := sha256.Sum256([]byte(strings.Join(append([]string{run, string(node.UID)}, args...), "/")))
+	pod := template.DeepCopy()
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{e.name, string(node.UID)}, args...), "/")))
 	pod.Name = "sweep-" + args[0] + "-" + hex.EncodeToString(sum[:])[:16]
 	pod.Namespace, pod.Finalizers = a.Namespace, nil
-	pod.Labels = map[string]string{v1beta1.LabelSweep: run}
+	pod.Labels = e.labels
 	pod.Spec.NodeName = node.Name
 	seconds := int64(sweeperPatience.Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
@@ -51,8 +64,8 @@ func (a *Activities) sweeper(run string, node *corev1.Node, args []string) (*cor
 // ended; the pod itself is gone then. One that an attempt before this left is
 // taken for its own. When that cannot be done on this node
 // now, why says so; an error is what the API server cannot do now for any node.
-func (a *Activities) onNode(ctx context.Context, node *corev1.Node, args ...string) (ended *corev1.Pod, why string, err error) {
-	pod, err := a.sweeper(activity.GetInfo(ctx).WorkflowExecution.RunID, node, args)
+func (a *Activities) onNode(ctx context.Context, e errand, node *corev1.Node, args ...string) (ended *corev1.Pod, why string, err error) {
+	pod, err := a.sweeper(e, node, args)
 	if err != nil {
 		return nil, "", err
 	}

@@ -47,9 +47,26 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	return false
 }
 
+// verify searches the nodes on which something ended without a proof that it
+// left nothing there.
+func (d *disruption) verify(ctx workflow.Context) {
+	if len(d.Unproved) == 0 {
+		return
+	}
+	var verified activities.Verified
+	in := activities.Doubt{Disruption: d.ref, Nodes: d.Unproved, Released: d.LetGo > 0}
+	if err := workflow.ExecuteActivity(verifying(ctx), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
+		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", number(len(d.Unproved), "node"), cause(err))}
+	}
+	d.NotVerified = verified.Left
+}
+
 // finish lets the Disruption go, if really nothing is left.
 func (d *disruption) finish(ctx workflow.Context) bool {
-	ended := activities.Ended{Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, LetGo: d.LetGo}
+	d.verify(ctx)
+	ended := activities.Ended{
+		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, LetGo: d.LetGo, NotVerified: d.NotVerified,
+	}
 	var left int
 	if err := workflow.ExecuteActivity(short(ctx, "verify that nothing is left and let go"), a.Finish, ended).Get(ctx, &left); err != nil {
 		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the Disruption could not be let go: " + cause(err)}}
@@ -92,6 +109,7 @@ func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities
 		}
 		all.Remaining += cleaned.Remaining
 		all.Left = merge(all.Left, cleaned.Left)
+		d.Unproved = slices.Compact(slices.Sorted(slices.Values(append(d.Unproved, cleaned.Unproved...))))
 		lost += cleaned.Lost
 	})
 	return all, lost

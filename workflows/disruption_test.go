@@ -37,6 +37,8 @@ type world struct {
 	retried [][]string
 	reports []activities.Report
 	left    []int
+	// found is what a search of nodes finds.
+	found []string
 	// createError is what CreateChaosPods always fails with.
 	createError error
 	// injecting is how long AwaitInjection takes.
@@ -93,6 +95,9 @@ func newWorld(t *testing.T) *world {
 	}, 2)
 	on(a.TellSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
 	on(a.TellTargets, func(context.Context, activities.Announcement) error { return nil }, 2)
+	on(a.VerifyNodes, func(_ context.Context, in activities.Doubt) (activities.Verified, error) {
+		return activities.Verified{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
+	}, 2)
 	on(a.Finish, func(context.Context, activities.Ended) (int, error) { return next(&w.left), w.did("finish") }, 2)
 	return w
 }
@@ -445,6 +450,16 @@ func TestStuck(t *testing.T) {
 			if r.Phase == v1beta1.PhaseStuck {
 				t.Error("stuck after one round, want patience") // acceptance 47
 			}
+		}
+	})
+	t.Run("nodes without a proof are searched, and what is left is told", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.Cleaned{{Unproved: []string{"n2", "n1"}}}
+		w.found = []string{"node n1: qdisc clsact on eth0"}
+		result := w.run(t)
+		w.want(t, "prepare", "select", "create", "clean", "verify n1 n2", "finish")
+		if !cmp.Equal(result.NotVerified, w.found) || strings.Contains(result.Summary, "nothing is left") {
+			t.Errorf("result = %+v, want what was found", result)
 		}
 	})
 	t.Run("a chaos pod turned up late: everything with our UID is cleaned", func(t *testing.T) {

@@ -38,6 +38,10 @@ type State struct {
 	Tries int `json:"tries,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
 	Retry []string `json:"retry,omitempty"`
+	// Unproved are the nodes that nobody has searched after the cleaning.
+	Unproved []string `json:"unproved,omitempty"`
+	// NotVerified lists what a search has found there.
+	NotVerified []string `json:"notVerified,omitempty"`
 	// Release are the targets a person let go.
 	Release []string               `json:"release,omitempty"`
 	LetGo   int                    `json:"letGo,omitempty"`
@@ -155,13 +159,15 @@ type Result struct {
 	Kinds   []string `json:"kinds,omitempty"`
 	Ending  string   `json:"ending"`
 	LetGo   int      `json:"letGo,omitempty"`
+	// NotVerified lists what is left on nodes, or could not be looked at.
+	NotVerified []string `json:"notVerified,omitempty"`
 	// Decisions say who decided what and why: the Disruption, whose status says
 	// it too, is often gone by now.
 	Decisions []string `json:"decisions,omitempty"`
 }
 
 func (d *disruption) result(ctx workflow.Context) Result {
-	r := Result{Targets: d.Targets, Ending: d.Ending, LetGo: d.LetGo, Decisions: decisions(d.Resumes)}
+	r := Result{Targets: d.Targets, Ending: d.Ending, LetGo: d.LetGo, NotVerified: d.NotVerified, Decisions: decisions(d.Resumes)}
 	for _, kind := range d.Plan.Kinds {
 		r.Kinds = append(r.Kinds, string(kind))
 	}
@@ -170,6 +176,8 @@ func (d *disruption) result(ctx workflow.Context) Result {
 		r.Ending, r.Summary = "rejected", "nothing was injected: "+d.Plan.Rejected
 	case d.LetGo > 0:
 		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", number(d.Targets, "target"), d.Ending, number(d.LetGo, "chaos pod"))
+	case len(d.NotVerified) > 0:
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", number(d.Targets, "target"), d.Ending)
 	default:
 		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", number(d.Targets, "target"), d.Ending)
 	}

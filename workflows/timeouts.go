@@ -128,6 +128,18 @@ func sweeping(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// verifying is for searching nodes: a minute and a half each, several at once.
+// What cannot be searched in half an hour is told as such.
+func verifying(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: 30 * time.Minute,
+		StartToCloseTimeout:    20 * time.Minute,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		Summary:                "search nodes for what may be left",
+	})
+}
+
 // remaining is how long the disruption still lasts, and a minute to spare.
 func (d *disruption) remaining(ctx workflow.Context) time.Duration {
 	return max(d.Plan.ExpireAt.Sub(workflow.Now(ctx)), 0) + time.Minute

@@ -57,6 +57,12 @@ type DisruptionStatus struct {
 	ExpiryTime *metav1.Time `json:"expiryTime,omitempty"`
 	// CleanedAt is when the last chaos pod was gone.
 	CleanedAt *metav1.Time `json:"cleanedAt,omitempty"`
+	// CleanedVerified is true when every node was searched, after the cleaning,
+	// for what carries the disruption's marks, and nothing was found: by the
+	// injectors themselves, or by a cleaner where one could not say so. False
+	// when something is left or a node could not be looked at; see the
+	// condition Cleaned. Unset before the end.
+	CleanedVerified *bool `json:"cleanedVerified,omitempty"`
 	// Workflow carries the disruption out.
 	Workflow *WorkflowRef `json:"workflow,omitempty"`
 	// Resumes are the decisions people took while the disruption was stuck, newest last.

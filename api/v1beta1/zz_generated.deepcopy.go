@@ -435,6 +435,11 @@ func (in *DisruptionStatus) DeepCopyInto(out *DisruptionStatus) {
 		in, out := &in.CleanedAt, &out.CleanedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.CleanedVerified != nil {
+		in, out := &in.CleanedVerified, &out.CleanedVerified
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Workflow != nil {
 		in, out := &in.Workflow, &out.Workflow
 		*out = new(WorkflowRef)

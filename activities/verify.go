@@ -1,0 +1,115 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Doubt names the nodes on which a disruption's chaos pods ended without a
+// proof that they left nothing.
+type Doubt struct {
+	Disruption Ref      `json:"disruption"`
+	Nodes      []string `json:"nodes"`
+	// Released is true when a person let go of what failed to clean: then it is
+	// looked at, and left alone.
+	Released bool `json:"released,omitempty"`
+}
+
+// Verified says what was found on these nodes.
+type Verified struct {
+	// Left lists what is there still, or could not be looked at; at most 50.
+	Left []string `json:"left,omitempty"`
+}
+
+// VerifyNodes searches the nodes for what carries the disruption's marks, takes
+// it off from the journal, and says what is left. A node that is gone has
+// nothing left. It costs two API writes for each node, and four more for one
+// with something to clean.
+func (a *Activities) VerifyNodes(ctx context.Context, in Doubt) (Verified, error) {
+	owned := ownedBy(in.Disruption)
+	owned[v1beta1.LabelCleaner] = "true"
+	v := &verification{a: a, in: in, errand: errand{activity.GetInfo(ctx).WorkflowExecution.RunID, owned}}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Parallel)
+	for _, name := range in.Nodes {
+		group.Go(func() error { return v.verify(groupCtx, name) })
+	}
+	if err := group.Wait(); err != nil {
+		return Verified{}, err
+	}
+	slices.Sort(v.left)
+	return Verified{Left: v.left[:min(len(v.left), maxLeft)]}, nil
+}
+
+// verification is the state of one VerifyNodes.
+type verification struct {
+	a      *Activities
+	in     Doubt
+	errand errand
+	mu     sync.Mutex
+	left   []string
+}
+
+func (v *verification) verify(ctx context.Context, name string) error {
+	node, err := v.a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", name, err)
+	case !nodeReady(node):
+		v.doubt(name, "the node is not ready, so nobody could look")
+		return nil
+	}
+	marks, err := v.audit(ctx, node)
+	if err != nil || len(marks) == 0 || v.in.Released {
+		v.doubt(name, marks...)
+		return err
+	}
+	words, err := v.a.cleanNode(ctx, v.errand, node, v.in.Disruption.UID)
+	if err != nil {
+		return err
+	}
+	marks, err = v.audit(ctx, node)
+	if len(marks) > 0 && words != "" {
+		marks = append(marks, words)
+	}
+	v.doubt(name, marks...)
+	return err
+}
+
+// audit returns the disruption's marks on a node, or why none were seen.
+func (v *verification) audit(ctx context.Context, node *corev1.Node) (marks []string, err error) {
+	audit, why, err := v.a.audit(ctx, v.errand, node, "--disruption", string(v.in.Disruption.UID))
+	if err != nil {
+		return nil, err
+	}
+	for _, mark := range audit.Marks {
+		marks = append(marks, mark.Object)
+	}
+	if audit.More > 0 {
+		marks = append(marks, fmt.Sprintf("%d more", audit.More))
+	}
+	if why != "" {
+		marks = append(marks, why)
+	}
+	return marks, nil
+}
+
+func (v *verification) doubt(node string, what ...string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, object := range what {
+		v.left = append(v.left, "node "+node+": "+object)
+	}
+}
