@@ -200,6 +200,7 @@ func (b *bridge) chaosPod(d *v1beta1.Disruption, name string, target *corev1.Pod
 	b.t.Helper()
 	p := b.pod(b.config.ChaosNamespace, name, map[string]string{
 		v1beta1.LabelDisruptionUID: string(d.UID), v1beta1.LabelTargetUID: string(target.UID),
+		v1beta1.LabelDisruptionNamespace: d.Namespace, v1beta1.LabelDisruptionName: d.Name,
 	})
 	b.must(b.kube.Patch(b.t.Context(), p, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":["`+v1beta1.ChaosPodFinalizer+`"]}}`))))
 	b.t.Cleanup(func() {

@@ -53,7 +53,7 @@ func managerOptions(c Config) (manager.Options, error) {
 		return manager.Options{}, fmt.Errorf("build the scheme: %w", err)
 	}
 	stop := stopTimeout
-	// There is one controller in the program; tests run several managers in one process.
+	// Every controller has its own name in the program; tests run several managers in one process.
 	sameName := true
 	return manager.Options{
 		Scheme: scheme,
@@ -96,7 +96,7 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 		pulse:          newPulse(temporal),
 		counters:       counters,
 	}
-	if err := watch(m, r, controllerOptions()); err != nil {
+	if err := errors.Join(watch(m, r, controllerOptions()), watchOrphans(m, r)); err != nil {
 		return nil, err
 	}
 	return m, errors.Join(m.Add(r.pulse), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -15,7 +16,7 @@ import (
 func TestReadConfig(t *testing.T) {
 	t.Run("defaults", func(t *testing.T) {
 		c, err := ReadConfig(nil)
-		if err != nil || c.Temporal.Address != "127.0.0.1:7233" || c.ChaosNamespace != "squall-chaos" || c.Parallel != 32 || c.ClientQPS != -1 {
+		if err != nil || c.Temporal.Address != "127.0.0.1:7233" || c.ChaosNamespace != "squall-chaos" || c.Parallel != 32 || c.ClientQPS != -1 || c.SweepInterval != time.Hour {
 			t.Errorf("config = %+v, %v", c, err)
 		}
 	})
@@ -26,6 +27,12 @@ func TestReadConfig(t *testing.T) {
 		c, err := ReadConfig([]string{"--config", file, "--temporal-address", "from-flag:1"})
 		if err != nil || c.Parallel != 7 || c.Image != "from-environment" || c.Temporal.Address != "from-flag:1" {
 			t.Errorf("config = %+v, %v", c, err)
+		}
+	})
+	t.Run("no sweep", func(t *testing.T) {
+		t.Setenv("SQUALL_SWEEP_INTERVAL", "0")
+		if c, err := ReadConfig(nil); err != nil || c.SweepInterval != 0 {
+			t.Errorf("sweep every %s, %v, want never", c.SweepInterval, err)
 		}
 	})
 	t.Run("the operator's allowed hosts", func(t *testing.T) {
@@ -42,6 +49,8 @@ func TestReadConfig(t *testing.T) {
 		"an unknown flag is named":            {[]string{"--imagee", "x"}, "imagee"},
 		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `got "Sometimes"`},
 		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
+		"a sweep as often as can be":          {[]string{"--sweep-interval", "1s"}, "at least 1m"},
+		"a sweep interval that is none":       {[]string{"--sweep-interval", "often"}, "sweep-interval"},
 		"a file that is not there":            {[]string{"--config", "/nowhere.yaml"}, "/nowhere.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

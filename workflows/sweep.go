@@ -78,8 +78,8 @@ func (s *Swept) sentence() string {
 	if found == 0 {
 		return said + "nothing is there that no disruption owns"
 	}
-	said += fmt.Sprintf("%s (%d chaos pods, %d records, %d marks on nodes), %d cleaned",
-		number(found, "orphan"), s.ChaosPods.Found, s.Records.Found, s.Marks.Found, cleaned)
+	said += fmt.Sprintf("%s (%s, %s, %s on nodes), %d cleaned", number(found, "orphan"),
+		number(s.ChaosPods.Found, "chaos pod"), number(s.Records.Found, "record"), number(s.Marks.Found, "mark"), cleaned)
 	if left > 0 {
 		said += fmt.Sprintf(", %d left for the next sweep", left)
 	}

@@ -1,0 +1,75 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/squall-chaos/squall/activities"
+)
+
+// sweepWorld plays a cluster with so many pages of nodes.
+func sweepWorld(pages int, records error) (*testsuite.TestWorkflowEnvironment, *[]string) {
+	var suite testsuite.WorkflowTestSuite
+	env, asked := suite.NewTestWorkflowEnvironment(), &[]string{}
+	env.RegisterActivity(&activities.Activities{})
+	env.OnActivity(a.SweepRecords, anything(2)...).Return(func(context.Context, activities.Patience) (activities.SweptRecords, error) {
+		*asked = append(*asked, "records")
+		return activities.SweptRecords{ChaosPods: activities.Tally{Found: 2, Cleaned: 2}, Records: activities.Tally{Found: 1, Cleaned: 1}}, records
+	})
+	env.OnActivity(a.SweepNodes, anything(2)...).Return(func(_ context.Context, p activities.NodePage) (activities.SweptNodes, error) {
+		*asked = append(*asked, "nodes from "+p.From)
+		swept := activities.SweptNodes{Nodes: int(p.Size), Audited: int(p.Size) - 1, Marks: activities.Tally{Found: 2, Cleaned: 1, Left: 1}}
+		if page := len(*asked) - 1; page < pages {
+			swept.Next = fmt.Sprintf("page %d", page+1)
+		}
+		for i := range 3 {
+			swept.Left = append(swept.Left, activities.Orphan{Node: fmt.Sprint("node-", i), What: "io.max", Why: "a|b"})
+		}
+		swept.Skipped = []activities.Orphan{{Node: "away", What: "all of the node", Why: "the node is not ready"}}
+		return swept, nil
+	})
+	return env, asked
+}
+
+func TestSweep(t *testing.T) {
+	t.Run("all pages, one after the other, counted", func(t *testing.T) {
+		env, asked := sweepWorld(25, nil)
+		env.ExecuteWorkflow(Sweep)
+		var s Swept
+		if err := env.GetWorkflowResult(&s); err != nil {
+			t.Fatal(err)
+		}
+		if len(*asked) != 26 || (*asked)[1] != "nodes from " || (*asked)[25] != "nodes from page 25" {
+			t.Errorf("asked %v, want the records and 25 pages", *asked)
+		}
+		want := "looked at 4975 of 5000 nodes: 53 orphans (2 chaos pods, 1 record, 50 marks on nodes), 28 cleaned, 25 left for the next sweep"
+		if diff := cmp.Diff(want, s.Summary); diff != "" {
+			t.Errorf("summary (-want +got):\n%s", diff)
+		}
+		if len(s.Left) != maxNamed || len(s.Skipped) != 25 {
+			t.Errorf("names %d left and %d skipped, want %d and 25: a history has room for so many", len(s.Left), len(s.Skipped), maxNamed)
+		}
+		if page := sweepDetails(s); !strings.Contains(page, "| node-0 |  | io.max | a\\|b |") || !strings.Contains(page, "| away |") {
+			t.Errorf("page a person reads:\n%s", page)
+		}
+	})
+	t.Run("nothing found", func(t *testing.T) {
+		if got, want := (&Swept{Nodes: 1, Audited: 1}).sentence(), "looked at 1 of 1 node: nothing is there that no disruption owns"; got != want {
+			t.Errorf("sentence() = %q, want %q", got, want)
+		}
+	})
+	t.Run("the records cannot be looked through: it fails and says why", func(t *testing.T) {
+		env, _ := sweepWorld(1, temporal.NewNonRetryableApplicationError("configmaps is forbidden", "", errors.New("no")))
+		env.ExecuteWorkflow(Sweep)
+		if err := env.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "configmaps is forbidden") {
+			t.Errorf("workflow error = %v", err)
+		}
+	})
+}
