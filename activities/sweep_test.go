@@ -272,12 +272,12 @@ func (n *nodes) setReady(node *corev1.Node, ready corev1.ConditionStatus) {
 
 func (n *nodes) play() {
 	for n.Context().Err() == nil {
-		list, err := n.Kube.CoreV1().Pods(n.Namespace).List(n.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
+		list, err := n.Kube.CoreV1().Pods(n.Namespace).List(n.Context(), metav1.ListOptions{})
 		if err != nil {
 			continue
 		}
 		for i := range list.Items {
-			if pod := &list.Items[i]; !ended(pod) && pod.DeletionTimestamp == nil {
+			if pod := &list.Items[i]; strings.HasPrefix(pod.Name, "sweep-") && !ended(pod) && pod.DeletionTimestamp == nil {
 				n.answer(pod)
 			}
 		}
@@ -289,7 +289,7 @@ func (n *nodes) answer(pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	node, args := pod.Spec.NodeName, pod.Spec.Containers[0].Args
-	if pod.Labels[v1beta1.LabelDisruptionUID] != "" || len(pod.Finalizers) > 0 {
+	if pod.Labels[v1beta1.LabelDisruptionUID] != "" && pod.Labels[v1beta1.LabelCleaner] == "" || len(pod.Finalizers) > 0 {
 		n.Errorf("sweeper %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
 	}
 	code, said := int32(0), []byte(nil)
@@ -299,7 +299,7 @@ func (n *nodes) answer(pod *corev1.Pod) {
 	case args[0] == "audit":
 		n.looks[node]++
 		n.looked(node, n.looks[node])
-		code, said = n.audited(node)
+		code, said = n.audited(node, args)
 	case node == n.stubborn:
 		code, said = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
 	default:
@@ -313,8 +313,11 @@ func (n *nodes) answer(pod *corev1.Pod) {
 	}
 }
 
-func (n *nodes) audited(node string) (int32, []byte) {
+func (n *nodes) audited(node string, args []string) (int32, []byte) {
 	audit, code := v1beta1.Audit{Marks: n.marks[node]}, int32(0)
+	if len(args) == 3 {
+		audit.Marks = slices.DeleteFunc(slices.Clone(audit.Marks), func(m v1beta1.Mark) bool { return string(m.Disruption.UID) != args[2] })
+	}
 	if len(audit.Marks) > 0 {
 		code = 3
 	}

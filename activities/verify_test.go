@@ -1,0 +1,82 @@
+package activities
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+func TestVerifyNodes(t *testing.T) {
+	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000002"}
+	other := Ref{Namespace: "shop", Name: "other", UID: "5a5a26f0-0000-4000-8000-000000000003"}
+	c := newCluster(t)
+	n := c.withNodes("verify-clean", "verify-dirty", "verify-stuck", "verify-away")
+	n.marks["verify-clean"] = []v1beta1.Mark{markOf(other, "journal of another")}
+	n.marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
+	n.marks["verify-stuck"] = []v1beta1.Mark{markOf(ref, "io.max 8:0")}
+	n.stubborn = "verify-stuck"
+	away, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "verify-away", metav1.GetOptions{})
+	c.must(err)
+	n.setReady(away, corev1.ConditionFalse)
+	in := Doubt{Disruption: ref, Nodes: []string{"verify-clean", "verify-dirty", "verify-stuck", "verify-away", "verify-gone"}}
+	verified := do[Verified](c, c.VerifyNodes, in)
+	want := []string{
+		"node verify-away: the node is not ready, so nobody could look",
+		"node verify-stuck: io.max 8:0", "node verify-stuck: write io.max: busy; io.max 8:0",
+	}
+	if diff := cmp.Diff(want, verified.Left); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	if len(n.marks["verify-dirty"]) != 0 || len(n.marks["verify-clean"]) != 1 {
+		t.Errorf("marks = %v, want the dirty node clean and the other disruption's left alone", n.marks)
+	}
+	n.ran = nil
+	n.marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
+	verified = do[Verified](c, c.VerifyNodes, Doubt{Disruption: ref, Nodes: []string{"verify-dirty"}, Released: true})
+	if len(verified.Left) != 1 || len(n.ran) != 1 {
+		t.Errorf("left %v, ran %v; want what a person released told and left alone", verified.Left, n.ran)
+	}
+	if left := c.chaosPods(ref); len(left) != 0 {
+		t.Errorf("%d pods are left", len(left))
+	}
+}
+
+func TestUnproved(t *testing.T) {
+	c := newCluster(t)
+	c.targets(3, nil)
+	ref := c.started("calm", all)
+	proof := exited(0, "Completed", `{"injected":true,"cleaned":true,"audited":true}`)
+	silent := exited(0, "Completed", "")
+	for _, pod := range c.chaosPods(ref) {
+		state := proof
+		if pod.Spec.NodeName == "node-1" {
+			state = silent
+		}
+		c.becomes(pod, corev1.PodSucceeded, state, corev1.ConditionFalse)
+	}
+	now := int64(0)
+	go func() {
+		for c.Context().Err() == nil { // as a kubelet would
+			for _, pod := range c.ChaosPods.Of(ref) {
+				if pod.DeletionTimestamp != nil {
+					_ = c.Kube.CoreV1().Pods(c.Namespace).Delete(c.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+				}
+			}
+			_ = pause(c.Context(), 20*time.Millisecond)
+		}
+	}()
+	cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 10 * time.Second})
+	if cleaned.Remaining != 0 || !cmp.Equal(cleaned.Unproved, []string{"node-1"}) {
+		t.Errorf("cleaned = %+v, want all let go and node-1 without a proof", cleaned)
+	}
+	all := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+	if !slices.Equal(all.Unproved, []string{"node-0", "node-1", "node-2"}) {
+		t.Errorf("after an earlier workflow, without a proof: %v, want every node of the record", all.Unproved)
+	}
+}
