@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/durationpb"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,6 +146,39 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	program.end(t, syscall.SIGTERM)
 }
 
+// A bridge that is sent to a Temporal without its namespace, or without the
+// search attributes, says in every Disruption what is missing and how to mend it.
+func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
+	server := startTemporal(t)
+	_, err := server.client.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: "bare", WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string][]string{
+		"nowhere": {"nowhere", "temporal operator namespace create --namespace nowhere"},
+		"bare":    {"Squall", "deploy/temporal/namespace.sh"},
+	} {
+		t.Run(namespace, func(t *testing.T) {
+			b := newBridge(t)
+			b.config.TemporalNamespace = namespace
+			program := b.program(server)
+			d := b.disrupt("refused")
+			var got metav1.Condition
+			eventually(t, 30*time.Second, "the condition says what to do", func() bool {
+				got = condition(b.get(d))
+				return got.Reason == reasonRefused && strings.Contains(got.Message, want[len(want)-1])
+			})
+			if !strings.Contains(got.Message, want[0]) {
+				t.Errorf("message = %q, want it to name %s", got.Message, want[0])
+			}
+			t.Log(got.Message)
+			program.end(t, syscall.SIGTERM)
+		})
+	}
+}
+
 // acceptance I8
 func TestAHandlerThatChangesACachedObjectCrashes(t *testing.T) {
 	if os.Getenv("SQUALL_TEST_MUTATE") != "" {
@@ -222,6 +256,7 @@ func (b *bridge) program(server *temporalServer) *process {
 	p.command.Env = append(os.Environ(), asProgram+"=1",
 		"KUBECONFIG="+kubeconfigFile(b.t),
 		"SQUALL_TEMPORAL_ADDRESS="+server.address,
+		"SQUALL_TEMPORAL_NAMESPACE="+b.config.TemporalNamespace,
 		"SQUALL_CHAOS_NAMESPACE="+b.config.ChaosNamespace,
 		"SQUALL_HEALTH_ADDRESS="+b.config.HealthAddress,
 		"SQUALL_METRICS_ADDRESS="+b.config.MetricsAddress,
