@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +35,10 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 // What the real Temporal lacks is said when the worker starts, with the way to mend it.
 func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
-	server := startTemporal(t)
-	operator := server.dial(t, "default")
+	server := temporalserver.New(t).Start()
+	operator := server.Dial("default")
 	try := func(namespace string) error {
-		c, err := dial(t.Context(), Config{Temporal: connect.Settings{Address: server.address, Namespace: namespace}}, nil, zap.NewNop())
+		c, err := dial(t.Context(), Config{Temporal: connect.Settings{Address: server.Address, Namespace: namespace}}, nil, zap.NewNop())
 		if err == nil {
 			c.Close()
 		}
@@ -54,7 +51,7 @@ func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
 		wantWords(t, try("nowhere"), "nowhere", "temporal operator namespace create --namespace nowhere", "SQUALL_TEMPORAL_NAMESPACE")
 	})
 
-	server.namespace(t, operator, "bare")
+	namespace(t, operator, "bare")
 	t.Run("search attributes", func(t *testing.T) {
 		wantWords(t, try("bare"), "search-attribute create --namespace bare",
 			"--name SquallKinds --type KeywordList", "--name SquallNamespace --type Keyword", "--name SquallPhase --type Keyword",
@@ -120,21 +117,21 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 
 // acceptance T8: a worker that starts while Temporal is away waits for it.
 func TestWorkerWaitsForTemporal(t *testing.T) {
-	server := newTemporal(t)
+	server := temporalserver.New(t)
 	said, lines := observer.New(zap.WarnLevel)
 	done := make(chan error, 1)
 	go func() {
-		c, err := dial(t.Context(), Config{Temporal: connect.Settings{Address: server.address, Namespace: "default"}}, nil, zap.New(said))
+		c, err := dial(t.Context(), Config{Temporal: connect.Settings{Address: server.Address, Namespace: "default"}}, nil, zap.New(said))
 		if err == nil {
 			c.Close()
 		}
 		done <- err
 	}()
 	eventually(t, "it says so", func() bool { return lines.Len() > 0 })
-	if words := fmt.Sprint(lines.All()[0].ContextMap()["error"]); !strings.Contains(words, server.address) || !strings.Contains(words, "nobody listens there") {
+	if words := fmt.Sprint(lines.All()[0].ContextMap()["error"]); !strings.Contains(words, server.Address) || !strings.Contains(words, "nobody listens there") {
 		t.Errorf("it says %q, want the address and what to do", words)
 	}
-	server.start(t)
+	server.Start()
 	if err := <-done; err != nil {
 		t.Errorf("when Temporal was there: %v", err)
 	}
@@ -213,69 +210,8 @@ func (complete) ListSearchAttributes(context.Context, *operatorservice.ListSearc
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: wanted}, nil
 }
 
-// temporalServer is a real Temporal of the development cluster's kind.
-type temporalServer struct{ binary, address, store string }
-
-func newTemporal(t *testing.T) temporalServer {
-	t.Helper()
-	binary, err := temporalserver.Binary()
-	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return temporalServer{binary, l.Addr().String(), filepath.Join(t.TempDir(), "store.db")}
-}
-
-func startTemporal(t *testing.T) temporalServer {
-	t.Helper()
-	s := newTemporal(t)
-	s.start(t)
-	eventually(t, "Temporal answers", func() bool {
-		c, err := net.Dial("tcp", s.address)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
-	return s
-}
-
-func (s temporalServer) start(t *testing.T) {
-	t.Helper()
-	var out bytes.Buffer
-	command := exec.Command(s.binary, "-address", s.address, "-ui-address", "", "-db", s.store)
-	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		if t.Failed() {
-			t.Logf("Temporal said:\n%s", out.String())
-		}
-	})
-}
-
-func (s temporalServer) dial(t *testing.T, namespace string) client.Client {
-	t.Helper()
-	c, err := connect.Dial(t.Context(), connect.Settings{Address: s.address, Namespace: namespace, Lazy: true}, zap.NewNop(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
 // namespace makes one without search attributes.
-func (s temporalServer) namespace(t *testing.T, c client.Client, name string) {
+func namespace(t *testing.T, c client.Client, name string) {
 	t.Helper()
 	_, err := c.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
 		Namespace: name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),

@@ -83,8 +83,8 @@ func (d *disruption) disturb(ctx workflow.Context) {
 		d.settle(ctx)
 		d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	}
-	if d.Ending == "" && !d.renews {
-		d.Ending = "cancelled"
+	if d.Ending == "" && ctx.Err() != nil {
+		d.Ending = "cancelled" // a new run would not hear of it
 	}
 }
 

@@ -2,7 +2,6 @@ package scale
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,19 +74,6 @@ func build(t *testing.T, names ...string) (directory string) {
 	return directory
 }
 
-// require skips the test when something of the machine is missing, with the
-// reason, or fails it where nothing may be missing.
-func require(t *testing.T, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case os.Getenv("SQUALL_REQUIRE") == "1":
-		t.Fatal(err)
-	default:
-		t.Skip(err)
-	}
-}
-
 // kubeconfigFile leads another process to the test's API server.
 func kubeconfigFile(t *testing.T, config *rest.Config) string {
 	t.Helper()
@@ -106,14 +92,4 @@ func kubeconfigFile(t *testing.T, config *rest.Config) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -1,16 +1,13 @@
 package scale
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +21,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
-	"github.com/squall-chaos/squall/workflows/connect"
-	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -39,6 +34,7 @@ type world struct {
 	*testing.T
 	kube        kubernetes.Interface
 	disruptions client.Client
+	server      *temporalserver.Server
 	temporal    temporalclient.Client
 	meter       *meter
 	kubelets    *kubelets
@@ -50,17 +46,17 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	binary, err := temporalserver.Binary()
-	require(t, err)
+	server := temporalserver.New(t).Start()
 	config := apiserver.Start(t)
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
-	w := &world{T: t}
+	w := &world{T: t, server: server}
 	w.connect(config)
 	w.shop, w.chaos = w.newNamespace("shop-"), w.newNamespace("chaos-")
-	w.kubelets, err = startKubelets(t.Context(), w.kube)
+	kubelets, err := startKubelets(t.Context(), w.kube)
 	w.must(err)
-	w.startPrograms(binary, kubeconfigFile(t, config))
+	w.kubelets = kubelets
+	w.startPrograms(kubeconfigFile(t, config))
 	return w
 }
 
@@ -83,35 +79,16 @@ func (w *world) connect(config *rest.Config) {
 	w.must(err)
 }
 
-func (w *world) startPrograms(temporalBinary, kubeconfig string) {
+func (w *world) startPrograms(kubeconfig string) {
 	w.Helper()
-	address := freeAddress(w.T)
-	server := &program{t: w.T, name: "Temporal", path: temporalBinary,
-		args: []string{"-address", address, "-ui-address", "", "-db", filepath.Join(w.TempDir(), "store.db")}}
-	server.start()
 	programs := build(w.T, "worker", "crdbridge")
 	env := []string{
-		"KUBECONFIG=" + kubeconfig, "SQUALL_TEMPORAL_ADDRESS=" + address, "SQUALL_CHAOS_NAMESPACE=" + w.chaos,
+		"KUBECONFIG=" + kubeconfig, "SQUALL_TEMPORAL_ADDRESS=" + w.server.Address, "SQUALL_CHAOS_NAMESPACE=" + w.chaos,
 		"SQUALL_LEADER_ELECTION=false", "SQUALL_METRICS_ADDRESS=0",
 	}
-	w.temporal = w.dial(address)
+	w.temporal = w.server.Dial(temporalclient.DefaultNamespace)
 	w.worker = (&program{t: w.T, name: "the worker", path: filepath.Join(programs, "worker"), env: append(env, "SQUALL_HEALTH_ADDRESS=127.0.0.1:0")}).start()
 	w.bridge = (&program{t: w.T, name: "the bridge", path: filepath.Join(programs, "crdbridge"), env: append(env, "SQUALL_HEALTH_ADDRESS=0")}).start()
-}
-
-// dial returns when Temporal answers and knows the search attributes.
-func (w *world) dial(address string) temporalclient.Client {
-	w.Helper()
-	temporal, err := connect.Dial(w.Context(), connect.Settings{Address: address, Lazy: true}, zap.NewNop(), nil)
-	w.must(err)
-	w.Cleanup(temporal.Close)
-	eventually(w.T, time.Minute, "Temporal answers", func() bool {
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		_, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
-		return err == nil
-	})
-	return temporal
 }
 
 func (w *world) newNamespace(prefix string) string {
