@@ -150,6 +150,21 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 	}
 }
 
+// A look at the injection that a new run cuts short is taken there.
+func TestANewRunLooksAtTheInjectionAgain(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Static = true
+	w.sweeps = []activities.Cleaned{{Lost: 1}}
+	w.after(time.Minute, func() {
+		w.env.SetContinueAsNewSuggested(true)
+		w.injecting = time.Hour
+		w.observe(contract.Observation{Hash: "1", TargetsLost: 1})
+	})
+	if state := w.renews(t); state.Injected || state.Targets != 1 {
+		t.Errorf("the new run was given %+v, want one target, and the look to take again", state)
+	}
+}
+
 // renews runs until a new run begins and returns what that is given.
 func (w *world) renews(t *testing.T) State {
 	t.Helper()

@@ -59,6 +59,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if plan.CleanOnly != "" {
 		d.Ending = plan.CleanOnly
 	}
+	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 	return nil
 }
 
@@ -159,6 +160,7 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 		if ctx.Err() != nil {
 			return // another watch took over, or the disruption ends
 		}
+		d.stopWatch = nil
 		if err != nil {
 			d.fail(ctx, err)
 			return

@@ -39,16 +39,18 @@ type stage struct {
 	sweeps, cleans []activities.Cleaned
 	// gate holds back every answer of CleanChaosPods until it is closed.
 	gate chan struct{}
+	// found and injected hold back targets and their injection until they are closed.
+	found, injected chan struct{}
 	// cleaning counts the CleanChaosPods that were asked for.
 	cleaning int
 }
 
 func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	t.Helper()
-	gate := make(chan struct{})
-	close(gate)
+	open := make(chan struct{})
+	close(open)
 	s := &stage{
-		T: t, temporal: server.Dial(client.DefaultNamespace), gate: gate, id: contract.WorkflowID(ref) + "/" + t.Name(),
+		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, found: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
 		plan: activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
@@ -77,6 +79,7 @@ func (s *stage) activities() map[string]any {
 	return map[string]any{
 		"Prepare": func(context.Context, activities.Ref) (activities.Plan, error) { return s.plan, nil },
 		"SelectTargets": func(_ context.Context, in activities.SelectInput) (activities.Selection, error) {
+			<-s.found
 			if in.Known > 0 {
 				return activities.Selection{Desired: 2, Selected: 2}, nil
 			}
@@ -84,6 +87,7 @@ func (s *stage) activities() map[string]any {
 		},
 		"CreateChaosPods": func(context.Context, activities.Shard) (activities.Created, error) { return activities.Created{}, nil },
 		"AwaitInjection": func(context.Context, activities.Ref) (activities.Injection, error) {
+			<-s.injected
 			return activities.Injection{Injected: 2, Total: 2}, nil
 		},
 		"CleanChaosPods":  s.clean,
