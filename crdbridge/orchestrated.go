@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 // fieldManager owns the finalizer and the condition Orchestrated, nothing else.
@@ -62,8 +63,14 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	case unreachable(err):
 		return metav1.ConditionFalse, reasonUnreachable, "Temporal cannot be reached. Nothing is lost: this goes on by itself once " +
 			"Temporal is back, and injectors end at their own deadline meanwhile."
+	case connect.LacksAttributes(err): // it names one of them, each time another
+		return metav1.ConditionFalse, reasonRefused, "Temporal refuses: the namespace lacks search attributes of Squall; " + connect.Advice(err)
 	default:
-		return metav1.ConditionFalse, reasonRefused, fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
+		message := fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
+		if advice := connect.Advice(err); advice != "" {
+			message += "; " + advice
+		}
+		return metav1.ConditionFalse, reasonRefused, message
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,7 +17,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
-	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/durationpb"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +28,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
-	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -102,7 +99,7 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	b.oneWorkflow(server, before)
 	b.oneWorkflow(server, quiet)
 
-	server.kill()
+	server.Kill()
 	during := b.disrupt("during")
 	eventually(t, 15*time.Second, "the disruption says so", func() bool { return condition(b.get(during)).Reason == reasonUnreachable })
 	b.setPhase(chaos, corev1.PodFailed)
@@ -113,7 +110,7 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 
 	program.end(t, syscall.SIGKILL) // and the bridge forgets what it knew
 	program = b.program(server)
-	server.start()
+	server.Start()
 	began := time.Now()
 	eventually(t, 2*lastRetry, "all say that it is back", func() bool {
 		for _, d := range []*v1beta1.Disruption{before, during, quiet} {
@@ -143,6 +140,39 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 		eventually(t, 15*time.Second, "it runs again", func() bool { return server.runs(t, during) == 2 })
 	})
 	program.end(t, syscall.SIGTERM)
+}
+
+// A bridge that is sent to a Temporal without its namespace, or without the
+// search attributes, says in every Disruption what is missing and how to mend it.
+func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
+	server := startTemporal(t)
+	_, err := server.client.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: "bare", WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string][]string{
+		"nowhere": {"nowhere", "temporal operator namespace create --namespace nowhere"},
+		"bare":    {"Squall", "deploy/temporal/namespace.sh"},
+	} {
+		t.Run(namespace, func(t *testing.T) {
+			b := newBridge(t)
+			b.config.TemporalNamespace = namespace
+			program := b.program(server)
+			d := b.disrupt("refused")
+			var got metav1.Condition
+			eventually(t, 30*time.Second, "the condition says what to do", func() bool {
+				got = condition(b.get(d))
+				return got.Reason == reasonRefused && strings.Contains(got.Message, want[len(want)-1])
+			})
+			if !strings.Contains(got.Message, want[0]) {
+				t.Errorf("message = %q, want it to name %s", got.Message, want[0])
+			}
+			t.Log(got.Message)
+			program.end(t, syscall.SIGTERM)
+		})
+	}
 }
 
 // acceptance I8
@@ -187,9 +217,9 @@ func mutate(t *testing.T) {
 }
 
 func TestHealthAndMetricsAreServed(t *testing.T) {
-	b, address := newBridge(t), [2]string{freeAddress(t), freeAddress(t)}
+	b, address := newBridge(t), [2]string{temporalserver.FreeAddress(t), temporalserver.FreeAddress(t)}
 	b.config.HealthAddress, b.config.MetricsAddress = address[0], address[1]
-	program := b.program(&temporalServer{address: freeAddress(t)})
+	program := b.program(&temporalServer{Server: &temporalserver.Server{Address: temporalserver.FreeAddress(t)}})
 	for url, want := range map[string]string{
 		"http://" + address[0] + "/healthz": "ok",
 		"http://" + address[0] + "/readyz":  "ok",
@@ -221,7 +251,8 @@ func (b *bridge) program(server *temporalServer) *process {
 	p := &process{command: exec.Command(executable(b.t)), done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), asProgram+"=1",
 		"KUBECONFIG="+kubeconfigFile(b.t),
-		"SQUALL_TEMPORAL_ADDRESS="+server.address,
+		"SQUALL_TEMPORAL_ADDRESS="+server.Address,
+		"SQUALL_TEMPORAL_NAMESPACE="+b.config.TemporalNamespace,
 		"SQUALL_CHAOS_NAMESPACE="+b.config.ChaosNamespace,
 		"SQUALL_HEALTH_ADDRESS="+b.config.HealthAddress,
 		"SQUALL_METRICS_ADDRESS="+b.config.MetricsAddress,
@@ -289,66 +320,16 @@ func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
 	}
 }
 
-// temporalServer is a Temporal of the development cluster: a real one.
+// temporalServer is a real Temporal and what the tests ask it.
 type temporalServer struct {
-	t       *testing.T
-	binary  string
-	address string
-	store   string
-	client  temporalclient.Client
-	kill    func() // SIGKILL; again does nothing
+	*temporalserver.Server
+	client temporalclient.Client
 }
 
 func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
-	binary, err := temporalserver.Binary()
-	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	s := &temporalServer{t: t, binary: binary, address: freeAddress(t), store: filepath.Join(t.TempDir(), "store.db")}
-	s.start()
-	s.client, err = connect.Dial(t.Context(), connect.Settings{Address: s.address, Lazy: true}, zap.NewNop(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.client.Close)
-	eventually(t, time.Minute, "Temporal answers", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := s.client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
-		return err == nil
-	})
-	return s
-}
-
-// start returns when the server listens.
-func (s *temporalServer) start() {
-	s.t.Helper()
-	var out bytes.Buffer
-	command := exec.Command(s.binary, "-address", s.address, "-ui-address", "", "-db", s.store)
-	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = command.Wait() }()
-	s.kill = func() { _ = command.Process.Kill(); <-ended }
-	s.t.Cleanup(s.kill)
-	eventually(s.t, time.Minute, "Temporal listens", func() bool {
-		select {
-		case <-ended:
-			s.t.Fatalf("Temporal ended:\n%s", out.String())
-		default:
-		}
-		c, err := net.DialTimeout("tcp", s.address, time.Second)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
+	server := temporalserver.New(t).Start()
+	return &temporalServer{server, server.Dial(temporalclient.DefaultNamespace)}
 }
 
 // runs is how many executions the workflow of d ever had.
@@ -417,19 +398,4 @@ func executable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// freeAddress is outside the range the kernel takes local ports from: a server
-// that is killed must find its port free when it comes back.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			_ = l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port between 20000 and 30000")
-	return ""
 }

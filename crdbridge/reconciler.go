@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 // staleAfter is when to look again after a write hit an old version. The newer
@@ -57,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return retry(errors.Join(failed, err))
 		}
 	}
-	return reconcile.Result{RequeueAfter: again}, err
+	return reconcile.Result{RequeueAfter: again}, connect.Advise(err)
 }
 
 // settled is true for a Disruption whose workflow has let go of it, or that

@@ -11,6 +11,8 @@ import (
 
 	"go.temporal.io/sdk/worker"
 	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 func main() {
@@ -41,6 +43,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	health := serveHealth(config, page, logger)
 	defer health.close()
+	if err := awaitRights(ctx, acts.Kube, config.ChaosNamespace, logger); err != nil {
+		return err
+	}
 	temporal, err := dial(ctx, config, metrics, logger)
 	if err != nil {
 		return err
@@ -51,7 +56,9 @@ func run(ctx context.Context, args []string) error {
 	if err := acts.ChaosPods.Sync(ctx); err != nil {
 		return err
 	}
-	short, watchers := newWorkers(temporal, acts)
+	polling, fatal := context.WithCancelCause(ctx)
+	defer fatal(nil)
+	short, watchers := newWorkers(temporal, acts, fatal)
 	for _, w := range []worker.Worker{short, watchers} {
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("start polling: %w", err)
@@ -61,6 +68,9 @@ func run(ctx context.Context, args []string) error {
 	go keepSchedule(ctx, temporal.ScheduleClient(), config.SweepInterval, logger)
 	health.ready()
 	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("image", config.Image))
-	<-ctx.Done()
-	return nil
+	<-polling.Done()
+	if ctx.Err() != nil {
+		return nil // asked to end
+	}
+	return fmt.Errorf("poll temporal at %s: %w", config.Temporal.Address, connect.Advise(context.Cause(polling)))
 }

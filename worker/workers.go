@@ -1,14 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"sort"
-	"strings"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -21,29 +16,17 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/workflows"
-	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// dial connects to a Temporal that has what a workflow needs.
-func dial(ctx context.Context, c Config, metrics client.MetricsHandler, logger *zap.Logger) (client.Client, error) {
-	temporal, err := connect.Dial(ctx, c.Temporal, logger, metrics)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSearchAttributes(ctx, temporal, c.Temporal.Namespace); err != nil {
-		temporal.Close()
-		return nil, err
-	}
-	return temporal, nil
-}
-
 // newWorkers returns the worker that decides and acts, and the one that only
-// watches: watchers keep their slots for as long as they watch.
-func newWorkers(temporal client.Client, acts *activities.Activities) (short, watchers worker.Worker) {
+// watches: watchers keep their slots for as long as they watch. fatal is told
+// why one of them will never poll again.
+func newWorkers(temporal client.Client, acts *activities.Activities, fatal func(error)) (short, watchers worker.Worker) {
 	short = worker.New(temporal, contract.TaskQueue, worker.Options{
 		MaxConcurrentActivityExecutionSize: 200,
 		WorkerStopTimeout:                  10 * time.Second,
+		OnFatalError:                       fatal,
 		// A cancelled creation must stop within a second, and it learns of it
 		// by a heartbeat.
 		MaxHeartbeatThrottleInterval:     time.Second,
@@ -56,6 +39,7 @@ func newWorkers(temporal client.Client, acts *activities.Activities) (short, wat
 		MaxConcurrentActivityExecutionSize: 10000,
 		DisableWorkflowWorker:              true,
 		WorkerStopTimeout:                  10 * time.Second,
+		OnFatalError:                       fatal,
 	})
 	watchers.RegisterActivity(acts)
 	return short, watchers
@@ -88,35 +72,6 @@ func newActivities(c Config) (*activities.Activities, error) {
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods, Namespace: c.ChaosNamespace,
 		Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts, Parallel: c.Parallel,
 	}, nil
-}
-
-// wanted are the search attributes a workflow sets: without them it cannot run.
-var wanted = map[string]enums.IndexedValueType{
-	contract.AttributePhase:     enums.INDEXED_VALUE_TYPE_KEYWORD,
-	contract.AttributeNamespace: enums.INDEXED_VALUE_TYPE_KEYWORD,
-	contract.AttributeKinds:     enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-	contract.AttributeStuck:     enums.INDEXED_VALUE_TYPE_BOOL,
-	contract.AttributeTargets:   enums.INDEXED_VALUE_TYPE_INT,
-}
-
-// checkSearchAttributes says exactly what Temporal lacks, and how to add it.
-func checkSearchAttributes(ctx context.Context, temporal client.Client, namespace string) error {
-	there, err := temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if err != nil {
-		return fmt.Errorf("list the search attributes of temporal namespace %s: %w", namespace, err)
-	}
-	var missing []string
-	for name, kind := range wanted {
-		if there.CustomAttributes[name] != kind {
-			missing = append(missing, fmt.Sprintf("--name %s --type %s", name, kind))
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	sort.Strings(missing)
-	return fmt.Errorf("temporal namespace %s lacks search attributes; add them with: temporal operator search-attribute create --namespace %s %s",
-		namespace, namespace, strings.Join(missing, " "))
 }
 
 func newLogger(level string) (*zap.Logger, error) {

@@ -59,6 +59,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if plan.CleanOnly != "" {
 		d.Ending = plan.CleanOnly
 	}
+	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 	return nil
 }
 
@@ -83,8 +84,8 @@ func (d *disruption) disturb(ctx workflow.Context) {
 		d.settle(ctx)
 		d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	}
-	if d.Ending == "" && !d.renews {
-		d.Ending = "cancelled"
+	if d.Ending == "" && ctx.Err() != nil {
+		d.Ending = "cancelled" // a new run would not hear of it
 	}
 }
 
@@ -171,6 +172,7 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 		if ctx.Err() != nil {
 			return // another watch took over, or the disruption ends
 		}
+		d.stopWatch = nil
 		if err != nil {
 			d.fail(ctx, err)
 			return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -30,16 +31,12 @@ func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 		return // nothing new costs nothing
 	}
 	d.shown = shown
-	var kinds []string
-	for _, kind := range d.Plan.Kinds {
-		kinds = append(kinds, string(kind))
-	}
 	updates := []temporal.SearchAttributeUpdate{
 		attributePhase.ValueSet(string(phase)),
 		attributeStuck.ValueSet(d.stuck()),
 		attributeTargets.ValueSet(int64(d.Targets)),
 	}
-	if len(kinds) > 0 {
+	if kinds := kindNames(d.Plan.Kinds); len(kinds) > 0 {
 		updates = append(updates, attributeKinds.ValueSet(kinds))
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
@@ -50,7 +47,7 @@ func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 // details is the page a person reads in the Temporal UI: markdown.
 func details(ref v1beta1.DisruptionRef, s State) string {
 	var b []string
-	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s))
+	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(ref, s.Plan))
 	if len(s.Left) > 0 {
 		b = append(b, "", "| chaos pod | node | target | kind | what is wrong |", "|---|---|---|---|---|")
 		for _, pod := range s.Left {
@@ -68,6 +65,23 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 		}
 	}
 	return strings.Join(b, "\n")
+}
+
+// origin says what is injected and where to read more: the summary and the
+// details that the bridge gave the workflow do not come along into a new run.
+func origin(ref v1beta1.DisruptionRef, plan *activities.Plan) string {
+	look := fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it.", ref.Namespace, ref.Name)
+	if plan == nil || len(plan.Kinds) == 0 {
+		return look
+	}
+	return "Kinds: " + strings.Join(kindNames(plan.Kinds), ", ") + ". " + look
+}
+
+func kindNames(kinds []v1beta1.Kind) (names []string) {
+	for _, kind := range kinds {
+		names = append(names, string(kind))
+	}
+	return names
 }
 
 // decisions says what people decided, who and why, the oldest first.
@@ -101,13 +115,25 @@ func wayOut(left []activities.LeftPod) []string {
 }
 
 func sentence(s State) string {
+	switch {
+	case s.Plan == nil:
+		return "Reading the spec."
+	case s.Plan.Rejected != "":
+		return "Refused: " + s.Plan.Rejected
+	}
+	until := "until " + clock(s.Plan.ExpireAt)
 	switch s.Phase {
+	case v1beta1.PhasePending:
+		if s.Plan.CleanOnly != "" {
+			return "Only what is left of it is taken off: " + s.Plan.CleanOnly + "."
+		}
+		return "Nothing is injected before " + clock(s.Plan.CreateAt) + "."
 	case v1beta1.PhaseSelecting:
-		return "Choosing targets."
+		return "Choosing targets. While none match it waits for some, " + until + "."
 	case v1beta1.PhaseInjecting:
-		return fmt.Sprintf("Injecting %s.", number(s.Targets, "target"))
+		return fmt.Sprintf("Injecting %s, to be disrupted %s.", number(s.Targets, "target"), until)
 	case v1beta1.PhaseHolding:
-		return fmt.Sprintf("Disrupting %s until %s.", number(s.Targets, "target"), s.Plan.ExpireAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+		return fmt.Sprintf("Disrupting %s %s.", number(s.Targets, "target"), until)
 	case v1beta1.PhaseCleaning:
 		return "Taking everything off: " + s.Ending + "."
 	case v1beta1.PhaseStuck:
@@ -118,11 +144,11 @@ func sentence(s State) string {
 			return fmt.Sprintf("Over. Released by a person without being clean: %s.", number(s.LetGo, "chaos pod"))
 		}
 		return "Over. Nothing is left."
-	case v1beta1.PhaseRejected:
-		return "Refused: " + s.Plan.Rejected
 	}
-	return "Waiting."
+	return ""
 }
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // number is how many there are of what noun names.
 func number(n int, noun string) string {

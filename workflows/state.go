@@ -70,13 +70,17 @@ func begin(ctx workflow.Context, in Input) (*disruption, error) {
 	if in.Carried != nil {
 		d.State = *in.Carried
 	}
+	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 	return d, d.listen(ctx)
 }
 
-// again continues in a new run with an empty history.
+// again continues in a new run with an empty history. The update's handler
+// never waits, so none is half done now; one that comes in this very task was
+// handled before.
 func (d *disruption) again(ctx workflow.Context) error {
 	d.inbox.drain(d)
 	state := d.State
+	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
 }
 
@@ -167,9 +171,9 @@ type Result struct {
 }
 
 func (d *disruption) result(ctx workflow.Context) Result {
-	r := Result{Targets: d.Targets, Ending: d.Ending, LetGo: d.LetGo, NotVerified: d.NotVerified, Decisions: decisions(d.Resumes)}
-	for _, kind := range d.Plan.Kinds {
-		r.Kinds = append(r.Kinds, string(kind))
+	r := Result{
+		Targets: d.Targets, Kinds: kindNames(d.Plan.Kinds), Ending: d.Ending, LetGo: d.LetGo,
+		NotVerified: d.NotVerified, Decisions: decisions(d.Resumes),
 	}
 	switch {
 	case d.Plan.Rejected != "":

@@ -55,7 +55,7 @@ func Dial(ctx context.Context, s Settings, logger *zap.Logger, metrics client.Me
 	}
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("reach temporal at %s, namespace %s: %w", options.HostPort, options.Namespace, err)
+		return nil, fmt.Errorf("reach temporal at %s, namespace %s: %w", options.HostPort, options.Namespace, Advise(err))
 	}
 	return c, nil
 }

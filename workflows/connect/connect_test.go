@@ -68,8 +68,8 @@ func TestDialWhileTemporalIsAway(t *testing.T) {
 	t.Run("any other says who did not answer", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), address) {
-			t.Errorf("Dial(%s) = %v, want an error that names it", address, err)
+		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "nobody listens there") {
+			t.Errorf("Dial(%s) = %v, want an error that names it and says what to do", address, err)
 		}
 	})
 }
@@ -85,20 +85,24 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 	tests := []struct {
 		name string
 		s    Settings
-		ok   bool
+		want string // of the error, which says what to do; empty: none
 	}{
-		{"a client certificate", with(func(*Settings) {}), true},
-		{"no client certificate", with(func(s *Settings) { s.TLSCert, s.TLSKey = "", "" }), false},
-		{"an unknown CA", with(func(s *Settings) { s.TLSCA = ""; s.TLS = true }), false},
-		{"a plain connection", Settings{Address: server.address}, false},
+		{"a client certificate", with(func(*Settings) {}), ""},
+		{"no client certificate", with(func(s *Settings) { s.TLSCert, s.TLSKey = "", "" }), "set SQUALL_TEMPORAL_TLS_CERT"},
+		{"an unknown CA", with(func(s *Settings) { s.TLSCA = ""; s.TLS = true }), "in SQUALL_TEMPORAL_TLS_CA"},
+		{"a plain connection", Settings{Address: server.address}, "set SQUALL_TEMPORAL_TLS=true"},
+		{"TLS where there is none", Settings{Address: plain(t), TLS: true}, "set SQUALL_TEMPORAL_TLS=false"},
+		{"a name that nobody knows", Settings{Address: "temporal.invalid:7233"}, "set SQUALL_TEMPORAL_ADDRESS"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			c, err := Dial(ctx, test.s, zap.NewNop(), nil)
-			if ok := err == nil; ok != test.ok {
-				t.Fatalf("Dial = %v, want success %t", err, test.ok)
+			c, err := Dial(t.Context(), test.s, zap.NewNop(), nil)
+			// The server's reason may come after the connection's end: then the next try has it.
+			for tries := 0; err != nil && !strings.Contains(err.Error(), test.want) && tries < 20; tries++ {
+				_, err = Dial(t.Context(), test.s, zap.NewNop(), nil)
+			}
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("Dial = %v, want %q", err, test.want)
 			}
 			if err == nil {
 				c.Close()
@@ -166,6 +170,16 @@ func serve(t *testing.T, pki pki) server {
 	go func() { defer close(done); _ = g.Serve(l) }()
 	t.Cleanup(func() { g.Stop(); <-done })
 	return server{l.Addr().String(), got}
+}
+
+// plain is the address of a gRPC server without TLS.
+func plain(t *testing.T) string {
+	t.Helper()
+	g, l := grpc.NewServer(), listen(t)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = g.Serve(l) }()
+	t.Cleanup(func() { g.Stop(); <-done })
+	return l.Addr().String()
 }
 
 type pki struct{ ca, cert, key string }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// checkTimeout bounds the checks; each call takes milliseconds.
+const checkTimeout = 10 * time.Second
+
+// dial connects to a Temporal that has what a workflow needs. While nobody
+// answers it says so and waits.
+func dial(ctx context.Context, c Config, metrics client.MetricsHandler, logger *zap.Logger) (temporal client.Client, err error) {
+	err = patiently(ctx, logger, func() error {
+		if temporal, err = connect.Dial(ctx, c.Temporal, logger, metrics); err != nil {
+			return err
+		}
+		if err = check(ctx, temporal, c.Temporal.Namespace); err != nil {
+			temporal.Close()
+		}
+		return err
+	}, func(err error) bool {
+		_, away := errors.AsType[*serviceerror.Unavailable](err)
+		return away
+	})
+	return temporal, err
+}
+
+// check finds out at the start what would otherwise fail in the middle of a
+// disruption, and says how to mend it.
+func check(ctx context.Context, temporal client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if err := checkSearchAttributes(ctx, temporal, namespace); err != nil {
+		return err
+	}
+	return checkMayWork(ctx, temporal, namespace)
+}
+
+// wanted are the search attributes a workflow sets: without them it cannot run.
+var wanted = map[string]enums.IndexedValueType{
+	contract.AttributePhase:     enums.INDEXED_VALUE_TYPE_KEYWORD,
+	contract.AttributeNamespace: enums.INDEXED_VALUE_TYPE_KEYWORD,
+	contract.AttributeKinds:     enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	contract.AttributeStuck:     enums.INDEXED_VALUE_TYPE_BOOL,
+	contract.AttributeTargets:   enums.INDEXED_VALUE_TYPE_INT,
+}
+
+// checkSearchAttributes says exactly what Temporal lacks, and how to add it.
+func checkSearchAttributes(ctx context.Context, temporal client.Client, namespace string) error {
+	there, err := temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err != nil {
+		return fmt.Errorf("list the search attributes of temporal namespace %s: %w", namespace, connect.Advise(err))
+	}
+	var missing, wrong []string
+	for name, kind := range wanted {
+		switch has, found := there.CustomAttributes[name]; {
+		case !found:
+			missing = append(missing, fmt.Sprintf("--name %s --type %s", name, kind))
+		case has != kind:
+			wrong = append(wrong, fmt.Sprintf("%s is %s and must be %s", name, has, kind))
+		}
+	}
+	sort.Strings(missing)
+	sort.Strings(wrong)
+	if len(wrong) > 0 {
+		return fmt.Errorf("search attributes of temporal namespace %s have another type: %s; "+
+			"remove them with temporal operator search-attribute remove, or use another namespace", namespace, strings.Join(wrong, ", "))
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("temporal namespace %s lacks search attributes; add them with: temporal operator search-attribute create --namespace %s %s",
+			namespace, namespace, strings.Join(missing, " "))
+	}
+	return nil
+}
+
+// checkMayWork asks for something that only a worker may do and that has no
+// effect: a heartbeat of no activity. Refused for want of a right means that
+// tasks could not be polled either, which the SDK would only log, for ever.
+func checkMayWork(ctx context.Context, temporal client.Client, namespace string) error {
+	_, err := temporal.WorkflowService().RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{Namespace: namespace})
+	if connect.Refused(err) {
+		return fmt.Errorf("work in temporal namespace %s: %w", namespace, connect.Advise(err))
+	}
+	return nil
+}

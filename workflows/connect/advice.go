@@ -1,0 +1,74 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/api/serviceerror"
+	"google.golang.org/grpc/codes"
+)
+
+// Advise adds to what Temporal, or the way to it, answered what a person can
+// do about it. An error it knows nothing about is returned as it is, and so is nil.
+func Advise(err error) error {
+	if advice := Advice(err); advice != "" {
+		return fmt.Errorf("%w; %s", err, advice)
+	}
+	return err
+}
+
+const whoWeAre = "the API key (SQUALL_TEMPORAL_API_KEY) or the client certificate (SQUALL_TEMPORAL_TLS_CERT, SQUALL_TEMPORAL_TLS_KEY)"
+
+// Refused is true when Temporal answered that we may not.
+func Refused(err error) bool {
+	code := serviceerror.ToStatus(err).Code()
+	return code == codes.PermissionDenied || code == codes.Unauthenticated
+}
+
+// LacksAttributes is true when Temporal refused a workflow's search attributes.
+func LacksAttributes(err error) bool {
+	answer := serviceerror.ToStatus(err)
+	return answer.Code() == codes.InvalidArgument && strings.Contains(answer.Message(), "search attribute")
+}
+
+// Advice is what Advise adds; empty when there is none. The same cause gives
+// the same words. It speaks of settings as both programs call them.
+func Advice(err error) string {
+	if err == nil {
+		return ""
+	}
+	if missing, ok := errors.AsType[*serviceerror.NamespaceNotFound](err); ok {
+		return fmt.Sprintf("create it with: temporal operator namespace create --namespace %s --retention 720h "+
+			"(deploy/temporal/namespace.sh does), or name another in SQUALL_TEMPORAL_NAMESPACE", missing.Namespace)
+	}
+	switch {
+	case Refused(err):
+		return "Temporal refuses these credentials: set " + whoWeAre +
+			", and give whom they name the right to read and write in the namespace; Secret squall-temporal holds them in a cluster"
+	case LacksAttributes(err):
+		return "create the search attributes by deploy/temporal/namespace.sh; the worker's log says which are missing"
+	}
+	return transport(err.Error())
+}
+
+// transport knows what gRPC and TLS say of a way that leads nowhere. They have
+// no codes for it, so it knows their words.
+func transport(text string) string {
+	for _, known := range []struct{ words, advice string }{
+		{"certificate required", "the server wants a client certificate: set SQUALL_TEMPORAL_TLS_CERT and SQUALL_TEMPORAL_TLS_KEY"},
+		{"bad certificate", "the server refuses the client certificate: set another in SQUALL_TEMPORAL_TLS_CERT and SQUALL_TEMPORAL_TLS_KEY"},
+		{"unknown authority", "name the CA that signed the server's certificate in SQUALL_TEMPORAL_TLS_CA"},
+		{"x509: certificate is valid for", "call the server by a name of its certificate in SQUALL_TEMPORAL_ADDRESS"},
+		{"first record does not look like a TLS handshake", "the server does not encrypt: set SQUALL_TEMPORAL_TLS=false and no API key or certificate"},
+		{"error reading server preface", "the server may want TLS: set SQUALL_TEMPORAL_TLS=true"},
+		{"connection refused", "nobody listens there: see that Temporal runs, and set SQUALL_TEMPORAL_ADDRESS to host:port of its frontend"},
+		{"no such host", "the name is not known: set SQUALL_TEMPORAL_ADDRESS to host:port of Temporal's frontend"},
+		{"no children to pick from", "the name is not known: set SQUALL_TEMPORAL_ADDRESS to host:port of Temporal's frontend"},
+	} {
+		if strings.Contains(text, known.words) {
+			return known.advice
+		}
+	}
+	return ""
+}

@@ -1,0 +1,297 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/update/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// stage is a real Temporal, on which the workflow is played with activities
+// that answer what a test says. The real ones are tested with it in test/scale.
+type stage struct {
+	*testing.T
+	temporal client.Client
+	id       string
+	away     func()
+
+	mu   sync.Mutex
+	plan activities.Plan
+	// sweeps and cleans answer CleanChaosPods, while the disruption goes on and
+	// at its end; the last answer counts for good.
+	sweeps, cleans []activities.Cleaned
+	// gate holds back every answer of CleanChaosPods until it is closed.
+	gate chan struct{}
+	// found and injected hold back targets and their injection until they are closed.
+	found, injected chan struct{}
+	// cleaning counts the CleanChaosPods that were asked for.
+	cleaning int
+}
+
+func newStage(t *testing.T, server *temporalserver.Server) *stage {
+	t.Helper()
+	open := make(chan struct{})
+	close(open)
+	s := &stage{
+		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, found: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
+		plan: activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
+	}
+	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
+		w := worker.New(s.temporal, queue, worker.Options{DisableWorkflowWorker: true})
+		for name, do := range s.activities() {
+			w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
+		}
+		s.must(w.Start())
+		t.Cleanup(w.Stop)
+	}
+	s.decide()
+	return s
+}
+
+// decide starts a worker for the workflow; away ends it.
+func (s *stage) decide() {
+	s.Helper()
+	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{LocalActivityWorkerOnly: true})
+	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	s.must(decider.Start())
+	s.away = sync.OnceFunc(decider.Stop)
+	s.Cleanup(s.away)
+}
+
+func (s *stage) activities() map[string]any {
+	return map[string]any{
+		"Prepare": func(context.Context, activities.Ref) (activities.Plan, error) { return s.plan, nil },
+		"SelectTargets": func(_ context.Context, in activities.SelectInput) (activities.Selection, error) {
+			<-s.found
+			if in.Known > 0 {
+				return activities.Selection{Desired: 2, Selected: 2}, nil
+			}
+			return activities.Selection{Desired: 2, Selected: 2, Added: []int{0}}, nil
+		},
+		"CreateChaosPods": func(context.Context, activities.Shard) (activities.Created, error) { return activities.Created{}, nil },
+		"AwaitInjection": func(context.Context, activities.Ref) (activities.Injection, error) {
+			<-s.injected
+			return activities.Injection{Injected: 2, Total: 2}, nil
+		},
+		"CleanChaosPods":  s.clean,
+		"ReportPhase":     func(context.Context, activities.Report) error { return nil },
+		"TellSpecChanged": func(context.Context, activities.Ref) error { return nil },
+		"Finish":          func(context.Context, activities.Ended) (int, error) { return 0, nil },
+	}
+}
+
+func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities.Cleaned, error) {
+	s.mu.Lock()
+	s.cleaning++
+	gate := s.gate
+	answers := &s.cleans
+	if in.OnlyEnded {
+		answers = &s.sweeps
+	}
+	answer := next(answers)
+	s.mu.Unlock()
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
+	for {
+		select {
+		case <-gate:
+			return answer, nil
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		case <-beat.C:
+			activity.RecordHeartbeat(ctx)
+		}
+	}
+}
+
+// begin starts the workflow as the bridge does.
+func (s *stage) begin() {
+	s.Helper()
+	_, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
+		ID: s.id, TaskQueue: contract.TaskQueue, StaticSummary: "cpu-pressure on 2", StaticDetails: "what, where, how long",
+	}, contract.WorkflowType, contract.Input{Disruption: ref})
+	s.must(err)
+	s.Cleanup(func() { _ = s.temporal.TerminateWorkflow(context.Background(), s.id, "", "the test is over") })
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) signal(name string, arg any) {
+	s.Helper()
+	s.must(s.temporal.SignalWorkflow(s.Context(), s.id, "", name, arg))
+}
+
+func (s *stage) resume(r contract.Resume) (answer string, err error) {
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	handle, err := s.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		UpdateID: updateID, WorkflowID: s.id, UpdateName: contract.UpdateResume, WaitForStage: client.WorkflowUpdateStageCompleted, Args: []any{r},
+	})
+	if err != nil {
+		return "", err
+	}
+	return answer, handle.Get(ctx, &answer)
+}
+
+// state is the workflow's own account.
+func (s *stage) state() (state State) {
+	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", contract.QueryStatus)
+	if err == nil {
+		err = answer.Get(&state)
+	}
+	if err != nil {
+		state.Phase = v1beta1.Phase("none: " + err.Error())
+	}
+	return state
+}
+
+func (s *stage) eventually(what string, is func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	s.Fatalf("not within 30 s: %s; the workflow says %+v", what, s.state())
+}
+
+func (s *stage) enters(phase v1beta1.Phase) {
+	s.Helper()
+	s.eventually("phase "+string(phase), func() bool { return s.state().Phase == phase })
+}
+
+// run is the present run; length that of its history.
+func (s *stage) run() (id string, length int64) {
+	s.Helper()
+	described, err := s.temporal.DescribeWorkflowExecution(s.Context(), s.id, "")
+	s.must(err)
+	return described.WorkflowExecutionInfo.Execution.RunId, described.WorkflowExecutionInfo.HistoryLength
+}
+
+func (s *stage) history(run string) (events []*history.HistoryEvent) {
+	s.Helper()
+	all := s.temporal.GetWorkflowHistory(s.Context(), s.id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for all.HasNext() {
+		event, err := all.Next()
+		s.must(err)
+		events = append(events, event)
+	}
+	return events
+}
+
+// hold makes CleanChaosPods wait until let is called.
+func (s *stage) hold() (let func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gate := make(chan struct{})
+	s.gate = gate
+	return sync.OnceFunc(func() { close(gate) })
+}
+
+func (s *stage) cleanings() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cleaning
+}
+
+// fill makes the history so long that Temporal suggests a new run: 4 MiB.
+func (s *stage) fill() {
+	s.Helper()
+	for range 5 {
+		s.signal(contract.SignalResume, contract.Resume{Action: "nonsense", Reason: strings.Repeat("x", 1<<20)})
+	}
+}
+
+// lastTaskOfARun brings a disruption that holds, with a long history, to the
+// moment at which its next task ends the run, and takes its worker away: what
+// comes now comes in that task.
+func (s *stage) lastTaskOfARun() (run string) {
+	s.Helper()
+	s.begin()
+	s.eventually("it holds", func() bool { return s.state().Injected })
+	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
+	s.eventually("what is left is known", func() bool { return s.cleanings() == 1 && len(s.state().Left) == len(s.sweeps[0].Left) })
+	s.fill()
+	let := s.hold()
+	s.signal(contract.SignalObserved, contract.Observation{Hash: "2", Ended: 1})
+	s.eventually("it looks again", func() bool { return s.cleanings() == 2 })
+	s.away()
+	let()
+	run, _ = s.run()
+	s.eventually("the answer waits for a worker", func() bool { return s.answered(run) })
+	return run
+}
+
+// answered is true when the last activity of a run has completed and nobody
+// has acted on it.
+func (s *stage) answered(run string) bool {
+	completed := false
+	for _, event := range s.history(run) {
+		switch event.EventType {
+		case enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+			completed = true
+		case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+			completed = false
+		}
+	}
+	return completed
+}
+
+// carried is what the run gave to the next.
+func (s *stage) carried(run string) (state State) {
+	s.Helper()
+	s.eventually("a new run begins", func() bool { now, _ := s.run(); return now != run })
+	events := s.history(run)
+	last := events[len(events)-1]
+	var in Input
+	s.must(converter.GetDefaultDataConverter().FromPayloads(last.GetWorkflowExecutionContinuedAsNewEventAttributes().GetInput(), &in))
+	if in.Carried == nil {
+		s.Fatalf("the run ended with %s and carried nothing over", last.EventType)
+	}
+	return *in.Carried
+}
+
+func (s *stage) result() (result Result) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	s.must(s.temporal.GetWorkflow(ctx, s.id, "").Get(ctx, &result))
+	return result
+}
+
+// updateID names the test's updates, one at a time.
+const updateID = "a-person"
+
+// updateWaits is true when the server knows of an update and no worker does.
+func (s *stage) updateWaits() bool {
+	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+	defer cancel()
+	answer, err := s.temporal.WorkflowService().PollWorkflowExecutionUpdate(ctx, &workflowservice.PollWorkflowExecutionUpdateRequest{
+		Namespace:  client.DefaultNamespace,
+		UpdateRef:  &update.UpdateRef{WorkflowExecution: &common.WorkflowExecution{WorkflowId: s.id}, UpdateId: updateID},
+		WaitPolicy: &update.WaitPolicy{LifecycleStage: enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ADMITTED},
+	})
+	return err == nil && answer.Stage == enums.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ADMITTED
+}

@@ -1,0 +1,250 @@
+package workflows
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// What a person sees in Temporal, phase by phase, as the real server gives it
+// (acceptance T2).
+func TestEveryPhaseSpeaks(t *testing.T) {
+	server := temporalserver.New(t).Start()
+	t.Run("from the trigger to a release", func(t *testing.T) { throughEveryPhase(newStage(t, server)) })
+	t.Run("a spec that can never run", func(t *testing.T) {
+		s := newStage(t, server)
+		s.plan.Rejected = "count: must be positive"
+		s.begin()
+		if result := s.result(); result.Summary != "nothing was injected: count: must be positive" {
+			t.Errorf("result = %+v", result)
+		}
+		s.sees(v1beta1.PhaseRejected, "Refused: count: must be positive")
+	})
+	t.Run("a terminated workflow's successor", func(t *testing.T) {
+		s := newStage(t, server)
+		s.plan = activities.Plan{CleanOnly: "an earlier workflow began it"}
+		let := s.hold()
+		s.begin()
+		s.enters(v1beta1.PhaseCleaning)
+		s.sees(v1beta1.PhaseCleaning, "Taking everything off: an earlier workflow began it.")
+		let()
+		s.result()
+		s.sees(v1beta1.PhaseFinished, "Over. Nothing is left.")
+	})
+}
+
+func throughEveryPhase(s *stage) {
+	expires := clock(s.plan.ExpireAt)
+	s.plan.CreateAt = time.Now().Add(3 * time.Second)
+	s.found, s.injected = make(chan struct{}), make(chan struct{})
+	s.sweeps, s.cleans = []activities.Cleaned{stuckPods}, []activities.Cleaned{stuckPods, {}}
+	s.begin()
+	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
+	s.sees(v1beta1.PhasePending, "Nothing is injected before "+clock(s.plan.CreateAt))
+	s.enters(v1beta1.PhaseSelecting)
+	s.sees(v1beta1.PhaseSelecting, "Choosing targets. While none match it waits for some, until "+expires)
+	close(s.found)
+	s.enters(v1beta1.PhaseInjecting)
+	s.sees(v1beta1.PhaseInjecting, "Injecting 2 targets, to be disrupted until "+expires)
+	close(s.injected)
+	s.enters(v1beta1.PhaseHolding)
+	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets until "+expires)
+	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
+	s.eventually("cleaners failed too", func() bool { return s.state().Tries == cleanerTries })
+	s.sees(v1beta1.PhaseHolding, "| chaos-1 | n1 | web-1 | cpu-pressure | qdisc busy |", `"action": "retry"`)
+	let := s.hold()
+	s.signal(contract.SignalEnd, nil)
+	s.enters(v1beta1.PhaseCleaning)
+	s.sees(v1beta1.PhaseCleaning, "Taking everything off: deleted.")
+	let()
+	s.enters(v1beta1.PhaseStuck)
+	s.sees(v1beta1.PhaseStuck, "**Not clean: 1 chaos pod.**", "every 10 minutes", `"targets": ["web-1"]`)
+	s.refusesBadResumes()
+	if answer, err := s.resume(contract.Resume{Action: "release", By: "ann", Reason: "scrap"}); err != nil || answer != "releasing web-1" {
+		s.Errorf("release = %q, %v", answer, err)
+	}
+	want := Result{
+		Summary: "2 targets disrupted, ended (deleted); a person released 1 chaos pod that did not clean",
+		Targets: 2, Kinds: []string{"cpu-pressure"}, Ending: "deleted", LetGo: 1, Decisions: []string{"release by ann: scrap"},
+	}
+	if diff := cmp.Diff(want, s.result()); diff != "" {
+		s.Errorf("result (-want +got):\n%s", diff)
+	}
+	s.sees(v1beta1.PhaseFinished, "Over. Released by a person without being clean: 1 chaos pod.", "- `release by ann: scrap`")
+	wantSummaries(s.T, s.history(""))
+}
+
+// refusesBadResumes: a stuck disruption refuses what makes no sense, with the
+// reason, and not a word of it gets into the history: so nothing can have been
+// carried out or written.
+func (s *stage) refusesBadResumes() {
+	s.Helper()
+	_, before := s.run()
+	for _, c := range []struct {
+		resume contract.Resume
+		want   string
+	}{
+		{contract.Resume{}, `action must be "retry" or "release", got ""`},
+		{contract.Resume{Action: "skip"}, `action must be "retry" or "release", got "skip"`},
+		{contract.Resume{Action: "retry", Targets: []string{"web-9"}}, `target "web-9" is not stuck; stuck are: web-1`},
+		{contract.Resume{Action: "release", By: "ann"}, `it needs "by" (who decides) and "reason" (why)`},
+		{contract.Resume{Action: "release", Reason: "scrap"}, `it needs "by" (who decides) and "reason" (why)`},
+		{contract.Resume{Action: "release", By: " ", Reason: "\t"}, `it needs "by" (who decides) and "reason" (why)`},
+	} {
+		if _, err := s.resume(c.resume); err == nil || !strings.Contains(err.Error(), c.want) {
+			s.Errorf("resume %+v = %v, want %q", c.resume, err, c.want)
+		}
+	}
+	if _, after := s.run(); after != before {
+		s.Errorf("the history grew from %d to %d events", before, after)
+	}
+}
+
+// A disruption that is not stuck refuses every resume, and writes nothing.
+func TestResumeOfADisruptionThatIsNotStuck(t *testing.T) {
+	s := newStage(t, temporalserver.New(t).Start())
+	s.begin()
+	s.enters(v1beta1.PhaseHolding)
+	_, before := s.run()
+	if _, err := s.resume(contract.Resume{Action: "retry"}); err == nil || !strings.Contains(err.Error(), "the disruption is not stuck: there is nothing to resume") {
+		t.Errorf("resume = %v, want it refused", err)
+	}
+	if _, after := s.run(); after != before {
+		t.Errorf("the history grew from %d to %d events", before, after)
+	}
+}
+
+// Temporal does not hand a workflow's summary and details on to a new run, so
+// the page says what they said, and no other run need be looked up.
+func TestANewRunSpeaksToo(t *testing.T) {
+	s := newStage(t, temporalserver.New(t).Start())
+	s.sweeps = []activities.Cleaned{stuckPods}
+	first := s.lastTaskOfARun()
+	s.decide()
+	s.carried(first)
+	s.eventually("cleaners failed too", func() bool { return s.state().Tries == cleanerTries })
+	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets", "Kinds: cpu-pressure.", "kubectl -n shop describe disruption calm", "qdisc busy")
+	attributes := s.described().TypedSearchAttributes
+	if stuck, _ := attributes.GetBool(attributeStuck); !stuck {
+		t.Errorf("search attributes of the new run = %v, want SquallStuck", attributes)
+	}
+}
+
+// sees reads the workflow's page as the web interface does.
+func (s *stage) sees(phase v1beta1.Phase, words ...string) {
+	s.Helper()
+	answer, err := s.temporal.QueryWorkflow(s.Context(), s.id, "", "__temporal_workflow_metadata")
+	s.must(err)
+	var page sdk.WorkflowMetadata
+	s.must(answer.Get(&page))
+	for _, word := range append(words, fmt.Sprintf("## %s: shop/calm", phase)) {
+		if !strings.Contains(page.CurrentDetails, word) {
+			s.Errorf("in phase %s a person reads:\n%s\nwant %q in it", phase, page.CurrentDetails, word)
+		}
+	}
+	s.wantHandlers(page.Definition)
+	s.wantAttributes(phase)
+}
+
+// wantHandlers: each message that a person can send says what it does, and the
+// ones of resume which JSON they take.
+func (s *stage) wantHandlers(d *sdk.WorkflowDefinition) {
+	s.Helper()
+	described := map[string]string{}
+	for kind, all := range map[string][]*sdk.WorkflowInteractionDefinition{
+		"query": d.GetQueryDefinitions(), "signal": d.GetSignalDefinitions(), "update": d.GetUpdateDefinitions(),
+	} {
+		for _, one := range all {
+			described[kind+" "+one.Name] = one.Description
+		}
+	}
+	for _, name := range []string{"query status", "signal observed", "signal end", "signal resume", "update resume"} {
+		switch text := described[name]; {
+		case text == "":
+			s.Errorf("%s has no description; there are %v", name, described)
+		case strings.HasSuffix(name, "resume") && !strings.Contains(text, `{"action":"retry"}`):
+			s.Errorf("%s does not show what to send: %s", name, text)
+		}
+	}
+}
+
+func (s *stage) wantAttributes(phase v1beta1.Phase) {
+	s.Helper()
+	if phase == v1beta1.PhasePending {
+		return // the bridge set them
+	}
+	attributes := s.described().TypedSearchAttributes
+	if shown, _ := attributes.GetKeyword(attributePhase); shown != string(phase) {
+		s.Errorf("SquallPhase = %q, want %s", shown, phase)
+	}
+	if stuck, set := attributes.GetBool(attributeStuck); !set || stuck != (len(s.state().Left) > 0) {
+		s.Errorf("in phase %s SquallStuck = %t", phase, stuck)
+	}
+	if targets, set := attributes.GetInt64(attributeTargets); !set || targets != int64(s.state().Targets) {
+		s.Errorf("in phase %s SquallTargets = %d", phase, targets)
+	}
+}
+
+func (s *stage) described() *client.WorkflowExecutionDescription {
+	s.Helper()
+	description, err := s.temporal.DescribeWorkflow(s.Context(), s.id, "")
+	s.must(err)
+	return description
+}
+
+// Every step that real disruptions went through says in words what it is.
+func TestEveryRecordedStepHasASummary(t *testing.T) {
+	files, err := filepath.Glob("testdata/histories/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d histories, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			reader, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = reader.Close() }()
+			all, err := client.HistoryFromJSON(reader, client.HistoryJSONOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantSummaries(t, all.Events)
+		})
+	}
+}
+
+// wantSummaries: the workflow, every activity and every timer say what they
+// are, and nothing is a wall of payload that nobody reads.
+func wantSummaries(t *testing.T, events []*history.HistoryEvent) {
+	t.Helper()
+	for _, event := range events {
+		if size := proto.Size(event); size > 4<<10 {
+			t.Errorf("event %d, %s, has %d bytes", event.EventId, event.EventType, size)
+		}
+		switch event.EventType {
+		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_TIMER_STARTED:
+			var summary string
+			err := converter.GetDefaultDataConverter().FromPayload(event.GetUserMetadata().GetSummary(), &summary)
+			if err != nil || len(summary) < 10 {
+				t.Errorf("event %d, %s, has the summary %q, %v", event.EventId, event.EventType, summary, err)
+			}
+		}
+	}
+}
