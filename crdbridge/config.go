@@ -27,7 +27,10 @@ type Config struct {
 	// TemporalAPIKey has no flag: command lines are visible to everybody on a machine.
 	TemporalAPIKey string `mapstructure:"temporal-api-key"`
 
-	ChaosNamespace          string `mapstructure:"chaos-namespace"`
+	ChaosNamespace string `mapstructure:"chaos-namespace"`
+	// WatchNamespaces are the namespaces whose Disruptions the bridge looks
+	// after: Squall for one team. Empty means all.
+	WatchNamespaces         []string `mapstructure:"watch-namespaces"`
 	HealthAddress           string `mapstructure:"health-address"`
 	MetricsAddress          string `mapstructure:"metrics-address"`
 	LeaderElection          bool   `mapstructure:"leader-election"`
@@ -104,6 +107,7 @@ func newFlags(d Config, out io.Writer) *pflag.FlagSet {
 	flags.String("temporal-tls-cert", d.TemporalTLSCert, "file of the client certificate")
 	flags.String("temporal-tls-key", d.TemporalTLSKey, "file of the client certificate's key")
 	flags.String("chaos-namespace", d.ChaosNamespace, "namespace of the chaos pods")
+	flags.StringSlice("watch-namespaces", d.WatchNamespaces, "namespaces, separated by commas, whose Disruptions and pods are watched, beside the chaos pods; empty: all")
 	flags.String("health-address", d.HealthAddress, "where /healthz and /readyz are served; 0: nowhere")
 	flags.String("metrics-address", d.MetricsAddress, "where /metrics is served; 0: nowhere")
 	flags.Bool("leader-election", d.LeaderElection, "let one of several bridges act")
