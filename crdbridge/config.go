@@ -31,11 +31,11 @@ type Config struct {
 	// WatchNamespaces are the namespaces whose Disruptions the bridge looks
 	// after: Squall for one team. Empty means all.
 	WatchNamespaces         []string `mapstructure:"watch-namespaces"`
-	HealthAddress           string `mapstructure:"health-address"`
-	MetricsAddress          string `mapstructure:"metrics-address"`
-	LeaderElection          bool   `mapstructure:"leader-election"`
-	LeaderElectionNamespace string `mapstructure:"leader-election-namespace"`
-	LogLevel                string `mapstructure:"log-level"`
+	HealthAddress           string   `mapstructure:"health-address"`
+	MetricsAddress          string   `mapstructure:"metrics-address"`
+	LeaderElection          bool     `mapstructure:"leader-election"`
+	LeaderElectionNamespace string   `mapstructure:"leader-election-namespace"`
+	LogLevel                string   `mapstructure:"log-level"`
 }
 
 func defaults() Config {
@@ -43,6 +43,7 @@ func defaults() Config {
 		TemporalAddress:         "127.0.0.1:7233",
 		TemporalNamespace:       "default",
 		ChaosNamespace:          "squall-chaos",
+		WatchNamespaces:         []string{},
 		HealthAddress:           ":8081",
 		MetricsAddress:          ":8080",
 		LeaderElection:          true,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/world"
@@ -63,10 +64,9 @@ type matrix struct {
 	saw   *witness
 	began time.Time
 	free  chan *slot
-	// opened counts slots.
-	opened int
-	mu     sync.Mutex
-	done   int
+	mu    sync.Mutex
+	// done counts runs, replaced the slots in which one did not come to its end.
+	done, replaced int
 }
 
 // plan is what the reference runs of a workload showed.
@@ -99,15 +99,24 @@ func (m *matrix) workloads() (chosen []workload) {
 
 func (m *matrix) openSlots() {
 	m.free = make(chan *slot, *slots)
-	for range *slots {
-		m.free <- m.newSlot()
+	var group errgroup.Group
+	spaces := make([]space, *slots)
+	for i := range spaces {
+		group.Go(func() (err error) { spaces[i], err = newSpace(m.world, i); return err })
+	}
+	m.world.Must(group.Wait())
+	for _, made := range spaces {
+		m.free <- newSlot(m.world, made)
 	}
 	m.Logf("%d slots after %.0fs", *slots, time.Since(m.began).Seconds())
 }
 
-func (m *matrix) newSlot() *slot {
-	m.opened++
-	return newSlot(m.world, m.opened)
+// another is a slot in the place of one that cannot be used any more.
+func (m *matrix) another() *slot {
+	m.replaced++
+	made, err := newSpace(m.world, *slots+m.replaced)
+	m.world.Must(err)
+	return newSlot(m.world, made)
 }
 
 // each does all trials, as many at once as there are slots.
@@ -117,7 +126,7 @@ func (m *matrix) each(trials []*trial, do func(*slot, *trial)) {
 		s := <-m.free
 		if s.broken {
 			s.close()
-			s = m.newSlot()
+			s = m.another()
 		}
 		group.Go(func() {
 			do(s, t)
@@ -232,6 +241,7 @@ func (m *matrix) do(r *run) (got string, err error) {
 	if got, err = r.outcome(m.saw); err != nil {
 		return "", err
 	}
+	r.current.stop()
 	if err := r.leave(); err != nil {
 		return "", err
 	}
@@ -246,7 +256,7 @@ func (m *matrix) progress(all int, t *trial) {
 	m.done++
 	switch {
 	case t.wrong != "":
-		fmt.Fprintf(os.Stderr, "%4d/%d %s: DIFFERENCE at %s\n", m.done, all, t.plan.workload.name, t.fault)
+		fmt.Fprintf(os.Stderr, "%4d/%d %s: DIFFERENCE, %s\n%s\n", m.done, all, t.plan.workload.name, t.fault, t.wrong)
 	case m.done%20 == 0 || m.done == all:
 		fmt.Fprintf(os.Stderr, "%4d/%d after %.0fs\n", m.done, all, time.Since(m.began).Seconds())
 	}

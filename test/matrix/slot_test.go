@@ -55,56 +55,75 @@ type oldView struct {
 	served  bool
 }
 
+// space is a namespace of Temporal and a client for it.
+type space struct {
+	name   string
+	client temporalclient.Client
+}
+
+// newSpace makes one with the search attributes, and returns when it can be used.
+func newSpace(w *world.World, number int) (space, error) {
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	s := space{name: fmt.Sprintf("slot-%d", number)}
+	_, err := w.Workflows.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: s.name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if err != nil {
+		return s, fmt.Errorf("register namespace %s of Temporal: %w", s.name, err)
+	}
+	s.client, err = connect.Dial(ctx, connect.Settings{Address: w.TemporalAddress, Namespace: s.name, Lazy: true}, zap.NewNop(), nil)
+	if err != nil {
+		return s, err
+	}
+	w.Cleanup(s.client.Close)
+	for {
+		if err = s.addAttributes(ctx); err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, fmt.Errorf("add search attributes to namespace %s of Temporal: %w", s.name, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// addAttributes succeeds when Temporal knows them.
+func (s space) addAttributes(ctx context.Context) error {
+	_, err := s.client.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: s.name, SearchAttributes: map[string]enumspb.IndexedValueType{
+			contract.AttributePhase:     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+			contract.AttributeNamespace: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+			contract.AttributeKinds:     enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+			contract.AttributeStuck:     enumspb.INDEXED_VALUE_TYPE_BOOL,
+			contract.AttributeTargets:   enumspb.INDEXED_VALUE_TYPE_INT,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
+	return err
+}
+
 // newSlot starts a slot's proxies and programs.
-func newSlot(w *world.World, number int) *slot {
+func newSlot(w *world.World, in space) *slot {
 	w.Helper()
 	s := &slot{
-		ctx: w.Context(), world: w, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"),
+		ctx: w.Context(), world: w, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
 		programs: map[string]*world.Program{}, current: newRecorder(nil), old: map[string]oldView{},
 	}
-	namespace := fmt.Sprintf("slot-%d", number)
-	s.register(namespace)
 	settings := func(program string) []string {
 		return []string{
 			"KUBECONFIG=" + w.Kubeconfig("http://"+s.kubeProxy(program)),
-			"SQUALL_TEMPORAL_ADDRESS=" + s.temporalProxy(program), "SQUALL_TEMPORAL_NAMESPACE=" + namespace,
+			"SQUALL_TEMPORAL_ADDRESS=" + s.temporalProxy(program), "SQUALL_TEMPORAL_NAMESPACE=" + in.name,
 			"SQUALL_CHAOS_NAMESPACE=" + s.chaos, "GOMAXPROCS=1",
 		}
 	}
 	s.programs[worker] = w.Worker(settings(worker)...).Start()
 	s.programs[bridge] = w.Bridge(append(settings(bridge), "SQUALL_WATCH_NAMESPACES="+s.shop)...).Start()
 	return s
-}
-
-// register makes a namespace of Temporal with the search attributes, and
-// returns when it can be used.
-func (s *slot) register(namespace string) {
-	w := s.world
-	w.Helper()
-	_, err := w.Workflows.WorkflowService().RegisterNamespace(s.ctx, &workflowservice.RegisterNamespaceRequest{
-		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
-	})
-	w.Must(err)
-	s.temporal, err = connect.Dial(s.ctx, connect.Settings{Address: w.TemporalAddress, Namespace: namespace, Lazy: true}, zap.NewNop(), nil)
-	w.Must(err)
-	w.Cleanup(s.temporal.Close)
-	world.Eventually(w, time.Minute, "Temporal knows the search attributes of namespace "+namespace, func() bool {
-		_, err := s.temporal.OperatorService().AddSearchAttributes(s.ctx, &operatorservice.AddSearchAttributesRequest{
-			Namespace: namespace, SearchAttributes: map[string]enumspb.IndexedValueType{
-				contract.AttributePhase:     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-				contract.AttributeNamespace: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-				contract.AttributeKinds:     enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-				contract.AttributeStuck:     enumspb.INDEXED_VALUE_TYPE_BOOL,
-				contract.AttributeTargets:   enumspb.INDEXED_VALUE_TYPE_INT,
-			},
-		})
-		if err != nil {
-			<-time.After(200 * time.Millisecond)
-			return false
-		}
-		_, err = s.temporal.CountWorkflow(s.ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
-		return err == nil
-	})
 }
 
 // kubeProxy listens for one program's calls to the API server.

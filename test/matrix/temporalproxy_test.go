@@ -66,7 +66,7 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	t.learn(run.names, path.Base(method), reply)
+	t.learn(t.slot.run().names, path.Base(method), reply)
 	return stream.SendMsg(&reply)
 }
 

@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,9 @@ func (r *run) whole() error {
 	if err := r.injected(r.targets); err != nil {
 		return err
 	}
+	if err := r.toldTargets(); err != nil {
+		return err
+	}
 	if err := r.play(r); err != nil {
 		return err
 	}
@@ -133,6 +137,22 @@ func (r *run) injected(n int) error {
 	want := fmt.Sprintf("%d/%[1]d", n)
 	return r.until("injected, "+want, func() bool {
 		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.Targets == want
+	})
+}
+
+// toldTargets waits until every target has its event: what ends a disruption
+// must not come before all is told of its beginning, or the end would depend on
+// how long a recovery takes.
+func (r *run) toldTargets() error {
+	return r.until("every target has an event", func() bool {
+		told, err := r.events()
+		n := 0
+		for _, words := range told {
+			if strings.HasPrefix(words, "Pod ") {
+				n++
+			}
+		}
+		return err == nil && n == r.targets
 	})
 }
 
