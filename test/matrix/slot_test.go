@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.uber.org/zap"
@@ -66,27 +68,35 @@ func newSpace(w *world.World, number int) (space, error) {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	s := space{name: fmt.Sprintf("slot-%d", number)}
-	_, err := w.Workflows.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
-		Namespace: s.name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
-	})
-	if err != nil {
-		return s, fmt.Errorf("register namespace %s of Temporal: %w", s.name, err)
-	}
+	var err error
 	s.client, err = connect.Dial(ctx, connect.Settings{Address: w.TemporalAddress, Namespace: s.name, Lazy: true}, zap.NewNop(), nil)
 	if err != nil {
 		return s, err
 	}
 	w.Cleanup(s.client.Close)
-	for {
-		if err = s.addAttributes(ctx); err == nil {
+	for { // Temporal makes few namespaces a second, and takes a moment to know them
+		if err = s.register(ctx); err == nil {
+			err = s.addAttributes(ctx)
+		}
+		if err == nil {
 			return s, nil
 		}
 		select {
 		case <-ctx.Done():
-			return s, fmt.Errorf("add search attributes to namespace %s of Temporal: %w", s.name, err)
-		case <-time.After(200 * time.Millisecond):
+			return s, fmt.Errorf("make namespace %s of Temporal: %w", s.name, err)
+		case <-time.After(500 * time.Millisecond):
 		}
 	}
+}
+
+func (s space) register(ctx context.Context) error {
+	_, err := s.client.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: s.name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if _, there := errors.AsType[*serviceerror.NamespaceAlreadyExists](err); there {
+		return nil
+	}
+	return err
 }
 
 // addAttributes succeeds when Temporal knows them.
