@@ -27,12 +27,15 @@ type Config struct {
 	// TemporalAPIKey has no flag: command lines are visible to everybody on a machine.
 	TemporalAPIKey string `mapstructure:"temporal-api-key"`
 
-	ChaosNamespace          string `mapstructure:"chaos-namespace"`
-	HealthAddress           string `mapstructure:"health-address"`
-	MetricsAddress          string `mapstructure:"metrics-address"`
-	LeaderElection          bool   `mapstructure:"leader-election"`
-	LeaderElectionNamespace string `mapstructure:"leader-election-namespace"`
-	LogLevel                string `mapstructure:"log-level"`
+	ChaosNamespace string `mapstructure:"chaos-namespace"`
+	// WatchNamespaces are the namespaces whose Disruptions the bridge looks
+	// after: Squall for one team. Empty means all.
+	WatchNamespaces         []string `mapstructure:"watch-namespaces"`
+	HealthAddress           string   `mapstructure:"health-address"`
+	MetricsAddress          string   `mapstructure:"metrics-address"`
+	LeaderElection          bool     `mapstructure:"leader-election"`
+	LeaderElectionNamespace string   `mapstructure:"leader-election-namespace"`
+	LogLevel                string   `mapstructure:"log-level"`
 }
 
 func defaults() Config {
@@ -40,6 +43,7 @@ func defaults() Config {
 		TemporalAddress:         "127.0.0.1:7233",
 		TemporalNamespace:       "default",
 		ChaosNamespace:          "squall-chaos",
+		WatchNamespaces:         []string{},
 		HealthAddress:           ":8081",
 		MetricsAddress:          ":8080",
 		LeaderElection:          true,
@@ -104,6 +108,7 @@ func newFlags(d Config, out io.Writer) *pflag.FlagSet {
 	flags.String("temporal-tls-cert", d.TemporalTLSCert, "file of the client certificate")
 	flags.String("temporal-tls-key", d.TemporalTLSKey, "file of the client certificate's key")
 	flags.String("chaos-namespace", d.ChaosNamespace, "namespace of the chaos pods")
+	flags.StringSlice("watch-namespaces", d.WatchNamespaces, "namespaces, separated by commas, whose Disruptions and pods are watched, beside the chaos pods; empty: all")
 	flags.String("health-address", d.HealthAddress, "where /healthz and /readyz are served; 0: nowhere")
 	flags.String("metrics-address", d.MetricsAddress, "where /metrics is served; 0: nowhere")
 	flags.Bool("leader-election", d.LeaderElection, "let one of several bridges act")

@@ -35,6 +35,12 @@ func TestConfig(t *testing.T) {
 		{"TLS and an API key from the environment", "",
 			map[string]string{"SQUALL_TEMPORAL_TLS": "true", "SQUALL_TEMPORAL_TLS_CA": "/ca", "SQUALL_TEMPORAL_API_KEY": "k"}, nil,
 			with(func(c *Config) { c.TemporalTLS, c.TemporalTLSCA, c.TemporalAPIKey = true, "/ca", "k" })},
+		{"one team's namespaces from the environment", "", map[string]string{"SQUALL_WATCH_NAMESPACES": "shop,cart"}, nil,
+			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
+		{"one team's namespaces from a file", "watch-namespaces: [shop, cart]\n", nil, nil,
+			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
+		{"one team's namespaces as a flag", "", nil, []string{"--watch-namespaces=shop,cart"},
+			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
 		{"environment of somebody else's program", "", map[string]string{"SQUALL_WORKER_SLOTS": "3"}, nil, defaults()},
 	}
 	for _, test := range tests {

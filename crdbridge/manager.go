@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +47,8 @@ func newManager(c Config, kube *rest.Config, temporal orchestrator, registry pro
 }
 
 // managerOptions give every type one cache for the whole cluster, so one list
-// and one watch, in which objects hold no more than the bridge reads.
+// and one watch, in which objects hold no more than the bridge reads. With
+// watch-namespaces there is one for each of them.
 func managerOptions(c Config) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
@@ -61,8 +63,8 @@ func managerOptions(c Config) (manager.Options, error) {
 			// A read of a type nobody watches would start another watch.
 			ReaderFailOnMissingInformer: true,
 			ByObject: map[client.Object]cache.ByObject{
-				&v1beta1.Disruption{}: {Transform: cache.TransformStripManagedFields()},
-				&corev1.Pod{}:         {Transform: stripPod},
+				&v1beta1.Disruption{}: {Transform: cache.TransformStripManagedFields(), Namespaces: only(c.WatchNamespaces)},
+				&corev1.Pod{}:         {Transform: stripPod, Namespaces: only(c.WatchNamespaces, c.ChaosNamespace)},
 				&corev1.Node{}:        {Transform: stripNode},
 			},
 		},
@@ -75,6 +77,19 @@ func managerOptions(c Config) (manager.Options, error) {
 		LeaderElectionReleaseOnCancel: true, // main returns right after
 		GracefulShutdownTimeout:       &stop,
 	}, nil
+}
+
+// only limits a cache to some namespaces, and to more that it needs with them;
+// nil, for all, when there are none.
+func only(some []string, more ...string) map[string]cache.Config {
+	if len(some) == 0 {
+		return nil
+	}
+	limit := map[string]cache.Config{}
+	for _, namespace := range slices.Concat(some, more) {
+		limit[namespace] = cache.Config{}
+	}
+	return limit
 }
 
 func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {

@@ -53,6 +53,26 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	}
 }
 
+// With watch-namespaces the bridge needs no right to the rest of the cluster.
+func TestOneTeamsNamespaces(t *testing.T) {
+	b := newBridge(t)
+	theirs := b.newNamespace("other-")
+	b.config.WatchNamespaces = []string{b.namespace}
+	b.start()
+	other := b.disrupt("theirs", func(d *v1beta1.Disruption) { d.Namespace = theirs })
+	t.Cleanup(func() { _ = b.kube.Delete(context.Background(), other) })
+	ours := b.disrupt("ours")
+	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
+	b.setPhase(b.chaosPod(ours, "chaos", target), corev1.PodFailed)
+	eventually(t, 5*time.Second, "the workflow of ours hears of its candidate and of its chaos pod's end", func() bool {
+		o := b.temporal.lastObservation(ours)
+		return o.Candidates == 1 && o.Ended == 1
+	})
+	if n := b.temporal.starts(other); n > 0 || len(b.get(other).Finalizers) > 0 {
+		t.Errorf("a disruption of another namespace was started %d times and has finalizers %v", n, b.get(other).Finalizers)
+	}
+}
+
 // acceptance I2
 func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 	b := newBridge(t).start()

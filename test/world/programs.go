@@ -134,7 +134,8 @@ func (w *World) build(names ...string) (directory string) {
 }
 
 // Kubeconfig is a file that leads another process to the API server: through
-// address (host:port) if it is not empty, with the server's own certificate.
+// address (host:port) if it is not empty, with the server's own certificate, or
+// through a proxy that needs none (http://host:port).
 func (w *World) Kubeconfig(address string) (file string) {
 	w.Helper()
 	host := strings.TrimPrefix(w.API.Host, "https://")
@@ -143,10 +144,13 @@ func (w *World) Kubeconfig(address string) (file string) {
 	if address == "" {
 		address = host
 	}
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
 	file = filepath.Join(w.TempDir(), "kubeconfig")
 	w.Must(clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"test": {
-			Server: "https://" + address, TLSServerName: name, CertificateAuthorityData: w.API.CAData,
+			Server: address, TLSServerName: name, CertificateAuthorityData: w.API.CAData,
 		}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"test": {ClientCertificateData: w.API.CertData, ClientKeyData: w.API.KeyData}},
 		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},

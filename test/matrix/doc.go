@@ -1,0 +1,24 @@
+// Package matrix is the crash matrix of the control plane, after Sieve
+// (OSDI'22): whatever single step of worker or bridge is cut short, a
+// disruption ends as it would have without.
+//
+// A reference run of a workload enumerates all that the two programs write to
+// the API server and all they tell Temporal, and every kind of watch event they
+// get. Then the workload runs again for each of these points:
+//
+//   - before: the program is killed (SIGKILL) instead of making the call;
+//   - after: it is killed when the server has answered, before it hears of it;
+//   - stale: a program is killed after a write, and for two seconds its next
+//     life sees the cluster as it was before that write;
+//   - drop: a watch event never reaches it; a second later the watch breaks
+//     in the way that makes a client list again.
+//
+// It is started again at once. The end is compared with the reference: what is
+// left in the API, status, events, the workflow's runs and result, and what the
+// played kubelets ran. Programs and servers are real; between them are proxies
+// in the test, so that the programs know nothing of it.
+//
+// Stale reads are answers an API server may give: a list at an older resource
+// version, which it serves itself, to a client that takes any version, and a
+// watch that lags. A read that asks for the newest is never stale.
+package matrix

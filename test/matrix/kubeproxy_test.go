@@ -1,0 +1,239 @@
+package matrix
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// lag is how long a restarted program sees an old state, and how long one
+// lives with a watch event missing before its watch breaks.
+const (
+	lag      = 2 * time.Second
+	dropTime = time.Second
+)
+
+// kubeProxy stands between one program and the API server.
+type kubeProxy struct {
+	slot    *slot
+	program string
+	server  *url.URL
+	client  http.RoundTripper
+}
+
+func (k *kubeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := callOf(r)
+	switch {
+	case c.verb == "watch":
+		k.watch(w, r, c)
+	case c.writes():
+		k.write(w, r, c)
+	default:
+		k.past(r, c)
+		k.pass(w, k.ask(r.Context(), r, r.Body))
+	}
+}
+
+// answer is what the server said, or why it could not be asked.
+type answer struct {
+	*http.Response
+	err error
+}
+
+// ask sends a request on. JSON is what the proxy can read, and clients take it.
+func (k *kubeProxy) ask(ctx context.Context, r *http.Request, body io.Reader) answer {
+	on := r.Clone(ctx)
+	on.RequestURI, on.Host = "", ""
+	on.URL.Scheme, on.URL.Host = k.server.Scheme, k.server.Host
+	on.Body = io.NopCloser(body)
+	on.Header.Del("Accept-Encoding")
+	on.Header.Set("Accept", "application/json")
+	response, err := k.client.RoundTrip(on)
+	return answer{response, err}
+}
+
+// pass hands an answer to the program.
+func (k *kubeProxy) pass(w http.ResponseWriter, a answer) {
+	if a.err != nil {
+		panic(http.ErrAbortHandler) // the program is gone, or the server is
+	}
+	defer func() { _ = a.Body.Close() }()
+	maps.Copy(w.Header(), a.Header)
+	w.WriteHeader(a.StatusCode)
+	if _, err := io.Copy(w, a.Body); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// write lets a change through, or kills a program before or after it.
+func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	run := k.slot.run()
+	f := run.call(k.program, run.names.write(c, body), k.slot.whoSees(c)...)
+	if f == nil {
+		k.pass(w, k.ask(r.Context(), r, bytes.NewReader(body)))
+		return
+	}
+	if f.how == before {
+		k.slot.restart(f.victim, 0)
+		panic(http.ErrAbortHandler)
+	}
+	a := k.ask(context.WithoutCancel(r.Context()), r, bytes.NewReader(body)) // it is under way whoever dies
+	if a.err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	answered, _ := io.ReadAll(a.Body)
+	_ = a.Body.Close()
+	version := int64(0)
+	if f.how == stale {
+		version = versionBefore(answered)
+	}
+	if f.victim == k.program {
+		k.slot.restart(f.victim, version)
+		panic(http.ErrAbortHandler)
+	}
+	a.Body = io.NopCloser(bytes.NewReader(answered))
+	k.pass(w, a)
+	k.slot.restart(f.victim, version)
+}
+
+// versionBefore is the resource version of the cluster before the write that
+// was answered so; 0 if the answer does not say.
+func versionBefore(answered []byte) int64 {
+	var object metav1.PartialObjectMetadata
+	if json.Unmarshal(answered, &object) != nil {
+		return 0
+	}
+	version, _ := strconv.ParseInt(object.ResourceVersion, 10, 64)
+	return max(version-1, 0)
+}
+
+// past makes a list that takes any version one of the past, while the program
+// is to see that.
+func (k *kubeProxy) past(r *http.Request, c kubeCall) {
+	version, _ := k.slot.past(k.program)
+	query := r.URL.Query()
+	if c.verb != "list" || version == 0 || query.Get("resourceVersion") != "0" {
+		return
+	}
+	query.Set("resourceVersion", fmt.Sprint(version))
+	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+	r.URL.RawQuery = query.Encode()
+	k.slot.servedPast(k.program)
+}
+
+// watch hands events on one by one, but for one that is to be dropped.
+func (k *kubeProxy) watch(w http.ResponseWriter, r *http.Request, c kubeCall) {
+	if version, until := k.slot.past(k.program); version != 0 {
+		if r.URL.Query().Get("sendInitialEvents") != "" {
+			// A server of before that feature: the client lists instead.
+			refuse(w)
+			return
+		}
+		select { // the watch lags behind
+		case <-time.After(time.Until(until)):
+		case <-r.Context().Done():
+		}
+	}
+	a := k.ask(r.Context(), r, r.Body)
+	if a.err != nil || a.StatusCode != http.StatusOK {
+		k.pass(w, a)
+		return
+	}
+	defer func() { _ = a.Body.Close() }()
+	maps.Copy(w.Header(), a.Header)
+	w.WriteHeader(a.StatusCode)
+	out := http.NewResponseController(w)
+	_ = out.Flush()
+	events, broken := k.read(a.Body)
+	for {
+		select {
+		case event, more := <-events:
+			if !more {
+				return
+			}
+			if k.drops(c, event) {
+				broken = time.After(dropTime)
+				continue
+			}
+			if _, err := w.Write(append(event, '\n')); err != nil {
+				return
+			}
+			_ = out.Flush()
+		case <-broken:
+			_, _ = io.WriteString(w, expired+"\n")
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// expired is the event with which a server ends a watch whose next events it
+// no longer has.
+const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`
+
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnprocessableEntity)
+	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled","reason":"Invalid","code":422}`)
+}
+
+// read is the stream of a watch as single events. The channel that is never
+// ready stands for a watch that does not break.
+func (k *kubeProxy) read(body io.Reader) (<-chan []byte, <-chan time.Time) {
+	events := make(chan []byte)
+	go func() {
+		defer close(events)
+		for stream := json.NewDecoder(body); ; {
+			var event json.RawMessage
+			if stream.Decode(&event) != nil {
+				return
+			}
+			select {
+			case events <- event:
+			case <-k.slot.ctx.Done():
+				return
+			}
+		}
+	}()
+	return events, nil
+}
+
+func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
+	var event struct {
+		Type   string
+		Object json.RawMessage
+	}
+	if json.Unmarshal(raw, &event) != nil || event.Type == "BOOKMARK" || event.Type == "ERROR" {
+		return false
+	}
+	run := k.slot.run()
+	name := run.names.event(c.resource, event.Type, event.Object)
+	return run.event(k.program, name)
+}
+
+// whoSees are the programs that hold in a cache what the call changes.
+func (s *slot) whoSees(c kubeCall) []string {
+	resource, _, _ := strings.Cut(c.resource, "/")
+	switch {
+	case resource == "pods": // those of targets nobody writes to
+		return []string{bridge, worker}
+	case resource == "disruptions":
+		return []string{bridge}
+	}
+	return nil
+}

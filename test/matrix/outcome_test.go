@@ -1,0 +1,231 @@
+package matrix
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.temporal.io/api/workflowservice/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/world"
+	"github.com/squall-chaos/squall/workflows"
+)
+
+// outcome is all that must be the same however a run was disturbed, in words
+// that do not depend on the run.
+type outcome struct {
+	// Left is what carries our marks in the API: chaos pods, records, finalizers.
+	Left []string
+	// Disruption is its last state, and Gone whether it was deleted.
+	Gone       bool
+	Disruption v1beta1.DisruptionStatus
+	Events     []string
+	// Workflows are the executions for the UID, with their results.
+	Workflows []string
+	// Played is what the kubelets ran for it, and how it ended.
+	Played []string
+}
+
+// witness sees what the API does not keep: the last state of Disruptions that
+// are gone, and what kubelets ran.
+type witness struct {
+	mu     sync.Mutex
+	last   map[types.UID]*v1beta1.Disruption
+	gone   map[types.UID]bool
+	played map[types.UID]map[types.UID]string // by disruption and chaos pod
+	fails  map[string]bool                    // chaos namespaces whose injectors fail to clean
+}
+
+func newWitness(w *world.World) *witness {
+	w.Helper()
+	see := &witness{
+		last: map[types.UID]*v1beta1.Disruption{}, gone: map[types.UID]bool{},
+		played: map[types.UID]map[types.UID]string{}, fails: map[string]bool{},
+	}
+	w.Kubelets.Exits(see.exit)
+	scheme := runtime.NewScheme()
+	w.Must(v1beta1.AddToScheme(scheme))
+	watch, err := cache.New(w.API, cache.Options{Scheme: scheme})
+	w.Must(err)
+	informer, err := watch.GetInformer(w.Context(), &v1beta1.Disruption{}, cache.BlockUntilSynced(false))
+	w.Must(err)
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { see.note(o, false) },
+		UpdateFunc: func(_, o any) { see.note(o, false) },
+		DeleteFunc: func(o any) { see.note(o, true) },
+	})
+	w.Must(err)
+	go func() { _ = watch.Start(w.Context()) }()
+	return see
+}
+
+func (w *witness) note(object any, gone bool) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	d, ok := object.(*v1beta1.Disruption)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[d.UID], w.gone[d.UID] = d.DeepCopy(), gone
+}
+
+// failing decides whether injectors of a chaos namespace fail to clean.
+func (w *witness) failing(chaos string, fails bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails[chaos] = fails
+}
+
+// exit notes that a pod was run, and says how it ends. A cleaner always cleans.
+func (w *witness) exit(pod *corev1.Pod) world.Exit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	uid := types.UID(pod.Labels[v1beta1.LabelDisruptionUID])
+	if uid == "" {
+		return world.Exit{}
+	}
+	cleaner := pod.Labels[v1beta1.LabelCleaner] != ""
+	e := world.Exit{}
+	if w.fails[pod.Namespace] && !cleaner {
+		e = world.Exit{Code: 1, Message: `{"cleaned":false,"error":"the disk is read-only"}`}
+	}
+	if w.played[uid] == nil {
+		w.played[uid] = map[types.UID]string{}
+	}
+	container := pod.Spec.Containers[0]
+	ran := fmt.Sprintf("%s on %s: %s, exit code %d", pod.Name, pod.Spec.NodeName, strings.Join(container.Args, " "), e.Code)
+	for _, variable := range container.Env {
+		ran += "\n" + variable.Name + "=" + variable.Value
+	}
+	w.played[uid][pod.UID] = ran
+	return e
+}
+
+// seen is what the witness saw of a disruption.
+func (w *witness) seen(uid types.UID) (last *v1beta1.Disruption, gone bool, played []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ran := range w.played[uid] {
+		played = append(played, ran)
+	}
+	return w.last[uid], w.gone[uid], played
+}
+
+// outcome looks at the end of a run.
+func (r *run) outcome(saw *witness) (string, error) {
+	last, gone, played := saw.seen(r.d.UID)
+	if last == nil {
+		return "", fmt.Errorf("nobody saw the disruption %s", r.d.UID)
+	}
+	o := outcome{Gone: gone, Disruption: last.Status, Played: played}
+	var err error
+	if o.Left, err = r.left(); err != nil {
+		return "", err
+	}
+	if o.Events, err = r.events(); err != nil {
+		return "", err
+	}
+	if o.Workflows, err = r.workflows(); err != nil {
+		return "", err
+	}
+	slices.SortFunc(o.Disruption.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	return r.canonical(o)
+}
+
+// left lists what carries our marks.
+func (r *run) left() (found []string, err error) {
+	pods, err := r.world.Kube.CoreV1().Pods(r.chaos).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	records, err := r.world.Kube.CoreV1().ConfigMaps(r.chaos).List(r.ctx, metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID})
+	if err != nil {
+		return nil, err
+	}
+	targets, err := r.world.Kube.CoreV1().Pods(r.shop).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods.Items {
+		found = append(found, "chaos pod "+pod.Name)
+	}
+	for _, record := range records.Items {
+		found = append(found, "record "+record.Name)
+	}
+	for _, pod := range targets.Items {
+		found = append(found, fmt.Sprintf("target %s with finalizers %v", pod.Name, pod.Finalizers))
+	}
+	return found, nil
+}
+
+// events says what was told, each thing once.
+func (r *run) events() (told []string, err error) {
+	events, err := r.world.Kube.CoreV1().Events(r.shop).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events.Items {
+		told = append(told, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
+	}
+	return told, nil
+}
+
+// workflows lists the executions, each with its result. A run that went on in
+// another one is one execution with it.
+func (r *run) workflows() (all []string, err error) {
+	answer, err := r.temporal.ListWorkflow(r.ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowId = %q", world.WorkflowOf(r.d)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	chains := map[string]bool{}
+	for _, execution := range answer.GetExecutions() {
+		chains[execution.GetRootExecution().GetRunId()] = true
+	}
+	var result workflows.Result
+	if err := r.temporal.GetWorkflow(r.ctx, world.WorkflowOf(r.d), "").Get(r.ctx, &result); err != nil {
+		return nil, err
+	}
+	said, err := json.Marshal(result)
+	return []string{fmt.Sprintf("%d chains, the last ended with %s", len(chains), said)}, err
+}
+
+var (
+	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+)
+
+// canonical is an outcome as text without what differs from run to run.
+func (r *run) canonical(o outcome) (string, error) {
+	for _, list := range [][]string{o.Left, o.Events, o.Played} {
+		for i := range list {
+			list[i] = r.stable(list[i])
+		}
+		slices.Sort(list)
+	}
+	o.Events = slices.Compact(o.Events)
+	text, err := yaml.Marshal(o)
+	return r.stable(string(text)), err
+}
+
+// stable is a text without times, and with the names of every run.
+func (r *run) stable(text string) string {
+	text = r.current.names.replace(text)
+	text = strings.NewReplacer(r.shop, "SHOP", r.chaos, "CHAOS").Replace(text)
+	return uuids.ReplaceAllString(times.ReplaceAllString(text, "TIME"), "UUID")
+}

@@ -1,0 +1,240 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	temporalclient "go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/test/world"
+	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// The programs, as points name them.
+const (
+	worker = "worker"
+	bridge = "bridge"
+)
+
+// slot is a place for one run at a time: a worker and a bridge of its own, its
+// own namespaces in Kubernetes and in Temporal. Many share the two servers.
+type slot struct {
+	ctx         context.Context
+	world       *world.World
+	shop, chaos string
+	temporal    temporalclient.Client
+	programs    map[string]*world.Program
+
+	// broken is a slot in which a run did not come to its end.
+	broken bool
+
+	mu      sync.Mutex
+	current *recorder
+	old     map[string]oldView
+}
+
+// oldView is what a restarted program is shown: the cluster at a version.
+type oldView struct {
+	version int64
+	until   time.Time
+	served  bool
+}
+
+// space is a namespace of Temporal and a client for it.
+type space struct {
+	name   string
+	client temporalclient.Client
+}
+
+// newSpace makes one with the search attributes, and returns when it can be used.
+func newSpace(w *world.World, number int) (space, error) {
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	s := space{name: fmt.Sprintf("slot-%d", number)}
+	var err error
+	s.client, err = connect.Dial(ctx, connect.Settings{Address: w.TemporalAddress, Namespace: s.name, Lazy: true}, zap.NewNop(), nil)
+	if err != nil {
+		return s, err
+	}
+	w.Cleanup(s.client.Close)
+	for { // Temporal makes few namespaces a second, and takes a moment to know them
+		if err = s.register(ctx); err == nil {
+			err = s.addAttributes(ctx)
+		}
+		if err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, fmt.Errorf("make namespace %s of Temporal: %w", s.name, err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func (s space) register(ctx context.Context) error {
+	_, err := s.client.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: s.name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if _, there := errors.AsType[*serviceerror.NamespaceAlreadyExists](err); there {
+		return nil
+	}
+	return err
+}
+
+// addAttributes succeeds when Temporal knows them.
+func (s space) addAttributes(ctx context.Context) error {
+	_, err := s.client.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: s.name, SearchAttributes: map[string]enumspb.IndexedValueType{
+			contract.AttributePhase:     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+			contract.AttributeNamespace: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+			contract.AttributeKinds:     enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+			contract.AttributeStuck:     enumspb.INDEXED_VALUE_TYPE_BOOL,
+			contract.AttributeTargets:   enumspb.INDEXED_VALUE_TYPE_INT,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
+	return err
+}
+
+// newSlot starts a slot's proxies and programs.
+func newSlot(w *world.World, in space) *slot {
+	w.Helper()
+	s := &slot{
+		ctx: w.Context(), world: w, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
+		programs: map[string]*world.Program{}, current: newRecorder(nil), old: map[string]oldView{},
+	}
+	settings := func(program string) []string {
+		return []string{
+			"KUBECONFIG=" + w.Kubeconfig("http://"+s.kubeProxy(program)),
+			"SQUALL_TEMPORAL_ADDRESS=" + s.temporalProxy(program), "SQUALL_TEMPORAL_NAMESPACE=" + in.name,
+			"SQUALL_CHAOS_NAMESPACE=" + s.chaos, "GOMAXPROCS=1",
+		}
+	}
+	s.programs[worker] = w.Worker(settings(worker)...).Start()
+	s.programs[bridge] = w.Bridge(append(settings(bridge), "SQUALL_WATCH_NAMESPACES="+s.shop)...).Start()
+	return s
+}
+
+// kubeProxy listens for one program's calls to the API server.
+func (s *slot) kubeProxy(program string) (address string) {
+	w := s.world
+	w.Helper()
+	server, err := url.Parse(w.API.Host)
+	w.Must(err)
+	config := rest.CopyConfig(w.API)
+	transport, err := rest.TransportFor(config)
+	w.Must(err)
+	l := s.listen()
+	proxy := &http.Server{Handler: &kubeProxy{s, program, server, transport}}
+	go func() { _ = proxy.Serve(l) }()
+	w.Cleanup(func() { _ = proxy.Close() })
+	return l.Addr().String()
+}
+
+// temporalProxy listens for one program's calls to Temporal.
+func (s *slot) temporalProxy(program string) (address string) {
+	w := s.world
+	w.Helper()
+	const most = 64 << 20
+	server, err := grpc.NewClient(w.TemporalAddress, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)))
+	w.Must(err)
+	t := &temporalProxy{s, program, server}
+	proxy := grpc.NewServer(grpc.ForceServerCodec(bytesCodec{}), grpc.UnknownServiceHandler(t.handle), grpc.MaxRecvMsgSize(most),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+	l := s.listen()
+	go func() { _ = proxy.Serve(l) }()
+	w.Cleanup(func() { proxy.Stop(); _ = server.Close() })
+	return l.Addr().String()
+}
+
+func (s *slot) listen() net.Listener {
+	s.world.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s.world.Must(err)
+	return l
+}
+
+// close ends the programs of a slot that is not used any more.
+func (s *slot) close() {
+	for _, program := range s.programs {
+		program.Kill()
+	}
+}
+
+// run is the recorder of the run that is under way.
+func (s *slot) run() *recorder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// begin makes all calls count for a new run.
+func (s *slot) begin(f *fault) *recorder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current, s.old = newRecorder(f), map[string]oldView{}
+	return s.current
+}
+
+// restart is SIGKILL, and a new process at once. The new one sees the cluster
+// as it was at a version for a while, unless that is 0.
+func (s *slot) restart(program string, version int64) {
+	s.programs[program].Kill()
+	s.mu.Lock()
+	s.old[program] = oldView{version: version}
+	s.mu.Unlock()
+	s.programs[program].Start()
+}
+
+// past is the version a program is to see now, 0 for the newest. The while
+// begins when it first looks.
+func (s *slot) past(program string) (version int64, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	view := s.old[program]
+	if view.version != 0 && view.until.IsZero() {
+		view.until = time.Now().Add(lag)
+		s.old[program] = view
+	}
+	if time.Now().After(view.until) {
+		return 0, time.Time{}
+	}
+	return view.version, view.until
+}
+
+func (s *slot) servedPast(program string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	view := s.old[program]
+	view.served = true
+	s.old[program] = view
+}
+
+// sawPast says whether a program was answered from the past.
+func (s *slot) sawPast(program string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.old[program].served
+}

@@ -1,0 +1,246 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	temporalclient "go.temporal.io/sdk/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/world"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// workload is one disruption and what a person does meanwhile.
+type workload struct {
+	name    string
+	targets int
+	faults  v1beta1.Faults
+	// duration is how long the disruption lasts if nobody deletes it.
+	duration time.Duration
+	// fails makes the injectors fail to clean.
+	fails bool
+	// play is a person's part, after all targets are injected.
+	play func(*run) error
+}
+
+// expiry is longer than any recovery before the injection takes.
+const expiry = 90 * time.Second
+
+var workloads = []workload{
+	{name: "container-failure", targets: 1, faults: v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}}, play: (*run).deleted},
+	{name: "cpu-pressure", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, play: (*run).deleted},
+	{name: "disk-pressure", targets: 1, faults: v1beta1.Faults{DiskPressure: &v1beta1.DiskPressure{Path: "/"}}, duration: expiry, play: (*run).expires},
+	{name: "network", targets: 1, faults: v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).deleted},
+	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
+	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
+}
+
+// run is a workload under way in a slot.
+type run struct {
+	*slot
+	workload
+	ctx context.Context
+	d   *v1beta1.Disruption
+}
+
+// patience is how long one step of a run may take. It is more than two of the
+// longest time-outs of the workflow's activities, which are a minute.
+const patience = 150 * time.Second
+
+// until waits for a condition; when it does not come to hold, the error says what.
+func (r *run) until(what string, holds func() bool) error {
+	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	defer cancel()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not within %s: %s; status %+v", patience, what, r.d.Status)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// whole is the life of the workload from the first target to the last trace.
+func (r *run) whole() error {
+	if err := r.makeTargets(); err != nil {
+		return err
+	}
+	r.d = r.disruption()
+	if err := r.world.Disruptions.Create(r.ctx, r.d); err != nil {
+		return err
+	}
+	r.current.names.know(string(r.d.UID), "UID")
+	if err := r.injected(r.targets); err != nil {
+		return err
+	}
+	if err := r.toldTargets(); err != nil {
+		return err
+	}
+	if err := r.play(r); err != nil {
+		return err
+	}
+	if err := r.completed(); err != nil {
+		return err
+	}
+	if err := r.quiet(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (r *run) disruption() *v1beta1.Disruption {
+	all := intstr.FromString("100%")
+	d := &v1beta1.Disruption{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "it"},
+		Spec: v1beta1.DisruptionSpec{
+			Count: &all, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
+			Duration: &v1beta1.Duration{Duration: time.Hour}, Faults: r.faults,
+			UnsafeMode: &v1beta1.UnsafeMode{DisableAll: true},
+		},
+	}
+	if r.duration > 0 {
+		d.Spec.Duration.Duration = r.duration
+	}
+	return d
+}
+
+// makeTargets makes pods of fixed names, so that what is about them is named
+// alike in every run.
+func (r *run) makeTargets() error {
+	for i := range r.targets {
+		made, err := r.world.Kube.CoreV1().Pods(r.shop).Create(r.ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i), Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		r.current.names.know(string(made.UID), made.Name)
+	}
+	return r.until("the targets run", func() bool { return r.world.Kubelets.Ready(r.shop) == r.targets })
+}
+
+// see brings d up to date; false when it is gone. The last that was seen stays.
+func (r *run) see() bool { return r.world.See(r.d) }
+
+func (r *run) injected(n int) error {
+	want := fmt.Sprintf("%d/%[1]d", n)
+	return r.until("injected, "+want, func() bool {
+		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.Targets == want
+	})
+}
+
+// toldTargets waits until every target has its event: what ends a disruption
+// must not come before all is told of its beginning, or the end would depend on
+// how long a recovery takes.
+func (r *run) toldTargets() error {
+	return r.until("every target has an event", func() bool {
+		told, err := r.events()
+		n := 0
+		for _, words := range told {
+			if strings.HasPrefix(words, "Pod ") {
+				n++
+			}
+		}
+		return err == nil && n == r.targets
+	})
+}
+
+// deleted is a person who deletes the disruption.
+func (r *run) deleted() error {
+	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
+		return err
+	}
+	return r.until("the disruption is gone", func() bool { return !r.see() })
+}
+
+// expires is a person who does nothing.
+func (r *run) expires() error {
+	return r.until("the disruption is over", func() bool {
+		return r.see() && r.d.Status.Phase == v1beta1.PhaseFinished && len(r.d.Finalizers) == 0
+	})
+}
+
+// targetDies is a target that goes while it is disrupted.
+func (r *run) targetDies() error {
+	if err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, "web-1", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	if err := r.injected(r.targets - 1); err != nil {
+		return err
+	}
+	return r.deleted()
+}
+
+// stuckAndResumed is a person who lets a stuck disruption clean again.
+func (r *run) stuckAndResumed() error {
+	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
+		return err
+	}
+	if err := r.until("the disruption is stuck", func() bool { return r.see() && r.d.Status.Phase == v1beta1.PhaseStuck }); err != nil {
+		return err
+	}
+	// The update waits for a worker; one that dies meanwhile costs another try.
+	err := r.until("the decision is taken", func() bool {
+		ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
+		defer cancel()
+		handle, err := r.temporal.UpdateWorkflow(ctx, temporalclient.UpdateWorkflowOptions{
+			WorkflowID: world.WorkflowOf(r.d), UpdateID: "resume", UpdateName: contract.UpdateResume,
+			Args:         []any{contract.Resume{Action: contract.ActionRetry}},
+			WaitForStage: temporalclient.WorkflowUpdateStageCompleted,
+		})
+		return err == nil && handle.Get(ctx, nil) == nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.until("the disruption is gone", func() bool { return !r.see() })
+}
+
+// completed waits for the workflow's own end, which follows that of d.
+func (r *run) completed() error {
+	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	defer cancel()
+	if err := r.temporal.GetWorkflow(ctx, world.WorkflowOf(r.d), "").Get(ctx, nil); err != nil {
+		return fmt.Errorf("the workflow did not complete: %w", err)
+	}
+	return nil
+}
+
+// quiet waits until the programs have nothing more to say.
+func (r *run) quiet() error {
+	last, since := -1, time.Now()
+	return r.until("the programs are quiet", func() bool {
+		if now := r.current.total(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
+}
+
+// leave takes away what the run made, so that the next finds the slot empty.
+func (r *run) leave() error {
+	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
+		return err
+	}
+	for i := range r.targets {
+		err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, fmt.Sprintf("web-%d", i), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	if err := r.world.Kube.CoreV1().Events(r.shop).DeleteCollection(r.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	return r.until("the slot is empty", func() bool { return r.world.Kubelets.There(r.shop) == 0 && !r.see() })
+}
