@@ -62,7 +62,30 @@ func TestChaosPodsTakenFromOutside(t *testing.T) {
 	s.gone(d)
 }
 
-// acceptance 44-46, 48: an injector that was killed cannot have cleaned. Its
+// An injector that was killed cannot have cleaned. A fresh pod does so, from the
+// journal on the node, and nobody need do anything.
+func TestKilledInjectorHeals(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2)
+	before := s.snapshots(pods)
+	d := s.injected(s.create("healed", "{selector: {app: target}, count: 2, duration: 10m, "+quick+"}"))
+	bad := s.chaosPodOf(d, "target-0")
+	began := time.Now()
+	s.killInjector(bad)
+	s.awaitGone(bad)
+	t.Logf("SIGKILL of an injector to its chaos pod gone and the node clean: %.1fs", time.Since(began).Seconds())
+	s.wantSame(before, s.mergeSnapshots(before, pods[:1]))
+	if live := s.read(d); live.Status.IsStuckOnRemoval || live.Status.Phase != v1beta1.PhaseHolding {
+		t.Errorf("phase %s, stuck %t; want it to go on with the other target", live.Status.Phase, live.Status.IsStuckOnRemoval)
+	}
+	s.delete(d)
+	s.gone(d)
+	s.wantSame(before, s.snapshots(pods))
+	s.record("healed", d)
+}
+
+// acceptance 44-46, 48: what neither an injector nor a cleaner can clean. Its
 // chaos pod is kept and the disruption says so everywhere; the others are
 // cleaned; a person lets it go through Temporal.
 func TestStuckAndResumed(t *testing.T) {
@@ -71,7 +94,7 @@ func TestStuckAndResumed(t *testing.T) {
 	s.targets(3)
 	d := s.injected(s.create("stuck", "{selector: {app: target}, count: 3, duration: 10m, "+quick+"}"))
 	bad := s.chaosPodOf(d, "target-1")
-	s.killInjector(bad)
+	s.killForGood(d, bad)
 	d = s.await(d, 60*time.Second, "stuck while it goes on", func(d *v1beta1.Disruption) bool { return d.Status.IsStuckOnRemoval })
 
 	s.delete(d)
@@ -91,7 +114,7 @@ func TestStuckAndResumed(t *testing.T) {
 	}
 	s.gone(d)
 	s.record("stuck-and-resumed", d)
-	s.cleanNode(d, bad.Spec.NodeName)
+	s.mendNode(d, bad.Spec.NodeName)
 }
 
 // wantStuck looks where a person would.
@@ -121,7 +144,7 @@ func TestStuckAndFinalizerTakenOffByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(d)
-	s.cleanNode(d, bad.Spec.NodeName)
+	s.mendNode(d, bad.Spec.NodeName)
 }
 
 // acceptance 38-40: what failed to clean a target that is gone now is let go.
@@ -134,17 +157,18 @@ func TestStuckUntilTheTargetIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(d)
-	s.cleanNode(d, bad.Spec.NodeName)
+	s.mendNode(d, bad.Spec.NodeName)
 }
 
-// Asked to try again, Squall cleans what a killed injector left by a fresh pod
-// on that node, and nothing is left for a person to do.
+// Asked to try again once the node is mended, Squall cleans what a killed
+// injector left by a fresh pod there, and nothing is left for a person to do.
 func TestStuckAndTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	pods := s.targets(1)
 	before := s.snapshots(pods)
 	d, bad := s.stick("tried-again")
+	s.probe(t, nil, bad.Spec.NodeName, "mend", "--disruption", string(d.UID))
 	if err := s.resume(d, map[string]any{"action": "retry"}); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +185,7 @@ func (s *space) stick(name string) (*v1beta1.Disruption, corev1.Pod) {
 	s.t.Helper()
 	d := s.injected(s.create(name, "{selector: {app: target}, count: 1, duration: 10m, "+quick+"}"))
 	bad := s.chaosPodOf(d, "target-0")
-	s.killInjector(bad)
+	s.killForGood(d, bad)
 	s.delete(d)
 	return s.await(d, 60*time.Second, "stuck", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseStuck }), bad
 }
@@ -202,6 +226,21 @@ func (s *space) chaosPodOf(d *v1beta1.Disruption, target string) corev1.Pod {
 func (s *space) killInjector(pod corev1.Pod) {
 	s.t.Helper()
 	s.probe(s.t, nil, pod.Spec.NodeName, "kill", "--name", "injector", "--container", containerID(pod))
+}
+
+// killForGood kills an injector and spoils its journal, so that no cleaner can
+// clean after it.
+func (s *space) killForGood(d *v1beta1.Disruption, pod corev1.Pod) {
+	s.t.Helper()
+	s.probe(s.t, nil, pod.Spec.NodeName, "spoil", "--disruption", string(d.UID))
+	s.killInjector(pod)
+}
+
+// mendNode mends what killForGood spoiled, and cleans.
+func (s *space) mendNode(d *v1beta1.Disruption, node string) {
+	s.t.Helper()
+	s.probe(s.t, nil, node, "mend", "--disruption", string(d.UID))
+	s.cleanNode(d, node)
 }
 
 // heldByFinalizer receives whether a pod, once deleted, was held by its
@@ -285,10 +324,7 @@ func (w *world) runInjector(ctx context.Context, node string, args ...string) (s
 			SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
 			VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
 		}},
-		Volumes: []corev1.Volume{
-			{Name: "cgroup", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup"}}},
-			{Name: "journal", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/squall"}}},
-		},
+		Volumes: nodeVolumes(),
 	}}
 	pod, err := pods.Create(ctx, create, metav1.CreateOptions{})
 	if err != nil {

@@ -109,10 +109,9 @@ func (w *world) startProbes(ctx context.Context) error {
 			Containers: []corev1.Container{{
 				Name: "probe", Image: probeImage, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes},
-				VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}},
+				VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
 			}},
-			Volumes: []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup"}}}},
+			Volumes: nodeVolumes(),
 		}},
 	}}
 	if _, err := w.kube.AppsV1().DaemonSets(probeNamespace).Create(ctx, set, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -133,6 +132,15 @@ func (w *world) startProbes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// nodeVolumes are the directories of a node where disruptions leave traces.
+func nodeVolumes() []corev1.Volume {
+	create := corev1.HostPathDirectoryOrCreate
+	return []corev1.Volume{
+		{Name: "cgroup", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup"}}},
+		{Name: "journal", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/squall", Type: &create}}},
+	}
 }
 
 // exec runs a command in a pod and decodes the JSON it prints.

@@ -1,11 +1,13 @@
 // Command probe looks at a node from a privileged pod on it, for the end-to-end
 // tests: it sees what is really in force, by other means than the injector's
-// own. It changes nothing.
+// own. It changes nothing but what it is told to break.
 //
 //	probe serve                       waits to be asked, by exec
 //	probe snapshot [--container ID]   settings that a disruption could leave changed, as JSON
 //	probe cpu --container ID          the cores the container takes, as JSON
 //	probe kill --name NAME            kills, by SIGKILL, the node's processes of that name
+//	probe spoil --disruption UID      makes the journals of a disruption unreadable, so that nobody can clean from them
+//	probe mend --disruption UID       makes them readable again
 package main
 
 import (
@@ -24,10 +26,10 @@ import (
 
 func main() {
 	commands := map[string]func(context.Context, []string) (any, error){
-		"serve": serve, "snapshot": snapshot, "cpu": cpu, "kill": kill,
+		"serve": serve, "snapshot": snapshot, "cpu": cpu, "kill": kill, "spoil": spoil, "mend": mend,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu or kill")
+		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, kill, spoil or mend")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -103,7 +103,8 @@ func (s *story) looksAtARunningDisruption() {
 	s.page.shoot("running-details")
 }
 
-// getsStuck kills an injector and ends the disruption.
+// getsStuck kills an injector whose journal nobody can read, and ends the
+// disruption.
 func (s *story) getsStuck() {
 	s.t.Helper()
 	for _, pod := range s.chaosPods(s.t, s.disruption) {
@@ -111,6 +112,7 @@ func (s *story) getsStuck() {
 			s.bad = pod
 		}
 	}
+	s.onNode(s.t.Context(), s.t, s.bad.Spec.NodeName, probeImage, "/probe", "spoil", "--disruption", string(s.disruption.UID))
 	s.killInjector(s.t, s.bad)
 	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(s.path(s.disruption.Name)).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatal(err)
