@@ -24,7 +24,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 	server := temporalserver.New(t).Start()
 	t.Run("while it holds: end, observation, resume by update", func(t *testing.T) {
 		s := newStage(t, server)
-		s.sweeps, s.cleans = []activities.Cleaned{stuckPods}, []activities.Cleaned{stuckPods, {}}
+		s.cleans = []activities.Cleaned{stuckPods, {}}
 		first := s.lastTaskOfARun()
 		answers := make(chan string, 1)
 		go func() {
@@ -51,7 +51,6 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 	})
 	t.Run("while it holds: resume by signal, then more", func(t *testing.T) {
 		s := newStage(t, server)
-		s.sweeps, s.cleans = []activities.Cleaned{stuckPods}, []activities.Cleaned{{}}
 		first := s.lastTaskOfARun()
 		s.signal(contract.SignalResume, contract.Resume{Action: "release", By: "ann", Reason: "scrap"})
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "last"})
@@ -61,13 +60,12 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		}
 		s.eventually("the new run releases", func() bool { return len(s.state().Resumes) == 1 })
 		s.signal(contract.SignalEnd, nil)
-		if result := s.result(); result.LetGo != 1 || !cmp.Equal(result.Decisions, []string{"release by ann: scrap"}) {
-			t.Errorf("result = %+v, want one released by ann", result)
+		if result := s.result(); result.LetGo != 2 || !cmp.Equal(result.Decisions, []string{"release by ann: scrap"}) {
+			t.Errorf("result = %+v, want two released by ann", result)
 		}
 	})
 	t.Run("while it holds: cancelled by a person", func(t *testing.T) {
 		s := newStage(t, server)
-		s.sweeps = []activities.Cleaned{{}}
 		first := s.lastTaskOfARun()
 		s.must(s.temporal.CancelWorkflow(t.Context(), s.id, ""))
 		s.decide()
@@ -86,9 +84,9 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		s.signal(contract.SignalEnd, nil)
 		s.enters(v1beta1.PhaseStuck)
 		s.fill()
-		let, before := s.hold(), s.cleanings()
+		let, before := s.hold(), s.count(&s.cleaning)
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "2"})
-		s.eventually("it cleans again", func() bool { return s.cleanings() > before })
+		s.eventually("it cleans again", func() bool { return s.count(&s.cleaning) > before })
 		s.away()
 		let()
 		first, _ := s.run()

@@ -43,37 +43,41 @@ func (d *disruption) listen(ctx workflow.Context) error {
 const resumeHelp = `{"action":"retry"} cleans again from the journal on the node. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
 
 // receive takes in signals for as long as the run lasts, also when the
-// disruption is cancelled.
+// disruption is cancelled. It waits without a selector: one that waits is
+// handed a signal as soon as that comes, and a run that ended before the
+// selector's turn would take it along.
 func (in inbox) receive(ctx workflow.Context, d *disruption) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for {
-		workflow.NewSelector(ctx).
-			AddReceive(in.observed, func(c workflow.ReceiveChannel, _ bool) { d.takeObserved(ctx, c) }).
-			AddReceive(in.end, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); d.end("deleted") }).
-			AddReceive(in.resume, func(c workflow.ReceiveChannel, _ bool) { d.takeResume(ctx, c) }).
-			Select(ctx)
+	for workflow.Await(ctx, in.full) == nil {
+		in.drain(ctx, d)
 	}
 }
+
+func (in inbox) full() bool { return in.observed.Len()+in.end.Len()+in.resume.Len() > 0 }
 
 // drain takes in what has come and was not received yet.
-func (in inbox) drain(d *disruption) {
-	var observed contract.Observation
-	for in.observed.ReceiveAsync(&observed) {
-		d.observe(observed)
-	}
-	for in.end.ReceiveAsync(nil) {
+func (in inbox) drain(ctx workflow.Context, d *disruption) {
+	each(in.observed, d.observe)
+	for in.end.ReceiveAsync(nil) { // whatever it carries
 		d.end("deleted")
 	}
-	var resume contract.Resume
-	for in.resume.ReceiveAsync(&resume) {
-		d.offer(resume)
-	}
+	each(in.resume, func(r contract.Resume) {
+		if err := d.offer(r); err != nil {
+			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
+		}
+	})
 }
 
-func (d *disruption) takeObserved(ctx workflow.Context, c workflow.ReceiveChannel) {
-	var observed contract.Observation
-	c.Receive(ctx, &observed)
-	d.observe(observed)
+// each takes all that waits in a channel. What is not a T is dropped, and
+// the SDK says so in the log.
+func each[T any](c workflow.ReceiveChannel, take func(T)) {
+	for {
+		var message T
+		if !c.ReceiveAsync(&message) {
+			return
+		}
+		take(message)
+	}
 }
 
 // observe keeps the newest observation, and that the spec changed in any.
@@ -82,14 +86,6 @@ func (d *disruption) observe(o contract.Observation) {
 		o.SpecChanged = o.SpecChanged || d.Observed.SpecChanged
 	}
 	d.Observed = &o
-}
-
-func (d *disruption) takeResume(ctx workflow.Context, c workflow.ReceiveChannel) {
-	var resume contract.Resume
-	c.Receive(ctx, &resume)
-	if err := d.offer(resume); err != nil {
-		workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
-	}
 }
 
 // offer is a resume that nobody checked yet.

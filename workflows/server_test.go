@@ -37,12 +37,13 @@ type stage struct {
 	// sweeps and cleans answer CleanChaosPods, while the disruption goes on and
 	// at its end; the last answer counts for good.
 	sweeps, cleans []activities.Cleaned
-	// gate holds back every answer of CleanChaosPods until it is closed.
-	gate chan struct{}
+	// gate holds back every answer of CleanChaosPods until it is closed, told
+	// those of ReportPhase.
+	gate, told chan struct{}
 	// found and injected hold back targets and their injection until they are closed.
 	found, injected chan struct{}
-	// cleaning counts the CleanChaosPods that were asked for.
-	cleaning int
+	// cleaning counts the CleanChaosPods that were asked for, reporting the ReportPhases.
+	cleaning, reporting int
 }
 
 func newStage(t *testing.T, server *temporalserver.Server) *stage {
@@ -50,7 +51,7 @@ func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	open := make(chan struct{})
 	close(open)
 	s := &stage{
-		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, found: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
+		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, told: open, found: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
 		plan: activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
@@ -91,7 +92,7 @@ func (s *stage) activities() map[string]any {
 			return activities.Injection{Injected: 2, Total: 2}, nil
 		},
 		"CleanChaosPods":  s.clean,
-		"ReportPhase":     func(context.Context, activities.Report) error { return nil },
+		"ReportPhase":     s.report,
 		"TellSpecChanged": func(context.Context, activities.Ref) error { return nil },
 		"Finish":          func(context.Context, activities.Ended) (int, error) { return 0, nil },
 	}
@@ -119,6 +120,15 @@ func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities
 			activity.RecordHeartbeat(ctx)
 		}
 	}
+}
+
+func (s *stage) report(context.Context, activities.Report) error {
+	s.mu.Lock()
+	s.reporting++
+	told := s.told
+	s.mu.Unlock()
+	<-told
+	return nil
 }
 
 // begin starts the workflow as the bridge does.
@@ -202,18 +212,23 @@ func (s *stage) history(run string) (events []*history.HistoryEvent) {
 }
 
 // hold makes CleanChaosPods wait until let is called.
-func (s *stage) hold() (let func()) {
+func (s *stage) hold() (let func()) { return s.shut(&s.gate) }
+
+// shut closes a gate until let is called.
+func (s *stage) shut(gate *chan struct{}) (let func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gate := make(chan struct{})
-	s.gate = gate
-	return sync.OnceFunc(func() { close(gate) })
+	shut := make(chan struct{})
+	*gate = shut
+	let = sync.OnceFunc(func() { close(shut) })
+	s.Cleanup(let)
+	return let
 }
 
-func (s *stage) cleanings() int {
+func (s *stage) count(of *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cleaning
+	return *of
 }
 
 // fill makes the history so long that Temporal suggests a new run: 4 MiB.
@@ -226,17 +241,21 @@ func (s *stage) fill() {
 
 // lastTaskOfARun brings a disruption that holds, with a long history, to the
 // moment at which its next task ends the run, and takes its worker away: what
-// comes now comes in that task.
+// comes now comes in that task. The workflow waits for nothing but the answer
+// of a report, so it is the first to go on: nobody takes signals in before.
 func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
+	other := failedPod
+	other.Pod = "chaos-2"
+	s.sweeps = []activities.Cleaned{stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
-	s.eventually("what is left is known", func() bool { return s.cleanings() == 1 && len(s.state().Left) == len(s.sweeps[0].Left) })
+	s.eventually("what is left is told", func() bool { return s.count(&s.reporting) == 1 && len(s.state().Left) == 1 })
 	s.fill()
-	let := s.hold()
+	let := s.shut(&s.told)
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "2", Ended: 1})
-	s.eventually("it looks again", func() bool { return s.cleanings() == 2 })
+	s.eventually("it tells that more is left", func() bool { return s.count(&s.reporting) == 2 })
 	s.away()
 	let()
 	run, _ = s.run()

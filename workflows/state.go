@@ -78,7 +78,7 @@ func begin(ctx workflow.Context, in Input) (*disruption, error) {
 // never waits, so none is half done now; one that comes in this very task was
 // handled before.
 func (d *disruption) again(ctx workflow.Context) error {
-	d.inbox.drain(d)
+	d.inbox.drain(ctx, d)
 	state := d.State
 	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})

@@ -134,7 +134,6 @@ func TestResumeOfADisruptionThatIsNotStuck(t *testing.T) {
 // the page says what they said, and no other run need be looked up.
 func TestANewRunSpeaksToo(t *testing.T) {
 	s := newStage(t, temporalserver.New(t).Start())
-	s.sweeps = []activities.Cleaned{stuckPods}
 	first := s.lastTaskOfARun()
 	s.decide()
 	s.carried(first)
