@@ -12,9 +12,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// patience is how long 10,000 targets may take on a busy machine.
-const patience = 10 * time.Minute
-
 // Disruption is one of count of the targets, by pressure on the processor, for
 // two hours. The caller may change it before Create.
 func (w *World) Disruption(name string, count int) *v1beta1.Disruption {
@@ -53,7 +50,7 @@ func (w *World) See(d *v1beta1.Disruption) bool {
 func (w *World) Injected(d *v1beta1.Disruption) {
 	w.Helper()
 	want := fmt.Sprintf("%d/%[1]d", d.Spec.Count.IntValue())
-	Eventually(w, patience, d.Name+" is injected, "+want, func() bool {
+	Eventually(w, w.Patience, d.Name+" is injected, "+want, func() bool {
 		return w.See(d) && d.Status.InjectionStatus == v1beta1.Injected && d.Status.Targets == want
 	})
 }
@@ -69,7 +66,7 @@ func (w *World) Delete(d *v1beta1.Disruption) {
 // Vanishes waits until d is gone.
 func (w *World) Vanishes(d *v1beta1.Disruption) {
 	w.Helper()
-	Eventually(w, patience, d.Name+" is gone", func() bool { return !w.See(d) })
+	Eventually(w, w.Patience, d.Name+" is gone", func() bool { return !w.See(d) })
 }
 
 // NothingLeft wants neither chaos pods nor records of d (acceptance 6).

@@ -89,11 +89,11 @@ func (w *World) Floor(pods []*corev1.Pod, n, atOnce int) (up, down Cost) {
 		_, err := api.Create(w.Context(), one, metav1.CreateOptions{})
 		return err
 	})
-	Eventually(w, patience, "the floor's pods run", func() bool { return w.Kubelets.Ready(namespace) == n })
+	Eventually(w, w.Patience, "the floor's pods run", func() bool { return w.Kubelets.Ready(namespace) == n })
 	up, clock = clock.Stop(), StartClock()
 	w.Each(n, atOnce, func(i int) error {
 		return gone(api.Delete(w.Context(), name(i), metav1.DeleteOptions{}))
 	})
-	Eventually(w, patience, "the floor's pods are gone", func() bool { return w.Kubelets.There(namespace) == 0 })
+	Eventually(w, w.Patience, "the floor's pods are gone", func() bool { return w.Kubelets.There(namespace) == 0 })
 	return up, clock.Stop()
 }

@@ -133,16 +133,20 @@ func (w *World) build(names ...string) (directory string) {
 	return directory
 }
 
+// APIAddress is the API server's own host:port.
+func (w *World) APIAddress() string {
+	return strings.TrimSuffix(strings.TrimPrefix(w.API.Host, "https://"), "/")
+}
+
 // Kubeconfig is a file that leads another process to the API server: through
 // address (host:port) if it is not empty, with the server's own certificate, or
 // through a proxy that needs none (http://host:port).
 func (w *World) Kubeconfig(address string) (file string) {
 	w.Helper()
-	host := strings.TrimPrefix(w.API.Host, "https://")
-	name, _, err := net.SplitHostPort(host)
+	name, _, err := net.SplitHostPort(w.APIAddress())
 	w.Must(err)
 	if address == "" {
-		address = host
+		address = w.APIAddress()
 	}
 	if !strings.Contains(address, "://") {
 		address = "https://" + address

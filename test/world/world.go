@@ -47,6 +47,9 @@ type World struct {
 	Workflows       temporalclient.Client
 	// Shop is the namespace of the targets, Chaos that of the chaos pods.
 	Shop, Chaos string
+	// Patience is how long something may take. Two minutes are enough for a
+	// thousand targets on a busy machine.
+	Patience time.Duration
 
 	seen     cache.Cache // of Disruptions
 	binaries string      // directory of the programs, once they are built
@@ -59,7 +62,7 @@ func Start(t testing.TB) *World {
 	t.Helper()
 	binary, err := temporalserver.Binary()
 	require(t, err)
-	w := &World{TB: t, API: apiserver.Start(t), TemporalAddress: FreeAddress(t)}
+	w := &World{TB: t, Patience: 2 * time.Minute, API: apiserver.Start(t), TemporalAddress: FreeAddress(t)}
 	w.API.QPS = -1
 	w.API.WarningHandler = rest.NoWarnings{}
 	w.connect()
@@ -153,7 +156,7 @@ func (w *World) Targets(n int) {
 		_, err := w.Kube.CoreV1().Pods(w.Shop).Create(w.Context(), pod, metav1.CreateOptions{})
 		return err
 	})
-	Eventually(w, patience, "the targets run", func() bool { return w.Kubelets.Ready(w.Shop) >= n })
+	Eventually(w, w.Patience, "the targets run", func() bool { return w.Kubelets.Ready(w.Shop) >= n })
 }
 
 func node(i int) string { return fmt.Sprintf("node-%02d", i%50) }
