@@ -15,7 +15,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
@@ -238,6 +241,9 @@ type recorder struct {
 	sent    map[string][]signal
 	calls   []time.Time
 	busy    map[string]int
+	// gone are the runs that somebody terminated, by workflow.
+	gone   map[string]string
+	listed int
 	// overlap is true once two calls for one workflow ran at the same time.
 	overlap bool
 	// answer is asked before anything is recorded: nil means yes.
@@ -276,6 +282,18 @@ func (r *recorder) CheckHealth(ctx context.Context, _ *temporalclient.CheckHealt
 	answer := r.answer
 	r.mu.Unlock()
 	return &temporalclient.CheckHealthResponse{}, answer(ctx, "health")
+}
+
+// ListWorkflow knows of the workflows in gone and counts how often it is asked.
+func (r *recorder) ListWorkflow(ctx context.Context, _ *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listed++
+	answer := &workflowservice.ListWorkflowExecutionsResponse{}
+	for id, run := range r.gone {
+		answer.Executions = append(answer.Executions, &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: id, RunId: run}})
+	}
+	return answer, r.answer(ctx, "list")
 }
 
 func (r *recorder) call(ctx context.Context, id, what string, record func()) error {

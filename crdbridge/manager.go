@@ -103,18 +103,20 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}
+	memory := newMemory()
 	r := &reconciler{
 		client:         m.GetClient(),
 		temporal:       temporal,
 		chaosNamespace: c.ChaosNamespace,
-		memory:         newMemory(),
+		memory:         memory,
 		pulse:          newPulse(temporal),
+		terminated:     newTerminated(temporal, memory),
 		counters:       counters,
 	}
 	if err := errors.Join(watch(m, r, controllerOptions()), watchOrphans(m, r)); err != nil {
 		return nil, err
 	}
-	return m, errors.Join(m.Add(r.pulse), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
+	return m, errors.Join(m.Add(r.pulse), m.Add(r.terminated), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
 }
 
 func controllerOptions() controller.Options {

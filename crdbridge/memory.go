@@ -47,14 +47,23 @@ func (t *told) sent(hash string, now time.Time) {
 type memory struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]told
+	// lost are those whose workflow is known to run no longer.
+	lost map[types.NamespacedName]bool
 }
 
-func newMemory() *memory { return &memory{byName: make(map[types.NamespacedName]told)} }
+func newMemory() *memory {
+	return &memory{byName: make(map[types.NamespacedName]told), lost: make(map[types.NamespacedName]bool)}
+}
 
-// recall is empty for a disruption of that name with another UID.
+// recall is empty for a disruption of that name with another UID, and once
+// after its workflow was lost.
 func (m *memory) recall(d *v1beta1.Disruption) told {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.lost[nameOf(d)] {
+		delete(m.lost, nameOf(d))
+		return told{uid: d.UID}
+	}
 	if t, found := m.byName[nameOf(d)]; found && t.uid == d.UID {
 		return t
 	}
@@ -71,6 +80,22 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byName, name)
+	delete(m.lost, name)
+}
+
+// lose notes that what the workflow of ref was told is lost with it. It is
+// false when nobody was told anything. The value itself is left alone: somebody
+// may be working on it and write it back.
+func (m *memory) lose(ref v1beta1.DisruptionRef) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	t, found := m.byName[name]
+	if !found || t.uid != ref.UID {
+		return false
+	}
+	m.lost[name] = true
+	return true
 }
 
 func nameOf(d *v1beta1.Disruption) types.NamespacedName {

@@ -29,6 +29,7 @@ type reconciler struct {
 	chaosNamespace string
 	memory         *memory
 	pulse          *pulse
+	terminated     *terminated
 	counters       counters
 }
 

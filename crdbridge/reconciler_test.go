@@ -307,6 +307,37 @@ func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
 	}
 }
 
+// Nothing changes in the cluster, and still it is noticed, by one query for
+// all disruptions.
+func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
+	b := newBridge(t).start()
+	waiting := []*v1beta1.Disruption{b.disrupt("a"), b.disrupt("b"), b.disrupt("c")}
+	for _, d := range waiting {
+		b.told(d)
+		b.quiet(d)
+	}
+	calls := b.temporal.total()
+	b.temporal.mu.Lock()
+	b.temporal.gone = map[string]string{
+		contract.WorkflowID(refOf(waiting[1])): "run-1", "disruption/other/cluster/uid": "run-2", "somebody-elses": "run-3",
+	}
+	b.temporal.mu.Unlock()
+	eventually(t, 2*terminatedEvery, "it is started again and told", func() bool {
+		return b.temporal.starts(waiting[1]) == 2 && len(b.temporal.signals(waiting[1], contract.SignalObserved)) == 2
+	})
+	b.temporal.mu.Lock()
+	listed := b.temporal.listed
+	b.temporal.mu.Unlock()
+	eventually(t, 2*terminatedEvery, "it is asked again", func() bool {
+		b.temporal.mu.Lock()
+		defer b.temporal.mu.Unlock()
+		return b.temporal.listed > listed
+	})
+	if n := b.temporal.total() - calls; n != 2 || listed > 2 {
+		t.Errorf("%d calls and %d queries, want a start, a signal, and one query for all", n, listed)
+	}
+}
+
 func TestAWorkflowThatCompletedWithoutItsLastStepIsShown(t *testing.T) {
 	b := newBridge(t)
 	b.temporal.answers(func(_ context.Context, call string) error {

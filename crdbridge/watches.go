@@ -42,6 +42,7 @@ func watch(m manager.Manager, r *reconciler, o controller.Options) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(onUpdate(podChanged))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(onUpdate(nodeChanged))).
 		WatchesRawSource(source.Channel(r.pulse.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(source.Channel(r.terminated.found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the controller: %w", err)

@@ -5,6 +5,7 @@ package contract
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -90,6 +91,15 @@ type Resume struct {
 // WorkflowID is the workflow of a Disruption: one per UID, readable in a list.
 func WorkflowID(ref v1beta1.DisruptionRef) string {
 	return fmt.Sprintf("disruption/%s/%s/%s", ref.Namespace, ref.Name, ref.UID)
+}
+
+// ParseWorkflowID is WorkflowID backwards; ok is false for any other ID.
+func ParseWorkflowID(id string) (ref v1beta1.DisruptionRef, ok bool) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 4 || parts[0] != "disruption" {
+		return ref, false
+	}
+	return v1beta1.DisruptionRef{Namespace: parts[1], Name: parts[2], UID: types.UID(parts[3])}, true
 }
 
 // RecordName is the ConfigMap in the chaos namespace that holds the spec a
