@@ -60,3 +60,35 @@ func (c CPU) String() string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// Memory is how much of it the program holds, in bytes: now, and at most since
+// it started or ForgetPeak was called.
+func (p *Program) Memory() (now, peak int64) {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		p.t.Fatalf("memory of %s: %v", p.Name, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		kilobytes, _ := strconv.ParseInt(fields[1], 10, 64)
+		switch fields[0] {
+		case "VmRSS:":
+			now = kilobytes << 10
+		case "VmHWM:":
+			peak = kilobytes << 10
+		}
+	}
+	return now, peak
+}
+
+// ForgetPeak lets the peak of Memory begin again from what is held now.
+func (p *Program) ForgetPeak() {
+	p.t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0); err != nil {
+		p.t.Fatalf("peak of memory of %s: %v", p.Name, err)
+	}
+}

@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/world"
+)
+
+// result is what disruptions of some number of targets and kinds cost.
+type result struct {
+	targets, kinds int
+	// Times of all runs, and those of the floor.
+	create, delete, floorCreate, floorDelete []time.Duration
+	// Of the last run.
+	calls, cleaning     world.Calls
+	events, bytes       int64
+	bridgeNow, bridge   int64 // bytes of memory: with everything injected, at most
+	workerNow, worker   int64
+	cpuCreate, cpuClean world.CPU
+}
+
+func (r result) name() string {
+	kinds := "1 kind"
+	if r.kinds > 1 {
+		kinds = fmt.Sprintf("%d kinds", r.kinds)
+	}
+	if r.targets == 1 {
+		return "1 target, " + kinds
+	}
+	return fmt.Sprintf("%s targets, %s", thousands(int64(r.targets)), kinds)
+}
+
+// disruption is a new one, of n targets.
+func (b *bench) disruption(n int) *v1beta1.Disruption {
+	b.made++
+	return b.Disruption(fmt.Sprintf("bench-%d", b.made), n)
+}
+
+// targets measures one disruption after the other.
+func (b *bench) targets(ns []int) (all []result) {
+	for _, n := range ns {
+		b.Targets(n)
+		for kinds := 1; kinds <= 2; kinds++ {
+			if kinds == 2 && n > 5000 {
+				continue // it takes minutes, and tells nothing that 5,000 do not
+			}
+			all = append(all, b.measure(result{targets: n, kinds: kinds}))
+		}
+	}
+	return all
+}
+
+func repetitions(n int) int {
+	switch {
+	case *runs > 0:
+		return *runs
+	case n <= 10:
+		return 7
+	case n <= 1000:
+		return 5
+	}
+	return 1
+}
+
+func (b *bench) measure(r result) result {
+	b.Helper()
+	b.fresh()
+	for i := range repetitions(r.targets) {
+		b.once(&r)
+		last := len(r.create) - 1
+		say("%s, run %d of %d: create %s (floor %s), delete %s (floor %s)", r.name(), i+1, repetitions(r.targets),
+			took(r.create[last]), took(r.floorCreate[last]), took(r.delete[last]), took(r.floorDelete[last]))
+	}
+	return r
+}
+
+// once measures one disruption, and right after it the floor.
+func (b *bench) once(r *result) {
+	b.Helper()
+	d := b.disruption(r.targets)
+	if r.kinds == 2 {
+		d.Spec.Network = &v1beta1.NetworkDisruption{Drop: 10}
+	}
+	b.bridge.ForgetPeak()
+	b.worker.ForgetPeak()
+	var created, cleaned world.Cost
+	before := b.Meter.Settled(b)
+	b.profiled("create", r.targets, func() {
+		clock := world.StartClock()
+		b.Create(d)
+		b.Injected(d)
+		created = clock.Stop()
+	})
+	now := b.Meter.Settled(b)
+	r.calls = now.Since(before)
+	r.bridgeNow, _ = b.bridge.Memory()
+	r.workerNow, _ = b.worker.Memory()
+	pods := b.ChaosPods(d)
+	before = b.Meter.Settled(b)
+	b.profiled("delete", r.targets, func() {
+		clock := world.StartClock()
+		b.Must(b.Disruptions.Delete(b.Context(), d))
+		b.Vanishes(d)
+		cleaned = clock.Stop()
+	})
+	r.cleaning = b.Meter.Settled(b).Since(before)
+	b.NothingLeft(d)
+	b.Completed(d)
+	r.events, r.bytes = b.Length(d)
+	_, r.bridge = b.bridge.Memory()
+	_, r.worker = b.worker.Memory()
+	r.cpuCreate, r.cpuClean = created.CPU, cleaned.CPU
+	up, down := b.Floor(pods, r.targets*r.kinds, world.AtOnce(r.targets))
+	r.create, r.delete = append(r.create, created.Time), append(r.delete, cleaned.Time)
+	r.floorCreate, r.floorDelete = append(r.floorCreate, up.Time), append(r.floorDelete, down.Time)
+}
+
+// describe says what was measured, and what was to be reached.
+func describe(all []result) section {
+	s := section{name: "targets"}
+	for _, r := range all {
+		s.lines = append(s.lines, r.lines()...)
+	}
+	s.tables = []table{times(all), history(all), processes(all)}
+	s.tables = append(s.tables, verbs("API calls for each target until `Injected`, by verb", all, func(r result) world.Calls { return r.calls }))
+	s.tables = append(s.tables, verbs("API calls for each target to clean, by verb", all, func(r result) world.Calls { return r.cleaning }))
+	return s
+}
+
+func (r result) lines() (lines []line) {
+	switch {
+	case r.kinds > 1:
+	case r.targets == 1000:
+		lines = append(lines,
+			line{what: "create to `Injected`, 1,000 targets, over the floor", value: over(median(r.create), median(r.floorCreate)), most: 1.3},
+			line{what: "delete to gone, 1,000 targets, over the floor", value: over(median(r.delete), median(r.floorDelete)), most: 1.5},
+			line{what: "API calls per target to `Injected`, 1,000 targets", value: float64(r.calls.Total()) / float64(r.targets), most: 3})
+	case r.targets == 10000:
+		lines = append(lines,
+			line{what: "10,000 targets: history events", value: float64(r.events), most: 1000, below: true},
+			line{what: "10,000 targets: history", value: float64(r.bytes) / 1e6, most: 1, below: true, unit: "MB"})
+	}
+	return lines
+}
+
+func times(all []result) table {
+	t := table{title: "Time", head: []string{"targets, kinds", "create to `Injected`", "floor", "ratio", "delete to gone", "floor", "ratio", "runs"}}
+	for _, r := range all {
+		create, delete, floorCreate, floorDelete := median(r.create), median(r.delete), median(r.floorCreate), median(r.floorDelete)
+		t.add(r.name(), took(create), took(floorCreate), ratio(create, floorCreate), took(delete), took(floorDelete), ratio(delete, floorDelete), fmt.Sprint(len(r.create)))
+	}
+	return t
+}
+
+func history(all []result) table {
+	t := table{title: "Temporal and the API", head: []string{"targets, kinds", "events", "history", "calls to `Injected`", "for each target", "calls to clean", "for each target"}}
+	for _, r := range all {
+		n := float64(r.targets)
+		t.add(r.name(), thousands(r.events), fmt.Sprintf("%.1f kB", float64(r.bytes)/1e3),
+			thousands(int64(r.calls.Total())), fmt.Sprintf("%.2f", float64(r.calls.Total())/n),
+			thousands(int64(r.cleaning.Total())), fmt.Sprintf("%.2f", float64(r.cleaning.Total())/n))
+	}
+	return t
+}
+
+func processes(all []result) table {
+	t := table{title: "Processor seconds (create + delete) and memory (at most, and with everything injected)",
+		head: []string{"targets, kinds", "bridge", "worker", "API server", "etcd", "Temporal", "bridge", "now", "worker", "now"}}
+	for _, r := range all {
+		row := []string{r.name()}
+		for _, name := range []string{"crdbridge", "worker", "kube-apiserver", "etcd", "temporal"} {
+			row = append(row, fmt.Sprintf("%.2f + %.2f", r.cpuCreate[name], r.cpuClean[name]))
+		}
+		t.add(append(row, megabytes(r.bridge), megabytes(r.bridgeNow), megabytes(r.worker), megabytes(r.workerNow))...)
+	}
+	return t
+}
+
+func verbs(title string, all []result, of func(result) world.Calls) table {
+	t := table{title: title, head: []string{"call"}}
+	names := map[string]bool{}
+	for _, r := range all {
+		if r.kinds == 1 {
+			t.head = append(t.head, thousands(int64(r.targets)))
+			for name := range of(r) {
+				names[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		row := []string{name}
+		for _, r := range all {
+			if r.kinds == 1 {
+				row = append(row, fmt.Sprintf("%.4g", float64(of(r)[name])/float64(r.targets)))
+			}
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// draw renews the picture.
+func draw(t *testing.T, all []result) {
+	t.Helper()
+	curves := []curve{
+		{name: "create to Injected", class: "create"}, {name: "the floor: bare pods created and ready", class: "create floor"},
+		{name: "delete to gone", class: "delete"}, {name: "the floor: bare pods deleted and gone", class: "delete floor"},
+	}
+	for _, r := range all {
+		if r.kinds > 1 {
+			continue
+		}
+		for i, times := range [][]time.Duration{r.create, r.floorCreate, r.delete, r.floorDelete} {
+			curves[i].points = append(curves[i].points, point{r.targets, median(times)})
+		}
+	}
+	path := filepath.Join("..", "..", "docs", "images", "bench.svg")
+	if err := os.WriteFile(path, []byte(picture("What a disruption takes, by its targets", curves)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
