@@ -142,6 +142,10 @@ func (r *run) outcome(saw *witness) (string, error) {
 	if o.Workflows, err = r.workflows(); err != nil {
 		return "", err
 	}
+	o.Disruption.Conditions = slices.DeleteFunc(o.Disruption.Conditions, func(c metav1.Condition) bool {
+		// That Temporal was slow for a moment says nothing of the disruption.
+		return c.Type == v1beta1.ConditionOrchestrated && c.Status == metav1.ConditionTrue
+	})
 	slices.SortFunc(o.Disruption.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 	return r.canonical(o)
 }
