@@ -15,7 +15,7 @@ DEV_KUBECONFIG := $(DEV)/kubeconfig
 KUBECONFIG ?=
 # One setting for tests and programs, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-export KUBECONFIG SQUALL_TEMPORAL_ADDRESS DEV
+export KUBECONFIG SQUALL_TEMPORAL_ADDRESS DEV WORKLOAD POINT
 
 devcluster := cd hack && go run ./devcluster
 tool := go tool -modfile=$(ROOT)/hack/tools.mod
@@ -60,6 +60,10 @@ e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the devel
 .PHONY: ui
 ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS=directory for pictures)
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) go test -count=1 -timeout 3m -v .
+
+.PHONY: crash-matrix
+crash-matrix: ## worker and bridge are killed at every step they take, beside Kubernetes and Temporal of its own (WORKLOAD=..., POINT=...)
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -workload "$$WORKLOAD" -point "$$POINT"
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped

@@ -31,8 +31,8 @@ type outcome struct {
 	Gone       bool
 	Disruption v1beta1.DisruptionStatus
 	Events     []string
-	// Workflows are the executions for the UID, with their results.
-	Workflows []string
+	// Workflow says how many executions there were for the UID, and the result.
+	Workflow string
 	// Played is what the kubelets ran for it, and how it ended.
 	Played []string
 }
@@ -139,9 +139,13 @@ func (r *run) outcome(saw *witness) (string, error) {
 	if o.Events, err = r.events(); err != nil {
 		return "", err
 	}
-	if o.Workflows, err = r.workflows(); err != nil {
+	if o.Workflow, err = r.workflows(); err != nil {
 		return "", err
 	}
+	o.Disruption.Conditions = slices.DeleteFunc(o.Disruption.Conditions, func(c metav1.Condition) bool {
+		// That Temporal was slow for a moment says nothing of the disruption.
+		return c.Type == v1beta1.ConditionOrchestrated && c.Status == metav1.ConditionTrue
+	})
 	slices.SortFunc(o.Disruption.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 	return r.canonical(o)
 }
@@ -184,25 +188,28 @@ func (r *run) events() (told []string, err error) {
 	return told, nil
 }
 
-// workflows lists the executions, each with its result. A run that went on in
-// another one is one execution with it.
-func (r *run) workflows() (all []string, err error) {
-	answer, err := r.temporal.ListWorkflow(r.ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowId = %q", world.WorkflowOf(r.d)),
+// workflows counts the executions and says how the last ended. Runs that went
+// on in another one count once.
+func (r *run) workflows() (string, error) {
+	chains := map[string]bool{}
+	err := r.until("Temporal lists the workflow", func() bool { // which it does a moment later
+		answer, err := r.temporal.ListWorkflow(r.ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: fmt.Sprintf("WorkflowId = %q", world.WorkflowOf(r.d)),
+		})
+		for _, execution := range answer.GetExecutions() {
+			chains[execution.GetRootExecution().GetRunId()] = true
+		}
+		return err == nil && len(chains) > 0
 	})
 	if err != nil {
-		return nil, err
-	}
-	chains := map[string]bool{}
-	for _, execution := range answer.GetExecutions() {
-		chains[execution.GetRootExecution().GetRunId()] = true
+		return "", err
 	}
 	var result workflows.Result
 	if err := r.temporal.GetWorkflow(r.ctx, world.WorkflowOf(r.d), "").Get(r.ctx, &result); err != nil {
-		return nil, err
+		return "", err
 	}
 	said, err := json.Marshal(result)
-	return []string{fmt.Sprintf("%d chains, the last ended with %s", len(chains), said)}, err
+	return fmt.Sprintf("%d in all, the last ended with %s", len(chains), said), err
 }
 
 var (

@@ -19,8 +19,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// workload is one disruption and what a person does meanwhile.
-type workload struct {
+// work is one workload: a disruption and what a person does meanwhile.
+type work struct {
 	name    string
 	targets int
 	faults  v1beta1.Faults
@@ -35,7 +35,7 @@ type workload struct {
 // expiry is longer than any recovery before the injection takes.
 const expiry = 90 * time.Second
 
-var workloads = []workload{
+var workloads = []work{
 	{name: "container-failure", targets: 1, faults: v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}}, play: (*run).deleted},
 	{name: "cpu-pressure", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, play: (*run).deleted},
 	{name: "disk-pressure", targets: 1, faults: v1beta1.Faults{DiskPressure: &v1beta1.DiskPressure{Path: "/"}}, duration: expiry, play: (*run).expires},
@@ -47,7 +47,7 @@ var workloads = []workload{
 // run is a workload under way in a slot.
 type run struct {
 	*slot
-	workload
+	work
 	ctx context.Context
 	d   *v1beta1.Disruption
 }

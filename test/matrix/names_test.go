@@ -1,0 +1,80 @@
+package matrix
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	commandpb "go.temporal.io/api/command/v1"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+)
+
+// What is the same in two runs must have one name, and what is not another.
+func TestNamesOfWrites(t *testing.T) {
+	n := newNames()
+	n.know("0b0c-target", "web-0")
+	n.know("77aa-disruption", "UID")
+	for _, c := range []struct{ method, path, body, want string }{
+		{"POST", "/api/v1/namespaces/chaos/pods",
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"chaos-it-1234","labels":{"chaos.squall.dev/disruption-uid":"77aa-disruption","chaos.squall.dev/target-uid":"0b0c-target","chaos.squall.dev/disruption-kind":"cpu-pressure"}}}`,
+			"create pods web-0/cpu-pressure"},
+		{"DELETE", "/api/v1/namespaces/chaos/pods/chaos-it-1234", `{}`, "delete pods web-0/cpu-pressure"},
+		{"PATCH", "/api/v1/namespaces/chaos/pods/chaos-it-1234", `[{"op":"test"}]`, "patch pods web-0/cpu-pressure"},
+		{"POST", "/api/v1/namespaces/chaos/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"squall-77aa-disruption-0"}}`, "create configmaps squall-UID-0"},
+		{"DELETE", "/api/v1/namespaces/chaos/configmaps?labelSelector=x", ``, "deletecollection configmaps"},
+		{"POST", "/api/v1/namespaces/shop/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"web-0.99"},"reason":"Disrupted","involvedObject":{"kind":"Pod","name":"web-0"}}`,
+			"create events Disrupted on pod web-0"},
+		{"PUT", "/apis/chaos.squall.dev/v1beta1/namespaces/shop/disruptions/it/status",
+			`{"apiVersion":"chaos.squall.dev/v1beta1","kind":"Disruption","metadata":{"name":"it","finalizers":["f"]},"status":{"phase":"Holding","injectionStatus":"Injected"}}`,
+			"update disruptions/status Holding Injected"},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		if got := n.write(callOf(r), []byte(c.body)); got != c.want {
+			t.Errorf("%s %s is named %q, want %q", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+func TestNamesOfReads(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/chaos/pods":                              "list",
+		"/api/v1/namespaces/chaos/pods/one":                          "get",
+		"/api/v1/pods?watch=true":                                    "watch",
+		"/apis/chaos.squall.dev/v1beta1/namespaces/shop/disruptions": "list",
+	} {
+		c := callOf(httptest.NewRequest("GET", path, nil))
+		if c.verb != want || c.writes() {
+			t.Errorf("GET %s is %+v, want a %s", path, c, want)
+		}
+	}
+}
+
+func TestNamesOfDecisions(t *testing.T) {
+	show := &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES}
+	timer := &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_START_TIMER}
+	activity := &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_SCHEDULE_ACTIVITY_TASK, Attributes: &commandpb.Command_ScheduleActivityTaskCommandAttributes{
+		ScheduleActivityTaskCommandAttributes: &commandpb.ScheduleActivityTaskCommandAttributes{ActivityType: &commonpb.ActivityType{Name: "Prepare"}}}}
+	for want, commands := range map[string][]*commandpb.Command{
+		"nothing":          nil,
+		"show":             {show},
+		"start timer":      {show, timer},
+		"schedule Prepare": {timer, activity, show},
+		"complete":         {activity, {CommandType: enumspb.COMMAND_TYPE_COMPLETE_WORKFLOW_EXECUTION}},
+	} {
+		if got := decision(commands); got != want {
+			t.Errorf("decision = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAFaultIsItsOwnFlag(t *testing.T) {
+	want := fault{stale, bridge, "worker create pods web-0/cpu-pressure #1"}
+	if got, err := parseFault(want.String()); got != want || err != nil {
+		t.Errorf("parseFault(%q) = %v, %v", want, got, err)
+	}
+	for _, text := range []string{"", "before worker", "during worker at worker delete pods x #1"} {
+		if got, err := parseFault(text); err == nil {
+			t.Errorf("parseFault(%q) = %v, want an error", text, got)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package matrix
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// say tells at once what a log of the test would tell at its end.
+func (m *matrix) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%6.0fs  %s\n", time.Since(m.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// progress shows that something happens, and differences at once.
+func (m *matrix) progress(p *plan, t *trial) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done++
+	if m.done%20 == 0 {
+		m.say("%d points", m.done)
+	}
+	if t.wrong != "" {
+		m.say("DIFFERENCE in %s, %s\n%s\nagain: go test ./test/matrix -run TestCrashMatrix -workload %q -point %q",
+			p.work.name, t.fault, t.wrong, p.work.name, t.fault)
+	}
+}
+
+// report is the result, a line for each workload.
+func (m *matrix) report(plans []*plan) {
+	var points, tried, missed, differ int
+	for _, p := range plans {
+		lost, wrong := m.reportOne(p)
+		points, tried = points+len(p.faults), tried+len(p.trials)
+		missed, differ = missed+lost, differ+wrong
+	}
+	m.Logf("together: %d points, %d tried, %d not reached, %d differences, in %.0fs with %d slots",
+		points, tried, missed, differ, time.Since(m.began).Seconds(), *slots)
+	if tried == 0 && !*list {
+		m.Errorf("nothing was tried: -share %d -workload %q -point %q", *share, *workload, *only)
+	}
+}
+
+func (m *matrix) reportOne(p *plan) (missed, differ int) {
+	slowest := &trial{took: p.took}
+	for _, t := range p.trials {
+		if t.took > slowest.took {
+			slowest = t
+		}
+		if t.wrong != "" {
+			differ++
+			m.Errorf("%s, %s: see above", p.work.name, t.fault)
+		} else if !t.reached {
+			missed++
+			m.Logf("%s: not reached in %d runs: %s", p.work.name, attempts, t.fault)
+		}
+	}
+	if *list {
+		for _, f := range p.faults {
+			fmt.Printf("%s: %s\n", p.work.name, f)
+		}
+	}
+	m.Logf("%-17s %3d points, %3d tried, %d not reached, %d differences; undisturbed %.0fs, slowest recovery %.0fs more (%s)",
+		p.work.name, len(p.faults), len(p.trials), missed, differ, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
+	return missed, differ
+}
