@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -37,10 +36,7 @@ func (a *Activities) TellTargets(ctx context.Context, in Announcement) error {
 	group.SetLimit(parallelEvents)
 	for _, target := range w.targets {
 		if target.Released == "" {
-			group.Go(func() error {
-				activity.RecordHeartbeat(ctx, target.Name) // by which it learns that it is cancelled
-				return a.tellTarget(groupCtx, w.d, target)
-			})
+			group.Go(func() error { return a.tellTarget(groupCtx, w.d, target) })
 		}
 	}
 	return group.Wait()
@@ -52,7 +48,6 @@ func (w *injectionWatch) calm(ctx context.Context) error {
 	changes, stop := w.a.ChaosPods.Changes(refOf(w.d))
 	defer stop()
 	for !w.look().done() {
-		activity.RecordHeartbeat(ctx, "waits for the injection")
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -24,8 +24,6 @@ const (
 	// reasonGap is how often a chaos pod that runs and is not ready is asked
 	// for the reason.
 	reasonGap = 2 * time.Second
-	// heartbeatGap is how often a waiting activity shows that it is alive.
-	heartbeatGap = 5 * time.Second
 	// lookGap lets changes gather. A look at 10,000 targets takes longer than
 	// that, so the gap grows with what a look takes.
 	lookGap = 50 * time.Millisecond
@@ -48,8 +46,6 @@ func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, er
 	}
 	changes, stop := a.ChaosPods.Changes(ref)
 	defer stop()
-	heartbeat := time.NewTicker(heartbeatGap)
-	defer heartbeat.Stop()
 	ask := time.NewTicker(reasonGap)
 	defer ask.Stop()
 	for {
@@ -57,7 +53,6 @@ func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, er
 		if err := w.write(ctx, p); err != nil {
 			return Injection{}, err
 		}
-		activity.RecordHeartbeat(ctx, Injection{p.injected, p.total})
 		if p.done() {
 			return Injection{p.injected, p.total}, nil
 		}
@@ -71,7 +66,6 @@ func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, er
 				return Injection{}, err
 			}
 		case <-w.wait():
-		case <-heartbeat.C:
 		case <-ask.C:
 			w.askReasons(ctx)
 		}

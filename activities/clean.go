@@ -75,14 +75,13 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 	deadline := time.NewTimer(in.Patience)
 	defer deadline.Stop()
 	// The watch is a hint that may be lost: the list is read again now and then.
-	again := time.NewTicker(heartbeatGap)
+	again := time.NewTicker(againGap)
 	defer again.Stop()
 	for over := false; ; {
 		left, err := c.round(ctx)
 		if err != nil {
 			return Cleaned{}, err
 		}
-		activity.RecordHeartbeat(ctx, len(left))
 		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == Waiting }) {
 			return c.result(ctx, left)
 		}
@@ -111,6 +110,8 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 const (
 	settleGap     = 50 * time.Millisecond
 	longestSettle = time.Second
+	// againGap is how often chaos pods are listed whatever the watch says.
+	againGap = 5 * time.Second
 )
 
 func gather(ctx context.Context, changes <-chan struct{}) error {
@@ -233,7 +234,6 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	for i := range pods {
 		group.Go(func() (err error) {
 			left[i], err = c.settle(groupCtx, &pods[i])
-			activity.RecordHeartbeat(ctx, i)
 			return err
 		})
 	}

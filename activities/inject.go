@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -69,14 +68,12 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target)
 }
 
 func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created, error) {
-	var done atomic.Int64
 	refusals := make([]string, len(pods))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(a.Parallel)
 	for i, pod := range pods {
 		group.Go(func() (err error) {
 			refusals[i], err = a.create(groupCtx, pod)
-			activity.RecordHeartbeat(ctx, done.Add(1))
 			return err
 		})
 	}

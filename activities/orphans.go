@@ -79,7 +79,6 @@ func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords
 		if handed {
 			orphans = append(orphans, *t)
 		}
-		activity.RecordHeartbeat(ctx, len(orphans))
 	}
 	left, err := a.awaitGone(ctx, orphans, p.For)
 	if err != nil {
@@ -183,7 +182,6 @@ func (a *Activities) awaitGone(ctx context.Context, orphans []trace, patience ti
 		if time.Now().After(deadline) {
 			break
 		}
-		activity.RecordHeartbeat(ctx, len(left))
 		if err := pause(ctx, time.Second); err != nil {
 			return nil, err
 		}

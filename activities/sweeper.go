@@ -86,7 +86,6 @@ func (a *Activities) awaitSweeper(ctx context.Context, name string) (*corev1.Pod
 		if err := pause(ctx, gap); err != nil {
 			return nil, "", err
 		}
-		activity.RecordHeartbeat(ctx, name)
 		pod, err := a.Kube.CoreV1().Pods(a.Namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"go.uber.org/zap"
@@ -27,8 +28,8 @@ func newWorkers(temporal client.Client, acts *activities.Activities, fatal func(
 		MaxConcurrentActivityExecutionSize: 200,
 		WorkerStopTimeout:                  10 * time.Second,
 		OnFatalError:                       fatal,
-		// A cancelled creation must stop within a second, and it learns of it
-		// by a heartbeat.
+		// A cancelled creation must stop within a second.
+		Interceptors:                     []interceptor.WorkerInterceptor{&heartbeats{gap: time.Second}},
 		MaxHeartbeatThrottleInterval:     time.Second,
 		DefaultHeartbeatThrottleInterval: time.Second,
 	})
@@ -38,6 +39,7 @@ func newWorkers(temporal client.Client, acts *activities.Activities, fatal func(
 	watchers = worker.New(temporal, contract.WatcherTaskQueue, worker.Options{
 		MaxConcurrentActivityExecutionSize: 10000,
 		DisableWorkflowWorker:              true,
+		Interceptors:                       []interceptor.WorkerInterceptor{&heartbeats{gap: 4 * time.Second}},
 		WorkerStopTimeout:                  10 * time.Second,
 		OnFatalError:                       fatal,
 	})

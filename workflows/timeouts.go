@@ -31,7 +31,8 @@ const (
 	// API server.
 	window = 6
 	// heartbeat is when a silent worker is given up, and another one goes on.
-	heartbeat = 15 * time.Second
+	// The worker itself sees to it that every activity beats.
+	heartbeat = 10 * time.Second
 )
 
 // cleanerPauses are the waits before the next try of a cleaner, by tries so far.
@@ -45,6 +46,7 @@ var retries = temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoeffici
 func short(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
+		HeartbeatTimeout:    heartbeat,
 		RetryPolicy:         &retries,
 		Summary:             summary,
 	})
@@ -56,6 +58,7 @@ func telling(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 2 * time.Minute,
 		StartToCloseTimeout:    30 * time.Second,
+		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            &retries,
 		Summary:                "tell in status: " + string(phase),
 	})
@@ -76,11 +79,12 @@ func (d *disruption) untilEnd(ctx workflow.Context, summary string) workflow.Con
 }
 
 // choosing is for a few seconds' work that injects nothing but leaves records:
-// it is waited for, too, and needs no heartbeat.
+// it is waited for, too.
 func (d *disruption) choosing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
 		StartToCloseTimeout:    time.Minute,
+		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            &retries,
 		WaitForCancellation:    true,
 		Summary:                summary,
