@@ -24,6 +24,22 @@ type told struct {
 	pause time.Duration
 	// looked is when the caches were last looked through.
 	looked time.Time
+	// short is since when chaos pods are missing that status does not list.
+	short time.Time
+}
+
+// misses says whether chaos pods have been missing for so long that the count
+// in status is not just late, and otherwise how long it is too early to say.
+func (t *told) misses(missing int, now time.Time) (sure bool, wait time.Duration) {
+	if missing == 0 {
+		t.short = time.Time{}
+		return false, recheck
+	}
+	if t.short.IsZero() {
+		t.short = now
+	}
+	left := statusLate - now.Sub(t.short)
+	return left <= 0, max(left, 0)
 }
 
 // wait is how long it is too early to look again.

@@ -34,3 +34,27 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 		t.Errorf("after a quiet minute the pause is %s, want %s", m.pause, gap)
 	}
 }
+
+func TestAShortageIsSureOnceStatusHadItsTime(t *testing.T) {
+	now := time.Now()
+	var t1 told
+	steps := []struct {
+		after   time.Duration
+		missing int
+		sure    bool
+		wait    time.Duration
+	}{
+		{0, 0, false, recheck},
+		{time.Second, 3, false, statusLate},
+		{2 * time.Second, 5, false, statusLate - time.Second},
+		{3 * time.Second, 0, false, recheck}, // it was only late
+		{4 * time.Second, 2, false, statusLate},
+		{4*time.Second + statusLate, 1, true, 0},
+	}
+	for _, step := range steps {
+		sure, wait := t1.misses(step.missing, now.Add(step.after))
+		if sure != step.sure || wait != step.wait {
+			t.Errorf("after %s with %d missing: %t, %s; want %t, %s", step.after, step.missing, sure, wait, step.sure, step.wait)
+		}
+	}
+}

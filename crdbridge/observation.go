@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type look struct {
 	disruption *v1beta1.Disruption
 	chaosPods  []corev1.Pod
 	targets    []target
+	// missing counts chaos pods that unlisted found missing for long enough.
+	missing int
 }
 
 // target is a pod of the disruption's namespace, or a node: one that was
@@ -36,12 +39,15 @@ type target struct {
 // readiness, resource versions, heartbeats, the order of the caches.
 func observe(l look) contract.Observation {
 	ended := append(endedPods(l.chaosPods), missingPods(l.disruption, l.chaosPods)...)
+	if l.missing > 0 {
+		ended = append(ended, fmt.Sprintf("missing %d", l.missing))
+	}
 	lost := lostTargets(chosen(l.disruption, l.chaosPods), l.targets)
 	candidates := candidates(l.disruption, l.targets)
 	changed := changedSpec(l.disruption)
 	return contract.Observation{
 		Hash:        hash(ended, lost, candidates, []string{changed}),
-		Ended:       len(ended),
+		Ended:       len(ended) + max(l.missing-1, 0),
 		TargetsLost: len(lost),
 		Candidates:  len(candidates),
 		SpecChanged: changed != "",
@@ -125,6 +131,29 @@ func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 		}
 	}
 	return missing
+}
+
+// unlisted counts the chaos pods that are missing though status says that they
+// inject. The status of a large disruption counts its targets and lists only
+// those that are not injected.
+func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
+	if ending(d) || len(d.Status.TargetInjections) >= d.Status.SelectedTargetsCount {
+		return 0
+	}
+	waiting := make(map[types.UID]bool)
+	for _, kinds := range d.Status.TargetInjections {
+		for _, injection := range kinds {
+			waiting[injection.TargetUID] = waiting[injection.TargetUID] || injection.InjectionStatus != v1beta1.Injected
+		}
+	}
+	there := 0
+	for i := range pods {
+		if !waiting[types.UID(pods[i].Labels[v1beta1.LabelTargetUID])] {
+			there++
+		}
+	}
+	kinds := 1 + strings.Count(d.Status.Kinds, ",")
+	return max(0, d.Status.InjectedTargetsCount*kinds-there)
 }
 
 // chosen are the targets in status and those of the chaos pods; status does

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -242,4 +243,51 @@ func readyNode(name string) corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "shop"}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
+}
+
+// Of a disruption too large for a list in status, by counts: 600 targets of two
+// kinds, of which status lists the one that cannot be injected.
+func TestChaosPodsThatStatusDoesNotListAreMissed(t *testing.T) {
+	large := func() *scene {
+		s := holding()
+		s.d.Status.Kinds = "cpu-pressure,network-disruption"
+		s.d.Status.SelectedTargetsCount, s.d.Status.InjectedTargetsCount = 600, 599
+		s.d.Status.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{
+			"shop-0": {v1beta1.KindNetwork: {InjectionStatus: v1beta1.NotInjected, TargetUID: "uid-0", Reason: "no such host"}},
+		}
+		s.chaos = nil
+		for i := range 1200 {
+			s.chaos = append(s.chaos, chaosPod(fmt.Sprint("chaos-", i), fmt.Sprint("uid-", i/2)))
+		}
+		return s
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*scene)
+		want   int
+	}{
+		{"all are there", func(*scene) {}, 0},
+		{"one that injects is gone", func(s *scene) { s.chaos = s.chaos[:1199] }, 1},
+		{"the ones of two targets are gone", func(s *scene) { s.chaos = s.chaos[:1196] }, 4},
+		{"the one that cannot inject is gone", func(s *scene) { s.chaos = s.chaos[1:] }, 0},
+		{"more are made than are counted yet", func(s *scene) { s.d.Status.InjectedTargetsCount = 10 }, 0},
+		{"it is taken off", func(s *scene) { s.chaos, s.d.Status.Phase = nil, v1beta1.PhaseCleaning }, 0},
+		{"status lists all of a small one", func(s *scene) { s.chaos, s.d.Status.SelectedTargetsCount = nil, 1 }, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := large()
+			test.change(s)
+			if got := unlisted(s.d, s.chaos); got != test.want {
+				t.Errorf("unlisted = %d, want %d", got, test.want)
+			}
+		})
+	}
+	t.Run("it is told", func(t *testing.T) {
+		before := large().look()
+		after := large().look()
+		after.missing = 2
+		if a, b := observe(before), observe(after); a.Hash == b.Hash || b.Ended != a.Ended+2 {
+			t.Errorf("observations = %+v and %+v, want two more ended", a, b)
+		}
+	})
 }

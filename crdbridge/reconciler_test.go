@@ -171,6 +171,40 @@ func TestNodesAreWatchedForDisruptionsOfNodes(t *testing.T) {
 	eventually(t, 2*time.Second, "there is no candidate", func() bool { return b.temporal.lastObservation(d).Candidates == 0 })
 }
 
+// A chaos pod of a large disruption goes between two looks: its finalizer is
+// taken off by hand and it is deleted at once, while the bridge is busy telling
+// something else.
+func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
+	d := b.disrupt("large")
+	chaos := []*corev1.Pod{b.chaosPod(d, "chaos-a", target), b.chaosPod(d, "chaos-b", target)}
+	b.told(d)
+	b.setStatus(d, func(s *v1beta1.DisruptionStatus) {
+		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhaseHolding, d.Spec.Hash(), "container-failure"
+		s.SelectedTargetsCount, s.InjectedTargetsCount = 2, 2 // as of one that is too large for a list
+	})
+	b.quiet(d)
+	busy, free := make(chan struct{}, 1), make(chan struct{})
+	b.temporal.answers(func(_ context.Context, call string) error {
+		if call == contract.SignalObserved {
+			busy <- struct{}{}
+			<-free
+		}
+		return nil
+	})
+	b.pod(b.namespace, "another", map[string]string{"app": "shop"})
+	<-busy
+	b.must(b.kube.Patch(t.Context(), chaos[0], client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	b.must(b.kube.Delete(t.Context(), chaos[0], client.GracePeriodSeconds(0)))
+	eventually(t, 5*time.Second, "the cache knows", func() bool {
+		return apierrors.IsNotFound(b.manager.GetClient().Get(t.Context(), client.ObjectKeyFromObject(chaos[0]), &corev1.Pod{}))
+	})
+	b.temporal.back()
+	close(free)
+	eventually(t, 2*statusLate, "it is told", func() bool { return b.temporal.lastObservation(d).Ended == 1 })
+}
+
 // acceptance 8, 9, 10
 func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
 	b := newBridge(t).start()

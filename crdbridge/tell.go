@@ -22,6 +22,9 @@ const (
 	// lookGap is the shortest time between two looks through the caches, which
 	// take milliseconds when there are thousands of pods.
 	lookGap = 100 * time.Millisecond
+	// statusLate is how long a count in status may lag behind the chaos pods: it
+	// is written after they went, and a worker that was killed comes back first.
+	statusLate = 10 * time.Second
 	// recheck is how long a workflow is believed to run without asking.
 	recheck = 10 * time.Minute
 	// callTimeout bounds a call to Temporal, so that one that hangs does not
@@ -66,17 +69,22 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errLook, err)
 	}
+	missing := unlisted(d, seen.chaosPods)
+	sure, wait := t.misses(missing, time.Now())
+	if sure {
+		seen.missing, wait = missing, recheck
+	}
 	o := observe(seen)
 	if o.Hash == t.hash {
 		t.looked = time.Now()
-		return recheck, nil
+		return wait, nil
 	}
 	if err := r.signal(ctx, d, contract.SignalObserved, o); err != nil {
 		return t.lost(err)
 	}
 	t.looked = time.Now() // not before: what could not be told is tried again, not waited with
 	t.sent(o.Hash, time.Now())
-	return recheck, nil
+	return wait, nil
 }
 
 // lost forgets a workflow that runs no longer: the next look starts it again
