@@ -48,15 +48,18 @@ type recorder struct {
 	// has the programs that hold in a cache what a call changed.
 	calls, events []string
 	cached        map[string][]string
-	fault         *fault
-	fired         time.Time
+	// early has the points reached before the disruption rested.
+	early  map[string]bool
+	rested bool
+	fault  *fault
+	fired  time.Time
 	// over is true when the run's end has been looked at: what follows takes
 	// away its targets and is no part of it.
 	over bool
 }
 
 func newRecorder(f *fault) *recorder {
-	return &recorder{names: newNames(), counts: map[string]int{}, cached: map[string][]string{}, fault: f}
+	return &recorder{names: newNames(), counts: map[string]int{}, cached: map[string][]string{}, early: map[string]bool{}, fault: f}
 }
 
 // call notes a call and returns what is to be done at it, nil for nothing.
@@ -85,6 +88,13 @@ func (r *recorder) event(program, name string) bool {
 	return r.hit(point) != nil
 }
 
+// rest tells that all is injected, and told, and nothing happens any more.
+func (r *recorder) rest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rested = true
+}
+
 // stop ends the run.
 func (r *recorder) stop() {
 	r.mu.Lock()
@@ -94,7 +104,9 @@ func (r *recorder) stop() {
 
 func (r *recorder) count(name string) string {
 	r.counts[name]++
-	return fmt.Sprintf("%s #%d", name, r.counts[name])
+	point := fmt.Sprintf("%s #%d", name, r.counts[name])
+	r.early[point] = !r.rested
+	return point
 }
 
 func (r *recorder) hit(point string) *fault {

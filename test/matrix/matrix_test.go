@@ -47,7 +47,7 @@ func TestCrashMatrix(t *testing.T) {
 		if *workload != "" && *workload != w.name {
 			continue
 		}
-		p := &plan{work: w}
+		p := &plan{work: w, early: map[string]bool{}}
 		plans = append(plans, p)
 		group.Go(func() { m.carryOut(p) })
 	}
@@ -75,7 +75,9 @@ type plan struct {
 	faults  []fault
 	outcome string
 	took    time.Duration
-	trials  []*trial
+	// early has the points that come before the disruption rests.
+	early  map[string]bool
+	trials []*trial
 }
 
 // trial is one disturbed run.
@@ -150,7 +152,7 @@ func (m *matrix) carryOut(p *plan) {
 func (m *matrix) reference(p *plan) {
 	s := m.take()
 	began := time.Now()
-	r := m.newRun(s, p.work, nil)
+	r := m.newRun(s, p, nil)
 	got, err := m.do(r)
 	took := time.Since(began)
 	m.free <- s
@@ -164,6 +166,9 @@ func (m *matrix) reference(p *plan) {
 		p.outcome, p.took = got, took
 	case p.outcome != got:
 		m.Errorf("%s ends differently when nothing disturbs it:\n%s", p.work.name, cmp.Diff(p.outcome, got))
+	}
+	for point, early := range r.current.early {
+		p.early[point] = p.early[point] || early
 	}
 	for _, f := range r.current.faults() {
 		if !slices.Contains(p.faults, f) {
@@ -195,7 +200,7 @@ func (p *plan) choose(t *testing.T) {
 // try makes a disturbed run and compares its end.
 func (m *matrix) try(s *slot, p *plan, t *trial) {
 	for range attempts {
-		r := m.newRun(s, p.work, &t.fault)
+		r := m.newRun(s, p, &t.fault)
 		began := time.Now()
 		got, err := m.do(r)
 		t.took = time.Since(began)
@@ -212,10 +217,17 @@ func (m *matrix) try(s *slot, p *plan, t *trial) {
 	}
 }
 
-func (m *matrix) newRun(s *slot, w work, f *fault) *run {
-	m.saw.failing(s.chaos, w.fails)
+func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
+	m.saw.failing(s.chaos, p.work.fails)
 	s.begin(f)
-	return &run{slot: s, work: w, ctx: m.Context()}
+	lasts := time.Hour
+	if p.work.expires {
+		lasts = shortly
+	}
+	if p.work.expires && f != nil && p.early[f.point] {
+		lasts = longEnough
+	}
+	return &run{slot: s, work: p.work, ctx: m.Context(), lasts: lasts}
 }
 
 // do makes a run, looks at its end and empties the slot.

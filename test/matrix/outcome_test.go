@@ -176,7 +176,7 @@ func (r *run) left() (found []string, err error) {
 	return found, nil
 }
 
-// events says what was told, each thing once.
+// events says what was told. What is told twice is in it twice.
 func (r *run) events() (told []string, err error) {
 	events, err := r.world.Kube.CoreV1().Events(r.shop).List(r.ctx, metav1.ListOptions{})
 	if err != nil {
@@ -225,7 +225,6 @@ func (r *run) canonical(o outcome) (string, error) {
 		}
 		slices.Sort(list)
 	}
-	o.Events = slices.Compact(o.Events)
 	text, err := yaml.Marshal(o)
 	return r.stable(string(text)), err
 }

@@ -24,21 +24,25 @@ type work struct {
 	name    string
 	targets int
 	faults  v1beta1.Faults
-	// duration is how long the disruption lasts if nobody deletes it.
-	duration time.Duration
+	// expires is a disruption that ends by itself.
+	expires bool
 	// fails makes the injectors fail to clean.
 	fails bool
 	// play is a person's part, after all targets are injected.
 	play func(*run) error
 }
 
-// expiry is longer than any recovery before the injection takes.
-const expiry = 90 * time.Second
+// How long a disruption lasts that expires: one that is disturbed before all is
+// injected, longer than any recovery, so that it is injected all the same.
+const (
+	shortly    = 20 * time.Second
+	longEnough = 90 * time.Second
+)
 
 var workloads = []work{
 	{name: "container-failure", targets: 1, faults: v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}}, play: (*run).deleted},
 	{name: "cpu-pressure", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, play: (*run).deleted},
-	{name: "disk-pressure", targets: 1, faults: v1beta1.Faults{DiskPressure: &v1beta1.DiskPressure{Path: "/"}}, duration: expiry, play: (*run).expires},
+	{name: "disk-pressure", targets: 1, faults: v1beta1.Faults{DiskPressure: &v1beta1.DiskPressure{Path: "/"}}, expires: true, play: (*run).over},
 	{name: "network", targets: 1, faults: v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).deleted},
 	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
 	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
@@ -49,7 +53,9 @@ type run struct {
 	*slot
 	work
 	ctx context.Context
-	d   *v1beta1.Disruption
+	// lasts is the disruption's duration.
+	lasts time.Duration
+	d     *v1beta1.Disruption
 }
 
 // patience is how long one step of a run may take. It is more than two of the
@@ -86,6 +92,10 @@ func (r *run) whole() error {
 	if err := r.toldTargets(); err != nil {
 		return err
 	}
+	if err := r.quiet(); err != nil {
+		return err
+	}
+	r.current.rest()
 	if err := r.play(r); err != nil {
 		return err
 	}
@@ -100,18 +110,14 @@ func (r *run) whole() error {
 
 func (r *run) disruption() *v1beta1.Disruption {
 	all := intstr.FromString("100%")
-	d := &v1beta1.Disruption{
+	return &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "it"},
 		Spec: v1beta1.DisruptionSpec{
 			Count: &all, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
-			Duration: &v1beta1.Duration{Duration: time.Hour}, Faults: r.faults,
+			Duration: &v1beta1.Duration{Duration: r.lasts}, Faults: r.faults,
 			UnsafeMode: &v1beta1.UnsafeMode{DisableAll: true},
 		},
 	}
-	if r.duration > 0 {
-		d.Spec.Duration.Duration = r.duration
-	}
-	return d
 }
 
 // makeTargets makes pods of fixed names, so that what is about them is named
@@ -141,8 +147,8 @@ func (r *run) injected(n int) error {
 }
 
 // toldTargets waits until every target has its event: what ends a disruption
-// must not come before all is told of its beginning, or the end would depend on
-// how long a recovery takes.
+// must not come before all is told of its beginning, or what is told would
+// depend on how long a recovery takes.
 func (r *run) toldTargets() error {
 	return r.until("every target has an event", func() bool {
 		told, err := r.events()
@@ -164,8 +170,8 @@ func (r *run) deleted() error {
 	return r.until("the disruption is gone", func() bool { return !r.see() })
 }
 
-// expires is a person who does nothing.
-func (r *run) expires() error {
+// over is a person who does nothing.
+func (r *run) over() error {
 	return r.until("the disruption is over", func() bool {
 		return r.see() && r.d.Status.Phase == v1beta1.PhaseFinished && len(r.d.Finalizers) == 0
 	})
