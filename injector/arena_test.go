@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// arena is a target, a neighbour, and a node's directories around them, of
+// which everything that an injector could change can be told.
+type arena struct {
+	*site
+	workload  workload
+	target    *testcontainer.Container
+	neighbour *testcontainer.Container
+	injection v1beta1.Injection
+}
+
+func newArena(t *testing.T, w workload) *arena {
+	t.Helper()
+	a := &arena{site: realSite(t), workload: w, neighbour: testcontainer.Start(t, testcontainer.Sleeps...)}
+	if err := os.Mkdir(a.file("journal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.renew(t)
+	if w.kind == v1beta1.KindNetwork {
+		a.cable(t)
+	}
+	return a
+}
+
+// renew gives the arena a target if it has none that runs: ending it is what
+// one kind does.
+func (a *arena) renew(t *testing.T) {
+	t.Helper()
+	if a.target != nil && (a.workload.kind != v1beta1.KindContainerFailure || a.target.Running()) {
+		return
+	}
+	a.target = testcontainer.Start(t, testcontainer.Sleeps...)
+	a.injection = injectionOn(a.workload.kind, a.workload.params, a.target)
+	a.injection.Disruption.UID = types.UID("d-" + a.neighbour.ID)
+	a.injection.Deadline.Time = a.injection.Deadline.Add(1 << 40)
+}
+
+// cable gives the target a link with a qdisc and a filter of somebody else.
+func (a *arena) cable(t *testing.T) {
+	t.Helper()
+	a.inside(t, func() error {
+		cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0", TxQLen: 1000}, PeerName: "peer0"}
+		if err := netlink.LinkAdd(cable); err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(cable); err != nil {
+			return err
+		}
+		theirs := "tc qdisc add dev eth0 root handle 5: tbf rate 100mbit burst 1mbit latency 50ms" +
+			" && tc qdisc add dev peer0 clsact && tc filter add dev peer0 egress protocol ip pref 7 u32 match ip dst 10.1.2.3/32 flowid 1:1"
+		output, err := exec.Command("sh", "-c", theirs).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
+}
+
+func (a *arena) inside(t *testing.T, f func() error) {
+	t.Helper()
+	if err := target.Do(fmt.Sprintf("/proc/%d/ns/net", a.target.PID), f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// marks are those of this arena's injection that are not in a journal.
+func (a *arena) marks(t *testing.T) []string {
+	t.Helper()
+	audit := registry[a.workload.kind].audit
+	if audit == nil {
+		return nil
+	}
+	marks, err := audit(t.Context(), target.DefaultProc, []v1beta1.Injection{a.injection})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mine []string
+	for _, mark := range marks {
+		if mark.Disruption.UID == a.injection.Disruption.UID {
+			mine = append(mine, mark.Object)
+		}
+	}
+	return mine
+}
+
+// state is all that an injector of any kind could leave behind.
+func (a *arena) state() string {
+	a.t.Helper()
+	var text strings.Builder
+	a.files(&text, a.file("journal"))
+	a.processes(&text)
+	a.mounts(&text)
+	cgroups := a.neighbour.Cgroups
+	if a.workload.kind != v1beta1.KindContainerFailure {
+		cgroups = slices.Concat(a.target.Cgroups, cgroups)
+	}
+	for _, dir := range cgroups {
+		a.files(&text, dir)
+	}
+	if a.workload.kind == v1beta1.KindNetwork {
+		a.network(&text)
+	}
+	return text.String()
+}
+
+// files tells every file below dir that can be written and read.
+func (a *arena) files(text *strings.Builder, dir string) {
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == "cpuacct.usage" { // counts
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || info.Mode().Perm()&0o600 != 0o600 {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		fmt.Fprintf(text, "%s %v: %s\n", path, err, content)
+		return nil
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// processes tells those of this arena: a burner by the mark on its command
+// line, an injector by its environment.
+func (a *arena) processes(text *strings.Builder) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		command, _ := os.ReadFile(dir + "/cmdline") // or it has ended
+		environment, _ := os.ReadFile(dir + "/environ")
+		if strings.Contains(string(command), string(a.injection.Disruption.UID)) || strings.Contains(string(environment), a.dir) {
+			fmt.Fprintf(text, "process %s: %q\n", dir, command)
+		}
+	}
+	fmt.Fprintf(text, "neighbour runs: %t\n", a.neighbour.Running())
+}
+
+// mounts tells those that could be ours; other tests mount too.
+func (a *arena) mounts(text *strings.Builder) {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if strings.Contains(line, a.dir) || strings.Contains(line, a.target.ID) || strings.Contains(line, "bpf") {
+			text.WriteString(line)
+		}
+	}
+	pins, _ := filepath.Glob("/sys/fs/bpf/*squall*")
+	fmt.Fprintf(text, "pinned: %q\n", pins)
+}
+
+// network tells links, qdiscs, filters and programs in the target's namespace.
+func (a *arena) network(text *strings.Builder) {
+	const show = "ip -o -d link show; tc -d qdisc show; for dev in lo eth0 peer0; do tc -d filter show dev $dev;" +
+		" tc -d filter show dev $dev egress; tc -d filter show dev $dev ingress; done"
+	a.inside(a.t, func() error {
+		output, err := exec.Command("sh", "-c", show).CombinedOutput()
+		text.Write(output)
+		if err != nil {
+			return err
+		}
+		for index := 1; index <= 3; index++ {
+			for _, attach := range []ebpf.AttachType{ebpf.AttachTCXEgress, ebpf.AttachTCXIngress} {
+				programs, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: attach})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(text, "%d programs at %v of link %d\n", len(programs.Programs), attach, index)
+			}
+		}
+		return nil
+	})
+}

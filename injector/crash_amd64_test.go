@@ -1,0 +1,324 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// The crash matrix of the injector, after Sieve (OSDI'22): a reference run
+// enumerates every step that changes anything, and then the run is made again
+// for each of them, with the program killed by SIGKILL right before the step.
+// Killed before the first and before each next one means: killed anywhere.
+var (
+	share  = flag.Int("share", 100, "percent of the crash matrix's points to try, chosen by the hash of their names")
+	listed = flag.Bool("list", false, "list the points of the crash matrix")
+	point  = flag.String("point", "", "try only this point of the crash matrix, as the report names it")
+)
+
+const (
+	// references is how often a run is made undisturbed: the points are all
+	// that any of them reached. attempts is how often a run is made again that
+	// did not reach its point.
+	references = 2
+	attempts   = 3
+	// selfHeal is how long what reverts itself may stay after the SIGKILL.
+	selfHeal = 2 * time.Second
+)
+
+// workload is a kind as the matrix runs it.
+type workload struct {
+	name   string
+	kind   v1beta1.Kind
+	params string
+	// reverts is true when nothing but the journal outlives the injector.
+	reverts bool
+	// refused is a step that the kernel refuses, to see the next best mechanism.
+	refused string
+}
+
+var workloads = []workload{
+	{name: "container-failure", kind: v1beta1.KindContainerFailure, params: `{"forced":true}`, reverts: true},
+	{name: "cpu-pressure", kind: v1beta1.KindCPUPressure, params: `{"count":"10%"}`, reverts: true},
+	{name: "disk-pressure", kind: v1beta1.KindDiskPressure,
+		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
+	{name: "network by tcx", kind: v1beta1.KindNetwork, params: `{"drop":100}`, reverts: true},
+	{name: "network by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate},
+}
+
+// acceptance 58
+func TestInjectorKilledBeforeEachStep(t *testing.T) {
+	for _, w := range workloads {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			m := matrix{T: t, arena: newArena(t, w)}
+			m.run(func(a *arena, before stepFunc) { a.injectTraced(syscall.SIGTERM, before) })
+		})
+	}
+}
+
+// acceptance 58: a cleaner may be killed as well, and the next one goes on.
+func TestCleanerKilledBeforeEachStep(t *testing.T) {
+	for _, w := range workloads {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			m := matrix{T: t, arena: newArena(t, w)}
+			m.run(func(a *arena, before stepFunc) {
+				a.injectTraced(syscall.SIGKILL, func(string) verdict { return permit })
+				a.trace(func(int) {}, before, "clean", "--disruption", a.uid())
+			})
+		})
+	}
+}
+
+// stepFunc decides about the next step of the traced program.
+type stepFunc func(step string) verdict
+
+// matrix tries every point of one program in one arena.
+type matrix struct {
+	*testing.T
+	arena   *arena
+	slowest time.Duration // of what reverted itself
+}
+
+func (m *matrix) run(program func(*arena, stepFunc)) {
+	points := m.points(program)
+	if *listed {
+		m.Logf("%d points:\n%s", len(points), strings.Join(points, "\n"))
+	}
+	tried := 0
+	for _, p := range points {
+		if !chosen(m.Name(), p) {
+			continue
+		}
+		tried++
+		m.try(p, program)
+		if m.Failed() {
+			m.Fatalf("try it alone: go test ./injector -run '%s' -point '%s'", m.Name(), p)
+		}
+	}
+	m.Logf("%d of %d points tried, 0 differences; what reverts itself was gone %s after the SIGKILL at the latest", tried, len(points), m.slowest.Round(time.Millisecond))
+}
+
+// chosen tells whether a point is in the share that is to be tried.
+func chosen(name, p string) bool {
+	if *point != "" {
+		return p == *point
+	}
+	sum := fnv.New32a()
+	fmt.Fprint(sum, name, p)
+	return int(sum.Sum32()%100) < *share
+}
+
+// points are the steps of undisturbed runs, each with a number that tells it
+// from its likes: which thread comes first may differ from run to run.
+func (m *matrix) points(program func(*arena, stepFunc)) []string {
+	m.Helper()
+	var points []string
+	for range references {
+		count := counter{}
+		before := m.arena.state()
+		program(m.arena, func(step string) verdict {
+			if p := count.next(step); !slices.Contains(points, p) {
+				points = append(points, p)
+			}
+			return permit
+		})
+		m.arena.expectClean(m.T, before)
+	}
+	if len(points) < 5 {
+		m.Fatalf("the run has only the steps %q: the matrix would prove nothing", points)
+	}
+	return points
+}
+
+// counter numbers equal steps.
+type counter map[string]int
+
+func (c counter) next(step string) string {
+	c[step]++
+	return fmt.Sprintf("%s #%d", step, c[step])
+}
+
+// try makes a run that is killed at a point, and compares its end.
+func (m *matrix) try(p string, program func(*arena, stepFunc)) {
+	for range attempts {
+		before := m.arena.state()
+		count, reached := counter{}, false
+		program(m.arena, func(step string) verdict {
+			if count.next(step) == p {
+				reached = true
+				return kill
+			}
+			return permit
+		})
+		if reached && m.arena.workload.reverts {
+			m.slowest = max(m.slowest, m.arena.reverted(m.T, p))
+		}
+		m.arena.heal(m.T, p)
+		m.arena.expectClean(m.T, before)
+		if reached || m.Failed() {
+			return
+		}
+	}
+	m.Errorf("no run of %d reached %q", attempts, p)
+}
+
+// Cleaners that work at the same time, and beside an injector that is just
+// ending, do each other no harm, and the last one has the world as it was.
+func TestCleanersAtTheSameTime(t *testing.T) {
+	for _, w := range workloads {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			a := newArena(t, w)
+			before := a.state()
+			a.injectTraced(syscall.SIGKILL, func(string) verdict { return permit })
+			var cleaners []*process
+			for range 4 {
+				cleaners = append(cleaners, a.start("", "clean", "--disruption", a.uid()))
+			}
+			for _, c := range cleaners {
+				if code := c.exit(); code != 0 && !strings.Contains(c.stdout.String(), "running injector") {
+					t.Errorf("clean = %d, %s, want 0, or that another one is at it", code, c.stdout)
+				}
+			}
+			a.heal(t, "nothing")
+			a.expectClean(t, before)
+
+			removeStale(a.file("ready"))
+			injector := a.inject(a.injection)
+			injector.awaitReady()
+			injector.signal(syscall.SIGTERM)
+			for injector.running() {
+				a.run("clean", "--disruption", a.uid())
+			}
+			if code := injector.exit(); code != 0 || !strings.Contains(injector.stdout.String(), `"audited":true`) {
+				t.Errorf("injector = %d, want 0 and audited, whoever cleaned", code)
+			}
+			a.heal(t, "nothing")
+			a.expectClean(t, before)
+		})
+	}
+}
+
+// heal does what the cleaner's pod does.
+func (a *arena) heal(t *testing.T, p string) {
+	t.Helper()
+	code, output := a.run("clean", "--disruption", a.uid())
+	if code != 0 || !strings.Contains(output, `"audited": true`) {
+		t.Errorf("killed before %q: clean = %d, %s, want 0 and audited", p, code, output)
+	}
+}
+
+// expectClean wants no mark and the world as it was before, byte for byte.
+func (a *arena) expectClean(t *testing.T, before string) {
+	t.Helper()
+	if audit := a.audit("--disruption", a.uid()); len(audit.Marks) > 0 || audit.Error != "" {
+		t.Errorf("audit after cleaning = %+v, want nothing", audit)
+	}
+	a.renew(t)
+	// A process that was killed stays in its cgroup until the kernel has taken
+	// it apart, though it has no command line any more.
+	diff := ""
+	for began := time.Now(); time.Since(began) < selfHeal; {
+		if diff = cmp.Diff(lines(before), lines(a.state())); diff == "" {
+			return
+		}
+	}
+	t.Errorf("the world (-before +after):\n%s", diff)
+}
+
+func lines(text string) []string { return strings.Split(text, "\n") }
+
+// reverted waits until everything but journals is gone, and returns how long
+// it took.
+func (a *arena) reverted(t *testing.T, p string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		left := a.marks(t)
+		if len(left) == 0 {
+			return time.Since(began)
+		}
+		if time.Since(began) > selfHeal {
+			t.Errorf("killed before %q: after %s there is still %q", p, selfHeal, left)
+			return time.Since(began)
+		}
+	}
+}
+
+// injectTraced runs the injector under trace, and sends it a signal when it is ready.
+func (a *arena) injectTraced(end syscall.Signal, before stepFunc) {
+	a.t.Helper()
+	document, err := json.Marshal(a.injection)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	removeStale(a.file("ready"), a.file("reason"), a.file("termination"))
+	a.env = slices.DeleteFunc(a.env, func(line string) bool { return strings.HasPrefix(line, v1beta1.InjectionEnv+"=") })
+	a.env = append(a.env, v1beta1.InjectionEnv+"="+string(document))
+	var waiting sync.WaitGroup
+	ended := make(chan struct{})
+	a.trace(func(pid int) {
+		waiting.Go(func() {
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for late := time.After(20 * time.Second); !a.exists("ready"); {
+				select {
+				case <-ended:
+					return
+				case <-late:
+					reason, _ := os.ReadFile(a.file("reason"))
+					a.t.Errorf("the injector is not ready: %s", reason)
+					end = syscall.SIGKILL
+					_ = unix.Kill(pid, end)
+					return
+				case <-tick.C:
+				}
+			}
+			_ = unix.Kill(pid, end) // or it is being killed
+		})
+	}, func(step string) verdict {
+		if step == a.workload.refused {
+			return refuse
+		}
+		return before(step)
+	}, string(a.workload.kind))
+	close(ended)
+	waiting.Wait()
+}
+
+// trace runs a subcommand under trace. Steps are told without what differs from
+// arena to arena.
+func (a *arena) trace(started func(pid int), before stepFunc, args ...string) {
+	a.t.Helper()
+	output, err := os.Create(a.file("output"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer output.Close()
+	command := exec.Command(a.binary, args...)
+	command.Env, command.Stdout, command.Stderr = a.env, output, output
+	names := strings.NewReplacer(a.dir, "~", a.uid(), "UID", a.target.ID, "ID")
+	status, err := trace(command, started, func(step string) verdict { return before(names.Replace(step)) })
+	if err != nil || !status.Exited() && status.Signal() != unix.SIGKILL {
+		said, _ := os.ReadFile(a.file("output"))
+		a.t.Fatalf("%v ended with %v, %v: %s", args, status, err, said)
+	}
+}
+
+func (a *arena) uid() string { return string(a.injection.Disruption.UID) }
