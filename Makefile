@@ -6,6 +6,9 @@ SHELL := /bin/bash -o pipefail
 
 ROOT := $(CURDIR)
 NODES ?= 2
+# What make bench measures.
+N ?= 1,10,100,1000,5000,10000
+PARTS ?= targets,together,waiting,cluster
 PROGRAMS := worker crdbridge injector
 # The development cluster's directory.
 DEV ?= $(ROOT)/.dev
@@ -64,6 +67,11 @@ ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS
 .PHONY: crash-matrix
 crash-matrix: ## worker and bridge are killed at every step they take, beside Kubernetes and Temporal of its own (WORKLOAD=..., POINT=...)
 	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -workload "$$WORKLOAD" -point "$$POINT"
+
+.PHONY: bench
+bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,cluster choose, WRITE=1 renews the document
+	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
+		-targets $(N) -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 // What is measured. The defaults take seconds and only show that it works.
 var (
-	numbers = flag.String("n", "1,10", "numbers of targets")
+	numbers = flag.String("targets", "1,10", "numbers of targets")
 	parts   = flag.String("parts", "targets,together,waiting", "what is measured: targets, together, waiting, cluster")
 	several = flag.String("several", "2x2", "disruptions x targets of each that begin at once")
 	runs    = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
@@ -98,7 +98,7 @@ func split(list string, limit int) (small, large []int) {
 	for word := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 {
-			panic(fmt.Sprintf("-n %s: %q is no number of targets", list, word))
+			panic(fmt.Sprintf("-targets %s: %q is no number of targets", list, word))
 		}
 		if n <= limit {
 			small = append(small, n)

@@ -28,7 +28,7 @@ import (
 
 const (
 	chaosNamespace = "squall-chaos"
-	howToInstall   = "give KUBECONFIG of a cluster with Squall installed: make dev-up images && kubectl apply -k deploy"
+	howToInstall   = "give KUBECONFIG of a cluster with Squall installed, or run `make demo`, which leaves one that `make bench` finds"
 )
 
 // cluster measures what only real kubelets can show: from a chaos pod that is

@@ -21,16 +21,16 @@ type point struct {
 
 // Of the picture, in its own units.
 const (
-	width, height = 720, 440
-	left, right   = 70, 20
-	top, bottom   = 44, 56
+	width, height = 720, 460
+	left, right   = 70, 40
+	top, bottom   = 88, 56
 )
 
 // style reads well on light and on dark ground.
 const style = `
 text { font: 13px system-ui, sans-serif; fill: #444 } .title { font-weight: 600; fill: #111 }
 .grid { stroke: #0002 } path, .key { fill: none; stroke-width: 2.5 } .floor { stroke-dasharray: 5 4; stroke-width: 1.5 }
-.create { stroke: #1f6fd1 } .delete { stroke: #c2570c } circle.create { fill: #1f6fd1 } circle.delete { fill: #c2570c }
+.create { stroke: #1f6fd1 } .delete { stroke: #c2570c } circle.create { fill: #1f6fd1; stroke: none } circle.delete { fill: #c2570c; stroke: none }
 @media (prefers-color-scheme: dark) {
 text { fill: #bbb } .title { fill: #eee } .grid { stroke: #fff3 }
 .create { stroke: #6db1ff } .delete { stroke: #ff9a52 } circle.create { fill: #6db1ff } circle.delete { fill: #ff9a52 }
@@ -62,9 +62,9 @@ func picture(title string, curves []curve) string {
 			fmt.Fprintf(&b, `<circle class="%s" cx="%.1f" cy="%.1f" r="3"/>`+"\n", c.class, px, py)
 		}
 		fmt.Fprintf(&b, `<path class="%s" d="%s"/>`+"\n", c.class, path.String())
-		at := top + 20 + 20*i
+		keyX, keyY := left+i%2*240, 46+i/2*20
 		fmt.Fprintf(&b, `<line class="key %s" x1="%d" y1="%d" x2="%d" y2="%d"/><text x="%d" y="%d">%s</text>`+"\n",
-			c.class, left+16, at, left+48, at, left+56, at+4, c.name)
+			c.class, keyX, keyY, keyX+32, keyY, keyX+40, keyY+4, c.name)
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

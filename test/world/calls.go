@@ -74,9 +74,13 @@ var watched = []string{"pods", "configmaps", "events", "disruptions", "nodes", "
 func (m *Meter) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.own[nameOf(r)]++
+		name := nameOf(r)
+		_, resource, _ := strings.Cut(strings.Split(name, "/")[0], " ")
+		if slices.Contains(watched, resource) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.own[name]++
+		}
 		return response, err
 	})
 }
