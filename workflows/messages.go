@@ -22,7 +22,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		observed: workflow.GetSignalChannelWithOptions(ctx, contract.SignalObserved, workflow.SignalChannelOptions{
 			Description: "Sent by the bridge: something relevant changed in the cluster."}),
 		end: workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
-			Description: "Ends the disruption: everything is cleaned. No argument."}),
+			Description: `Ends the disruption: everything is cleaned. {"reason":"why"} is optional.`}),
 		resume: workflow.GetSignalChannelWithOptions(ctx, contract.SignalResume, workflow.SignalChannelOptions{
 			Description: "As the update of the same name, for scripts that cannot wait for an answer. " + resumeHelp}),
 	}
@@ -49,7 +49,7 @@ func (in inbox) receive(ctx workflow.Context, d *disruption) {
 	for {
 		workflow.NewSelector(ctx).
 			AddReceive(in.observed, func(c workflow.ReceiveChannel, _ bool) { d.takeObserved(ctx, c) }).
-			AddReceive(in.end, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); d.end("deleted") }).
+			AddReceive(in.end, func(c workflow.ReceiveChannel, _ bool) { d.takeEnd(ctx, c) }).
 			AddReceive(in.resume, func(c workflow.ReceiveChannel, _ bool) { d.takeResume(ctx, c) }).
 			Select(ctx)
 	}
@@ -61,13 +61,31 @@ func (in inbox) drain(d *disruption) {
 	for in.observed.ReceiveAsync(&observed) {
 		d.observe(observed)
 	}
-	for in.end.ReceiveAsync(nil) {
-		d.end("deleted")
+	var end any
+	for in.end.ReceiveAsync(&end) {
+		d.end(endingOf(end))
 	}
 	var resume contract.Resume
 	for in.resume.ReceiveAsync(&resume) {
 		d.offer(resume)
 	}
+}
+
+func (d *disruption) takeEnd(ctx workflow.Context, c workflow.ReceiveChannel) {
+	var end any
+	c.Receive(ctx, &end)
+	d.end(endingOf(end))
+}
+
+// endingOf is the reason in a contract.End. Any other argument ends the
+// disruption as well: it is not the time to be particular.
+func endingOf(end any) string {
+	if fields, ok := end.(map[string]any); ok {
+		if reason, ok := fields["reason"].(string); ok && reason != "" {
+			return reason
+		}
+	}
+	return "deleted"
 }
 
 func (d *disruption) takeObserved(ctx workflow.Context, c workflow.ReceiveChannel) {
