@@ -53,7 +53,7 @@ func managerOptions(c Config) (manager.Options, error) {
 		return manager.Options{}, fmt.Errorf("build the scheme: %w", err)
 	}
 	stop := stopTimeout
-	// There is one controller in the program; tests run several managers in one process.
+	// The controllers' names are unique; tests run several managers in one process.
 	sameName := true
 	return manager.Options{
 		Scheme: scheme,
@@ -61,9 +61,10 @@ func managerOptions(c Config) (manager.Options, error) {
 			// A read of a type nobody watches would start another watch.
 			ReaderFailOnMissingInformer: true,
 			ByObject: map[client.Object]cache.ByObject{
-				&v1beta1.Disruption{}: {Transform: cache.TransformStripManagedFields()},
-				&corev1.Pod{}:         {Transform: stripPod},
-				&corev1.Node{}:        {Transform: stripNode},
+				&v1beta1.Disruption{}:    {Transform: cache.TransformStripManagedFields()},
+				&v1beta1.EmergencyStop{}: {Transform: cache.TransformStripManagedFields()},
+				&corev1.Pod{}:            {Transform: stripPod},
+				&corev1.Node{}:           {Transform: stripNode},
 			},
 		},
 		Controller:                    controllerconfig.Controller{SkipNameValidation: &sameName},
@@ -97,6 +98,10 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 		counters:       counters,
 	}
 	if err := watch(m, r, controllerOptions()); err != nil {
+		return nil, err
+	}
+	s := &stopper{client: m.GetClient(), chaosNamespace: c.ChaosNamespace}
+	if err := watchStops(m, s, controllerOptions()); err != nil {
 		return nil, err
 	}
 	return m, errors.Join(m.Add(r.pulse), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))
