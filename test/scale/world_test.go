@@ -39,6 +39,7 @@ type world struct {
 	*testing.T
 	kube        kubernetes.Interface
 	disruptions client.Client
+	server      *program // Temporal
 	temporal    temporalclient.Client
 	meter       *meter
 	kubelets    *kubelets
@@ -86,9 +87,8 @@ func (w *world) connect(config *rest.Config) {
 func (w *world) startPrograms(temporalBinary, kubeconfig string) {
 	w.Helper()
 	address := freeAddress(w.T)
-	server := &program{t: w.T, name: "Temporal", path: temporalBinary,
-		args: []string{"-address", address, "-ui-address", "", "-db", filepath.Join(w.TempDir(), "store.db")}}
-	server.start()
+	w.server = (&program{t: w.T, name: "Temporal", path: temporalBinary,
+		args: []string{"-address", address, "-ui-address", "", "-db", filepath.Join(w.TempDir(), "store.db")}}).start()
 	programs := build(w.T, "worker", "crdbridge")
 	env := []string{
 		"KUBECONFIG=" + kubeconfig, "SQUALL_TEMPORAL_ADDRESS=" + address, "SQUALL_CHAOS_NAMESPACE=" + w.chaos,
