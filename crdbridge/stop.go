@@ -155,13 +155,7 @@ func (s *stopper) markAll(ctx context.Context, o *overview, why string) error {
 			unmarked = append(unmarked, d)
 		}
 	}
-	failed := make([]error, len(unmarked))
-	var group errgroup.Group
-	group.SetLimit(parallel)
-	for i, d := range unmarked {
-		group.Go(func() error { failed[i] = s.mark(ctx, d, why); return nil })
-	}
-	_ = group.Wait() // each has its own error
+	failed := each(unmarked, func(d *v1beta1.Disruption) error { return s.mark(ctx, d, why) })
 	for i, d := range unmarked {
 		o.marked[d.UID] = failed[i] == nil
 		if apierrors.IsConflict(failed[i]) || apierrors.IsNotFound(failed[i]) {
@@ -204,18 +198,24 @@ func (o *overview) toDelete() (pods []*corev1.Pod) {
 
 // deleteAll asks for the end of exactly these pods. One that is gone is done.
 func (s *stopper) deleteAll(ctx context.Context, pods []*corev1.Pod) error {
-	failed := make([]error, len(pods))
+	return errors.Join(each(pods, func(pod *corev1.Pod) error {
+		err := s.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
+		}
+		return nil
+	})...)
+}
+
+// each does something to all, parallel at a time, and returns every outcome:
+// one that fails stops no other.
+func each[T any](all []*T, do func(*T) error) []error {
+	failed := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(parallel)
-	for i, pod := range pods {
-		group.Go(func() error {
-			err := s.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				failed[i] = fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
-			}
-			return nil
-		})
+	for i, one := range all {
+		group.Go(func() error { failed[i] = do(one); return nil })
 	}
-	_ = group.Wait() // each has its own error
-	return errors.Join(failed...)
+	_ = group.Wait() // nobody fails the group
+	return failed
 }
