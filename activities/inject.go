@@ -22,12 +22,14 @@ type Created struct {
 	// Refused counts chaos pods the API server will never take, Why the first refusal.
 	Refused int    `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
+	// Stopped says why nothing may be injected any more; then no pod was created.
+	Stopped string `json:"stopped,omitempty"`
 }
 
 // CreateChaosPods creates one chaos pod for each target of the shard and each
-// kind (acceptance 22). Called again it creates what is missing. What the API
-// server refuses for good is counted and told as an event; what it cannot take
-// now is an error, to be tried again.
+// kind (acceptance 22), unless the disruption was stopped. Called again it
+// creates what is missing. What the API server refuses for good is counted and
+// told as an event; what it cannot take now is an error, to be tried again.
 func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, error) {
 	d, err := a.frozen(ctx, s.Disruption)
 	if err != nil {
@@ -40,6 +42,10 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, err
 	pods, err := a.chaosPods(d, s, record.targets)
 	if err != nil {
 		return Created{}, err
+	}
+	// Looked for last, so that as little as can be comes between this and the deed.
+	if why, err := a.stopped(ctx, s.Disruption); why != "" || err != nil {
+		return Created{Stopped: why}, err
 	}
 	created, err := a.createAll(ctx, pods)
 	if err != nil {

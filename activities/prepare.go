@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -32,11 +33,12 @@ type Plan struct {
 
 // Prepare reads the disruption, keeps its spec for good and says what is to be
 // done. Status gets the spec hash (acceptance 7) and the times. A disruption
-// that is gone, ending or was begun by an earlier workflow is cleaned only.
+// that is gone, ending or was begun by an earlier workflow is cleaned only; so
+// is one that meets an emergency stop, which refuses it if it never began.
 func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	live, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
-		return a.cleanOnly(ctx, ref, "the disruption is gone")
+		return a.cleanOnly(ctx, ref, endingGone)
 	}
 	if err != nil {
 		return Plan{}, err
@@ -48,8 +50,15 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return a.cleanOnly(ctx, ref, "the disruption has finished")
 	}
 	live.Default()
+	stop, err := a.Disruptions.emergencyStop(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	if why := cmp.Or(live.Stopped(), stop); why != "" {
+		return a.refuse(ctx, live, why)
+	}
 	if problems := live.Validate(); len(problems) > 0 {
-		return a.reject(ctx, live, problems.ToAggregate().Error())
+		return a.reject(ctx, live, "InvalidSpec", problems.ToAggregate().Error())
 	}
 	workflow := activity.GetInfo(ctx).WorkflowExecution
 	firstRun, err := a.freeze(ctx, live, workflow.RunID)
@@ -108,15 +117,15 @@ func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, 
 	return plan, nil
 }
 
-func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
+func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := refOf(d)
-	if err := a.warn(ctx, d, "InvalidSpec", why, d.Spec.Hash()); err != nil {
+	if err := a.warn(ctx, d, reason, why, d.Spec.Hash()); err != nil {
 		return Plan{}, err
 	}
 	return Plan{Rejected: why, SpecHash: d.Spec.Hash()}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		d.Status.Phase, d.Status.SpecHash = v1beta1.PhaseRejected, d.Spec.Hash()
-		d.Status.InjectionStatus = v1beta1.NotInjected
-		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionFalse, "InvalidSpec", why)
+		d.Status.InjectionStatus, d.Status.Ending = v1beta1.NotInjected, why
+		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionFalse, reason, why)
 	})
 }
 

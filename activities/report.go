@@ -51,6 +51,9 @@ func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r 
 	if r.Phase == v1beta1.PhaseCleaning && r.Ending == EndingExpired && r.Round == 0 {
 		return a.tell(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
 	}
+	if r.Phase == v1beta1.PhaseCleaning && strings.HasPrefix(r.Ending, v1beta1.EndingEmergencyStop) && r.Round == 0 {
+		return a.warn(ctx, d, v1beta1.ReasonEmergencyStop, r.Ending+"; everything is taken off", "")
+	}
 	if len(r.Left) > 0 {
 		activity.GetMetricsHandler(ctx).Counter("squall_stuck_total").Inc(1)
 	}
@@ -73,6 +76,7 @@ func showReport(d *v1beta1.Disruption, r Report) {
 		s.Resumes = r.Resumes
 	}
 	if r.Ending != "" {
+		s.Ending = r.Ending
 		s.InjectionStatus = previously(s.InjectionStatus)
 		s.InjectedTargetsCount, s.Targets = 0, fmt.Sprintf("0/%d", s.SelectedTargetsCount)
 		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "Ended", "the disruption ends: "+r.Ending)

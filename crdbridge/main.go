@@ -1,8 +1,9 @@
 // Command crdbridge is the bridge between the Kubernetes API and Temporal: it
 // watches Disruptions, starts one workflow for each, and tells the workflow
 // when something changed that it must act on. It decides nothing: it never
-// selects, creates, deletes or judges. Killed at any moment, it goes on from
-// the state of the cluster when it is back.
+// selects, creates or judges, and deletes chaos pods only when a person made an
+// EmergencyStop. Killed at any moment, it goes on from the state of the cluster
+// when it is back.
 package main
 
 import (

@@ -63,9 +63,10 @@ func managerOptions(c Config) (manager.Options, error) {
 			// A read of a type nobody watches would start another watch.
 			ReaderFailOnMissingInformer: true,
 			ByObject: map[client.Object]cache.ByObject{
-				&v1beta1.Disruption{}: {Transform: cache.TransformStripManagedFields(), Namespaces: only(c.WatchNamespaces)},
-				&corev1.Pod{}:         {Transform: stripPod, Namespaces: only(c.WatchNamespaces, c.ChaosNamespace)},
-				&corev1.Node{}:        {Transform: stripNode},
+				&v1beta1.Disruption{}:    {Transform: cache.TransformStripManagedFields(), Namespaces: only(c.WatchNamespaces)},
+				&v1beta1.EmergencyStop{}: {Transform: cache.TransformStripManagedFields()},
+				&corev1.Pod{}:            {Transform: stripPod, Namespaces: only(c.WatchNamespaces, c.ChaosNamespace)},
+				&corev1.Node{}:           {Transform: stripNode},
 			},
 		},
 		Controller:                    controllerconfig.Controller{SkipNameValidation: &sameName},
@@ -114,6 +115,10 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 		counters:       counters,
 	}
 	if err := errors.Join(watch(m, r, controllerOptions()), watchOrphans(m, r)); err != nil {
+		return nil, err
+	}
+	s := &stopper{client: m.GetClient(), chaosNamespace: c.ChaosNamespace}
+	if err := watchStops(m, s, controllerOptions()); err != nil {
 		return nil, err
 	}
 	return m, errors.Join(m.Add(r.pulse), m.Add(r.terminated), m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping))

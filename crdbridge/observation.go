@@ -207,12 +207,13 @@ func candidates(d *v1beta1.Disruption, targets []target) []string {
 	return uids
 }
 
+// ending is true for a Disruption that never injects again.
 func ending(d *v1beta1.Disruption) bool {
 	switch d.Status.Phase {
 	case v1beta1.PhaseCleaning, v1beta1.PhaseStuck, v1beta1.PhaseFinished, v1beta1.PhaseRejected:
 		return true
 	}
-	return d.DeletionTimestamp != nil
+	return d.DeletionTimestamp != nil || d.Stopped() != ""
 }
 
 // changedSpec is the hash of a spec that is not the one carried out, or empty.

@@ -79,9 +79,15 @@ func unreachable(err error) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
 
-// apply writes the condition and fails when d is not the newest: what was
-// decided on an old state may not be true of the new one.
+// apply writes the condition Orchestrated, see applyCondition.
 func (r *reconciler) apply(ctx context.Context, d *v1beta1.Disruption, condition metav1.Condition) error {
+	return applyCondition(ctx, r.client, d, fieldManager, condition)
+}
+
+// applyCondition writes one condition and fails when d is not the newest: what
+// was decided on an old state may not be true of the new one. A manager owns
+// one condition: what it applied before and does not apply now would go.
+func applyCondition(ctx context.Context, kube client.Client, d *v1beta1.Disruption, manager string, condition metav1.Condition) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&condition)
 	if err != nil {
 		return fmt.Errorf("encode the condition: %w", err)
@@ -94,6 +100,6 @@ func (r *reconciler) apply(ctx context.Context, d *v1beta1.Disruption, condition
 		},
 		"status": map[string]any{"conditions": []any{fields}},
 	}}
-	return r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
-		client.FieldOwner(fieldManager), client.ForceOwnership)
+	return kube.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch),
+		client.FieldOwner(manager), client.ForceOwnership)
 }

@@ -43,6 +43,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.memory.forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if !ending(d) && stopExists(ctx, r.client) {
+		return reconcile.Result{}, nil // nothing begins; the stopper marks it, which wakes us
+	}
 	if err := r.ensureFinalizer(ctx, d); err != nil {
 		return retry(err)
 	}

@@ -56,8 +56,8 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 		}
 		t.checked = time.Now()
 	}
-	if d.DeletionTimestamp != nil && !t.end {
-		if err := r.signal(ctx, d, contract.SignalEnd, nil); err != nil {
+	if end, ends := endOf(d); ends && !t.end {
+		if err := r.signal(ctx, d, contract.SignalEnd, end); err != nil {
 			return t.lost(err)
 		}
 		t.end = true
@@ -85,6 +85,15 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 	t.looked = time.Now() // not before: what could not be told is tried again, not waited with
 	t.sent(o.Hash, time.Now())
 	return wait, nil
+}
+
+// endOf is what the workflow of a Disruption that must end is told: why it was
+// stopped, or nothing when its object is being deleted.
+func endOf(d *v1beta1.Disruption) (end any, ends bool) {
+	if why := d.Stopped(); why != "" {
+		return contract.End{Reason: why}, true
+	}
+	return nil, d.DeletionTimestamp != nil
 }
 
 // lost forgets a workflow that runs no longer: the next look starts it again

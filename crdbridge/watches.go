@@ -41,6 +41,7 @@ func watch(m manager.Manager, r *reconciler, o controller.Options) error {
 		For(&v1beta1.Disruption{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(onUpdate(podChanged))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(onUpdate(nodeChanged))).
+		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.pulse.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(r.terminated.found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
@@ -53,8 +54,8 @@ func watch(m manager.Manager, r *reconciler, o controller.Options) error {
 func (r *reconciler) index(indexer client.FieldIndexer) error {
 	ctx := context.Background() // registering starts nothing
 	chaosPod := func(o client.Object) []string {
-		if uid := o.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && o.GetNamespace() == r.chaosNamespace && o.GetLabels()[v1beta1.LabelCleaner] == "" {
-			return []string{uid}
+		if isChaosPod(o, r.chaosNamespace) {
+			return []string{o.GetLabels()[v1beta1.LabelDisruptionUID]}
 		}
 		return nil
 	}
@@ -74,6 +75,12 @@ func (r *reconciler) index(indexer client.FieldIndexer) error {
 	})
 }
 
+// isChaosPod is true for a pod that disturbs, not for one that cleans.
+func isChaosPod(pod client.Object, chaosNamespace string) bool {
+	labels := pod.GetLabels()
+	return pod.GetNamespace() == chaosNamespace && labels[v1beta1.LabelDisruptionUID] != "" && labels[v1beta1.LabelCleaner] == ""
+}
+
 func levelOf(d *v1beta1.Disruption) v1beta1.Level {
 	if d.Spec.Level == v1beta1.LevelNode {
 		return v1beta1.LevelNode
@@ -84,8 +91,8 @@ func levelOf(d *v1beta1.Disruption) v1beta1.Level {
 // concernedByPod are the Disruptions a pod may change: its own, when it is a
 // chaos pod, else those of its namespace that chose it or could.
 func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	if uid := pod.GetLabels()[v1beta1.LabelDisruptionUID]; uid != "" && pod.GetNamespace() == r.chaosNamespace && pod.GetLabels()[v1beta1.LabelCleaner] == "" {
-		return r.find(ctx, everyone, client.MatchingFields{indexDisruptionUID: uid})
+	if isChaosPod(pod, r.chaosNamespace) {
+		return r.find(ctx, everyone, client.MatchingFields{indexDisruptionUID: pod.GetLabels()[v1beta1.LabelDisruptionUID]})
 	}
 	return r.find(ctx, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexLevel: string(v1beta1.LevelPod)})
 }

@@ -38,7 +38,7 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 		}
 	}
 	slices.Sort(watches)
-	if diff := cmp.Diff([]string{"WATCH disruptions", "WATCH nodes", "WATCH pods"}, watches); diff != "" {
+	if diff := cmp.Diff([]string{"WATCH disruptions", "WATCH emergencystops", "WATCH nodes", "WATCH pods"}, watches); diff != "" {
 		t.Errorf("watches (-want +got):\n%s", diff)
 	}
 	b.traffic.reset()

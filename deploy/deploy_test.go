@@ -109,6 +109,9 @@ func TestSamples(t *testing.T) {
 	}
 	var sampled []string
 	for _, file := range files {
+		if file == stopSample {
+			continue // applied by its own test
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

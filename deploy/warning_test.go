@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -50,10 +49,7 @@ func TestEditedSpecIsWarned(t *testing.T) {
 		t.Fatal(err)
 	}
 	disruptions := client.Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}).Namespace("default")
-	_, err = disruptions.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "chaos.squall.dev/v1beta1", "kind": "Disruption", "metadata": map[string]any{"name": "edited"},
-		"spec": map[string]any{"selector": map[string]any{"app": "web"}, "count": int64(1), "cpuPressure": map[string]any{}},
-	}}, metav1.CreateOptions{})
+	_, err = disruptions.Create(t.Context(), aDisruption("edited"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,8 +142,12 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	defer d.announce(ctx, chosen.Added)
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
 		shard := activities.Shard{Disruption: d.ref, Number: number}
-		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard).Get(ctx, nil); err != nil {
+		var created activities.Created
+		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard).Get(ctx, &created); err != nil {
 			d.fail(ctx, err)
+		}
+		if created.Stopped != "" {
+			d.end(created.Stopped)
 		}
 	})
 }

@@ -39,6 +39,8 @@ type world struct {
 	left    []int
 	// found is what a search of nodes finds.
 	found []string
+	// created answers CreateChaosPods.
+	created activities.Created
 	// createError is what CreateChaosPods always fails with.
 	createError error
 	// injecting is how long AwaitInjection takes.
@@ -76,7 +78,7 @@ func newWorld(t *testing.T) *world {
 		return next(&w.selections), w.did("select")
 	}, 2)
 	on(a.CreateChaosPods, func(context.Context, activities.Shard) (activities.Created, error) {
-		return activities.Created{}, errors.Join(w.did("create"), w.createError)
+		return w.created, errors.Join(w.did("create"), w.createError)
 	}, 2)
 	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
 		Return(func(_ context.Context, in activities.CleanInput) (activities.Cleaned, error) {

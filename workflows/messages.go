@@ -22,7 +22,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		observed: workflow.GetSignalChannelWithOptions(ctx, contract.SignalObserved, workflow.SignalChannelOptions{
 			Description: "Sent by the bridge: something relevant changed in the cluster."}),
 		end: workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
-			Description: "Ends the disruption: everything is cleaned. No argument."}),
+			Description: `Ends the disruption: everything is cleaned. {"reason":"why"} is optional.`}),
 		resume: workflow.GetSignalChannelWithOptions(ctx, contract.SignalResume, workflow.SignalChannelOptions{
 			Description: "As the update of the same name, for scripts that cannot wait for an answer. " + resumeHelp}),
 	}
@@ -58,9 +58,7 @@ func (in inbox) full() bool { return in.observed.Len()+in.end.Len()+in.resume.Le
 // drain takes in what has come and was not received yet.
 func (in inbox) drain(ctx workflow.Context, d *disruption) {
 	each(in.observed, d.observe)
-	for in.end.ReceiveAsync(nil) { // whatever it carries
-		d.end("deleted")
-	}
+	each(in.end, func(end any) { d.end(endingOf(end)) })
 	each(in.resume, func(r contract.Resume) {
 		if err := d.offer(r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
@@ -78,6 +76,17 @@ func each[T any](c workflow.ReceiveChannel, take func(T)) {
 		}
 		take(message)
 	}
+}
+
+// endingOf is the reason in a contract.End. Any other argument ends the
+// disruption as well: it is not the time to be particular.
+func endingOf(end any) string {
+	if fields, ok := end.(map[string]any); ok {
+		if reason, ok := fields["reason"].(string); ok && reason != "" {
+			return reason
+		}
+	}
+	return "deleted"
 }
 
 // observe keeps the newest observation, and that the spec changed in any.

@@ -1,6 +1,7 @@
 package crdtest
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,7 +78,61 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	client := disruptions(t)
 	create(t, client, "columns")
 	apply(t, client, "worker", "columns", `{"phase": "Holding", "kinds": "cpu-pressure", "targets": "3/3", "injectionStatus": "Injected",
-		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}}`)
+		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}, "ending": "expired"}`)
+	narrow, wide, shown := columns(t, "disruptions", "default", "columns")
+	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "EXPIRES", "AGE"}, narrow); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"WORKFLOW", "ENDING"}, wide); diff != "" {
+		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
+	}
+	want := map[string]any{
+		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
+		"PHASE": "Holding", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1", "ENDING": "expired",
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatKubectlGetShowsOfAnEmergencyStop(t *testing.T) {
+	config, err := dynamic.NewForConfig(apiserver.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := config.Resource(v1beta1.GroupVersion.WithResource("emergencystops"))
+	stop := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1beta1.GroupVersion.String(), "kind": "EmergencyStop", "metadata": map[string]any{"name": "fire"},
+		"spec": map[string]any{"reason": strings.Repeat("a", 501)},
+	}}
+	if _, err := client.Create(t.Context(), stop, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a reason of 501 characters: %v, want it refused", err)
+	}
+	stop.Object["spec"] = map[string]any{"reason": "payment is down"}
+	if _, err := client.Create(t.Context(), stop, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Delete(context.Background(), "fire", metav1.DeleteOptions{}) })
+	_, err = client.Patch(t.Context(), "fire", types.MergePatchType, []byte(`{"status": {"stopped": 3, "cleaning": 2, "injectors": 0,
+		"conditions": [{"type": "Clean", "status": "False", "reason": "Cleaning", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"}]}}`),
+		metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, wide, shown := columns(t, "emergencystops", "", "fire")
+	if diff := cmp.Diff([]string{"NAME", "CLEAN", "STOPPED", "CLEANING", "INJECTORS", "REASON", "AGE"}, append(narrow, wide...)); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	want := map[string]any{"NAME": "fire", "CLEAN": "False", "STOPPED": 3.0, "CLEANING": 2.0, "INJECTORS": 0.0, "REASON": "payment is down"}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+// columns are what kubectl shows of one object: the names of the columns, those
+// of -o wide, and the values but for AGE.
+func columns(t *testing.T, resource, namespace, name string) (narrow, wide []string, shown map[string]any) {
+	t.Helper()
 	config := apiserver.Start(t)
 	config.APIPath, config.GroupVersion = "/apis", &v1beta1.GroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -84,7 +140,7 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := server.Get().Namespace("default").Resource("disruptions").Name("columns").
+	text, err := server.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -93,8 +149,7 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	if err := json.Unmarshal(text, &table); err != nil {
 		t.Fatal(err)
 	}
-	var narrow, wide []string
-	shown := map[string]any{}
+	shown = map[string]any{}
 	for i, column := range table.ColumnDefinitions {
 		name := strings.ToUpper(column.Name)
 		shown[name] = table.Rows[0].Cells[i]
@@ -105,22 +160,10 @@ func TestWhatKubectlGetShows(t *testing.T) {
 		}
 	}
 	delete(shown, "AGE")
-	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "EXPIRES", "AGE"}, narrow); diff != "" {
-		t.Errorf("columns (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"WORKFLOW"}, wide); diff != "" {
-		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
-	}
-	want := map[string]any{
-		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
-		"PHASE": "Holding", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1",
-	}
-	if diff := cmp.Diff(want, shown); diff != "" {
-		t.Errorf("row (-want +got):\n%s", diff)
-	}
+	return narrow, wide, shown
 }
 
-func TestNamesOfTheResource(t *testing.T) {
+func TestNamesOfTheResources(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(apiserver.Start(t))
 	if err != nil {
 		t.Fatal(err)
@@ -129,14 +172,19 @@ func TestNamesOfTheResource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "disruptions" })
-	if i < 0 {
-		t.Fatalf("no disruptions among %v", list.APIResources)
-	}
-	got := list.APIResources[i]
-	if !got.Namespaced || !slices.Equal(got.ShortNames, []string{"dis"}) || !slices.Equal(got.Categories, []string{"chaos"}) {
-		t.Errorf("disruptions: namespaced %t, short names %v, categories %v; want true, [dis], [chaos]",
-			got.Namespaced, got.ShortNames, got.Categories)
+	for _, want := range []struct {
+		name, short string
+		namespaced  bool
+	}{{"disruptions", "dis", true}, {"emergencystops", "estop", false}} {
+		i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == want.name })
+		if i < 0 {
+			t.Fatalf("no %s among %v", want.name, list.APIResources)
+		}
+		got := list.APIResources[i]
+		if got.Namespaced != want.namespaced || !slices.Equal(got.ShortNames, []string{want.short}) || !slices.Equal(got.Categories, []string{"chaos"}) {
+			t.Errorf("%s: namespaced %t, short names %v, categories %v; want %t, [%s], [chaos]",
+				want.name, got.Namespaced, got.ShortNames, got.Categories, want.namespaced, want.short)
+		}
 	}
 }
 

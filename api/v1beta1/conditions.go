@@ -14,10 +14,22 @@ const (
 	// ConditionStuckOnRemoval is True while a chaos pod failed to clean and a
 	// person must decide (acceptance 45). Bad when True.
 	ConditionStuckOnRemoval = "StuckOnRemoval"
-	// ConditionOrchestrated is False while Temporal cannot be reached. It is
-	// the one condition the bridge writes.
+	// ConditionOrchestrated is False while Temporal cannot be reached. The
+	// bridge writes it.
 	ConditionOrchestrated = "Orchestrated"
+	// ConditionStopped is True, for good, when an EmergencyStop ended the
+	// disruption or refused it. The bridge writes it, so that it holds whatever
+	// becomes of Temporal and of the stop.
+	ConditionStopped = "Stopped"
 )
+
+// ConditionClean of an EmergencyStop is True when every disruption has ended
+// and no chaos pod is left.
+const ConditionClean = "Clean"
+
+// ReasonEmergencyStop is the reason of conditions and events of a disruption
+// that an EmergencyStop ends or refuses.
+const ReasonEmergencyStop = "EmergencyStop"
 
 // Phase is where a disruption is in its life.
 type Phase string

@@ -6,7 +6,7 @@ import (
 )
 
 // DisruptionStatus is written by the workflow's activities, and by nobody
-// else but for the condition Orchestrated.
+// else but for the conditions Orchestrated and Stopped.
 type DisruptionStatus struct {
 	// ObservedGeneration is the generation of the spec this status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -15,6 +15,9 @@ type DisruptionStatus struct {
 	// Phase is where the disruption is in its life: Pending, Selecting,
 	// Injecting, Holding, Cleaning, Stuck, Finished or Rejected.
 	Phase Phase `json:"phase,omitempty"`
+	// Ending is why the disruption ends, has ended or was refused, such as
+	// "expired" or "emergency stop NAME: REASON". Empty while it goes on.
+	Ending string `json:"ending,omitempty"`
 	// Kinds are the kinds asked for, separated by commas.
 	Kinds string `json:"kinds,omitempty"`
 	// Targets is injected/selected, such as "2/3".
@@ -70,7 +73,7 @@ type DisruptionStatus struct {
 	// +listType=atomic
 	Resumes []ResumeRecord `json:"resumes,omitempty"`
 	// Conditions are Accepted, TargetsSelected, Injected, Cleaned,
-	// StuckOnRemoval and Orchestrated.
+	// StuckOnRemoval, Orchestrated and Stopped.
 	//
 	// +listType=map
 	// +listMapKey=type

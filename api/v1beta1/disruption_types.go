@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
+// +kubebuilder:printcolumn:name=Ending,type=string,JSONPath=`.status.ending`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters"
 type Disruption struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -33,7 +33,8 @@ const (
 const (
 	// SignalObserved carries an Observation: something relevant changed.
 	SignalObserved = "observed"
-	// SignalEnd asks the disruption to end; its object is being deleted.
+	// SignalEnd asks the disruption to end. It carries an End, or nothing when
+	// its object is being deleted.
 	SignalEnd = "end"
 	// SignalResume and UpdateResume carry a Resume. The update is checked and answered.
 	SignalResume = "resume"
@@ -69,6 +70,12 @@ type Observation struct {
 	Candidates int `json:"candidates,omitempty"`
 	// SpecChanged is true when the spec is not the one in status.specHash.
 	SpecChanged bool `json:"specChanged,omitempty"`
+}
+
+// End says why a disruption ends.
+type End struct {
+	// Reason becomes the disruption's Ending; empty means "deleted".
+	Reason string `json:"reason,omitempty"`
 }
 
 // Actions of a Resume.

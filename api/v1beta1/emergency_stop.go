@@ -1,0 +1,117 @@
+package v1beta1
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EmergencyStop takes everything off and lets nothing new begin, for as long as
+// it exists. Deleting it allows new disruptions; those that it stopped stay
+// stopped.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=estop,categories=chaos
+// +kubebuilder:printcolumn:name=Clean,type=string,JSONPath=`.status.conditions[?(@.type=="Clean")].status`,description="True when nothing is left"
+// +kubebuilder:printcolumn:name=Stopped,type=integer,JSONPath=`.status.stopped`
+// +kubebuilder:printcolumn:name=Cleaning,type=integer,JSONPath=`.status.cleaning`
+// +kubebuilder:printcolumn:name=Injectors,type=integer,JSONPath=`.status.injectors`
+// +kubebuilder:printcolumn:name=Reason,type=string,JSONPath=`.spec.reason`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+type EmergencyStop struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says why.
+	Spec EmergencyStopSpec `json:"spec,omitempty"`
+	// Status is how far the cleaning is.
+	Status EmergencyStopStatus `json:"status,omitempty"`
+}
+
+// EmergencyStopList is a list of emergency stops.
+//
+// +kubebuilder:object:root=true
+type EmergencyStopList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []EmergencyStop `json:"items"`
+}
+
+// EmergencyStopSpec says why everything stops.
+type EmergencyStopSpec struct {
+	// Reason is told to everybody whose disruption is stopped or refused. At
+	// most 500 characters.
+	//
+	// +kubebuilder:validation:MaxLength=500
+	Reason string `json:"reason,omitempty"`
+}
+
+// EmergencyStopStatus is written by the bridge, and by nobody else. All numbers
+// are 0 until it has looked.
+type EmergencyStopStatus struct {
+	// Stopped is how many disruptions that still exist were ended or refused by
+	// this stop.
+	//
+	// +optional
+	Stopped int `json:"stopped"`
+	// Cleaning is how many disruptions have not ended yet, whatever ends them.
+	//
+	// +optional
+	Cleaning int `json:"cleaning"`
+	// Injectors is how many chaos pods may still disturb a target: their
+	// injector has not ended.
+	//
+	// +optional
+	Injectors int `json:"injectors"`
+	// Conditions is Clean.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// EndingEmergencyStop is how the Ending of a stopped disruption begins.
+const EndingEmergencyStop = "emergency stop "
+
+// Ending is why a disruption ends that this stop ends or refuses: "emergency
+// stop NAME: REASON", without the colon when no reason is given.
+func (s *EmergencyStop) Ending() string {
+	ending := EndingEmergencyStop + s.Name
+	if reason := strings.Join(strings.Fields(s.Spec.Reason), " "); reason != "" {
+		ending += ": " + reason
+	}
+	return ending
+}
+
+// Ended is true for the Ending of a disruption that this stop ended or refused,
+// also when its reason was edited since.
+func (s *EmergencyStop) Ended(ending string) bool {
+	rest, found := strings.CutPrefix(ending, EndingEmergencyStop+s.Name)
+	return found && (rest == "" || rest[0] == ':')
+}
+
+// FirstStop is the stop that disruptions are told of: the oldest, of equally
+// old ones the first by name. Nil when there is none.
+func FirstStop(stops []EmergencyStop) *EmergencyStop {
+	var first *EmergencyStop
+	for i := range stops {
+		s := &stops[i]
+		if first == nil || s.CreationTimestamp.Before(&first.CreationTimestamp) ||
+			s.CreationTimestamp.Equal(&first.CreationTimestamp) && s.Name < first.Name {
+			first = s
+		}
+	}
+	return first
+}
+
+// Stopped is the Ending that an emergency stop laid on the disruption for
+// good, or empty.
+func (d *Disruption) Stopped() string {
+	for _, c := range d.Status.Conditions {
+		if c.Type == ConditionStopped && c.Status == metav1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}

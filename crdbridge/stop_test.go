@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/serviceerror"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+const fire = "emergency stop fire: payment is down"
+
+func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
+	b := newBridge(t).start()
+	first, firstPod := b.running("first")
+	second, secondPod := b.running("second")
+	cleaner := b.chaosPod(first, "cleaner", firstPod)
+	b.must(b.kube.Patch(t.Context(), cleaner, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":{"`+v1beta1.LabelCleaner+`":"true"}}}`))))
+	failed := b.chaosPod(first, "failed", firstPod)
+	b.setPhase(failed, corev1.PodFailed)
+	stranger := b.pod(b.config.ChaosNamespace, "stranger", nil)
+
+	b.stopAll("fire")
+	b.deleted(firstPod, secondPod)
+	for _, pod := range []*corev1.Pod{firstPod, secondPod} {
+		if !controllerutil.ContainsFinalizer(b.live(pod), v1beta1.ChaosPodFinalizer) {
+			t.Errorf("chaos pod %s lost its finalizer: nobody would judge it", pod.Name)
+		}
+	}
+	for _, d := range []*v1beta1.Disruption{first, second} {
+		b.endedBy(d, fire)
+		if got := b.get(d).Stopped(); got != fire {
+			t.Errorf("%s says it was stopped by %q, want %q", d.Name, got, fire)
+		}
+	}
+	for name, pod := range map[string]*corev1.Pod{"a cleaner": cleaner, "one that failed to clean": failed, "a stranger": stranger} {
+		if b.live(pod).DeletionTimestamp != nil {
+			t.Errorf("%s was deleted", name)
+		}
+	}
+	never(t, 300*time.Millisecond, "end is told again", func() bool { return len(b.temporal.signals(first, contract.SignalEnd)) != 1 })
+}
+
+// While Temporal does not answer, or answers nothing for seconds, injectors are
+// ended as fast, however many Disruptions wait to be told.
+func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, string) error{
+		"away":  func(context.Context, string) error { return serviceerror.NewUnavailable("connection refused") },
+		"hangs": func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBridge(t).start()
+			var pods []*corev1.Pod
+			var all []*v1beta1.Disruption
+			for i := range 3 * workers {
+				d, pod := b.running(fmt.Sprintf("held-%d", i))
+				all, pods = append(all, d), append(pods, pod)
+			}
+			b.temporal.answers(answer)
+			for _, d := range all { // every worker of the queue has something to tell
+				b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash = "another" })
+			}
+			began := time.Now()
+			b.stopAll("fire")
+			b.deleted(pods...)
+			took := time.Since(began)
+			if took > callTimeout {
+				t.Errorf("the last chaos pod was deleted after %s: it waited for Temporal", took)
+			}
+			t.Logf("%d chaos pods of as many disruptions deleted %s after the stop", len(pods), took)
+			b.temporal.back()
+			for _, d := range all {
+				b.endedBy(d, fire)
+			}
+		})
+	}
+}
+
+func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
+	b := newBridge(t)
+	b.stopAll("fire")
+	b.traffic.before = func(r *http.Request) (*http.Response, error) {
+		if describe(r) == "PATCH disruptions/status" {
+			<-time.After(500 * time.Millisecond) // the mark takes a while
+		}
+		return nil, nil
+	}
+	b.start()
+	stopped := make(chan string, 10)
+	b.temporal.answers(func(ctx context.Context, call string) error {
+		if call == "start" {
+			var list v1beta1.DisruptionList
+			if err := b.kube.List(ctx, &list, client.InNamespace(b.namespace)); err != nil || len(list.Items) != 1 {
+				t.Errorf("list: %v, %d items", err, len(list.Items))
+				return nil
+			}
+			stopped <- list.Items[0].Stopped()
+		}
+		return nil
+	})
+	// No admission keeps it out here, as when somebody removed the policy.
+	d := b.disrupt("sneaked-in")
+	b.endedBy(d, fire)
+	if got := <-stopped; got != fire {
+		t.Errorf("when its workflow was started it was stopped by %q: it could have injected", got)
+	}
+}
+
+// What was stopped does not come back, when Temporal does.
+func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
+	b := newBridge(t).start()
+	old, pod := b.running("old")
+	b.temporal.away()
+	stop := b.stopAll("fire")
+	b.deleted(pod)
+	b.must(b.kube.Delete(t.Context(), stop))
+
+	b.deleted(b.latePod(string(old.UID))) // by a worker that had begun before
+	b.must(b.stop())                      // and the bridge forgets what it knew
+	b.temporal = newRecorder()
+	b.start()
+	b.endedBy(old, fire)
+
+	fresh := b.disrupt("fresh")
+	b.told(fresh)
+	freshPod := b.chaosPod(fresh, "fresh", pod)
+	b.quiet(fresh)
+	if why := b.get(fresh).Stopped(); why != "" || b.live(freshPod).DeletionTimestamp != nil || len(b.temporal.signals(fresh, contract.SignalEnd)) > 0 {
+		t.Errorf("a disruption created after the stop was deleted is stopped by %q", why)
+	}
+}
+
+func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
+	b := newBridge(t).start()
+	d, pod := b.running("held")
+	b.must(b.stop())
+	b.stopAll("fire")
+	b.start()
+	b.deleted(pod)
+	b.endedBy(d, fire)
+	b.deleted(b.latePod(string(d.UID)), b.latePod("nobody"))
+}
+
+func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
+	b := newBridge(t).start()
+	d, pod := b.running("held")
+	b.temporal.away()
+	stop := b.stopAll("fire")
+	b.says(stop, metav1.ConditionFalse, "injectors that still run: 1; disruptions that have not ended: 1", 1, 1, 1)
+	b.setPhase(b.live(pod), corev1.PodSucceeded)
+	b.says(stop, metav1.ConditionFalse, "Temporal cannot be reached", 1, 1, 0)
+	b.temporal.back()
+	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
+	b.says(stop, metav1.ConditionFalse, "a person must decide about: "+d.Namespace+"/held", 1, 1, 0)
+
+	b.must(b.kube.Patch(t.Context(), pod, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	_ = b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)) // the kubelet's part
+	b.setStatus(d, func(s *v1beta1.DisruptionStatus) {
+		s.Phase, s.IsStuckOnRemoval, s.Ending = v1beta1.PhaseFinished, false, fire
+	})
+	b.must(b.kube.Patch(t.Context(), b.get(d), client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	b.says(stop, metav1.ConditionTrue, "every disruption has ended and no chaos pod is left", 1, 0, 0)
+	b.traffic.reset()
+	never(t, time.Second, "something is written though nothing changes", func() bool { return b.traffic.writes() > 0 })
+}
+
+func TestOfManyChaosPodsAllAreStoppedAtOnce(t *testing.T) {
+	b := newBridge(t).start()
+	d, pod := b.running("large")
+	var pods []*corev1.Pod
+	for i := range 300 {
+		pods = append(pods, b.chaosPod(d, fmt.Sprintf("many-%d", i), pod))
+	}
+	b.quiet(d)
+	began := time.Now()
+	b.stopAll("fire")
+	b.deleted(pods...)
+	t.Logf("300 chaos pods deleted %s after the stop", time.Since(began))
+	if n := b.traffic.count("DELETE pods"); n > 330 {
+		t.Errorf("%d deletions for 301 chaos pods", n)
+	}
+}
+
+func TestWhichChaosPodsAStopDeletes(t *testing.T) {
+	disruption := func(uid types.UID, change func(*v1beta1.Disruption)) v1beta1.Disruption {
+		d := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+		change(&d)
+		return d
+	}
+	now := metav1.Now()
+	disruptions := []v1beta1.Disruption{
+		disruption("marked", func(*v1beta1.Disruption) {}),
+		disruption("unmarked", func(*v1beta1.Disruption) {}), // its mark failed
+		disruption("deleted", func(d *v1beta1.Disruption) { d.DeletionTimestamp = &now }),
+		disruption("expired", func(d *v1beta1.Disruption) { d.Status.Phase = v1beta1.PhaseCleaning }),
+	}
+	var pods []corev1.Pod
+	for _, owner := range []string{"marked", "unmarked", "deleted", "expired", "nobody"} {
+		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: owner, Labels: map[string]string{v1beta1.LabelDisruptionUID: owner}}})
+	}
+	for name, c := range map[string]struct {
+		stops []v1beta1.EmergencyStop
+		want  []string
+	}{
+		"a stop exists: all but those that could be replaced": {make([]v1beta1.EmergencyStop, 1), []string{"deleted", "expired", "marked", "nobody"}},
+		"it is gone: what it stopped":                         {nil, []string{"marked"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &overview{stops: c.stops, disruptions: disruptions, chaosPods: pods, marked: map[types.UID]bool{"marked": true}}
+			var got []string
+			for _, pod := range o.toDelete() {
+				got = append(got, pod.Name)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("chaos pods to delete (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// stopAll makes an EmergencyStop that goes with the test.
+func (b *bridge) stopAll(name string) *v1beta1.EmergencyStop {
+	b.t.Helper()
+	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
+	b.must(b.kube.Create(b.t.Context(), stop))
+	b.t.Cleanup(func() { _ = b.kube.Delete(context.Background(), stop) })
+	return stop
+}
+
+// running is a disruption that holds, and its chaos pod.
+func (b *bridge) running(name string) (*v1beta1.Disruption, *corev1.Pod) {
+	b.t.Helper()
+	target := b.pod(b.namespace, "target-of-"+name, map[string]string{"app": "shop"})
+	d := b.disrupt(name)
+	b.told(d)
+	pod := b.chaosPod(d, "chaos-"+name, target)
+	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
+	return d, pod
+}
+
+// latePod is a chaos pod that appears during a stop, as the API server first
+// sees it.
+func (b *bridge) latePod(uid string) *corev1.Pod {
+	b.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: b.config.ChaosNamespace, GenerateName: "late-", Finalizers: []string{v1beta1.ChaosPodFinalizer},
+			Labels: map[string]string{v1beta1.LabelDisruptionUID: uid},
+		},
+		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	b.must(b.kube.Create(b.t.Context(), pod))
+	b.t.Cleanup(func() {
+		_ = b.kube.Patch(context.Background(), pod, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	return pod
+}
+
+func (b *bridge) live(pod *corev1.Pod) *corev1.Pod {
+	b.t.Helper()
+	got := &corev1.Pod{}
+	b.must(b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(pod), got))
+	return got
+}
+
+// deleted waits until all of the pods are.
+func (b *bridge) deleted(pods ...*corev1.Pod) {
+	b.t.Helper()
+	eventually(b.t, 10*time.Second, "the chaos pods are deleted", func() bool {
+		return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return b.live(pod).DeletionTimestamp == nil })
+	})
+}
+
+// endedBy waits until the workflow of d is told to end, and why.
+func (b *bridge) endedBy(d *v1beta1.Disruption, why string) {
+	b.t.Helper()
+	eventually(b.t, lastRetry, "the workflow of "+d.Name+" is told to end", func() bool { return len(b.temporal.signals(d, contract.SignalEnd)) > 0 })
+	if got, want := b.temporal.signals(d, contract.SignalEnd)[0].arg, (contract.End{Reason: why}); got != want {
+		b.t.Errorf("the workflow of %s is told to end with %+v, want %+v", d.Name, got, want)
+	}
+}
+
+// says waits for what `kubectl get estop` shows.
+func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus, words string, stopped, cleaning, injectors int) {
+	b.t.Helper()
+	want := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", clean, stopped, cleaning, injectors)
+	var got, message string
+	for deadline := time.Now().Add(4 * pulseEvery); got != want || !strings.Contains(message, words); <-time.After(10 * time.Millisecond) {
+		live := &v1beta1.EmergencyStop{}
+		b.must(b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(stop), live))
+		condition := metav1.Condition{}
+		if c := meta.FindStatusCondition(live.Status.Conditions, v1beta1.ConditionClean); c != nil {
+			condition = *c
+		}
+		got = fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
+		message = condition.Message
+		if time.Now().After(deadline) {
+			b.t.Fatalf("the stop says %s (%s), want %s (%s)", got, message, want, words)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// statusGap is the shortest time between two writes of how far a stop is.
+const statusGap = 250 * time.Millisecond
+
+// Reasons of the condition Clean.
+const (
+	reasonClean    = "Clean"
+	reasonCleaning = "Cleaning"
+	reasonStuck    = "StuckOnRemoval"
+)
+
+// report writes into every stop how far it is, and says when to look again to
+// write what is too early now.
+func (s *stopper) report(ctx context.Context, o *overview) (again time.Duration, err error) {
+	written := false
+	for i := range o.stops {
+		stop := &o.stops[i]
+		status := o.status(stop)
+		if equality.Semantic.DeepEqual(status, stop.Status) {
+			continue
+		}
+		if wait := statusGap - time.Since(s.wrote); wait > 0 {
+			again = wait
+			continue
+		}
+		if err := s.write(ctx, stop, status); err != nil {
+			return 0, err
+		}
+		written = true
+	}
+	if written {
+		s.wrote = time.Now()
+	}
+	return again, nil
+}
+
+// status is what a stop says of itself.
+func (o *overview) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStopStatus {
+	status := *stop.Status.DeepCopy()
+	status.Stopped, status.Cleaning, status.Injectors = 0, 0, 0
+	var stuck, orphans []string
+	away := false
+	exists := map[types.UID]bool{}
+	for i := range o.disruptions {
+		d := &o.disruptions[i]
+		exists[d.UID] = true
+		if stop.Ended(cmp.Or(d.Status.Ending, d.Stopped())) {
+			status.Stopped++
+		}
+		if settled(d) {
+			continue
+		}
+		status.Cleaning++
+		c := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated)
+		away = away || c != nil && c.Reason == reasonUnreachable
+		if d.Status.IsStuckOnRemoval {
+			stuck = append(stuck, d.Namespace+"/"+d.Name)
+		}
+	}
+	for i := range o.chaosPods {
+		pod := &o.chaosPods[i]
+		if !podEnded(pod) {
+			status.Injectors++
+		}
+		if !exists[types.UID(pod.Labels[v1beta1.LabelDisruptionUID])] {
+			orphans = append(orphans, pod.Name)
+		}
+	}
+	clean := metav1.Condition{Type: v1beta1.ConditionClean, Status: metav1.ConditionFalse, ObservedGeneration: stop.Generation}
+	clean.Reason, clean.Message = progress(status, stuck, orphans, away)
+	if clean.Reason == reasonClean {
+		clean.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, clean)
+	return status
+}
+
+// progress is the reason and the message of the condition Clean; away is true
+// when Temporal could not be reached for some disruption.
+func progress(s v1beta1.EmergencyStopStatus, stuck, orphans []string, away bool) (reason, message string) {
+	if s.Cleaning == 0 && s.Injectors == 0 && len(orphans) == 0 {
+		return reasonClean, "every disruption has ended and no chaos pod is left"
+	}
+	reason = reasonCleaning
+	message = fmt.Sprintf("injectors that still run: %d; disruptions that have not ended: %d", s.Injectors, s.Cleaning)
+	if len(orphans) > 0 {
+		message += "; chaos pods without a disruption: " + some(orphans)
+	}
+	if away {
+		reason = reasonUnreachable
+		message += "; Temporal cannot be reached: what has ended is judged, and told as clean, once it is back"
+	}
+	if len(stuck) > 0 {
+		reason = reasonStuck
+		message += "; a person must decide about: " + some(stuck)
+	}
+	return reason, message
+}
+
+// some are the first names of many, in order.
+func some(names []string) string {
+	const most = 10
+	slices.Sort(names)
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// write applies status to exactly this stop. One that is gone needs none.
+func (s *stopper) write(ctx context.Context, stop *v1beta1.EmergencyStop, status v1beta1.EmergencyStopStatus) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("encode the status of emergency stop %s: %w", stop.Name, err)
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1beta1.GroupVersion.String(),
+		"kind":       "EmergencyStop",
+		"metadata":   map[string]any{"name": stop.Name, "uid": string(stop.UID)},
+		"status":     fields,
+	}}
+	err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(stopManager), client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("write the status of emergency stop %s: %w", stop.Name, err)
+	}
+	return nil
+}
