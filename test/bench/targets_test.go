@@ -24,6 +24,7 @@ type result struct {
 	bridgeNow, bridge   int64 // bytes of memory: with everything injected, at most
 	workerNow, worker   int64
 	cpuCreate, cpuClean world.CPU
+	floorUp, floorDown  world.CPU
 }
 
 func (r result) name() string {
@@ -46,6 +47,7 @@ func (b *bench) disruption(n int) *v1beta1.Disruption {
 // targets measures one disruption after the other.
 func (b *bench) targets(ns []int) (all []result) {
 	for _, n := range ns {
+		say("%s targets begin to run", thousands(int64(n)))
 		b.Targets(n)
 		for kinds := 1; kinds <= 2; kinds++ {
 			if kinds == 2 && n > 5000 {
@@ -71,6 +73,7 @@ func repetitions(n int) int {
 
 func (b *bench) measure(r result) result {
 	b.Helper()
+	say("%s: worker and bridge start anew", r.name())
 	b.fresh()
 	for i := range repetitions(r.targets) {
 		b.once(&r)
@@ -119,6 +122,7 @@ func (b *bench) once(r *result) {
 	r.cpuCreate, r.cpuClean = created.CPU, cleaned.CPU
 	up, down := b.Floor(pods, r.targets*r.kinds, world.AtOnce(r.targets))
 	r.create, r.delete = append(r.create, created.Time), append(r.delete, cleaned.Time)
+	r.floorUp, r.floorDown = up.CPU, down.CPU
 	r.floorCreate, r.floorDelete = append(r.floorCreate, up.Time), append(r.floorDelete, down.Time)
 }
 
@@ -171,10 +175,10 @@ func history(all []result) table {
 }
 
 func processes(all []result) table {
-	t := table{title: "Processor seconds (create + delete) and memory (at most, and with everything injected)",
-		head: []string{"targets, kinds", "bridge", "worker", "API server", "etcd", "Temporal", "bridge", "now", "worker", "now"}}
+	t := table{title: "Processor seconds (create + delete), of all programs over the floor (create, delete), and memory (at most, and with everything injected)",
+		head: []string{"targets, kinds", "all, over the floor", "bridge", "worker", "API server", "etcd", "Temporal", "bridge", "now", "worker", "now"}}
 	for _, r := range all {
-		row := []string{r.name()}
+		row := []string{r.name(), fmt.Sprintf("%.2f, %.2f", r.cpuCreate.Total()/r.floorUp.Total(), r.cpuClean.Total()/r.floorDown.Total())}
 		for _, name := range []string{"crdbridge", "worker", "kube-apiserver", "etcd", "temporal"} {
 			row = append(row, fmt.Sprintf("%.2f + %.2f", r.cpuCreate[name], r.cpuClean[name]))
 		}
