@@ -15,7 +15,7 @@ import (
 )
 
 // waiting measures what n disruptions of one target cost while nothing happens.
-func (b *bench) waiting(n int, sample time.Duration) section {
+func (b bench) waiting(n int, sample time.Duration) {
 	b.Helper()
 	b.Targets(n + n/5 + 10)
 	b.fresh()
@@ -50,7 +50,7 @@ func (b *bench) waiting(n int, sample time.Duration) section {
 	}
 	hours := sample.Hours() * float64(n) // of waiting, all together
 	number := thousands(int64(n))
-	return section{
+	publish(b, section{
 		name: "waiting",
 		lines: []line{
 			{what: fmt.Sprintf("bridge + worker with %s waiting disruptions", number), value: float64(bridge+worker) / 1e6, most: 400, below: true, unit: "MB"},
@@ -64,12 +64,13 @@ func (b *bench) waiting(n int, sample time.Duration) section {
 				megabytes(bridge), megabytes(worker), sample.Seconds(), number, made.Total(), grown, waited.CPU["crdbridge"], waited.CPU["worker"]),
 			fmt.Sprintf("The workflow's timer lets it look every %g hours; a look costs %d history events and %d API calls.", period.Hours(), lookEvents, lookCalls.Total()),
 			fmt.Sprintf("To begin them, a hundred at a time, took %s; to end them all at once %s.", took(begun), took(time.Since(began))),
+			b.where,
 		},
-	}
+	})
 }
 
 // hundreds begins n disruptions of one target, a hundred at a time.
-func (b *bench) hundreds(n int) (all []*v1beta1.Disruption) {
+func (b bench) hundreds(n int) (all []*v1beta1.Disruption) {
 	b.Helper()
 	for len(all) < n {
 		some := make([]*v1beta1.Disruption, min(100, n-len(all)))
@@ -88,7 +89,7 @@ func (b *bench) hundreds(n int) (all []*v1beta1.Disruption) {
 }
 
 // events are those in the histories of all.
-func (b *bench) events(all []*v1beta1.Disruption) (n int64) {
+func (b bench) events(all []*v1beta1.Disruption) (n int64) {
 	b.Helper()
 	for _, d := range all {
 		events, _ := b.Length(d)
@@ -99,7 +100,7 @@ func (b *bench) events(all []*v1beta1.Disruption) (n int64) {
 
 // period is how long the workflow of d, which waits, sleeps before it looks
 // again: the timer that runs and is not that of the disruption's end.
-func (b *bench) period(d *v1beta1.Disruption) time.Duration {
+func (b bench) period(d *v1beta1.Disruption) time.Duration {
 	b.Helper()
 	running := map[int64]time.Duration{}
 	for _, event := range b.History(d).GetEvents() {
@@ -130,7 +131,7 @@ func summary(event *historypb.HistoryEvent) (words string) {
 
 // look makes the workflow of d look again, as its timer would, and says what it
 // cost. It is told as the bridge tells it, which is one event more than the timer.
-func (b *bench) look(d *v1beta1.Disruption) (events int64, made world.Calls) {
+func (b bench) look(d *v1beta1.Disruption) (events int64, made world.Calls) {
 	b.Helper()
 	before := b.Meter.Settled(b)
 	first, _ := b.Length(d)
