@@ -33,64 +33,54 @@ var (
 type bench struct {
 	*world.World
 	worker, bridge *world.Program
-	made           int // disruptions
+	where          string // it runs
+	made           *int   // disruptions
 }
 
-// TestBench measures and says what it found. It fails when something does not
-// work, not when something is slow: the lines say that.
+// TestBench measures and says what it found, part by part. It fails when
+// something does not work, not when something is slow: the lines say that.
 func TestBench(t *testing.T) {
-	var measured []section
 	if wanted("targets") || wanted("together") || wanted("waiting") {
-		measured = append(measured, control(t)...)
+		control(t)
 	}
 	if wanted("cluster") {
-		if s, ok := cluster(t); ok {
-			measured = append(measured, s)
-		}
-	}
-	for _, s := range measured {
-		fmt.Printf("\n## %s\n\n%s", s.name, s)
-	}
-	if *write && !t.Failed() {
-		publish(t, measured)
+		t.Run("cluster", cluster)
 	}
 }
 
 func wanted(part string) bool { return slices.Contains(strings.Split(*parts, ","), part) }
 
-// control measures what needs no real kubelet.
-func control(t *testing.T) (measured []section) {
+// control measures what needs no real kubelet, from few pods in the cluster to
+// many, so that what a later part needs does not weigh on an earlier one.
+func control(t *testing.T) {
 	w := world.Start(t)
 	w.Patience = 15 * time.Minute
-	b := &bench{World: w, worker: w.Worker(), bridge: w.Bridge()}
-	where := surroundings(b)
+	b := bench{World: w, worker: w.Worker(), bridge: w.Bridge(), made: new(int)}
+	b.where = surroundings(b)
 	small, large := split(*numbers, 150)
-	// From few pods in the cluster to many, so that what is there for the later
-	// parts does not weigh on the earlier.
 	var all []result
 	if wanted("targets") {
-		all = b.targets(small)
+		all = b.targets(t, small)
 	}
 	if wanted("together") {
-		s := b.together(groups(*several))
-		s.notes = append(s.notes, where)
-		measured = append(measured, s)
+		t.Run("together", func(t *testing.T) { b.in(t).together(groups(*several)) })
 	}
 	if wanted("targets") {
-		all = append(all, b.targets(large)...)
-		s := describe(all)
-		s.notes = append(s.notes, where)
-		measured = append(measured, s)
+		all = append(all, b.targets(t, large)...)
+		publish(t, describe(all, b.where))
 		if *write && !t.Failed() {
 			draw(t, all)
 		}
 	}
-	if wanted("waiting") {
-		s := b.waiting(*idle, *sample)
-		s.notes = append(s.notes, where)
-		measured = append(measured, s)
+	if wanted("waiting") && !t.Failed() {
+		t.Run("waiting", func(t *testing.T) { b.in(t).waiting(*idle, *sample) })
 	}
-	return measured
+}
+
+// in is the same for a part of the test.
+func (b bench) in(t *testing.T) bench {
+	b.World = b.In(t)
+	return b
 }
 
 // split sorts numbers into those up to a limit and those above.
@@ -112,7 +102,7 @@ func split(list string, limit int) (small, large []int) {
 // fresh starts the programs anew and lets one disruption of one target pass
 // through them, so that connections stand and nothing is left of what was
 // measured before.
-func (b *bench) fresh() {
+func (b bench) fresh() {
 	b.Helper()
 	b.worker.Kill()
 	b.bridge.Kill()
@@ -128,19 +118,21 @@ func say(format string, args ...any) {
 	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
-// publish puts what was measured where it is read.
-func publish(t *testing.T, measured []section) {
+// publish says what was measured and, if asked to, puts it where it is read.
+func publish(t testing.TB, s section) {
 	t.Helper()
+	fmt.Printf("\n## %s\n\n%s\n", s.name, s)
+	if !*write || t.Failed() {
+		return
+	}
 	path := filepath.Join("..", "..", "docs", "bench.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	document := string(text)
-	for _, s := range measured {
-		if document, err = renew(document, s); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+	document, err := renew(string(text), s)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
 	if err := os.WriteFile(path, []byte(document), 0o644); err != nil {
 		t.Fatal(err)

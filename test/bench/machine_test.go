@@ -15,7 +15,7 @@ import (
 
 // surroundings say on what machine and at what time something was measured,
 // and what else was going on there.
-func surroundings(b *bench) string {
+func surroundings(b bench) string {
 	b.Helper()
 	server, err := b.Kube.Discovery().ServerVersion()
 	b.Must(err)
@@ -62,7 +62,7 @@ func memory() string {
 
 // profiled does something while the API server writes down where its processor
 // time goes, if that is asked for.
-func (b *bench) profiled(name string, n int, do func()) {
+func (b bench) profiled(name string, n int, do func()) {
 	b.Helper()
 	if *profile == "" || n < 100 {
 		do()

@@ -24,6 +24,7 @@ type result struct {
 	bridgeNow, bridge   int64 // bytes of memory: with everything injected, at most
 	workerNow, worker   int64
 	cpuCreate, cpuClean world.CPU
+	floorUp, floorDown  world.CPU
 }
 
 func (r result) name() string {
@@ -38,20 +39,25 @@ func (r result) name() string {
 }
 
 // disruption is a new one, of n targets.
-func (b *bench) disruption(n int) *v1beta1.Disruption {
-	b.made++
-	return b.Disruption(fmt.Sprintf("bench-%d", b.made), n)
+func (b bench) disruption(n int) *v1beta1.Disruption {
+	*b.made++
+	return b.Disruption(fmt.Sprintf("bench-%d", *b.made), n)
 }
 
-// targets measures one disruption after the other.
-func (b *bench) targets(ns []int) (all []result) {
+// targets measures one disruption after the other. What fails ends it; what was
+// measured before is returned.
+func (b bench) targets(t *testing.T, ns []int) (all []result) {
+	t.Helper()
 	for _, n := range ns {
-		b.Targets(n)
 		for kinds := 1; kinds <= 2; kinds++ {
 			if kinds == 2 && n > 5000 {
 				continue // it takes minutes, and tells nothing that 5,000 do not
 			}
-			all = append(all, b.measure(result{targets: n, kinds: kinds}))
+			r := result{targets: n, kinds: kinds}
+			if t.Failed() || !t.Run(r.name(), func(t *testing.T) { b.in(t).measure(&r) }) {
+				return all
+			}
+			all = append(all, r)
 		}
 	}
 	return all
@@ -69,20 +75,20 @@ func repetitions(n int) int {
 	return 1
 }
 
-func (b *bench) measure(r result) result {
+func (b bench) measure(r *result) {
 	b.Helper()
+	b.Targets(r.targets)
 	b.fresh()
 	for i := range repetitions(r.targets) {
-		b.once(&r)
+		b.once(r)
 		last := len(r.create) - 1
 		say("%s, run %d of %d: create %s (floor %s), delete %s (floor %s)", r.name(), i+1, repetitions(r.targets),
 			took(r.create[last]), took(r.floorCreate[last]), took(r.delete[last]), took(r.floorDelete[last]))
 	}
-	return r
 }
 
 // once measures one disruption, and right after it the floor.
-func (b *bench) once(r *result) {
+func (b bench) once(r *result) {
 	b.Helper()
 	d := b.disruption(r.targets)
 	if r.kinds == 2 {
@@ -119,12 +125,13 @@ func (b *bench) once(r *result) {
 	r.cpuCreate, r.cpuClean = created.CPU, cleaned.CPU
 	up, down := b.Floor(pods, r.targets*r.kinds, world.AtOnce(r.targets))
 	r.create, r.delete = append(r.create, created.Time), append(r.delete, cleaned.Time)
+	r.floorUp, r.floorDown = up.CPU, down.CPU
 	r.floorCreate, r.floorDelete = append(r.floorCreate, up.Time), append(r.floorDelete, down.Time)
 }
 
 // describe says what was measured, and what was to be reached.
-func describe(all []result) section {
-	s := section{name: "targets"}
+func describe(all []result, where string) section {
+	s := section{name: "targets", notes: []string{where}}
 	for _, r := range all {
 		s.lines = append(s.lines, r.lines()...)
 	}
@@ -171,10 +178,10 @@ func history(all []result) table {
 }
 
 func processes(all []result) table {
-	t := table{title: "Processor seconds (create + delete) and memory (at most, and with everything injected)",
-		head: []string{"targets, kinds", "bridge", "worker", "API server", "etcd", "Temporal", "bridge", "now", "worker", "now"}}
+	t := table{title: "Processor seconds (create + delete), of all programs over the floor (create, delete), and memory (at most, and with everything injected)",
+		head: []string{"targets, kinds", "all, over the floor", "bridge", "worker", "API server", "etcd", "Temporal", "bridge", "now", "worker", "now"}}
 	for _, r := range all {
-		row := []string{r.name()}
+		row := []string{r.name(), fmt.Sprintf("%.2f, %.2f", r.cpuCreate.Total()/r.floorUp.Total(), r.cpuClean.Total()/r.floorDown.Total())}
 		for _, name := range []string{"crdbridge", "worker", "kube-apiserver", "etcd", "temporal"} {
 			row = append(row, fmt.Sprintf("%.2f + %.2f", r.cpuCreate[name], r.cpuClean[name]))
 		}

@@ -39,7 +39,7 @@ func groups(list string) (all []*group) {
 }
 
 // together measures disruptions that run at the same time, beside one alone.
-func (b *bench) together(all []*group) section {
+func (b bench) together(all []*group) {
 	b.Helper()
 	most := 0
 	for _, g := range all {
@@ -54,7 +54,7 @@ func (b *bench) together(all []*group) section {
 				took(g.create[i]), took(g.floorCreate[i]), took(g.delete[i]), took(g.floorDelete[i]))
 		}
 	}
-	s := section{name: "together", lines: compare(all)}
+	s := section{name: "together", lines: compare(all), notes: []string{b.where}}
 	t := table{title: "Time", head: []string{"at once", "create to all `Injected`", "floor", "ratio", "delete to all gone", "floor", "ratio", "runs"}}
 	costs := table{title: "API calls, and processor seconds (create + delete)", head: []string{"at once", "calls to `Injected`", "calls to clean", "bridge", "worker", "API server", "Temporal"}}
 	for _, g := range all {
@@ -67,7 +67,7 @@ func (b *bench) together(all []*group) section {
 		costs.add(row...)
 	}
 	s.tables = []table{t, costs}
-	return s
+	publish(b, s)
 }
 
 // compare sets ten disruptions of ten beside one, if both were measured.
@@ -86,7 +86,7 @@ func compare(all []*group) []line {
 	}
 }
 
-func (b *bench) groupOnce(g *group) {
+func (b bench) groupOnce(g *group) {
 	b.Helper()
 	all := make([]*v1beta1.Disruption, g.disruptions)
 	for i := range all {

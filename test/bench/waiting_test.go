@@ -15,7 +15,7 @@ import (
 )
 
 // waiting measures what n disruptions of one target cost while nothing happens.
-func (b *bench) waiting(n int, sample time.Duration) section {
+func (b bench) waiting(n int, sample time.Duration) {
 	b.Helper()
 	b.Targets(n + n/5 + 10)
 	b.fresh()
@@ -48,26 +48,29 @@ func (b *bench) waiting(n int, sample time.Duration) section {
 	for _, d := range all {
 		b.Vanishes(d)
 	}
-	return section{
+	hours := sample.Hours() * float64(n) // of waiting, all together
+	number := thousands(int64(n))
+	publish(b, section{
 		name: "waiting",
 		lines: []line{
-			{what: fmt.Sprintf("bridge + worker with %s waiting disruptions", thousands(int64(n))), value: float64(bridge+worker) / 1e6, most: 400, below: true, unit: "MB"},
-			{what: fmt.Sprintf("API writes of all in %s of waiting", sample), value: float64(made.Writes().Total()), most: 0},
-			{what: fmt.Sprintf("history events of all in %s of waiting", sample), value: float64(grown), most: 0},
-			{what: "API writes of a look by the timer", value: float64(lookCalls.Writes().Total()), most: 0},
-			{what: "history events an hour of one that waits", value: float64(lookEvents) / period.Hours(), most: 4},
+			{what: fmt.Sprintf("bridge + worker with %s waiting disruptions", number), value: float64(bridge+worker) / 1e6, most: 400, below: true, unit: "MB"},
+			{what: "API writes an hour of one that waits, sampled", value: float64(made.Writes().Total()) / hours, most: 0},
+			{what: "API writes when its timer lets it look", value: float64(lookCalls.Writes().Total()), most: 0},
+			{what: "history events an hour, sampled", value: float64(grown) / hours, most: 4},
+			{what: "history events an hour, of its timer", value: float64(lookEvents) / period.Hours(), most: 4},
 		},
 		notes: []string{
-			fmt.Sprintf("The bridge held %s, the worker %s. In %s of waiting all %s together made %d reads and no more than %d writes; the bridge used %.2f and the worker %.2f processor seconds.",
-				megabytes(bridge), megabytes(worker), sample, thousands(int64(n)), made.Total()-made.Writes().Total(), made.Writes().Total(), waited.CPU["crdbridge"], waited.CPU["worker"]),
-			fmt.Sprintf("The workflow's timer lets it look again every %s; such a look costs %d history events and %d API reads.", period, lookEvents, lookCalls.Total()-lookCalls.Writes().Total()),
+			fmt.Sprintf("The bridge held %s, the worker %s. In %g s of waiting all %s together made %d API calls and %d history events; the bridge used %.2f and the worker %.2f processor seconds.",
+				megabytes(bridge), megabytes(worker), sample.Seconds(), number, made.Total(), grown, waited.CPU["crdbridge"], waited.CPU["worker"]),
+			fmt.Sprintf("The workflow's timer lets it look every %g hours; a look costs %d history events and %d API calls.", period.Hours(), lookEvents, lookCalls.Total()),
 			fmt.Sprintf("To begin them, a hundred at a time, took %s; to end them all at once %s.", took(begun), took(time.Since(began))),
+			b.where,
 		},
-	}
+	})
 }
 
 // hundreds begins n disruptions of one target, a hundred at a time.
-func (b *bench) hundreds(n int) (all []*v1beta1.Disruption) {
+func (b bench) hundreds(n int) (all []*v1beta1.Disruption) {
 	b.Helper()
 	for len(all) < n {
 		some := make([]*v1beta1.Disruption, min(100, n-len(all)))
@@ -86,7 +89,7 @@ func (b *bench) hundreds(n int) (all []*v1beta1.Disruption) {
 }
 
 // events are those in the histories of all.
-func (b *bench) events(all []*v1beta1.Disruption) (n int64) {
+func (b bench) events(all []*v1beta1.Disruption) (n int64) {
 	b.Helper()
 	for _, d := range all {
 		events, _ := b.Length(d)
@@ -97,7 +100,7 @@ func (b *bench) events(all []*v1beta1.Disruption) (n int64) {
 
 // period is how long the workflow of d, which waits, sleeps before it looks
 // again: the timer that runs and is not that of the disruption's end.
-func (b *bench) period(d *v1beta1.Disruption) time.Duration {
+func (b bench) period(d *v1beta1.Disruption) time.Duration {
 	b.Helper()
 	running := map[int64]time.Duration{}
 	for _, event := range b.History(d).GetEvents() {
@@ -128,7 +131,7 @@ func summary(event *historypb.HistoryEvent) (words string) {
 
 // look makes the workflow of d look again, as its timer would, and says what it
 // cost. It is told as the bridge tells it, which is one event more than the timer.
-func (b *bench) look(d *v1beta1.Disruption) (events int64, made world.Calls) {
+func (b bench) look(d *v1beta1.Disruption) (events int64, made world.Calls) {
 	b.Helper()
 	before := b.Meter.Settled(b)
 	first, _ := b.Length(d)
