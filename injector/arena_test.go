@@ -127,7 +127,7 @@ func (a *arena) state() string {
 // files tells every file below dir that can be written and read.
 func (a *arena) files(text *strings.Builder, dir string) {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == "cpuacct.usage" { // counts
+		if err != nil || entry.IsDir() || counts(entry.Name()) {
 			return err
 		}
 		info, err := entry.Info()
@@ -141,6 +141,12 @@ func (a *arena) files(text *strings.Builder, dir string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+}
+
+// counts knows files of cgroups that change by themselves.
+func counts(name string) bool {
+	return name == "cpuacct.usage" || strings.HasSuffix(name, ".peak") ||
+		strings.HasSuffix(name, ".pressure") && name != "cgroup.pressure"
 }
 
 // processes tells those of this arena: a burner by the mark on its command

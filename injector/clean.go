@@ -50,7 +50,7 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	if err != nil {
 		report.Error = err.Error()
 	}
-	if err := p.cleanEntries(ctx, config, only.of(entries), &report); err != nil {
+	if err := p.cleanAll(ctx, config, only.of(entries), &report); err != nil {
 		report.Error = err.Error()
 	}
 	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0
@@ -60,38 +60,66 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	return exitOK
 }
 
-// cleanEntries cleans what can be opened, all together, and reports the rest.
-func (p program) cleanEntries(ctx context.Context, config Config, entries []journal.Entry, report *cleanReport) error {
+// cleanAll goes over the injections, and again over those that were not cleaned.
+// All share the pauses, so that many that cannot be cleaned take no longer than
+// one. A journal is locked only while its turn lasts.
+func (p program) cleanAll(ctx context.Context, config Config, pending []journal.Entry, report *cleanReport) error {
 	log, err := newLogger(config.LogLevel, p.stderr)
 	if err != nil {
 		return err
 	}
-	var subjects []*subject
-	var names []string
-	for _, entry := range entries {
-		name := injectionName(entry.Injection)
-		s, err := recoverSubject(config, p.kinds, entry.Injection)
-		switch {
-		case isMissing(err): // its own injector was faster, or there never was a record
-			report.Cleaned = append(report.Cleaned, name)
-		case errors.Is(err, journal.ErrBusy):
-			report.Left = append(report.Left, leftOver{Injection: name, Error: err.Error() + ": end that one, and it cleans by itself"})
-		case err != nil:
-			report.Left = append(report.Left, leftOver{Injection: name, Error: err.Error(), Objects: []string{"journal " + entry.Name}})
-		default:
-			defer s.journal.Close()
-			subjects, names = append(subjects, s), append(names, name)
+	var hang []leftOver
+	// What went wrong is in the report.
+	_ = withRetries(ctx, config, log, func() error {
+		var again []journal.Entry
+		report.Left = []leftOver{}
+		for _, entry := range pending {
+			name := injectionName(entry.Injection)
+			objects, audited, err := p.cleanOne(ctx, config, entry)
+			left := leftOver{Injection: name, Objects: objects}
+			switch {
+			case err == nil:
+				report.Cleaned = append(report.Cleaned, name)
+				report.Audited = report.Audited && audited
+				continue
+			case errors.Is(err, errHangs):
+				left.Error = err.Error()
+				hang = append(hang, left)
+				continue
+			}
+			left.Error = err.Error()
+			report.Left, again = append(report.Left, left), append(again, entry)
 		}
-	}
-	for n, err := range cleanAll(ctx, config, log, subjects) {
-		if err != nil {
-			report.Left = append(report.Left, leftOver{Injection: names[n], Error: err.Error(), Objects: subjects[n].left()})
-			continue
+		if pending = again; len(pending) > 0 {
+			return fmt.Errorf("%d injections are not cleaned; the first: %s", len(pending), report.Left[0].Error)
 		}
-		report.Cleaned = append(report.Cleaned, names[n])
-		report.Audited = report.Audited && subjects[n].blind == nil
-	}
+		return nil
+	})
+	report.Left = append(report.Left, hang...)
 	return nil
+}
+
+// cleanOne tries once, and tells whether the node was searched afterwards, or
+// what is left if it fails.
+func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entry) (left []string, audited bool, err error) {
+	s, err := recoverSubject(config, p.kinds, entry.Injection)
+	switch {
+	case isMissing(err):
+		return nil, true, nil // its own injector was faster, or there never was a record
+	case errors.Is(err, journal.ErrBusy):
+		return nil, false, fmt.Errorf("%w: end that one, and it cleans by itself", err)
+	case err != nil:
+		return []string{"journal " + entry.Name}, false, err
+	}
+	err = bounded(ctx, config.CleanTimeout, s.clean)
+	if errors.Is(err, errHangs) {
+		return s.left(), false, err // it stays locked: somebody is still at work
+	}
+	defer s.journal.Close()
+	if err != nil {
+		return s.left(), false, err
+	}
+	return nil, s.blind == nil, nil
 }
 
 // cut keeps as many injections as told, those left before those cleaned.

@@ -90,40 +90,30 @@ func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry
 	return &subject{target: t, journal: j, injector: made}, nil
 }
 
-// cleanWithRetries cleans up to 1 + cleanRetries times, each time bounded, with
-// growing pauses, and removes the journal after a success.
+// cleanWithRetries cleans, each time bounded, and removes the journal after a
+// success.
 func (s *subject) cleanWithRetries(ctx context.Context, config Config, log *zap.Logger) error {
-	return cleanAll(ctx, config, log, []*subject{s})[0]
+	return withRetries(ctx, config, log, func() error { return bounded(ctx, config.CleanTimeout, s.clean) })
 }
 
-// cleanAll does so with several subjects: those that failed are tried again
-// together, so that they share the pauses. It returns one error for each.
-func cleanAll(ctx context.Context, config Config, log *zap.Logger, subjects []*subject) []error {
-	errs := make([]error, len(subjects))
+// withRetries calls f up to 1 + cleanRetries times, with growing pauses, until it
+// succeeds.
+func withRetries(ctx context.Context, config Config, log *zap.Logger, f func() error) error {
+	var err error
 	pause := config.CleanBackoff
 	for attempt := range 1 + cleanRetries {
-		failed := 0
-		for n, s := range subjects {
-			if attempt > 0 && (errs[n] == nil || errors.Is(errs[n], errHangs)) {
-				continue
+		if attempt > 0 {
+			log.Warn("cleaning failed, trying again", zap.Int("attempt", attempt), zap.String("reason", err.Error()))
+			if !sleep(ctx, pause) {
+				return errors.Join(err, ctx.Err())
 			}
-			errs[n] = bounded(ctx, config.CleanTimeout, s.clean)
-			if errs[n] != nil && !errors.Is(errs[n], errHangs) {
-				failed++
-				log.Warn("an attempt to clean failed", zap.Int("attempt", attempt+1), zap.String("reason", errs[n].Error()))
-			}
+			pause *= 2
 		}
-		if failed == 0 || attempt == cleanRetries || !sleep(ctx, pause) {
-			break
-		}
-		pause *= 2
-	}
-	for n, err := range errs {
-		if err != nil && !errors.Is(err, errHangs) {
-			errs[n] = fmt.Errorf("clean, tried %d times: %w", 1+cleanRetries, errors.Join(err, ctx.Err()))
+		if err = f(); err == nil || errors.Is(err, errHangs) {
+			return err
 		}
 	}
-	return errs
+	return fmt.Errorf("clean, tried %d times: %w", 1+cleanRetries, err)
 }
 
 // clean cleans once and then looks whether anything is left, which a kind that

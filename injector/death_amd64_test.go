@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+func permitAll(string) verdict { return permit }
+
+// deadlineBound is how long after its deadline an injector may need to have
+// cleaned and to be gone, with everything else that could end it cut off. It
+// leaves much to spare for a machine that is busy with other tests.
+const deadlineBound = 5 * time.Second
+
+// The dead man's switch: nobody tells the injector to end, and it does.
+func TestEveryKindEndsAtItsDeadline(t *testing.T) {
+	for _, w := range workloads {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			a := newArena(t, w)
+			before := a.state()
+			deadline := time.Now().Add(3 * time.Second).Truncate(time.Second)
+			a.injection.Deadline = metav1.NewTime(deadline)
+			if w.refused != "" {
+				a.injectTraced(0, permitAll)
+			} else if code := a.inject(a.injection).exit(); code != 0 {
+				t.Errorf("exit code = %d, want 0", code)
+			}
+			late := time.Since(deadline)
+			t.Logf("gone %s after the deadline", late.Round(time.Millisecond))
+			if late < 0 || late > deadlineBound {
+				t.Errorf("the injector ended %s after its deadline, want 0 to %s", late, deadlineBound)
+			}
+			said, err := os.ReadFile(a.file("termination"))
+			if err != nil || !bytes.Contains(said, []byte(`"injected":true,"cleaned":true,"audited":true`)) {
+				t.Errorf("last words = %s, %v, want injected, cleaned and audited", said, err)
+			}
+			a.expectClean(t, before)
+		})
+	}
+}
+
+// Another boot ID: what was in the kernel is gone with that boot, and whatever
+// is there now under the same name is somebody else's.
+func TestRecordOfAnEarlierBootUndoesNothing(t *testing.T) {
+	for _, w := range workloads {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			a := newArena(t, w)
+			before := a.state()
+			a.injectTraced(syscall.SIGKILL, permitAll)
+			path := a.file("journal/" + a.uid() + "_t-1_" + string(w.kind) + ".json")
+			record, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := journal.BootID()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.settled(t)
+			killed := a.state()
+			if err := os.WriteFile(path, bytes.ReplaceAll(record, []byte(now), []byte("an earlier one")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a.heal(t, "nothing")
+			if len(a.journals()) > 0 {
+				t.Errorf("journals = %v, want the record of the earlier boot gone", a.journals())
+			}
+			kernel := func(state string) string { // what is not in the journal's directory
+				_, rest, _ := strings.Cut(state, "neighbour runs")
+				return rest
+			}
+			if diff := cmp.Diff(lines(kernel(killed)), lines(kernel(a.state()))); diff != "" {
+				t.Errorf("what is in the kernel now (-before +after):\n%s", diff)
+			}
+
+			if err := os.WriteFile(path, record, 0o600); err != nil { // as it was, and so this boot's
+				t.Fatal(err)
+			}
+			a.heal(t, "nothing")
+			a.expectClean(t, before)
+		})
+	}
+}
+
+// settled waits until what reverts itself after a SIGKILL is gone.
+func (a *arena) settled(t *testing.T) {
+	t.Helper()
+	if a.workload.reverts {
+		a.reverted(t, "nothing")
+	}
+	testcontainer.Eventually(t, "only the target's processes are in its cgroups", func() error {
+		for _, dir := range a.target.Cgroups {
+			if procs, err := readFile(dir + "/cgroup.procs"); err != nil || strings.Count(procs, "\n") > 1 {
+				return fmt.Errorf("%s holds %q: %w", dir, procs, err)
+			}
+		}
+		return nil
+	})
+}
+
+// A disk limit that somebody changed meanwhile stays, by its name; the others
+// are taken off. Once that person has decided, cleaning succeeds.
+func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
+	a := newArena(t, workloads[2])
+	before := a.state()
+	a.injectTraced(syscall.SIGKILL, permitAll)
+	limits := a.target.File(t, "blkio", "blkio.throttle.read_bps_device", "io.max")
+	ours, err := readFile(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, _, _ := strings.Cut(ours, " ")
+	key := ""
+	if strings.HasSuffix(limits, "io.max") {
+		key = "rbps="
+	}
+	set := func(value string) {
+		t.Helper()
+		if err := os.WriteFile(limits, []byte(device+" "+key+value), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("77777777")
+	for range 2 {
+		code, output := a.run("clean", "--disruption", a.uid())
+		if code != exitNotCleaned || !strings.Contains(output, limits) || !strings.Contains(output, "77777777") || !strings.Contains(output, "somebody changed it") {
+			t.Errorf("clean = %d, %s, want 1, the limit's name and value", code, output)
+		}
+		if now, _ := readFile(limits); !strings.Contains(now, "77777777") || strings.Contains(now, "10485760") {
+			t.Errorf("%s = %q, want somebody's value left alone", limits, now)
+		}
+	}
+	if other, err := readFile(a.target.File(t, "blkio", "blkio.throttle.write_iops_device", "io.max")); err != nil || strings.Contains(other, "1000\n") {
+		t.Errorf("the other limit = %q, %v, want it taken off", other, err)
+	}
+	if audit := a.audit("--disruption", a.uid()); len(audit.Marks) == 0 {
+		t.Error("audit says nothing of what is left")
+	}
+	set(map[string]string{"": "0", "rbps=": "max"}[key])
+	a.heal(t, "nothing")
+	a.expectClean(t, before)
+}
+
+// A clsact that we made and somebody uses meanwhile stays for them; our filters
+// go. A filter of theirs on it is not ours to report either.
+func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
+	a := newArena(t, workloads[4])
+	a.injectTraced(syscall.SIGKILL, permitAll)
+	a.inside(t, func() error {
+		return exec.Command("tc", strings.Fields("filter add dev eth0 egress protocol ip pref 9 u32 match ip dst 10.1.2.3/32 flowid 1:1")...).Run()
+	})
+	a.heal(t, "nothing")
+	state := a.state()
+	if strings.Contains(state, "squall:") || !strings.Contains(state, "clsact ffff: dev eth0") || strings.Contains(state, "clsact ffff: dev lo") {
+		t.Errorf("want only the clsact of eth0 left, with somebody's filter:\n%s", state)
+	}
+	if audit := a.audit("--disruption", a.uid()); len(audit.Marks) > 0 {
+		t.Errorf("audit = %+v, want nothing", audit)
+	}
+}
+
+// An orphan sweep may find a node full of journals whose targets are gone.
+func TestHundredsOfJournals(t *testing.T) {
+	a := newArena(t, workloads[4])
+	a.injectTraced(syscall.SIGKILL, permitAll)
+	path := a.file("journal/" + a.uid() + "_t-1_" + string(a.workload.kind) + ".json")
+	record, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.target.Stop(t)
+	const count = 300
+	for n := range count {
+		uid := fmt.Sprintf("gone-%d", n)
+		other := bytes.ReplaceAll(record, []byte(a.uid()), []byte(uid))
+		if err := os.WriteFile(strings.Replace(path, a.uid(), uid, 1), other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if audit := a.audit("--except", a.uid()); len(audit.Disruptions) != count {
+		t.Errorf("audit names %d disruptions, want %d", len(audit.Disruptions), count)
+	}
+	cleaner := a.start("", "clean", "--except", a.uid())
+	if code := cleaner.exit(); code != 0 || !strings.Contains(cleaner.stdout.String(), `"audited": true`) {
+		t.Errorf("clean = %d, %.1000s, want 0 and audited", code, cleaner.stdout)
+	}
+	// Not the time on the clock, which other tests share.
+	used := cleaner.command.ProcessState.UserTime() + cleaner.command.ProcessState.SystemTime()
+	t.Logf("%d journals cleaned with %s of a processor", count, used)
+	if used > 10*time.Second {
+		t.Errorf("cleaning took %s of a processor, want at most 10 s", used)
+	}
+	if left := a.journals(); len(left) != 2 {
+		t.Errorf("journals = %v, want the one excepted and its lock", left)
+	}
+	a.heal(t, "nothing")
+}
