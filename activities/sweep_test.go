@@ -365,6 +365,11 @@ func TestSweepNodes(t *testing.T) {
 		if diff := cmp.Diff(want, swept.Left); diff != "" || swept.Marks != (Tally{Found: 1, Left: 1}) {
 			t.Errorf("marks %+v, left (-want +got):\n%s", swept.Marks, diff)
 		}
+		for name, want := range map[string]int64{"squall_orphans_found_total{mark}": 1, "squall_orphans_cleaned_total{mark}": 0, "squall_orphans_left_total{mark}": 1} {
+			if got := c.counts.of(name); got != want {
+				t.Errorf("metric %s = %d, want %d", name, got, want)
+			}
+		}
 	})
 	t.Run("a disruption that ends in good order meanwhile is no orphan", func(t *testing.T) {
 		c := newCluster(t)
@@ -396,6 +401,9 @@ func TestSweepNodes(t *testing.T) {
 		}
 		if s := swept.Skipped[1]; s.Node != "sweep-f" || !strings.Contains(s.Why, "exec format error") {
 			t.Errorf("skipped %+v", s)
+		}
+		if got := c.counts.of("squall_sweep_nodes_skipped_total"); got != 2 {
+			t.Errorf("metric of skipped nodes = %d, want 2", got)
 		}
 	})
 	t.Run("page after page, every node once", func(t *testing.T) {

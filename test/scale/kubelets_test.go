@@ -17,15 +17,18 @@ import (
 // once and ends as soon as it is asked to. It does to the API what a kubelet
 // does, and in the same order.
 type kubelets struct {
-	kube  kubernetes.Interface
-	pods  cache.SharedIndexInformer
-	queue workqueue.TypedRateLimitingInterface[string]
+	kube kubernetes.Interface
+	// command answers a pod that runs a command of the injector and ends; nil
+	// for a pod that runs until it is asked to end.
+	command func(*corev1.Pod) *corev1.ContainerStateTerminated
+	pods    cache.SharedIndexInformer
+	queue   workqueue.TypedRateLimitingInterface[string]
 }
 
 // startKubelets plays until ctx ends.
-func startKubelets(ctx context.Context, kube kubernetes.Interface) (*kubelets, error) {
+func startKubelets(ctx context.Context, kube kubernetes.Interface, command func(*corev1.Pod) *corev1.ContainerStateTerminated) (*kubelets, error) {
 	k := &kubelets{
-		kube:  kube,
+		kube: kube, command: command,
 		pods:  informers.NewSharedInformerFactory(kube, 0).Core().V1().Pods().Informer(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 	}
@@ -75,6 +78,10 @@ func (k *kubelets) sync(ctx context.Context, key string) error {
 	switch next(pod) {
 	case run:
 		pod.Status = running(pod)
+		if said := k.command(pod); said != nil {
+			pod.Status = exited(pod)
+			pod.Status.ContainerStatuses[0].State.Terminated = said
+		}
 		_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return gone(err)
 	case end:

@@ -42,25 +42,27 @@ type world struct {
 	temporal    temporalclient.Client
 	meter       *meter
 	kubelets    *kubelets
+	node        *node
 	worker      *program
 	bridge      *program
 	// shop is the namespace of the targets, chaos that of the chaos pods.
 	shop, chaos string
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld starts everything. settings are the worker's and the bridge's.
+func newWorld(t *testing.T, settings ...string) *world {
 	t.Helper()
 	binary, err := temporalserver.Binary()
 	require(t, err)
 	config := apiserver.Start(t)
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
-	w := &world{T: t}
+	w := &world{T: t, node: &node{}}
 	w.connect(config)
 	w.shop, w.chaos = w.newNamespace("shop-"), w.newNamespace("chaos-")
-	w.kubelets, err = startKubelets(t.Context(), w.kube)
+	w.kubelets, err = startKubelets(t.Context(), w.kube, w.node.command)
 	w.must(err)
-	w.startPrograms(binary, kubeconfigFile(t, config))
+	w.startPrograms(binary, kubeconfigFile(t, config), settings)
 	return w
 }
 
@@ -83,17 +85,17 @@ func (w *world) connect(config *rest.Config) {
 	w.must(err)
 }
 
-func (w *world) startPrograms(temporalBinary, kubeconfig string) {
+func (w *world) startPrograms(temporalBinary, kubeconfig string, settings []string) {
 	w.Helper()
 	address := freeAddress(w.T)
 	server := &program{t: w.T, name: "Temporal", path: temporalBinary,
 		args: []string{"-address", address, "-ui-address", "", "-db", filepath.Join(w.TempDir(), "store.db")}}
 	server.start()
 	programs := build(w.T, "worker", "crdbridge")
-	env := []string{
-		"KUBECONFIG=" + kubeconfig, "SQUALL_TEMPORAL_ADDRESS=" + address, "SQUALL_CHAOS_NAMESPACE=" + w.chaos,
+	env := append(settings,
+		"KUBECONFIG="+kubeconfig, "SQUALL_TEMPORAL_ADDRESS="+address, "SQUALL_CHAOS_NAMESPACE="+w.chaos,
 		"SQUALL_LEADER_ELECTION=false", "SQUALL_METRICS_ADDRESS=0",
-	}
+	)
 	w.temporal = w.dial(address)
 	w.worker = (&program{t: w.T, name: "the worker", path: filepath.Join(programs, "worker"), env: append(env, "SQUALL_HEALTH_ADDRESS=127.0.0.1:0")}).start()
 	w.bridge = (&program{t: w.T, name: "the bridge", path: filepath.Join(programs, "crdbridge"), env: append(env, "SQUALL_HEALTH_ADDRESS=0")}).start()

@@ -1,0 +1,209 @@
+package scale
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	temporalclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// node plays what is on the one node that a sweep looks at.
+type node struct {
+	mu    sync.Mutex
+	marks []v1beta1.Mark
+}
+
+// command answers the sweep's pods as the injector would.
+func (n *node) command(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	if pod.Labels[v1beta1.LabelSweep] == "" {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	args := pod.Spec.Containers[0].Args
+	if args[0] == "clean" {
+		n.marks = slices.DeleteFunc(n.marks, func(m v1beta1.Mark) bool { return string(m.Disruption.UID) == args[2] })
+		return &corev1.ContainerStateTerminated{Message: `{"cleaned":["x"],"left":[]}`}
+	}
+	said, err := json.Marshal(v1beta1.Audit{Marks: n.marks})
+	if err != nil {
+		return &corev1.ContainerStateTerminated{ExitCode: 1, Message: err.Error()}
+	}
+	return &corev1.ContainerStateTerminated{ExitCode: 3, Message: string(said)}
+}
+
+// TestOrphans lets disruptions lose everything that would end them.
+func TestOrphans(t *testing.T) {
+	w := newWorld(t, "SQUALL_SWEEP_INTERVAL=24h")
+	w.targets(10, 0)
+	for _, part := range []struct {
+		name string
+		test func(*world)
+	}{
+		{"its finalizer is ripped off", (*world).rippedOff},
+		{"the same, and its workflow is terminated", (*world).rippedOffAndTerminated},
+		{"the same while no bridge runs, and its chaos pods are deleted by force", (*world).allLost},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			here := *w
+			here.T = t
+			part.test(&here)
+		})
+	}
+}
+
+func (w *world) rippedOff() {
+	d := w.disrupt("ripped", 5, map[string]string{"app": "web"})
+	w.injected(d, "5/5")
+	w.ripOff(d)
+	w.nothingLeft(d)
+	if ending := w.completed(d).Ending; ending != "deleted" {
+		w.Errorf("the workflow ended for %q, want deleted", ending)
+	}
+	w.oneRun(d)
+}
+
+func (w *world) rippedOffAndTerminated() {
+	d := w.disrupt("terminated", 5, map[string]string{"app": "web"})
+	w.injected(d, "5/5")
+	w.must(w.temporal.TerminateWorkflow(w.Context(), workflowOf(d), "", "by the test"))
+	w.ripOff(d)
+	w.nothingLeft(d)
+}
+
+func (w *world) allLost() {
+	d := w.disrupt("lost", 5, map[string]string{"app": "web"})
+	w.injected(d, "5/5")
+	w.bridge.kill()
+	defer w.bridge.start()
+	w.must(w.temporal.TerminateWorkflow(w.Context(), workflowOf(d), "", "by the test"))
+	w.ripOff(d)
+	w.forceChaosPods(d)
+	w.marked(d)
+
+	swept, history := w.sweep()
+	w.Logf("%s; %d events", swept.Summary, len(history.GetEvents()))
+	if swept.Records != (activities.Tally{Found: 2, Cleaned: 2}) || swept.Marks != (activities.Tally{Found: 1, Cleaned: 1}) || swept.Audited != 1 {
+		w.Errorf("swept = %+v, want two records and one mark cleaned", swept)
+	}
+	w.nothingLeft(d)
+	if again, _ := w.sweep(); again.Summary != "looked at 1 of 1 node: nothing is there that no disruption owns" {
+		w.Errorf("a second sweep found something: %s", again.Summary)
+	}
+	if *record {
+		w.keep("sweep", history)
+	}
+}
+
+// ripOff lets d go by force: a deletion that the workflow hears of would end
+// it in good order, so the object must not be there in between.
+func (w *world) ripOff(d *v1beta1.Disruption) {
+	w.Helper()
+	rip := []byte(`{"metadata":{"finalizers":null}}`)
+	w.must(w.disruptions.Patch(w.Context(), d, client.RawPatch(types.MergePatchType, rip)))
+	w.must(w.disruptions.Delete(w.Context(), d))
+	_ = w.disruptions.Patch(w.Context(), d, client.RawPatch(types.MergePatchType, rip)) // where the bridge was faster
+}
+
+// forceChaosPods deletes d's chaos pods as somebody in despair would.
+func (w *world) forceChaosPods(d *v1beta1.Disruption) {
+	w.Helper()
+	now := int64(0)
+	pods, err := w.kube.CoreV1().Pods(w.chaos).List(w.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(d.UID)})
+	w.must(err)
+	for _, pod := range pods.Items {
+		_, err := w.kube.CoreV1().Pods(w.chaos).Patch(w.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		w.must(gone(err))
+		w.must(gone(w.kube.CoreV1().Pods(w.chaos).Delete(w.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})))
+	}
+}
+
+// marked is a node that carries what d's injector left.
+func (w *world) marked(d *v1beta1.Disruption) {
+	w.Helper()
+	made, err := w.kube.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "swept"}}, metav1.CreateOptions{})
+	w.must(err)
+	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	_, err = w.kube.CoreV1().Nodes().UpdateStatus(w.Context(), made, metav1.UpdateOptions{})
+	w.must(err)
+	w.node.mu.Lock()
+	defer w.node.mu.Unlock()
+	w.node.marks = []v1beta1.Mark{{Object: "journal", Disruption: v1beta1.DisruptionRef{Namespace: d.Namespace, Name: d.Name, UID: d.UID}}}
+}
+
+// nothingLeft waits until the API has nothing of d any more.
+func (w *world) nothingLeft(d *v1beta1.Disruption) {
+	w.Helper()
+	began := time.Now()
+	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(d.UID)}
+	eventually(w.T, time.Minute, "nothing is left of "+d.Name, func() bool {
+		pods, err := w.kube.CoreV1().Pods(w.chaos).List(w.Context(), ours)
+		w.must(err)
+		records, err := w.kube.CoreV1().ConfigMaps(w.chaos).List(w.Context(), ours)
+		w.must(err)
+		return len(pods.Items)+len(records.Items) == 0
+	})
+	w.Logf("nothing is left after %.1fs", time.Since(began).Seconds())
+}
+
+// sweep starts one by hand, as a person would, and waits for its result. Its
+// history must be replayable (T3).
+func (w *world) sweep() (swept workflows.Swept, history *historypb.History) {
+	w.Helper()
+	before := w.sweeps()
+	w.must(w.temporal.ScheduleClient().GetHandle(w.Context(), contract.SweepSchedule).Trigger(w.Context(), temporalclient.ScheduleTriggerOptions{}))
+	var id string
+	eventually(w.T, time.Minute, "a sweep has ended", func() bool {
+		for _, one := range w.sweeps() {
+			if !slices.Contains(before, one) {
+				id = one
+			}
+		}
+		return id != ""
+	})
+	w.must(w.temporal.GetWorkflow(w.Context(), id, "").Get(w.Context(), &swept))
+	events := w.temporal.GetWorkflowHistory(w.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	history = &historypb.History{}
+	for events.HasNext() {
+		event, err := events.Next()
+		w.must(err)
+		history.Events = append(history.Events, event)
+	}
+	replayer := worker.NewWorkflowReplayer()
+	replayer.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
+	if err := replayer.ReplayWorkflowHistory(nil, history); err != nil {
+		w.Errorf("the sweep's history does not replay: %v", err)
+	}
+	return swept, history
+}
+
+// sweeps are the workflow IDs of the sweeps so far.
+func (w *world) sweeps() (ids []string) {
+	w.Helper()
+	answer, err := w.temporal.ListWorkflow(w.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowType = %q", contract.SweepWorkflowType),
+	})
+	w.must(err)
+	for _, one := range answer.GetExecutions() {
+		ids = append(ids, one.GetExecution().GetWorkflowId())
+	}
+	return ids
+}
