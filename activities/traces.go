@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -83,9 +84,11 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 	}
 	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
 	pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		activity.RecordHeartbeat(ctx, "chaos pods")
 		return a.Kube.CoreV1().Pods(a.Namespace).List(ctx, o)
 	}
 	records := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		activity.RecordHeartbeat(ctx, "records")
 		return a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, o)
 	}
 	// In pages, so that ten thousand chaos pods are never in memory together.
