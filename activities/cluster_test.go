@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -28,6 +30,7 @@ type cluster struct {
 	*testing.T
 	*Activities
 	env       *testsuite.TestActivityEnvironment
+	counts    counts
 	namespace string
 }
 
@@ -56,6 +59,8 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Namespace: chaos, Image: "squall:test", Parallel: 8}
 	var suite testsuite.WorkflowTestSuite
+	c.counts = counts{mu: &sync.Mutex{}, by: map[string]int64{}}
+	suite.SetMetricsHandler(c.counts)
 	c.env = suite.NewTestActivityEnvironment()
 	c.env.RegisterActivity(c.Activities)
 	c.env.SetTestTimeout(time.Minute)
@@ -73,6 +78,42 @@ func (c *cluster) must(err error) {
 	if err != nil {
 		c.Fatal(err)
 	}
+}
+
+// counts is a metrics handler that keeps counters, by name and tags.
+type counts struct {
+	client.MetricsHandler
+	mu   *sync.Mutex
+	by   map[string]int64
+	tags string
+}
+
+func (m counts) WithTags(tags map[string]string) client.MetricsHandler {
+	if what := tags["what"]; what != "" {
+		m.tags = "{" + what + "}"
+	}
+	return m
+}
+
+func (m counts) Counter(name string) client.MetricsCounter { return counter{m, name + m.tags} }
+func (m counts) Gauge(string) client.MetricsGauge          { return client.MetricsNopHandler.Gauge("") }
+func (m counts) Timer(string) client.MetricsTimer          { return client.MetricsNopHandler.Timer("") }
+
+func (m counts) of(name string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.by[name]
+}
+
+type counter struct {
+	counts
+	name string
+}
+
+func (c counter) Inc(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by[c.name] += n
 }
 
 // do runs an activity as a worker would.

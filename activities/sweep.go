@@ -91,12 +91,19 @@ type nodeSweep struct {
 	marked map[string]v1beta1.Audit
 }
 
-// each does the same on several nodes at once.
+// each does the same on several nodes at once; after an error no other node is
+// begun. The group's own context is not passed on: heartbeats are sent late,
+// and one that is sent on a context that ended cancels the activity.
 func (s *nodeSweep) each(ctx context.Context, nodes []corev1.Node, do func(context.Context, *corev1.Node) error) error {
-	group, groupCtx := errgroup.WithContext(ctx)
+	group, failed := errgroup.WithContext(ctx)
 	group.SetLimit(s.a.Parallel)
 	for i := range nodes {
-		group.Go(func() error { return do(groupCtx, &nodes[i]) })
+		group.Go(func() error {
+			if failed.Err() != nil {
+				return failed.Err()
+			}
+			return do(ctx, &nodes[i])
+		})
 	}
 	return group.Wait()
 }

@@ -116,11 +116,15 @@ type temporal struct {
 	mu   sync.Mutex
 	runs map[string]bool
 	did  []string
-	// then is what the workflow does that was started or told to end.
-	then func(id string)
+	// then is what the workflow does that was started or told to end, asked what
+	// happens before a question for one is answered.
+	then, asked func(id string)
 }
 
 func (f *temporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	if f.asked != nil {
+		f.asked(id)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	runs, known := f.runs[id]
@@ -172,7 +176,7 @@ func (c *cluster) ripOff(ref Ref) {
 	c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 }
 
-// cleaned plays the workflow of an orphan, in cleanup mode.
+// cleanedUp plays the workflow of an orphan, in cleanup mode.
 func (c *cluster) cleanedUp(ref Ref) {
 	for _, pod := range c.chaosPods(ref) {
 		c.must(c.force(c.Context(), &pod))
@@ -217,6 +221,17 @@ func TestSweepRecords(t *testing.T) {
 		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})
 		if swept.ChaosPods.Cleaned != 1 || !cmp.Equal(f.did, []string{"start " + contract.WorkflowID(ref)}) {
 			t.Errorf("did %v, swept %+v", f.did, swept)
+		}
+	})
+	t.Run("it ends in good order while it is looked at: nothing is started", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		f := c.withTemporal()
+		f.runs[contract.WorkflowID(ref)] = false
+		f.asked = func(string) { c.cleanedUp(ref); c.ripOff(ref) }
+		if swept := do[SweptRecords](c, c.SweepRecords, Patience{}); !cmp.Equal(swept, SweptRecords{}) || len(f.did) > 0 {
+			t.Errorf("swept = %+v, did %v, want nothing", swept, f.did) // T1
 		}
 	})
 	t.Run("its workflow was terminated, and nothing helps: left, with a word", func(t *testing.T) {
@@ -368,6 +383,11 @@ func TestSweepNodes(t *testing.T) {
 		if diff := cmp.Diff(want, swept.Left); diff != "" || swept.Marks != (Tally{Found: 1, Left: 1}) {
 			t.Errorf("marks %+v, left (-want +got):\n%s", swept.Marks, diff)
 		}
+		for name, want := range map[string]int64{"squall_orphans_found_total{mark}": 1, "squall_orphans_cleaned_total{mark}": 0, "squall_orphans_left_total{mark}": 1} {
+			if got := c.counts.of(name); got != want {
+				t.Errorf("metric %s = %d, want %d", name, got, want)
+			}
+		}
 	})
 	t.Run("a disruption that ends in good order meanwhile is no orphan", func(t *testing.T) {
 		c := newCluster(t)
@@ -399,6 +419,9 @@ func TestSweepNodes(t *testing.T) {
 		}
 		if s := swept.Skipped[1]; s.Node != "sweep-f" || !strings.Contains(s.Why, "exec format error") {
 			t.Errorf("skipped %+v", s)
+		}
+		if got := c.counts.of("squall_sweep_nodes_skipped_total"); got != 2 {
+			t.Errorf("metric of skipped nodes = %d, want 2", got)
 		}
 	})
 	t.Run("page after page, every node once", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,11 +83,13 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 		return found[uid]
 	}
 	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
-	pods := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return a.Kube.CoreV1().Pods(a.Namespace).List(ctx, o)
+	pods := func(page context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		activity.RecordHeartbeat(ctx, "chaos pods") // not on page's, which ends: see nodeSweep.each
+		return a.Kube.CoreV1().Pods(a.Namespace).List(page, o)
 	}
-	records := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, o)
+	records := func(page context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		activity.RecordHeartbeat(ctx, "records") // not on page's, which ends: see nodeSweep.each
+		return a.Kube.CoreV1().ConfigMaps(a.Namespace).List(page, o)
 	}
 	// In pages, so that ten thousand chaos pods are never in memory together.
 	err := pager.New(pods).EachListItem(ctx, ours, func(o runtime.Object) error { of(o.(*corev1.Pod)).pods++; return nil })

@@ -59,7 +59,7 @@ func watchOrphans(m manager.Manager, r *reconciler) error {
 		}).
 		Watches(&v1beta1.Disruption{}, gone, builder.WithPredicates(predicate.Funcs{UpdateFunc: never})).
 		// A chaos pod that goes is no news of an orphan.
-		Watches(&corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(o.orphaned), builder.WithPredicates(predicate.Funcs{
+		Watches(&corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(o.orphaned), builder.WithPredicates(onUpdate(podChanged), predicate.Funcs{
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
 		Complete(o)

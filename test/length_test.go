@@ -40,8 +40,8 @@ func TestShortFunctions(t *testing.T) {
 		}
 	}
 	for name, seen := range first {
-		if seen != 1 {
-			t.Errorf("%s was found %d times, want once: the rule above looks for it by name", name, seen)
+		if seen == 0 {
+			t.Errorf("%s was not found: the rule above looks for it by name", name)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // TestReplay replays what real disruptions went through on a real cluster: a
 // change of the workflow that running disruptions would not survive fails here
-// (acceptance T3). test/e2e records the histories.
+// (acceptance T3). test/e2e and test/scale record the histories.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/histories/*.json")
 	if err != nil {
@@ -26,6 +26,7 @@ func TestReplay(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			replayer := worker.NewWorkflowReplayer()
 			replayer.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+			replayer.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
 				t.Error(err)
 			}

@@ -21,19 +21,28 @@ const many = 1000
 
 var record = flag.Bool("record", false, "write the history of a disruption of many targets, for the replay tests of package workflows")
 
-// scale is the world and the worker that runs in it.
+// scale is the world, and the worker and the bridge that run in it.
 type scale struct {
 	*world.World
-	worker *world.Program
+	worker, bridge *world.Program
 }
+
+// begin starts a world with n targets; settings are the worker's.
+func begin(t *testing.T, n int, settings ...string) scale {
+	t.Helper()
+	w := world.Start(t)
+	s := scale{w, w.Worker(settings...).Start(), w.Bridge().Start()}
+	w.Targets(n)
+	return s
+}
+
+// in is the same for a part of the test.
+func (w scale) in(t *testing.T) scale { return scale{w.In(t), w.worker, w.bridge} }
 
 // TestScale goes from one target to a thousand in one world, so that what the
 // figures are compared with is measured on the same machine at the same time.
 func TestScale(t *testing.T) {
-	w := world.Start(t)
-	s := scale{w, w.Worker().Start()}
-	w.Bridge().Start()
-	w.Targets(many)
+	s := begin(t, many, "SQUALL_SWEEP_INTERVAL=0") // what a sweep writes would be counted
 	for _, part := range []struct {
 		name string
 		test func(scale)
@@ -44,7 +53,7 @@ func TestScale(t *testing.T) {
 		{"the worker is killed while it injects", scale.workerKilled},
 		{"a history to replay", scale.recordHistory},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.test(scale{w.In(t), s.worker}) })
+		t.Run(part.name, func(t *testing.T) { part.test(s.in(t)) })
 	}
 }
 

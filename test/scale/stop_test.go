@@ -18,12 +18,9 @@ const fire = "emergency stop fire: payment is down"
 // TestEmergencyStop stops three disruptions at once, with Temporal and with
 // Temporal dead: the injectors end as fast, nothing begins, nothing comes back.
 func TestEmergencyStop(t *testing.T) {
-	w := world.Start(t)
-	s := scale{w, w.Worker().Start()}
-	w.Bridge().Start()
-	w.Targets(300)
-	t.Run("with Temporal", func(t *testing.T) { scale{w.In(t), s.worker}.stopAll(false) })
-	t.Run("with Temporal dead until after the stop", func(t *testing.T) { scale{w.In(t), s.worker}.stopAll(true) })
+	s := begin(t, 300)
+	t.Run("with Temporal", func(t *testing.T) { s.in(t).stopAll(false) })
+	t.Run("with Temporal dead until after the stop", func(t *testing.T) { s.in(t).stopAll(true) })
 }
 
 // stopAll runs disruptions into a stop. dead is whether Temporal is killed

@@ -18,7 +18,8 @@ import (
 )
 
 // Kubelets plays the kubelets of all nodes: every pod that has a node starts at
-// once, is ready, and ends as soon as it is asked to; a cleaner ends by itself.
+// once, is ready, and ends as soon as it is asked to; a cleaner or a sweeper
+// ends by itself.
 // It does to the API what a kubelet does, and in the same order.
 type Kubelets struct {
 	kube  kubernetes.Interface
@@ -40,8 +41,8 @@ type Exit struct {
 // tally counts the pods of a namespace.
 type tally struct{ all, running int }
 
-// clean is what an injector or a cleaner says that has left nothing.
-const clean = `{"injected":true,"cleaned":true,"audited":true}`
+// Clean is what an injector or a cleaner says that has left nothing.
+const Clean = `{"injected":true,"cleaned":true,"audited":true}`
 
 // Exits decides how pods end from now on. As long as nobody decides, all end
 // with exit code 0 and say that nothing is left.
@@ -60,6 +61,22 @@ func (k *Kubelets) tally(namespace string) tally {
 		return *t
 	}
 	return tally{}
+}
+
+// EndAll ends the pods of a namespace by themselves, as injectors end at their
+// deadline.
+func (k *Kubelets) EndAll(ctx context.Context, namespace string) error {
+	for _, object := range k.pods.GetStore().List() {
+		pod := object.(*corev1.Pod).DeepCopy()
+		if pod.Namespace != namespace {
+			continue
+		}
+		pod.Status = exited(pod, k.exit(pod))
+		if _, err := k.kube.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); gone(err) != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startKubelets plays until ctx ends.
@@ -178,7 +195,7 @@ func next(pod *corev1.Pod) step {
 		return nothing
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending:
 		return run
-	case pod.DeletionTimestamp == nil && (over || pod.Labels[v1beta1.LabelCleaner] == ""):
+	case pod.DeletionTimestamp == nil && (over || !commanded(pod)):
 		return nothing
 	case !over:
 		return end
@@ -186,6 +203,11 @@ func next(pod *corev1.Pod) step {
 		return remove
 	}
 	return nothing // only a finalizer holds it
+}
+
+// commanded is true for a pod that runs a command of the injector and ends.
+func commanded(pod *corev1.Pod) bool {
+	return pod.Labels[v1beta1.LabelCleaner] != "" || pod.Labels[v1beta1.LabelSweep] != ""
 }
 
 func running(pod *corev1.Pod) corev1.PodStatus {
@@ -205,7 +227,7 @@ func (k *Kubelets) exit(pod *corev1.Pod) Exit {
 	if how := k.exits.Load(); how != nil {
 		return (*how)(pod)
 	}
-	return Exit{Message: clean}
+	return Exit{Message: Clean}
 }
 
 func exited(pod *corev1.Pod, exit Exit) corev1.PodStatus {

@@ -1,0 +1,249 @@
+package scale
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	temporalclient "go.temporal.io/sdk/client"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/world"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// some is how many targets these disruptions have: enough that killing hits
+// them in the middle.
+const some = 60
+
+// broken is how the name of a target begins whose injector fails to clean, and
+// whose cleaners fail too.
+const broken = "broken-"
+
+// TestSurvival takes away, by SIGKILL, what the disruptions live on.
+func TestSurvival(t *testing.T) {
+	s := begin(t, some)
+	s.Kubelets.Exits(func(pod *corev1.Pod) world.Exit {
+		if strings.HasPrefix(pod.Labels[v1beta1.LabelTarget], broken) {
+			return world.Exit{Code: 1, Message: "it cannot clean"}
+		}
+		return world.Exit{Message: world.Clean}
+	})
+	for _, part := range []struct {
+		name string
+		test func(scale)
+	}{
+		{"Temporal is away at the creation and at the deletion", scale.awayAtBothEnds},
+		{"Temporal is away at the expiry", scale.awayAtTheExpiry},
+		{"all are killed, Temporal first", func(w scale) { w.allKilled("temporal-first", w.Temporal.Kill, w.worker.Kill, w.bridge.Kill) }},
+		{"all are killed, Temporal last", func(w scale) { w.allKilled("temporal-last", w.bridge.Kill, w.worker.Kill, w.Temporal.Kill) }},
+		{"a person terminates the workflow of a disruption that lives", scale.terminated},
+		{"a person sends bad resumes to a stuck one, terminates it, and releases it", scale.badResumes},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(s.in(t)) })
+	}
+}
+
+// acceptance T1, T5, T8
+func (w scale) awayAtBothEnds() {
+	w.Temporal.Kill()
+	d := w.Create(w.Disruption("away", some))
+	w.shows(d, "TemporalUnreachable")
+	if n := w.Kubelets.There(w.Chaos); n > 0 {
+		w.Errorf("%d chaos pods without a workflow", n)
+	}
+	w.Temporal.Start()
+	w.Injected(d)
+	w.shows(d, "TemporalReached")
+
+	w.Temporal.Kill()
+	w.Must(w.Disruptions.Delete(w.Context(), d))
+	w.shows(d, "TemporalUnreachable")
+	w.Temporal.Start()
+	w.Vanishes(d)
+	if result := w.Completed(d); result.Ending != "deleted" || result.Targets != some {
+		w.Errorf("result = %+v, want %d targets, deleted", result, some)
+	}
+	w.OneRun(d)
+}
+
+// acceptance T8: the injectors end at their own deadline, played here and real
+// in test/e2e; nothing else of the disruption moves until Temporal is back.
+func (w scale) awayAtTheExpiry() {
+	d := w.Disruption("expiring", some)
+	d.Spec.Duration = &v1beta1.Duration{Duration: 45 * time.Second}
+	w.Create(d)
+	w.Injected(d)
+	w.Temporal.Kill()
+	w.shows(d, "TemporalUnreachable")
+	<-time.After(time.Until(d.Status.ExpiryTime.Time)) // the time itself is what must pass
+	w.Must(w.Kubelets.EndAll(w.Context(), w.Chaos))
+	w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+	if d.Status.Phase != v1beta1.PhaseHolding || len(d.Finalizers) == 0 {
+		w.Errorf("without Temporal it went on to %s with finalizers %v", d.Status.Phase, d.Finalizers)
+	}
+	w.Temporal.Start()
+	world.Eventually(w, 2*time.Minute, "it finishes", func() bool {
+		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+		return d.Status.Phase == v1beta1.PhaseFinished && len(d.Finalizers) == 0
+	})
+	if result := w.Completed(d); result.Ending != "expired" {
+		w.Errorf("result = %+v, want expired", result)
+	}
+	w.OneRun(d)
+	w.Delete(d)
+}
+
+// allKilled kills in this order while it injects, and again while it cleans,
+// and starts in the other. acceptance T1, T5
+func (w scale) allKilled(name string, kills ...func()) {
+	d := w.Create(w.Disruption(name, some))
+	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > 0 })
+	w.killAndStart(kills)
+	w.Injected(d)
+	if n := w.Kubelets.There(w.Chaos); n != some {
+		w.Errorf("%d chaos pods for %d targets", n, some)
+	}
+	w.Must(w.Disruptions.Delete(w.Context(), d))
+	world.Eventually(w, time.Minute, "cleaning begins", func() bool {
+		return w.See(d) && d.Status.Phase == v1beta1.PhaseCleaning
+	})
+	w.killAndStart(kills)
+	w.Vanishes(d)
+	if result := w.Completed(d); result.Ending != "deleted" {
+		w.Errorf("result = %+v, want deleted", result)
+	}
+	w.OneRun(d)
+	w.History(d)
+}
+
+func (w scale) killAndStart(kills []func()) {
+	for _, kill := range kills {
+		kill()
+	}
+	w.bridge.Start()
+	w.worker.Start()
+	w.Temporal.Start()
+}
+
+// acceptance T1: nobody deletes the disruption and nothing changes in the
+// cluster; it is cleaned all the same.
+func (w scale) terminated() {
+	d := w.Create(w.Disruption("terminated", some))
+	w.Injected(d)
+	w.Must(w.Workflows.TerminateWorkflow(w.Context(), world.WorkflowOf(d), "", "by hand"))
+	began := time.Now()
+	world.Eventually(w, 2*time.Minute, "it is cleaned", func() bool {
+		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+		return d.Status.Phase == v1beta1.PhaseFinished
+	})
+	w.Logf("cleaned %.1fs after it was terminated", time.Since(began).Seconds())
+	if result := w.Completed(d); !strings.Contains(result.Ending, "an earlier workflow") {
+		w.Errorf("result = %+v, want that an earlier workflow began it", result)
+	}
+	w.Delete(d)
+}
+
+// badResumes: what is refused is refused with the reason, and nothing is
+// written: no event of the history, no version of the Disruption.
+func (w scale) badResumes() {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: broken + "till", Labels: map[string]string{"app": "till"}},
+		Spec:       corev1.PodSpec{NodeName: "node-07", Containers: []corev1.Container{{Name: "main", Image: "till"}}},
+	}
+	_, err := w.Kube.CoreV1().Pods(w.Shop).Create(w.Context(), pod, metav1.CreateOptions{})
+	w.Must(err)
+	d := w.Disruption("stuck", 1)
+	d.Spec.Selector = map[string]string{"app": "till"}
+	w.Create(d)
+	w.Injected(d)
+	w.refuses(d, contract.Resume{Action: contract.ActionRetry}, "not stuck")
+	w.Must(w.Disruptions.Delete(w.Context(), d))
+	w.isStuck(d)
+	w.refuses(d, contract.Resume{Action: "skip"}, `action must be "retry" or "release"`)
+	w.refuses(d, contract.Resume{Action: contract.ActionRetry, Targets: []string{"nobody"}}, `target "nobody" is not stuck; stuck are: broken-till`)
+	w.refuses(d, contract.Resume{Action: contract.ActionRelease, By: "ann"}, `"reason" (why)`)
+	w.refuses(d, contract.Resume{Action: contract.ActionRelease, Reason: "scrap"}, `"by" (who decides)`)
+
+	w.Must(w.Workflows.TerminateWorkflow(w.Context(), world.WorkflowOf(d), "", "by hand"))
+	world.Eventually(w, time.Minute, "its successor is stuck, too, and takes a release", func() bool {
+		return w.resume(d, contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"}) == nil
+	})
+	w.Vanishes(d)
+	if result := w.Completed(d); result.LetGo != 1 {
+		w.Errorf("result = %+v, want one released", result)
+	}
+}
+
+func (w scale) isStuck(d *v1beta1.Disruption) {
+	w.Helper()
+	world.Eventually(w, time.Minute, d.Name+" is stuck", func() bool {
+		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+		return d.Status.IsStuckOnRemoval
+	})
+}
+
+func (w scale) refuses(d *v1beta1.Disruption, r contract.Resume, want string) {
+	w.Helper()
+	w.rests(d)
+	before, version := w.events(d), d.ResourceVersion
+	if err := w.resume(d, r); err == nil || !strings.Contains(err.Error(), want) {
+		w.Errorf("resume %+v = %v, want %q", r, err, want)
+	}
+	w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+	if after := w.events(d); after != before || d.ResourceVersion != version {
+		w.Errorf("resume %+v: %d events and version %s became %d and %s", r, before, version, after, d.ResourceVersion)
+	}
+}
+
+// rests waits until the workflow of d does nothing but wait.
+func (w scale) rests(d *v1beta1.Disruption) {
+	w.Helper()
+	world.Eventually(w, time.Minute, "the workflow rests", func() bool {
+		answer, err := w.Workflows.DescribeWorkflowExecution(w.Context(), world.WorkflowOf(d), "")
+		w.Must(err)
+		return len(answer.PendingActivities) == 0 && answer.PendingWorkflowTask == nil
+	})
+	w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+}
+
+func (w scale) events(d *v1beta1.Disruption) int64 {
+	w.Helper()
+	events, _ := w.Length(d)
+	return events
+}
+
+func (w scale) resume(d *v1beta1.Disruption, r contract.Resume) error {
+	update, err := w.Workflows.UpdateWorkflow(w.Context(), temporalclient.UpdateWorkflowOptions{
+		WorkflowID: world.WorkflowOf(d), UpdateName: contract.UpdateResume, Args: []any{r}, WaitForStage: temporalclient.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return err
+	}
+	return update.Get(w.Context(), nil)
+}
+
+// shows waits until `kubectl get` shows the word in the disruption's row.
+func (w scale) shows(d *v1beta1.Disruption, word string) {
+	w.Helper()
+	var row string
+	world.Eventually(w, time.Minute, "kubectl get shows "+word, func() bool {
+		table := &metav1.Table{}
+		raw, err := w.Kube.Discovery().RESTClient().Get().SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+			AbsPath("/apis/chaos.squall.dev/v1beta1/namespaces", d.Namespace, "disruptions", d.Name).DoRaw(w.Context())
+		w.Must(err)
+		w.Must(json.Unmarshal(raw, table))
+		row = fmt.Sprint(table.Rows[0].Cells)
+		return strings.Contains(row, word)
+	})
+	w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated); c == nil || c.Reason != word || c.Message == "" {
+		w.Errorf("kubectl get shows %s and the condition is %+v", row, c)
+	}
+}
