@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // kubelets plays the kubelets of all nodes: every pod that has a node starts at
@@ -98,6 +101,21 @@ func (k *kubelets) remove(ctx context.Context, pod *corev1.Pod) error {
 	}))
 }
 
+// endAll ends the injectors of a namespace by themselves, as at their deadline.
+func (k *kubelets) endAll(ctx context.Context, namespace string) error {
+	for _, object := range k.pods.GetStore().List() {
+		pod := object.(*corev1.Pod).DeepCopy()
+		if pod.Namespace != namespace {
+			continue
+		}
+		pod.Status = exited(pod)
+		if _, err := k.kube.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); gone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ready counts the running pods of a namespace.
 func (k *kubelets) ready(namespace string) (n int) {
 	return k.count(namespace, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
@@ -153,14 +171,21 @@ func running(pod *corev1.Pod) corev1.PodStatus {
 	}
 }
 
+// broken is how the name of a target begins whose injector fails to clean.
+const broken = "broken-"
+
 func exited(pod *corev1.Pod) corev1.PodStatus {
 	now := metav1.NewTime(time.Now())
+	phase, code, reason := corev1.PodSucceeded, int32(0), "Completed"
+	if strings.HasPrefix(pod.Labels[v1beta1.LabelTarget], broken) {
+		phase, code, reason = corev1.PodFailed, 1, "Error"
+	}
 	return corev1.PodStatus{
-		Phase: corev1.PodSucceeded, StartTime: pod.Status.StartTime,
+		Phase: phase, StartTime: pod.Status.StartTime,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: now}},
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, ContainerID: "containerd://" + string(pod.UID),
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0, Reason: "Completed", FinishedAt: now}},
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: now}},
 		}},
 	}
 }

@@ -121,10 +121,7 @@ func (w *world) each(n int, f func(i int) error) {
 func (w *world) targets(n, few int) {
 	w.Helper()
 	w.each(n, func(i int) error {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Labels: map[string]string{"app": "web"}},
-			Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("node-%02d", i%50), Containers: []corev1.Container{{Name: "main", Image: "web"}}},
-		}
+		pod := target(fmt.Sprintf("web-%04d", i), "web", i%50)
 		if i < few {
 			pod.Labels["few"] = "yes"
 		}
@@ -134,8 +131,15 @@ func (w *world) targets(n, few int) {
 	eventually(w.T, 2*time.Minute, "the targets run", func() bool { return w.kubelets.ready(w.shop) == n })
 }
 
+func target(name, app string, node int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("node-%02d", node), Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+	}
+}
+
 // disrupt begins a disruption of count targets.
-func (w *world) disrupt(name string, count int, selector map[string]string) *v1beta1.Disruption {
+func (w *world) disrupt(name string, count int, selector map[string]string, change ...func(*v1beta1.DisruptionSpec)) *v1beta1.Disruption {
 	w.Helper()
 	number := intstr.FromInt(count)
 	d := &v1beta1.Disruption{
@@ -145,6 +149,9 @@ func (w *world) disrupt(name string, count int, selector map[string]string) *v1b
 			Duration: &v1beta1.Duration{Duration: 20 * time.Minute},
 			Faults:   v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}},
 		},
+	}
+	for _, c := range change {
+		c(&d.Spec)
 	}
 	w.must(w.disruptions.Create(w.Context(), d))
 	return d
