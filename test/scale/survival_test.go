@@ -180,7 +180,7 @@ func (w *world) isStuck(d *v1beta1.Disruption) {
 
 func (w *world) refuses(d *v1beta1.Disruption, r contract.Resume, want string) {
 	w.Helper()
-	w.must(w.disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
+	w.rests(d)
 	before, version := w.events(d), d.ResourceVersion
 	if err := w.resume(d, r); err == nil || !strings.Contains(err.Error(), want) {
 		w.Errorf("resume %+v = %v, want %q", r, err, want)
@@ -189,6 +189,17 @@ func (w *world) refuses(d *v1beta1.Disruption, r contract.Resume, want string) {
 	if after := w.events(d); after != before || d.ResourceVersion != version {
 		w.Errorf("resume %+v: %d events and version %s became %d and %s", r, before, version, after, d.ResourceVersion)
 	}
+}
+
+// rests waits until the workflow of d does nothing but wait.
+func (w *world) rests(d *v1beta1.Disruption) {
+	w.Helper()
+	eventually(w.T, time.Minute, "the workflow rests", func() bool {
+		answer, err := w.temporal.DescribeWorkflowExecution(w.Context(), workflowOf(d), "")
+		w.must(err)
+		return len(answer.PendingActivities) == 0 && answer.PendingWorkflowTask == nil
+	})
+	w.must(w.disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
 }
 
 func (w *world) events(d *v1beta1.Disruption) int64 {
