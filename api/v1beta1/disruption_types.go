@@ -15,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name=Targets,type=string,JSONPath=`.status.targets`,description="injected/selected"
 // +kubebuilder:printcolumn:name=Injection,type=string,JSONPath=`.status.injectionStatus`
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name=Temporal,type=string,JSONPath=`.status.conditions[?(@.type=="Orchestrated")].reason`,description="empty unless Temporal was away or refused"
 // +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1

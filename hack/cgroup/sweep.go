@@ -87,6 +87,20 @@ func Init(name string) int {
 	return 0
 }
 
+// Kill ends every process of the group at once. The group stays.
+func Kill(name string) error {
+	dirs, err := groups(name)
+	if err != nil {
+		return err
+	}
+	for _, pid := range Processes(dirs) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+			return fmt.Errorf("kill process %d of %s: %w", pid, name, err)
+		}
+	}
+	return nil
+}
+
 // Freeze stops everything in the group until Thaw, as if the computer hung.
 func Freeze(name string) error {
 	dirs, err := groups(name)

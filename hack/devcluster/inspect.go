@@ -16,6 +16,7 @@ import (
 	"github.com/squall-chaos/squall/hack/cgroup"
 	"github.com/squall-chaos/squall/hack/cluster"
 	"github.com/squall-chaos/squall/hack/machine"
+	"github.com/squall-chaos/squall/hack/supervise"
 )
 
 // errNotRunning ends commands that need a running cluster.
@@ -133,17 +134,42 @@ func node(_ context.Context, args []string) error {
 		return fmt.Errorf("node %q: want a number of 1 to %d", arguments[1], c.Nodes)
 	}
 	group := c.Cgroup(cluster.NodeRole(n))
-	switch arguments[0] {
-	case "crash":
-		first := cgroup.Init(group)
-		if first == 0 {
-			return fmt.Errorf("%s is down already", cluster.NodeName(n))
-		}
-		return syscall.Kill(first, syscall.SIGKILL)
+	if arguments[0] != "crash" {
+		return hang(group, arguments[0])
+	}
+	first := cgroup.Init(group)
+	if first == 0 {
+		return fmt.Errorf("%s is down already", cluster.NodeName(n))
+	}
+	return syscall.Kill(first, syscall.SIGKILL)
+}
+
+// temporal does to Temporal what its machine might. Crashed it comes back after
+// two seconds, with all it stored; to keep it away, freeze it.
+func temporal(_ context.Context, args []string) error {
+	flags, dir := flagSet("temporal", "crash|freeze|thaw")
+	arguments, err := parse(flags, args, 1, 1)
+	if err != nil {
+		return err
+	}
+	c, err := running(*dir)
+	if err != nil {
+		return err
+	}
+	group := c.Cgroup(supervise.Temporal)
+	if arguments[0] != "crash" {
+		return hang(group, arguments[0])
+	}
+	return cgroup.Kill(group)
+}
+
+// hang stops all in a group, or lets it go on.
+func hang(group, action string) error {
+	switch action {
 	case "freeze":
 		return cgroup.Freeze(group)
 	case "thaw":
 		return cgroup.Thaw(group)
 	}
-	return fmt.Errorf("action %q: want crash, freeze or thaw", arguments[0])
+	return fmt.Errorf("action %q: want crash, freeze or thaw", action)
 }

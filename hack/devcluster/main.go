@@ -26,6 +26,7 @@ const usage = `usage: devcluster COMMAND [FLAGS]
   status             say what runs; exit code 1 if it does not run
   images ARCHIVE...  load docker-archive files into every node
   node ACTION N      crash, freeze or thaw node N
+  temporal ACTION    crash, freeze or thaw Temporal
   build              only build the programs
 
 devcluster COMMAND --help lists the flags of a command.
@@ -37,12 +38,13 @@ var errUsage = errors.New("usage")
 // commands are what users type. The others below are how the program starts
 // itself.
 var commands = map[string]func(context.Context, []string) error{
-	"up":     up,
-	"down":   down,
-	"status": status,
-	"images": images,
-	"node":   node,
-	"build":  build,
+	"up":       up,
+	"down":     down,
+	"status":   status,
+	"images":   images,
+	"node":     node,
+	"temporal": temporal,
+	"build":    build,
 }
 
 func main() {

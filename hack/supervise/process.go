@@ -123,7 +123,7 @@ func (s *supervisor) release(spec machine.Spec) error {
 
 func (s *supervisor) startTemporal() error {
 	c := s.cluster
-	group := c.Cgroup(temporal)
+	group := c.Cgroup(Temporal)
 	if err := cgroup.Sweep(group); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (s *supervisor) startTemporal() error {
 		"--db="+c.Path("temporal", "temporal.db"))
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	return s.start(cmd, &process{role: temporal}, c.Path("log", "temporal.log"))
+	return s.start(cmd, &process{role: Temporal}, c.Path("log", "temporal.log"))
 }
 
 // Join moves the caller into a control group and becomes the program that the

@@ -20,8 +20,8 @@ import (
 // again. It also bounds what a machine that dies at once can do.
 const revivePause = 2 * time.Second
 
-// temporal is the role of the only process that is not in a machine.
-const temporal = "temporal"
+// Temporal is the role of the only process that is not in a machine.
+const Temporal = "temporal"
 
 type supervisor struct {
 	cluster     *cluster.Cluster
@@ -104,7 +104,7 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 // no bridge, so then all machines are replaced.
 func (s *supervisor) startAgain(role string) error {
 	switch role {
-	case temporal:
+	case Temporal:
 		return s.startTemporal()
 	case cluster.ControlPlane:
 		return s.startMachines()
@@ -120,7 +120,7 @@ func (s *supervisor) end() error {
 		for range s.ended { // let them be reaped
 		}
 	}()
-	if err := Clean(s.cluster, cluster.ControlPlane, "node", temporal); err != nil {
+	if err := Clean(s.cluster, cluster.ControlPlane, "node", Temporal); err != nil {
 		return err
 	}
 	if err := cgroup.Leave(); err != nil {

@@ -4,6 +4,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +196,76 @@ func (s *space) patchDeployment(name string, patch []byte) *appsv1.Deployment {
 		s.t.Fatal(err)
 	}
 	return deployment
+}
+
+// acceptance T8: Temporal hangs from before the end of a disruption until long
+// after it. The injectors end by themselves, `kubectl get` says why nothing
+// else moves, and it finishes when Temporal is back.
+func TestTemporalIsAwayAtTheExpiry(t *testing.T) {
+	s := newSpace(t)
+	pods := s.targets(2)
+	before := s.snapshots(pods)
+	d := s.injected(s.create("hung", "{selector: {app: target}, count: 2, duration: 40s, "+quick+"}"))
+	s.hurtTemporal("freeze")
+	defer s.hurtTemporal("thaw")
+	s.await(d, 60*time.Second, "told that Temporal cannot be reached", func(d *v1beta1.Disruption) bool {
+		return condition(d, v1beta1.ConditionOrchestrated).Reason == "TemporalUnreachable"
+	})
+	eventually(t, 90*time.Second, func() string {
+		for _, pod := range s.chaosPods(t, d) {
+			if pod.Status.Phase != corev1.PodSucceeded {
+				return fmt.Sprintf("chaos pod %s is %s", pod.Name, pod.Status.Phase)
+			}
+		}
+		return ""
+	})
+	s.wantSame(before, s.snapshots(pods))
+	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
+		t.Error("the disruption finished without Temporal: the test hurt nobody")
+	}
+	s.hurtTemporal("thaw")
+	s.await(d, 120*time.Second, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
+}
+
+// acceptance T5: Temporal is killed while the disruption is injected and again
+// while it is cleaned.
+func TestTemporalIsKilledMidway(t *testing.T) {
+	s := newSpace(t)
+	pods := s.targets(6)
+	before := s.snapshots(pods)
+	d := s.create("killed", "{selector: {app: target}, count: 100%, duration: 10m, "+quick+"}")
+	s.awaitChaosPod(d, func(corev1.Pod) bool { return true })
+	s.hurtTemporal("crash")
+	d = s.await(d, 120*time.Second, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
+	if got := len(s.chaosPods(t, d)); got != 6 {
+		t.Errorf("%d chaos pods, want one for each target", got)
+	}
+	s.delete(d)
+	s.awaitChaosPod(d, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	s.hurtTemporal("crash")
+	eventually(t, 120*time.Second, func() string {
+		if live := s.read(d); live != nil {
+			return fmt.Sprintf("the disruption is still there: phase %s, %s", live.Status.Phase, conditions(live))
+		}
+		return ""
+	})
+	s.gone(d)
+	s.wantSame(before, s.snapshots(pods))
+}
+
+// hurtTemporal asks the development cluster, whose directory holds the
+// kubeconfig, to crash, freeze or thaw its Temporal. Other clusters cannot.
+func (s *space) hurtTemporal(action string) {
+	s.t.Helper()
+	directory := filepath.Dir(os.Getenv("KUBECONFIG"))
+	program, err := exec.LookPath("devcluster")
+	if err != nil {
+		program, err = exec.LookPath(filepath.Join(directory, "bin", "devcluster"))
+	}
+	if err != nil {
+		s.t.Skip("only the development cluster's Temporal can be hurt: ", err)
+	}
+	if out, err := exec.Command(program, "temporal", "--dir", directory, action).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s temporal %s: %v\n%s", program, action, err, out)
+	}
 }
