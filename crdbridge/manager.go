@@ -117,7 +117,7 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 	if err := errors.Join(watch(m, r, controllerOptions()), watchOrphans(m, r)); err != nil {
 		return nil, err
 	}
-	s := &stopper{client: m.GetClient(), chaosNamespace: c.ChaosNamespace}
+	s := &stopper{client: m.GetClient(), chaosNamespace: c.ChaosNamespace, watched: c.WatchNamespaces}
 	if err := watchStops(m, s, controllerOptions()); err != nil {
 		return nil, err
 	}

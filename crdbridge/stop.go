@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,6 +39,9 @@ const (
 type stopper struct {
 	client         client.Client
 	chaosNamespace string
+	// watched are the namespaces whose Disruptions this bridge looks after;
+	// empty means all. Chaos pods of others are another bridge's.
+	watched []string
 	// wrote is when status was last written.
 	wrote time.Time
 }
@@ -135,8 +139,10 @@ func (s *stopper) see(ctx context.Context) (*overview, error) {
 	}
 	o := &overview{stops: stops.Items, disruptions: disruptions.Items, marked: map[types.UID]bool{}}
 	for i := range pods.Items {
-		if isChaosPod(&pods.Items[i], s.chaosNamespace) {
-			o.chaosPods = append(o.chaosPods, pods.Items[i])
+		pod := &pods.Items[i]
+		ours := len(s.watched) == 0 || slices.Contains(s.watched, pod.Labels[v1beta1.LabelDisruptionNamespace])
+		if ours && isChaosPod(pod, s.chaosNamespace) {
+			o.chaosPods = append(o.chaosPods, *pod)
 		}
 	}
 	for i := range o.disruptions {

@@ -155,6 +155,24 @@ func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
 	b.deleted(b.latePod(string(d.UID)), b.latePod("nobody"))
 }
 
+// A bridge of one team stops what is that team's. It cannot mark the others'
+// disruptions, and what is not marked would take other targets.
+func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
+	b := newBridge(t)
+	b.config.WatchNamespaces = []string{b.namespace}
+	b.start()
+	d, _ := b.running("held")
+	labelled := func(namespace string) *corev1.Pod {
+		pod := b.latePod(string(d.UID))
+		b.must(b.kube.Patch(t.Context(), pod, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":{"`+v1beta1.LabelDisruptionNamespace+`":"`+namespace+`"}}}`))))
+		return pod
+	}
+	ours, theirs := labelled(b.namespace), labelled("another-team")
+	b.stopAll("fire")
+	b.deleted(ours)
+	never(t, 300*time.Millisecond, "another bridge's chaos pod is deleted", func() bool { return b.live(theirs).DeletionTimestamp != nil })
+}
+
 func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")

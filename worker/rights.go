@@ -27,6 +27,7 @@ var rights = []right{
 	{verb: "get", group: v1beta1.GroupVersion.Group, resource: "disruptions"},
 	{verb: "patch", group: v1beta1.GroupVersion.Group, resource: "disruptions"},
 	{verb: "update", group: v1beta1.GroupVersion.Group, resource: "disruptions", subresource: "status"},
+	{verb: "list", group: v1beta1.GroupVersion.Group, resource: "emergencystops"},
 	{verb: "get", resource: "pods"},
 	{verb: "list", resource: "pods"},
 	{verb: "get", resource: "nodes"},
