@@ -42,6 +42,28 @@ func TestEveryRuleHasATest(t *testing.T) {
 	}
 }
 
+// TestEveryRuleOfTemporalHasATest does the same for the rules T1 to T8. T4 is
+// kept by make verify, which runs workflowcheck.
+func TestEveryRuleOfTemporalHasATest(t *testing.T) {
+	claimed := map[string]bool{"T4": true}
+	for _, file := range goFiles(t, "_test.go") {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range temporalClaim.FindAllString(string(content), -1) {
+			for _, rule := range temporalRule.FindAllString(line, -1) {
+				claimed[rule] = true
+			}
+		}
+	}
+	for n := 1; n <= 8; n++ {
+		if rule := fmt.Sprint("T", n); !claimed[rule] {
+			t.Errorf("no test cites: acceptance %s", rule)
+		}
+	}
+}
+
 func TestClaims(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"// acceptance 14", "[14]"},
@@ -58,8 +80,10 @@ func TestClaims(t *testing.T) {
 }
 
 var (
-	claim = regexp.MustCompile(`//.*\b[Aa]cceptance ((?:\d+a?(?:-\d+)?(?:, | and )?)+)`)
-	span  = regexp.MustCompile(`(\d+)a?(?:-(\d+))?`)
+	claim         = regexp.MustCompile(`//.*\b[Aa]cceptance ((?:\d+a?(?:-\d+)?(?:, | and )?)+)`)
+	temporalClaim = regexp.MustCompile(`//.*\b[Aa]cceptance .*\bT[1-8]\b.*`)
+	temporalRule  = regexp.MustCompile(`\bT[1-8]\b`)
+	span          = regexp.MustCompile(`(\d+)a?(?:-(\d+))?`)
 )
 
 // claims are the numbers that the comments of a file cite.
