@@ -71,7 +71,7 @@ crash-matrix: ## worker and bridge are killed at every step they take, beside Ku
 .PHONY: bench
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,cluster choose, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
-		-targets $(N) -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -parts $(PARTS) $(if $(WRITE),-write)
+		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped

@@ -20,11 +20,12 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // What is measured. The defaults take seconds and only show that it works.
 var (
 	numbers = flag.String("targets", "1,10", "numbers of targets")
-	parts   = flag.String("parts", "targets,together,waiting", "what is measured: targets, together, waiting, cluster")
-	several = flag.String("several", "2x2", "disruptions x targets of each that begin at once")
+	parts   = flag.String("parts", "targets,waiting", "what is measured: targets, together, waiting, cluster")
+	kinds   = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
+	several = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
 	runs    = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
 	idle    = flag.Int("idle", 5, "how many disruptions wait")
-	sample  = flag.Duration("sample", 2*time.Second, "how long the waiting ones are looked at")
+	sample  = flag.Duration("sample", time.Second, "how long the waiting ones are looked at")
 	write   = flag.Bool("write", false, "write what was measured into docs/bench.md, and its picture")
 	profile = flag.String("profile", "", "directory for profiles of the API server while 100 or more are created and deleted")
 )

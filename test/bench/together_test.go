@@ -103,9 +103,9 @@ func (b bench) groupOnce(g *group) {
 		}
 		created = clock.Stop()
 	})
-	g.calls = b.Meter.Settled(b).Since(before)
+	injected := b.Meter.Settled(b)
+	g.calls = injected.Since(before)
 	pods := b.ChaosPods(all[0])
-	before = b.Meter.Settled(b)
 	b.profiled("delete-"+g.name(), n, func() {
 		clock := world.StartClock()
 		b.Each(len(all), len(all), func(i int) error { return b.Disruptions.Delete(b.Context(), all[i]) })
@@ -114,7 +114,7 @@ func (b bench) groupOnce(g *group) {
 		}
 		cleaned = clock.Stop()
 	})
-	g.cleaning = b.Meter.Settled(b).Since(before)
+	g.cleaning = b.Meter.Settled(b).Since(injected)
 	g.create, g.delete = append(g.create, created.Time), append(g.delete, cleaned.Time)
 	g.cpuCreate, g.cpuClean = created.CPU, cleaned.CPU
 	up, down := b.Floor(pods, n, n)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.temporal.io/sdk/client"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,6 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // cleaner that ends by itself.
 func TestWorld(t *testing.T) {
 	w := world.Start(t)
-	w.Patience = 30 * time.Second
 	api, temporal := startProxy(t, w.APIAddress()), startProxy(t, w.TemporalAddress)
 	settings := []string{"KUBECONFIG=" + w.Kubeconfig(api.address), "SQUALL_TEMPORAL_ADDRESS=" + temporal.address, "SQUALL_PARALLEL=2"}
 	first := w.Worker(settings...).Start()
@@ -44,7 +42,7 @@ func TestWorld(t *testing.T) {
 	first.Kill()
 	w.Worker(settings...).Start()
 	w.Must(w.Disruptions.Delete(t.Context(), d))
-	world.Eventually(t, time.Minute, "the disruption is stuck", func() bool { return w.See(d) && d.Status.Phase == v1beta1.PhaseStuck })
+	world.Eventually(t, w.Patience, "the disruption is stuck", func() bool { return w.See(d) && d.Status.Phase == v1beta1.PhaseStuck })
 	if n := w.Kubelets.There(w.Chaos); n != 1 {
 		t.Errorf("%d chaos pods are left, want the one that failed", n)
 	}
