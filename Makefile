@@ -78,6 +78,10 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 	SQUALL_REQUIRE=1 KUBE_CACHE_MUTATION_DETECTOR=true go test ./...
 	cd hack && go test ./...
 
+.PHONY: crash-matrix
+crash-matrix: ## kill programs at every step they take, and compare the end; as root
+	go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
+
 .PHONY: verify
 verify: generate ## generated code, format, vet, rules of the code, workflowcheck
 	git diff --exit-code -- api deploy/crds

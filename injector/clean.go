@@ -53,6 +53,9 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	if err := p.cleanAll(ctx, config, only.of(entries), &report); err != nil {
 		report.Error = err.Error()
 	}
+	if only.disruption != "" && len(report.Left) == 0 {
+		report.search(p.look(ctx, config, only))
+	}
 	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0
 	if err := p.tell(config, report, len(report.Cleaned)+len(report.Left), report.cut); err != nil || report.Error != "" || len(report.Left) > 0 {
 		return exitNotCleaned
@@ -120,6 +123,18 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 		return s.left(), false, err
 	}
 	return nil, s.blind == nil, nil
+}
+
+// search adds what an audit of the whole node finds of a disruption although all
+// its journals were cleaned: a journal that was lost.
+func (r *cleanReport) search(found v1beta1.Audit) {
+	for _, mark := range found.Marks {
+		r.Left = append(r.Left, leftOver{
+			Injection: injectionName(v1beta1.Injection{Kind: mark.Kind, Disruption: mark.Disruption, Target: v1beta1.InjectionTarget{UID: mark.Target}}),
+			Error:     "no journal tells how to take it off", Objects: []string{mark.Object},
+		})
+	}
+	r.Audited = r.Audited && found.Error == ""
 }
 
 // cut keeps as many injections as told, those left before those cleaned.

@@ -91,8 +91,10 @@ type stepFunc func(step string) verdict
 // matrix tries every point of one program in one arena.
 type matrix struct {
 	*testing.T
-	arena   *arena
-	slowest time.Duration // of what reverted itself
+	arena *arena
+	// reverted and healed are the longest times that what reverts itself took
+	// after the SIGKILL, and the cleaner from its start to its end.
+	reverted, healed time.Duration
 }
 
 func (m *matrix) run(program func(*arena, stepFunc)) {
@@ -111,7 +113,8 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 			m.Fatalf("try it alone: go test ./injector -run '%s' -point '%s'", m.Name(), p)
 		}
 	}
-	m.Logf("%d of %d points tried, 0 differences; what reverts itself was gone %s after the SIGKILL at the latest", tried, len(points), m.slowest.Round(time.Millisecond))
+	m.Logf("%d of %d points tried, 0 differences; what reverts itself was gone after %s, the cleaner took %s, at most",
+		tried, len(points), m.reverted.Round(time.Millisecond), m.healed.Round(time.Millisecond))
 }
 
 // chosen tells whether a point is in the share that is to be tried.
@@ -167,9 +170,9 @@ func (m *matrix) try(p string, program func(*arena, stepFunc)) {
 			return permit
 		})
 		if reached && m.arena.workload.reverts {
-			m.slowest = max(m.slowest, m.arena.reverted(m.T, p))
+			m.reverted = max(m.reverted, m.arena.reverted(m.T, p))
 		}
-		m.arena.heal(m.T, p)
+		m.healed = max(m.healed, m.arena.heal(m.T, p))
 		m.arena.expectClean(m.T, before)
 		if reached || m.Failed() {
 			return
@@ -215,13 +218,15 @@ func TestCleanersAtTheSameTime(t *testing.T) {
 	}
 }
 
-// heal does what the cleaner's pod does.
-func (a *arena) heal(t *testing.T, p string) {
+// heal does what the cleaner's pod does, and returns how long it took.
+func (a *arena) heal(t *testing.T, p string) time.Duration {
 	t.Helper()
+	began := time.Now()
 	code, output := a.run("clean", "--disruption", a.uid())
 	if code != 0 || !strings.Contains(output, `"audited": true`) {
 		t.Errorf("killed before %q: clean = %d, %s, want 0 and audited", p, code, output)
 	}
+	return time.Since(began)
 }
 
 // expectClean wants no mark and the world as it was before, byte for byte.

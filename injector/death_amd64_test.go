@@ -173,6 +173,23 @@ func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
 	}
 }
 
+// Without its journal nobody knows how to undo it, but cleaning does not claim
+// that it is gone.
+func TestCleanerTellsOfMarksWithoutAJournal(t *testing.T) {
+	a := newArena(t, workloads[4])
+	a.injectTraced(syscall.SIGKILL, permitAll)
+	if err := os.RemoveAll(a.file("journal")); err != nil {
+		t.Fatal(err)
+	}
+	code, output := a.run("clean", "--disruption", a.uid())
+	if code != exitNotCleaned || !strings.Contains(output, "filter squall:"+a.uid()) || !strings.Contains(output, `"audited": false`) {
+		t.Errorf("clean = %d, %s, want 1 and the filters' names", code, output)
+	}
+	if code, output := a.run("clean", "--disruption", a.uid(), "--target", "another"); code != 0 {
+		t.Errorf("clean of another target = %d, %s, want 0", code, output)
+	}
+}
+
 // An orphan sweep may find a node full of journals whose targets are gone.
 func TestHundredsOfJournals(t *testing.T) {
 	a := newArena(t, workloads[4])
