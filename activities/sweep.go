@@ -33,8 +33,9 @@ type SweptNodes struct {
 	Nodes   int    `json:"nodes"`
 	Audited int    `json:"audited"`
 	Marks   Tally  `json:"marks"`
-	// Left are marks that could not be taken off, Skipped nodes that could not
-	// be looked at; at most 50 of each.
+	// Cleaned are marks that were taken off, Left those that could not be,
+	// Skipped nodes that could not be looked at; at most 50 of each.
+	Cleaned []Orphan `json:"cleaned,omitempty"`
 	Left    []Orphan `json:"left,omitempty"`
 	Skipped []Orphan `json:"skipped,omitempty"`
 }
@@ -61,7 +62,7 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 			return SweptNodes{}, err
 		}
 	}
-	s.swept.Left = s.swept.Left[:min(len(s.swept.Left), maxLeft)]
+	s.swept.Cleaned, s.swept.Left, s.swept.Skipped = someOf(s.swept.Cleaned), someOf(s.swept.Left), someOf(s.swept.Skipped)
 	countOrphans(ctx, "mark", s.swept.Marks)
 	activity.GetMetricsHandler(ctx).Counter("squall_sweep_nodes_skipped_total").Inc(int64(s.swept.Nodes - s.swept.Audited))
 	return s.swept, nil
@@ -136,9 +137,7 @@ func (s *nodeSweep) skip(ctx context.Context, node *corev1.Node, why string) {
 	activity.GetLogger(ctx).Warn("node not swept", "node", node.Name, "why", why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.swept.Skipped) < maxLeft {
-		s.swept.Skipped = append(s.swept.Skipped, Orphan{Node: node.Name, What: "all of the node", Why: why})
-	}
+	s.swept.Skipped = append(s.swept.Skipped, Orphan{Node: node.Name, What: "all of the node", Why: why})
 }
 
 // clean takes the orphans' marks off a node, looks again, and counts.
@@ -177,17 +176,21 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 
 func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after []v1beta1.Mark, words map[types.UID]string) {
 	log := activity.GetLogger(ctx)
-	for _, mark := range before {
-		log.Warn("orphan found", "node", node.Name, "disruption", describe(mark.Disruption), "what", mark.Object)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.swept.Marks.Found += len(before)
 	s.swept.Marks.Left += len(after)
 	s.swept.Marks.Cleaned += max(len(before)-len(after), 0)
+	for _, mark := range before {
+		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object}
+		if !slices.Contains(after, mark) {
+			log.Warn("orphan cleaned", "node", orphan.Node, "disruption", orphan.Disruption, "what", orphan.What)
+			s.swept.Cleaned = append(s.swept.Cleaned, orphan)
+		}
+	}
 	for _, mark := range after {
 		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object, Why: whyLeft(mark, words)}
-		log.Error("orphan left", "node", node.Name, "disruption", orphan.Disruption, "what", orphan.What, "why", orphan.Why)
+		log.Error("orphan left", "node", orphan.Node, "disruption", orphan.Disruption, "what", orphan.What, "why", orphan.Why)
 		s.swept.Left = append(s.swept.Left, orphan)
 	}
 }
