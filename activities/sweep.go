@@ -195,56 +195,6 @@ func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after 
 	}
 }
 
-func whyLeft(mark v1beta1.Mark, words map[types.UID]string) string {
-	if mark.Disruption.UID == "" {
-		return "it names no disruption: it ends with its injector, at its deadline"
-	}
-	if said := words[mark.Disruption.UID]; said != "" {
-		return said
-	}
-	return "no journal on the node tells how to take it off"
-}
-
-// orphanedMarks are the marks of disruptions of which nothing but marks is
-// left. A disruption that starts, goes on, is being cleaned or is stuck has its
-// object, chaos pods or records, and sees to its own. What a person released
-// stays for as long as its disruption lives. A mark that names no disruption
-// may belong to a live one and is an orphan only if there is none.
-func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*trace) []v1beta1.Mark {
-	anyLive := false
-	for _, t := range all {
-		anyLive = anyLive || t.live()
-	}
-	var orphans []v1beta1.Mark
-	for _, mark := range audit.Marks {
-		t := all[mark.Disruption.UID]
-		switch {
-		case mark.Disruption.UID == "" && !anyLive, mark.Disruption.UID != "" && (t == nil || !t.live()):
-			orphans = append(orphans, mark)
-		}
-	}
-	// Of a disruption all of whose marks the report had no room for.
-	for _, uid := range audit.Disruptions {
-		t := all[uid]
-		named := slices.ContainsFunc(audit.Marks, func(m v1beta1.Mark) bool { return m.Disruption.UID == uid })
-		if !named && (t == nil || !t.live()) {
-			orphans = append(orphans, v1beta1.Mark{Object: "more than a report holds", Disruption: Ref{UID: uid}})
-		}
-	}
-	return orphans
-}
-
-// disruptionsOf are the disruptions that marks name, each once.
-func disruptionsOf(marks []v1beta1.Mark) []types.UID {
-	var uids []types.UID
-	for _, mark := range marks {
-		if uid := mark.Disruption.UID; uid != "" && !slices.Contains(uids, uid) {
-			uids = append(uids, uid)
-		}
-	}
-	return uids
-}
-
 // audit asks a node for its marks; why says what could not be looked at.
 func (a *Activities) audit(ctx context.Context, node *corev1.Node) (audit v1beta1.Audit, why string, err error) {
 	pod, why, err := a.onNode(ctx, node, "audit")
