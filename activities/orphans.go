@@ -28,15 +28,16 @@ type Orchestrator interface {
 	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 }
 
-// Orphan is something that no live disruption owns and that could not be
-// cleaned now; the next sweep tries again.
+// Orphan is something that no live disruption owns.
 type Orphan struct {
 	// Disruption is namespace/name (uid), as far as it is known.
 	Disruption string `json:"disruption"`
 	// Node is empty for what is in the API.
 	Node string `json:"node,omitempty"`
 	What string `json:"what"`
-	Why  string `json:"why"`
+	// Why it could not be cleaned now; the next sweep tries again. Empty when
+	// it was cleaned.
+	Why string `json:"why,omitempty"`
 }
 
 // Tally counts orphans of one sort.
@@ -50,8 +51,9 @@ type Tally struct {
 type SweptRecords struct {
 	ChaosPods Tally `json:"chaosPods"`
 	Records   Tally `json:"records"`
-	// Left has at most 50.
-	Left []Orphan `json:"left,omitempty"`
+	// Cleaned and Left name at most 50 each, one line for a disruption.
+	Cleaned []Orphan `json:"cleaned,omitempty"`
+	Left    []Orphan `json:"left,omitempty"`
 }
 
 // Patience is how long SweepRecords waits for the workflows it has started.
@@ -196,19 +198,31 @@ func tallyRecords(found, left []trace) SweptRecords {
 		s.ChaosPods.Found += t.pods
 		s.Records.Found += t.records
 	}
-	slices.SortFunc(left, func(a, b trace) int { return cmp.Compare(describe(a.ref), describe(b.ref)) })
+	line := func(t trace, why string) Orphan {
+		return Orphan{Disruption: describe(t.ref), What: fmt.Sprintf("%d chaos pods, %d records", t.pods, t.records), Why: why}
+	}
 	for _, t := range left {
 		s.ChaosPods.Left += t.pods
 		s.Records.Left += t.records
-		s.Left = append(s.Left, Orphan{
-			Disruption: describe(t.ref), What: fmt.Sprintf("%d chaos pods, %d records", t.pods, t.records),
-			Why: "workflow " + contract.WorkflowID(t.ref) + " cleans them, or says on its page why it cannot",
-		})
+		s.Left = append(s.Left, line(t, "workflow "+contract.WorkflowID(t.ref)+" cleans them, or says on its page why it cannot"))
 	}
-	s.Left = s.Left[:min(len(s.Left), maxLeft)]
+	for _, t := range found {
+		if !slices.ContainsFunc(left, func(l trace) bool { return l.ref.UID == t.ref.UID }) {
+			s.Cleaned = append(s.Cleaned, line(t, ""))
+		}
+	}
+	s.Cleaned, s.Left = someOf(s.Cleaned), someOf(s.Left)
 	s.ChaosPods.Cleaned = max(s.ChaosPods.Found-s.ChaosPods.Left, 0)
 	s.Records.Cleaned = max(s.Records.Found-s.Records.Left, 0)
 	return s
+}
+
+// someOf sorts orphans and keeps as many as a history should carry.
+func someOf(all []Orphan) []Orphan {
+	slices.SortFunc(all, func(a, b Orphan) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Disruption, b.Disruption), cmp.Compare(a.What, b.What))
+	})
+	return all[:min(len(all), maxLeft)]
 }
 
 // countOrphans adds to the metrics. What is left counts once for each sweep

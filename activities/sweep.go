@@ -33,8 +33,9 @@ type SweptNodes struct {
 	Nodes   int    `json:"nodes"`
 	Audited int    `json:"audited"`
 	Marks   Tally  `json:"marks"`
-	// Left are marks that could not be taken off, Skipped nodes that could not
-	// be looked at; at most 50 of each.
+	// Cleaned are marks that were taken off, Left those that could not be,
+	// Skipped nodes that could not be looked at; at most 50 of each.
+	Cleaned []Orphan `json:"cleaned,omitempty"`
 	Left    []Orphan `json:"left,omitempty"`
 	Skipped []Orphan `json:"skipped,omitempty"`
 }
@@ -61,7 +62,7 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 			return SweptNodes{}, err
 		}
 	}
-	s.swept.Left = s.swept.Left[:min(len(s.swept.Left), maxLeft)]
+	s.swept.Cleaned, s.swept.Left, s.swept.Skipped = someOf(s.swept.Cleaned), someOf(s.swept.Left), someOf(s.swept.Skipped)
 	countOrphans(ctx, "mark", s.swept.Marks)
 	activity.GetMetricsHandler(ctx).Counter("squall_sweep_nodes_skipped_total").Inc(int64(s.swept.Nodes - s.swept.Audited))
 	return s.swept, nil
@@ -136,9 +137,7 @@ func (s *nodeSweep) skip(ctx context.Context, node *corev1.Node, why string) {
 	activity.GetLogger(ctx).Warn("node not swept", "node", node.Name, "why", why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.swept.Skipped) < maxLeft {
-		s.swept.Skipped = append(s.swept.Skipped, Orphan{Node: node.Name, What: "all of the node", Why: why})
-	}
+	s.swept.Skipped = append(s.swept.Skipped, Orphan{Node: node.Name, What: "all of the node", Why: why})
 }
 
 // clean takes the orphans' marks off a node, looks again, and counts.
@@ -177,69 +176,23 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 
 func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after []v1beta1.Mark, words map[types.UID]string) {
 	log := activity.GetLogger(ctx)
-	for _, mark := range before {
-		log.Warn("orphan found", "node", node.Name, "disruption", describe(mark.Disruption), "what", mark.Object)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.swept.Marks.Found += len(before)
 	s.swept.Marks.Left += len(after)
 	s.swept.Marks.Cleaned += max(len(before)-len(after), 0)
+	for _, mark := range before {
+		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object}
+		if !slices.Contains(after, mark) {
+			log.Warn("orphan cleaned", "node", orphan.Node, "disruption", orphan.Disruption, "what", orphan.What)
+			s.swept.Cleaned = append(s.swept.Cleaned, orphan)
+		}
+	}
 	for _, mark := range after {
 		orphan := Orphan{Disruption: describe(mark.Disruption), Node: node.Name, What: mark.Object, Why: whyLeft(mark, words)}
-		log.Error("orphan left", "node", node.Name, "disruption", orphan.Disruption, "what", orphan.What, "why", orphan.Why)
+		log.Error("orphan left", "node", orphan.Node, "disruption", orphan.Disruption, "what", orphan.What, "why", orphan.Why)
 		s.swept.Left = append(s.swept.Left, orphan)
 	}
-}
-
-func whyLeft(mark v1beta1.Mark, words map[types.UID]string) string {
-	if mark.Disruption.UID == "" {
-		return "it names no disruption: it ends with its injector, at its deadline"
-	}
-	if said := words[mark.Disruption.UID]; said != "" {
-		return said
-	}
-	return "no journal on the node tells how to take it off"
-}
-
-// orphanedMarks are the marks of disruptions of which nothing but marks is
-// left. A disruption that starts, goes on, is being cleaned or is stuck has its
-// object, chaos pods or records, and sees to its own. What a person released
-// stays for as long as its disruption lives. A mark that names no disruption
-// may belong to a live one and is an orphan only if there is none.
-func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*trace) []v1beta1.Mark {
-	anyLive := false
-	for _, t := range all {
-		anyLive = anyLive || t.live()
-	}
-	var orphans []v1beta1.Mark
-	for _, mark := range audit.Marks {
-		t := all[mark.Disruption.UID]
-		switch {
-		case mark.Disruption.UID == "" && !anyLive, mark.Disruption.UID != "" && (t == nil || !t.live()):
-			orphans = append(orphans, mark)
-		}
-	}
-	// Of a disruption all of whose marks the report had no room for.
-	for _, uid := range audit.Disruptions {
-		t := all[uid]
-		named := slices.ContainsFunc(audit.Marks, func(m v1beta1.Mark) bool { return m.Disruption.UID == uid })
-		if !named && (t == nil || !t.live()) {
-			orphans = append(orphans, v1beta1.Mark{Object: "more than a report holds", Disruption: Ref{UID: uid}})
-		}
-	}
-	return orphans
-}
-
-// disruptionsOf are the disruptions that marks name, each once.
-func disruptionsOf(marks []v1beta1.Mark) []types.UID {
-	var uids []types.UID
-	for _, mark := range marks {
-		if uid := mark.Disruption.UID; uid != "" && !slices.Contains(uids, uid) {
-			uids = append(uids, uid)
-		}
-	}
-	return uids
 }
 
 // audit asks a node for its marks, of all disruptions unless args choose one;

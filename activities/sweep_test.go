@@ -205,7 +205,8 @@ func TestSweepRecords(t *testing.T) {
 		f.runs[contract.WorkflowID(ref)] = true
 		f.then = func(string) { c.cleanedUp(ref) }
 		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})
-		want := SweptRecords{ChaosPods: Tally{Found: 2, Cleaned: 2}, Records: Tally{Found: 2, Cleaned: 2}}
+		want := SweptRecords{ChaosPods: Tally{Found: 2, Cleaned: 2}, Records: Tally{Found: 2, Cleaned: 2},
+			Cleaned: []Orphan{{Disruption: describe(ref), What: "2 chaos pods, 2 records"}}}
 		if diff := cmp.Diff(want, swept); diff != "" || !cmp.Equal(f.did, []string{"end " + contract.WorkflowID(ref)}) {
 			t.Errorf("did %v, swept (-want +got):\n%s", f.did, diff)
 		}
@@ -364,7 +365,9 @@ func TestSweepNodes(t *testing.T) {
 		n.marks["sweep-a"] = []v1beta1.Mark{markOf(lost, "journal"), markOf(lost, "io.max 8:0"), markOf(live, "journal")}
 		n.marks["sweep-b"] = []v1beta1.Mark{markOf(live, "journal")}
 		swept := do[SweptNodes](c, c.SweepNodes, page)
-		if diff := cmp.Diff(SweptNodes{Nodes: 2, Audited: 2, Marks: Tally{Found: 2, Cleaned: 2}}, swept); diff != "" {
+		want := SweptNodes{Nodes: 2, Audited: 2, Marks: Tally{Found: 2, Cleaned: 2}, Cleaned: []Orphan{
+			{Disruption: describe(lost), Node: "sweep-a", What: "io.max 8:0"}, {Disruption: describe(lost), Node: "sweep-a", What: "journal"}}}
+		if diff := cmp.Diff(want, swept); diff != "" {
 			t.Errorf("swept (-want +got):\n%s", diff)
 		}
 		clean := "sweep-a: clean --disruption " + string(lost.UID)
@@ -410,7 +413,6 @@ func TestSweepNodes(t *testing.T) {
 		c.must(err)
 		n.setReady(away, corev1.ConditionUnknown)
 		swept := do[SweptNodes](c, c.SweepNodes, page)
-		slices.SortFunc(swept.Skipped, func(a, b Orphan) int { return strings.Compare(a.Node, b.Node) })
 		if swept.Nodes != 3 || swept.Audited != 1 || len(swept.Skipped) != 2 {
 			t.Fatalf("swept = %+v, want two of three nodes skipped", swept)
 		}

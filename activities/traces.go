@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
@@ -14,58 +13,6 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
-
-// trace is what the cluster has of one disruption.
-type trace struct {
-	ref Ref
-	// disruption is nil when the object is gone.
-	disruption *v1beta1.Disruption
-	// pods and records count what is in the chaos namespace.
-	pods, records int
-}
-
-// over is true when no object keeps the disruption alive: it is gone, or our
-// finalizer is off for good.
-func (t trace) over() bool {
-	d := t.disruption
-	if d == nil {
-		return true
-	}
-	if slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer) {
-		return false
-	}
-	return d.DeletionTimestamp != nil || d.Status.Phase == v1beta1.PhaseFinished || d.Status.Phase == v1beta1.PhaseRejected
-}
-
-// live is true while something of the disruption but marks on nodes is left:
-// whoever carries it out or cleans it will see to the marks, too. One that is
-// just starting has its object, one that is being cleaned has its records.
-func (t trace) live() bool { return !t.over() || t.pods+t.records > 0 }
-
-// remedy is what helps a disruption that has chaos pods or records.
-type remedy string
-
-const (
-	leaveIt remedy = "leave"
-	endIt   remedy = "end"
-	startIt remedy = "start"
-)
-
-// remedyFor decides what becomes of chaos pods and records. Their workflow
-// cleans them, and nobody else: one that runs for nothing is told to end, and
-// where none runs one is started, which finds out by itself that only cleaning
-// is left.
-func remedyFor(t trace, running bool) remedy {
-	switch {
-	case t.pods+t.records == 0:
-		return leaveIt
-	case !running:
-		return startIt
-	case t.over():
-		return endIt
-	}
-	return leaveIt
-}
 
 // traces are read live, of every disruption there is anything of, by UID. The
 // objects are read last: a disruption whose chaos pods or records were seen has

@@ -27,8 +27,9 @@ type Swept struct {
 	ChaosPods activities.Tally `json:"chaosPods"`
 	Records   activities.Tally `json:"records"`
 	Marks     activities.Tally `json:"marks"`
-	// Left could not be cleaned, Skipped are nodes that could not be looked at;
-	// the next sweep tries both again. At most 50 of each.
+	// Cleaned was cleaned, Left could not be, Skipped are nodes that could not
+	// be looked at; the next sweep tries the last two again. At most 50 of each.
+	Cleaned []activities.Orphan `json:"cleaned,omitempty"`
 	Left    []activities.Orphan `json:"left,omitempty"`
 	Skipped []activities.Orphan `json:"skipped,omitempty"`
 }
@@ -43,7 +44,7 @@ func Sweep(ctx workflow.Context) (Swept, error) {
 	if err != nil {
 		return s, err
 	}
-	s.ChaosPods, s.Records, s.Left = records.ChaosPods, records.Records, records.Left
+	s.ChaosPods, s.Records, s.Cleaned, s.Left = records.ChaosPods, records.Records, records.Cleaned, records.Left
 	for page := (activities.NodePage{Size: nodePage}); ; {
 		var nodes activities.SweptNodes
 		summary := fmt.Sprintf("nodes from %d on", s.Nodes+1)
@@ -64,11 +65,15 @@ func (s *Swept) add(page activities.SweptNodes) {
 	s.Marks.Found += page.Marks.Found
 	s.Marks.Cleaned += page.Marks.Cleaned
 	s.Marks.Left += page.Marks.Left
-	s.Left = append(s.Left, page.Left...)
-	s.Left = s.Left[:min(len(s.Left), maxNamed)]
-	s.Skipped = append(s.Skipped, page.Skipped...)
-	s.Skipped = s.Skipped[:min(len(s.Skipped), maxNamed)]
+	s.Cleaned = someOf(s.Cleaned, page.Cleaned)
+	s.Left = someOf(s.Left, page.Left)
+	s.Skipped = someOf(s.Skipped, page.Skipped)
 	s.Summary = s.sentence()
+}
+
+// someOf has as many as a result should name.
+func someOf(all, more []activities.Orphan) []activities.Orphan {
+	return append(all, more[:min(len(more), maxNamed-len(all))]...)
 }
 
 func (s *Swept) sentence() string {
@@ -89,13 +94,17 @@ func (s *Swept) sentence() string {
 // sweepDetails is the page a person reads in the Temporal UI: markdown.
 func sweepDetails(s Swept) string {
 	text := "## " + s.Summary + "\n"
-	rows := append(s.Left[:len(s.Left):len(s.Left)], s.Skipped...)
-	if len(rows) == 0 {
-		return text
-	}
-	text += "\n| node | disruption | what | why it is left |\n|---|---|---|---|\n"
-	for _, row := range rows {
-		text += fmt.Sprintf("| %s | %s | %s | %s |\n", row.Node, row.Disruption, cell(row.What), cell(row.Why))
+	for _, part := range []struct {
+		title string
+		rows  []activities.Orphan
+	}{{"Left", s.Left}, {"Not looked at", s.Skipped}, {"Cleaned", s.Cleaned}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		text += "\n### " + part.title + "\n\n| node | disruption | what | why |\n|---|---|---|---|\n"
+		for _, row := range part.rows {
+			text += fmt.Sprintf("| %s | %s | %s | %s |\n", row.Node, row.Disruption, cell(row.What), cell(row.Why))
+		}
 	}
 	return text
 }

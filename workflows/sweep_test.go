@@ -32,6 +32,7 @@ func sweepWorld(pages int, records error) (*testsuite.TestWorkflowEnvironment, *
 		for i := range 3 {
 			swept.Left = append(swept.Left, activities.Orphan{Node: fmt.Sprint("node-", i), What: "io.max", Why: "a|b"})
 		}
+		swept.Cleaned = swept.Left[:1]
 		swept.Skipped = []activities.Orphan{{Node: "away", What: "all of the node", Why: "the node is not ready"}}
 		return swept, nil
 	})
@@ -53,10 +54,11 @@ func TestSweep(t *testing.T) {
 		if diff := cmp.Diff(want, s.Summary); diff != "" {
 			t.Errorf("summary (-want +got):\n%s", diff)
 		}
-		if len(s.Left) != maxNamed || len(s.Skipped) != 25 {
-			t.Errorf("names %d left and %d skipped, want %d and 25: a history has room for so many", len(s.Left), len(s.Skipped), maxNamed)
+		if len(s.Left) != maxNamed || len(s.Skipped) != 25 || len(s.Cleaned) != 25 {
+			t.Errorf("names %d left, %d skipped, %d cleaned, want %d, 25 and 25: a history has room for so many",
+				len(s.Left), len(s.Skipped), len(s.Cleaned), maxNamed)
 		}
-		if page := sweepDetails(s); !strings.Contains(page, "| node-0 |  | io.max | a\\|b |") || !strings.Contains(page, "| away |") {
+		if page := sweepDetails(s); !strings.Contains(page, "| node-0 |  | io.max | a\\|b |") || !strings.Contains(page, "| away |") || !strings.Contains(page, "### Cleaned") {
 			t.Errorf("page a person reads:\n%s", page)
 		}
 	})
