@@ -227,7 +227,7 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	if p.work.expires && f != nil && p.early[f.point] {
 		lasts = longEnough
 	}
-	return &run{slot: s, work: p.work, ctx: m.Context(), lasts: lasts}
+	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), lasts: lasts}
 }
 
 // do makes a run, looks at its end and empties the slot.
@@ -236,7 +236,7 @@ func (m *matrix) do(r *run) (got string, err error) {
 	if err := r.whole(); err != nil {
 		return "", err
 	}
-	if got, err = r.outcome(m.saw); err != nil {
+	if got, err = r.outcome(); err != nil {
 		return "", err
 	}
 	r.current.stop()

@@ -44,7 +44,7 @@ type witness struct {
 	last   map[types.UID]*v1beta1.Disruption
 	gone   map[types.UID]bool
 	played map[types.UID]map[types.UID]string // by disruption and chaos pod
-	fails  map[string]bool                    // chaos namespaces whose injectors fail to clean
+	fails  map[string]bool                    // chaos namespaces
 }
 
 func newWitness(w *world.World) *witness {
@@ -83,14 +83,14 @@ func (w *witness) note(object any, gone bool) {
 	w.last[d.UID], w.gone[d.UID] = d.DeepCopy(), gone
 }
 
-// failing decides whether injectors of a chaos namespace fail to clean.
+// failing decides whether the pods of a chaos namespace fail to clean.
 func (w *witness) failing(chaos string, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fails[chaos] = fails
 }
 
-// exit notes that a pod was run, and says how it ends. A cleaner always cleans.
+// exit notes that a pod was run, and says how it ends.
 func (w *witness) exit(pod *corev1.Pod) world.Exit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,10 +98,9 @@ func (w *witness) exit(pod *corev1.Pod) world.Exit {
 	if uid == "" {
 		return world.Exit{}
 	}
-	cleaner := pod.Labels[v1beta1.LabelCleaner] != ""
-	e := world.Exit{}
-	if w.fails[pod.Namespace] && !cleaner {
-		e = world.Exit{Code: 1, Message: `{"cleaned":false,"error":"the disk is read-only"}`}
+	e := world.Exit{Message: `{"injected":true,"cleaned":true,"audited":true}`}
+	if w.fails[pod.Namespace] {
+		e = world.Exit{Code: 1, Message: `{"injected":true,"cleaned":false,"error":"the disk is read-only"}`}
 	}
 	if w.played[uid] == nil {
 		w.played[uid] = map[types.UID]string{}
@@ -126,8 +125,8 @@ func (w *witness) seen(uid types.UID) (last *v1beta1.Disruption, gone bool, play
 }
 
 // outcome looks at the end of a run.
-func (r *run) outcome(saw *witness) (string, error) {
-	last, gone, played := saw.seen(r.d.UID)
+func (r *run) outcome() (string, error) {
+	last, gone, played := r.saw.seen(r.d.UID)
 	if last == nil {
 		return "", fmt.Errorf("nobody saw the disruption %s", r.d.UID)
 	}
