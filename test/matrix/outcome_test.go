@@ -143,7 +143,7 @@ func (r *run) outcome() (string, error) {
 	}
 	o.Disruption.Conditions = slices.DeleteFunc(o.Disruption.Conditions, func(c metav1.Condition) bool {
 		// That Temporal was slow for a moment says nothing of the disruption.
-		return c.Type == v1beta1.ConditionOrchestrated && c.Status == metav1.ConditionTrue
+		return c.Type == v1beta1.ConditionOrchestrated && c.Reason != "WorkflowEnded"
 	})
 	slices.SortFunc(o.Disruption.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 	return r.canonical(o)
