@@ -36,14 +36,15 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if !ended(&cleaner) {
 		return leftPod(failed, Waiting, "a cleaner works on the node"), nil
 	}
-	if err := c.a.force(ctx, &cleaner); err != nil {
-		return nil, err
-	}
 	if exit := injectorState(&cleaner).Terminated; exit != nil && exit.ExitCode == 0 {
 		if !lastWords(exit).Audited {
 			c.doubt(failed)
 		}
+		// The cleaner is the proof until its chaos pod is gone; then it is swept.
 		return leftPod(failed, Waiting, "cleaned from the journal"), c.a.force(ctx, failed)
+	}
+	if err := c.a.force(ctx, &cleaner); err != nil {
+		return nil, err
 	}
 	words := "the cleaner failed too: " + cleanerWords(&cleaner)
 	c.note(failed, words)

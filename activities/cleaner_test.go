@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -10,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
 )
 
 // failedOn starts a disruption of one target whose injector failed to clean.
@@ -60,6 +64,36 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 		if !cmp.Equal(container.SecurityContext, failed.Spec.Containers[0].SecurityContext) {
 			t.Error("the cleaner has other rights than the chaos pod had")
+		}
+	})
+	t.Run("cut short when the cleaner has succeeded: tried again it needs no other", func(t *testing.T) {
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		found := make(chan *corev1.Pod, 1)
+		go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
+		config := apiserver.Start(t)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPatch {
+					return nil, errors.New("cut short")
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		whole := c.Kube
+		var err error
+		c.Kube, err = kubernetes.NewForConfig(config)
+		c.must(err)
+		if cleaned, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref, "*")); err == nil {
+			t.Fatalf("cleaned = %v, want it cut short", cleaned)
+		}
+		first := <-found
+		c.Kube = whole
+		if now, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), first.Name, metav1.GetOptions{}); err != nil || now.UID != first.UID {
+			t.Errorf("the cleaner that succeeded is not there any more: %v", err)
+		}
+		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 {
+			t.Errorf("left %+v", cleaned)
 		}
 	})
 	t.Run("the cleaner fails too: its words are told, no cleaner is left", func(t *testing.T) {

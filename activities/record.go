@@ -40,6 +40,9 @@ type Target struct {
 	// Released says why the target is no longer disrupted. It stays in the
 	// record so that it is not chosen again (acceptance 18). Empty while it is.
 	Released string `json:"released,omitempty"`
+	// ReleasedBy is the activity that found it released. A worker may die before
+	// the workflow hears of it; the next try of the activity tells it again.
+	ReleasedBy string `json:"releasedBy,omitempty"`
 }
 
 // freeze stores the disruption as it is now under its UID. When that was done

@@ -75,6 +75,9 @@ type plan struct {
 	faults  []fault
 	outcome string
 	took    time.Duration
+	// unsteady is true when undisturbed runs differ: then there is nothing to
+	// compare with.
+	unsteady bool
 	// early has the points that come before the disruption rests.
 	early  map[string]bool
 	trials []*trial
@@ -133,7 +136,7 @@ func (m *matrix) carryOut(p *plan) {
 		group.Go(func() { m.reference(p) })
 	}
 	group.Wait()
-	if m.Failed() || *list {
+	if p.unsteady || *list {
 		return
 	}
 	p.choose(m.T)
@@ -160,11 +163,13 @@ func (m *matrix) reference(p *plan) {
 	defer m.mu.Unlock()
 	switch {
 	case err != nil:
+		p.unsteady = true
 		m.Errorf("%s, undisturbed: %v", p.work.name, err)
 		return
 	case p.outcome == "":
 		p.outcome, p.took = got, took
 	case p.outcome != got:
+		p.unsteady = true
 		m.Errorf("%s ends differently when nothing disturbs it:\n%s", p.work.name, cmp.Diff(p.outcome, got))
 	}
 	for point, early := range r.current.early {
@@ -227,7 +232,7 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	if p.work.expires && f != nil && p.early[f.point] {
 		lasts = longEnough
 	}
-	return &run{slot: s, work: p.work, ctx: m.Context(), lasts: lasts}
+	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), lasts: lasts}
 }
 
 // do makes a run, looks at its end and empties the slot.
@@ -236,7 +241,7 @@ func (m *matrix) do(r *run) (got string, err error) {
 	if err := r.whole(); err != nil {
 		return "", err
 	}
-	if got, err = r.outcome(m.saw); err != nil {
+	if got, err = r.outcome(); err != nil {
 		return "", err
 	}
 	r.current.stop()

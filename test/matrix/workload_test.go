@@ -26,7 +26,7 @@ type work struct {
 	faults  v1beta1.Faults
 	// expires is a disruption that ends by itself.
 	expires bool
-	// fails makes the injectors fail to clean.
+	// fails is a node on which nothing can be cleaned until somebody mends it.
 	fails bool
 	// play is a person's part, after all targets are injected.
 	play func(*run) error
@@ -52,6 +52,7 @@ var workloads = []work{
 type run struct {
 	*slot
 	work
+	saw *witness
 	ctx context.Context
 	// lasts is the disruption's duration.
 	lasts time.Duration
@@ -64,6 +65,10 @@ const patience = 150 * time.Second
 
 // until waits for a condition; when it does not come to hold, the error says what.
 func (r *run) until(what string, holds func() bool) error {
+	return r.untilWithin(patience, what, holds)
+}
+
+func (r *run) untilWithin(patience time.Duration, what string, holds func() bool) error {
 	ctx, cancel := context.WithTimeout(r.ctx, patience)
 	defer cancel()
 	for !holds() {
@@ -172,7 +177,7 @@ func (r *run) deleted() error {
 
 // over is a person who does nothing.
 func (r *run) over() error {
-	return r.until("the disruption is over", func() bool {
+	return r.untilWithin(patience+r.lasts, "the disruption is over", func() bool {
 		return r.see() && r.d.Status.Phase == v1beta1.PhaseFinished && len(r.d.Finalizers) == 0
 	})
 }
@@ -185,10 +190,15 @@ func (r *run) targetDies() error {
 	if err := r.injected(r.targets - 1); err != nil {
 		return err
 	}
+	err := r.until("another target was looked for", func() bool { return r.see() && r.d.Status.DesiredTargetsCount == r.targets-1 })
+	if err != nil {
+		return err
+	}
 	return r.deleted()
 }
 
-// stuckAndResumed is a person who lets a stuck disruption clean again.
+// stuckAndResumed is a person who mends the node of a stuck disruption and lets
+// it clean again.
 func (r *run) stuckAndResumed() error {
 	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
 		return err
@@ -196,6 +206,7 @@ func (r *run) stuckAndResumed() error {
 	if err := r.until("the disruption is stuck", func() bool { return r.see() && r.d.Status.Phase == v1beta1.PhaseStuck }); err != nil {
 		return err
 	}
+	r.saw.failing(r.chaos, false)
 	// The update waits for a worker; one that dies meanwhile costs another try.
 	err := r.until("the decision is taken", func() bool {
 		ctx, cancel := context.WithTimeout(r.ctx, 30*time.Second)
