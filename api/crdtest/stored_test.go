@@ -76,7 +76,9 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	client := disruptions(t)
 	create(t, client, "columns")
 	apply(t, client, "worker", "columns", `{"phase": "Holding", "kinds": "cpu-pressure", "targets": "3/3", "injectionStatus": "Injected",
-		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}}`)
+		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"},
+		"conditions": [{"type": "Injected", "status": "True", "reason": "Injected", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"},
+			{"type": "Orchestrated", "status": "False", "reason": "TemporalUnreachable", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"}]}`)
 	config := apiserver.Start(t)
 	config.APIPath, config.GroupVersion = "/apis", &v1beta1.GroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
@@ -105,7 +107,7 @@ func TestWhatKubectlGetShows(t *testing.T) {
 		}
 	}
 	delete(shown, "AGE")
-	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "EXPIRES", "AGE"}, narrow); diff != "" {
+	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "TEMPORAL", "EXPIRES", "AGE"}, narrow); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"WORKFLOW"}, wide); diff != "" {
@@ -113,7 +115,7 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	}
 	want := map[string]any{
 		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
-		"PHASE": "Holding", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1",
+		"PHASE": "Holding", "TEMPORAL": "TemporalUnreachable", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1",
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
