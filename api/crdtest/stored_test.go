@@ -78,9 +78,11 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	client := disruptions(t)
 	create(t, client, "columns")
 	apply(t, client, "worker", "columns", `{"phase": "Holding", "kinds": "cpu-pressure", "targets": "3/3", "injectionStatus": "Injected",
-		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}, "ending": "expired"}`)
+		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}, "ending": "expired",
+		"conditions": [{"type": "Injected", "status": "True", "reason": "Injected", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"},
+			{"type": "Orchestrated", "status": "False", "reason": "TemporalUnreachable", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"}]}`)
 	narrow, wide, shown := columns(t, "disruptions", "default", "columns")
-	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "EXPIRES", "AGE"}, narrow); diff != "" {
+	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "TEMPORAL", "EXPIRES", "AGE"}, narrow); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"WORKFLOW", "ENDING"}, wide); diff != "" {
@@ -88,7 +90,7 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	}
 	want := map[string]any{
 		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
-		"PHASE": "Holding", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1", "ENDING": "expired",
+		"PHASE": "Holding", "TEMPORAL": "TemporalUnreachable", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1", "ENDING": "expired",
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
