@@ -3,10 +3,12 @@ package network
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -260,10 +262,17 @@ func TestHooks(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	m := markOf(v1beta1.Injection{
-		Disruption: v1beta1.DisruptionRef{UID: "8d9a7c1e-52f0-4b5e"}, Target: v1beta1.InjectionTarget{UID: "t-1"}})
-	if m.program != "squall_8d9a7c1e" || len(m.program) > 15 {
-		t.Errorf("program = %q", m.program)
+	of := func(disruption, target types.UID) mark {
+		return markOf(v1beta1.Injection{Disruption: v1beta1.DisruptionRef{UID: disruption}, Target: v1beta1.InjectionTarget{UID: target}})
+	}
+	m := of("8d9a7c1e-52f0-4b5e", "t-1")
+	if !regexp.MustCompile(`^squall_[a-z0-9]{8}$`).MatchString(m.program) {
+		t.Errorf("program = %q, want a name that the kernel takes", m.program)
+	}
+	for _, other := range []mark{of("8d9a7c1e-52f0-4b5e", "t-2"), of("8d9a7c1e-52f0-4b5f", "t-1")} {
+		if other.program == m.program {
+			t.Errorf("program = %q for two injections", m.program)
+		}
 	}
 	for name, want := range map[string]bool{
 		"squall:8d9a7c1e-52f0-4b5e:t-1":        true,
