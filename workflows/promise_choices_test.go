@@ -26,10 +26,10 @@ type choices struct {
 	forced deviations
 	// random makes those beyond the forced ones; nil makes them quiet.
 	random *rand.Rand
-	// rate is how many of 1,000 random choices are not quiet; left how many
-	// more may be.
-	rate, left int
-	made       []choice
+	// burst is where troubles come together: from this choice on six of twelve
+	// are not quiet; of all others it is one of fifty.
+	burst int
+	made  []choice
 }
 
 // most is how many choices a trial may make: what comes then is quiet, so that
@@ -43,12 +43,18 @@ func (c *choices) pick(what string, options []string) int {
 	}
 	if way, forced := c.forced[number]; forced {
 		taken = min(way, len(options)-1)
-	} else if c.random != nil && c.left > 0 && c.random.IntN(1000) < c.rate {
+	} else if c.random != nil && c.troubled(number) {
 		taken = 1 + c.random.IntN(len(options)-1)
-		c.left--
 	}
 	c.made = append(c.made, choice{what, options, taken})
 	return taken
+}
+
+func (c *choices) troubled(number int) bool {
+	if number >= c.burst && number < c.burst+12 {
+		return c.random.IntN(2) == 0
+	}
+	return c.random.IntN(50) == 0
 }
 
 // deviations are those of the choices made.

@@ -23,6 +23,10 @@ type scenario struct {
 	static       bool
 	delay        time.Duration
 	rejected     string
+	// ends is how injectors end if nothing else is chosen: see endInjector.
+	ends int
+	// happens after 40 seconds.
+	happens string
 }
 
 const (
@@ -187,6 +191,12 @@ func (c *cluster) live(ctx workflow.Context) {
 	for {
 		c.sleep(ctx, step)
 		c.observe()
+		for _, one := range c.possible() {
+			if one.name == c.happens && c.now().Sub(c.began) >= 40*time.Second {
+				c.happens = ""
+				one.do()
+			}
+		}
 		if !c.kind && c.now().Sub(c.began) > kindAfter {
 			c.mends = c.pick("from here on all is well, and", "nodes are mended", "people release what is stuck") == 0
 			c.kind, c.kindSince = true, c.now()
@@ -312,9 +322,13 @@ func (c *cluster) kubelet(pod *chaosPod) {
 func (c *cluster) endInjector(pod *chaosPod) {
 	if !pod.decided {
 		pod.decided, pod.willBe, pod.takes = true, cleanAndSearched, 0
-		switch c.pick(pod.name+" ends", "clean", "clean, and nobody has searched", "it says clean, and something is left",
+		way := c.pick(pod.name+" ends", "as the others", "clean, and nobody has searched", "it says clean, and something is left",
 			"not clean; a cleaner mends it", "not clean; the third cleaner mends it", "not clean; no cleaner mends it",
-			"clean, after 90 seconds", "clean, after 6 minutes", "evicted, clean", "evicted, not clean") {
+			"clean, after 90 seconds", "clean, after 6 minutes", "evicted, clean", "evicted, not clean")
+		if way == 0 && !c.kind {
+			way = c.ends
+		}
+		switch way {
 		case 1:
 			pod.willBe = cleanByItsWord
 			delete(c.marks, pod.name)
@@ -391,7 +405,12 @@ func (c *cluster) possible() (all []happening) {
 		add(!pod.target.gone, pod.target.name+" vanishes, and takes along what was injected", func() { pod.target.gone = true; delete(c.marks, pod.name) })
 		add(!pod.target.gone, pod.target.name+" vanishes, and leaves something on its node", func() { pod.target.gone = true })
 		add(pod.deletedAt.IsZero(), "a person deletes chaos pod of "+pod.target.name, func() { pod.deletedAt = c.now() })
-		add(pod.started && !pod.ended, "the injector of "+pod.target.name+" is killed", func() { pod.ended, pod.exit = true, failedToClean })
+		add(pod.started && !pod.ended, "the injector of "+pod.target.name+" is killed", func() {
+			pod.ended, pod.exit = true, failedToClean
+			if c.ends == 5 {
+				c.tries[pod.name] = -1
+			}
+		})
 		add(pod.finalizer && pod.exit == failedToClean && pod.ended, "a person takes the finalizer off the chaos pod of "+pod.target.name, func() {
 			pod.finalizer = false
 			c.byHand[pod.name] = true

@@ -133,7 +133,7 @@ type cleaningAttempt struct {
 
 func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.Cleaned {
 	k := &cleaningAttempt{a, in, map[string]bool{}, map[string]bool{}, nil}
-	if in.Shard.Number == activities.AllShards || a.n > 1 {
+	if in.Doubted || in.Shard.Number == activities.AllShards || a.n > 1 {
 		for number, shard := range c.shards {
 			for _, t := range shard {
 				k.unproved[t.node] = k.unproved[t.node] || k.has(number)

@@ -78,11 +78,14 @@ func TestPromise(t *testing.T) {
 	}
 	single := e.trials
 	for i := range *randomTrials {
+		if time.Since(began) > *within {
+			break
+		}
 		seed := *randomSeed + uint64(i)
 		s := scenarios[i%len(scenarios)]
 		e.try(s, fmt.Sprintf("seed %d", seed), func() *choices {
 			random := rand.New(rand.NewPCG(seed, 1))
-			return &choices{random: random, rate: 10 + random.IntN(100), left: 2 + random.IntN(8)}
+			return &choices{random: random, burst: random.IntN(60)}
 		}, func(*choices) {})
 	}
 	e.group.Wait()
@@ -93,6 +96,7 @@ var (
 	onlyTrial    = flag.String("trial", "", "make one trial of the promise again, as a failure names it")
 	depth        = flag.Int("deviations", 1, "make all trials of the promise in which at most so many things go wrong")
 	randomTrials = flag.Int("random", 1500, "how many trials of the promise are made at random")
+	within       = flag.Duration("within", 25*time.Second, "begin no more random trials of the promise after so long")
 	randomSeed   = flag.Uint64("seed", 1, "of the first of them; each has the next")
 )
 
@@ -101,6 +105,8 @@ var scenarios = []scenario{
 	{name: "two of three", pods: 3, wanted: 2},
 	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},
 	{name: "rejected", rejected: "count: must be positive"},
+	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, happens: "a person deletes chaos pod of web-0"},
+	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
 }
 
 // attemptTrial is one trial from the first look to the last trace.
