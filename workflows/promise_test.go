@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,31 +55,17 @@ import (
 // little as it can be, and how to make that trial again.
 func TestPromise(t *testing.T) {
 	if *onlyTrial != "" {
-		name, deviations, _ := strings.Cut(*onlyTrial, ":")
-		for _, s := range scenarios {
-			if s.name == name {
-				d, err := parseDeviations(deviations)
-				if err != nil {
-					t.Fatal(err)
-				}
-				made, wrong := attemptTrial(s, &choices{forced: d})
-				t.Logf("%s\n%s", made.told(), strings.Join(wrong, "\n"))
-				if len(wrong) > 0 {
-					t.Fail()
-				}
-				return
-			}
-		}
-		t.Fatalf("-trial %s: no such scenario", *onlyTrial)
+		again(t, *onlyTrial)
+		return
 	}
 	began := time.Now()
 	e := &explorer{T: t, slots: make(chan struct{}, runtime.NumCPU()), failed: map[string]bool{}}
 	for _, s := range scenarios {
 		e.exhaust(s, *depth)
 	}
-	single := e.trials
+	single, randomly := e.trials, time.Now()
 	for i := range *randomTrials {
-		if time.Since(began) > *within {
+		if time.Since(randomly) > *within {
 			break
 		}
 		seed := *randomSeed + uint64(i)
@@ -92,11 +79,26 @@ func TestPromise(t *testing.T) {
 	t.Logf("%d trials with at most %d deviations, %d at random, in %.1fs", single, *depth, e.trials-single, time.Since(began).Seconds())
 }
 
+// again makes one trial, as a failure names it: scenario, colon, deviations.
+func again(t *testing.T, trial string) {
+	name, text, _ := strings.Cut(trial, ":")
+	d, err := parseDeviations(text)
+	i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+	if err != nil || i < 0 {
+		t.Fatalf("-trial %q: no such scenario, or %v", trial, err)
+	}
+	made, wrong := attemptTrial(scenarios[i], &choices{forced: d})
+	t.Logf("%s", made.told())
+	for _, what := range wrong {
+		t.Error(what)
+	}
+}
+
 var (
 	onlyTrial    = flag.String("trial", "", "make one trial of the promise again, as a failure names it")
 	depth        = flag.Int("deviations", 1, "make all trials of the promise in which at most so many things go wrong")
 	randomTrials = flag.Int("random", 1500, "how many trials of the promise are made at random")
-	within       = flag.Duration("within", 25*time.Second, "begin no more random trials of the promise after so long")
+	within       = flag.Duration("within", 15*time.Second, "begin no more random trials of the promise after so long")
 	randomSeed   = flag.Uint64("seed", 1, "of the first of them; each has the next")
 )
 
