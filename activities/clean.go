@@ -30,6 +30,9 @@ type CleanInput struct {
 	// Retry are target names whose failed chaos pods a cleaner may try again on
 	// their node, from the journal; "*" is all.
 	Retry []string `json:"retry,omitempty"`
+	// Doubted is true when an earlier cleaning may have let chaos pods go and
+	// nobody heard of it.
+	Doubted bool `json:"doubted,omitempty"`
 	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
 	Patience time.Duration `json:"patience"`
 }
@@ -194,7 +197,7 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 // recall doubts all nodes of the shard when an earlier attempt, or an earlier
 // workflow, may have let chaos pods go: what it saw is lost.
 func (c *cleaning) recall(ctx context.Context) error {
-	if c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
+	if !c.in.Doubted && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
 	}
 	shards, err := c.a.shards(ctx, c.in.Shard.Disruption)

@@ -75,8 +75,12 @@ func TestUnproved(t *testing.T) {
 	if cleaned.Remaining != 0 || !cmp.Equal(cleaned.Unproved, []string{"node-1"}) {
 		t.Errorf("cleaned = %+v, want all let go and node-1 without a proof", cleaned)
 	}
-	all := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
-	if !slices.Equal(all.Unproved, []string{"node-0", "node-1", "node-2"}) {
-		t.Errorf("after an earlier workflow, without a proof: %v, want every node of the record", all.Unproved)
+	for what, in := range map[string]CleanInput{
+		"an earlier workflow": {Shard: Shard{ref, AllShards}}, "a cleaning nobody heard of": {Shard: Shard{ref, 0}, Doubted: true},
+	} {
+		cleaned = do[Cleaned](c, c.CleanChaosPods, in)
+		if !slices.Equal(cleaned.Unproved, []string{"node-0", "node-1", "node-2"}) {
+			t.Errorf("after %s, without a proof: %v, want every node of the record", what, cleaned.Unproved)
+		}
 	}
 }

@@ -96,10 +96,11 @@ func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities
 	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
 		in := activities.CleanInput{
 			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
-			Retry: retry, Release: release, Patience: cleaningPatience,
+			Retry: retry, Release: release, Doubted: d.Doubted, Patience: cleaningPatience,
 		}
 		var cleaned activities.Cleaned
 		if err := workflow.ExecuteActivity(cleaning(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
+			d.Doubted = true // it may have let something go before
 			if onlyEnded && ctx.Err() != nil {
 				return // the disruption ends: everything is cleaned next
 			}

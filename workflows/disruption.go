@@ -27,7 +27,8 @@ func Disruption(ctx workflow.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := d.prepare(ctx); err != nil {
+	free, _ := workflow.NewDisconnectedContext(ctx)
+	if err := d.prepare(free); err != nil { // one that is cancelled meanwhile ends in good order
 		return Result{}, err
 	}
 	if d.mayDisturb() {

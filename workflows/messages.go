@@ -106,7 +106,12 @@ func (d *disruption) offer(r contract.Resume) error {
 	return nil
 }
 
+// take keeps a decision until it is carried out. Who releases all that is left
+// lets go of what is left now, and not of what fails meanwhile.
 func (d *disruption) take(r contract.Resume) string {
+	if r.Action == contract.ActionRelease && len(r.Targets) == 0 && d.Remaining <= len(d.Left) {
+		r.Targets = targetsOf(d.Left)
+	}
 	d.Resume = &r
 	if r.Action == contract.ActionRelease {
 		return "releasing " + names(d.Left, r.Targets)
@@ -168,11 +173,17 @@ func count(left []activities.LeftPod, targets []string) (n int) {
 // names lists targets for a person: those given, or all that are left.
 func names(left []activities.LeftPod, targets []string) string {
 	if len(targets) == 0 {
-		for _, pod := range left {
-			if !slices.Contains(targets, pod.Target) {
-				targets = append(targets, pod.Target)
-			}
-		}
+		targets = targetsOf(left)
 	}
 	return strings.Join(targets, ", ")
+}
+
+// targetsOf names the targets of chaos pods, each once.
+func targetsOf(left []activities.LeftPod) (targets []string) {
+	for _, pod := range left {
+		if !slices.Contains(targets, pod.Target) {
+			targets = append(targets, pod.Target)
+		}
+	}
+	return targets
 }

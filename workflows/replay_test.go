@@ -1,7 +1,12 @@
 package workflows
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +18,10 @@ import (
 
 // TestReplay replays what real disruptions went through on a real cluster: a
 // change of the workflow that running disruptions would not survive fails here
-// (acceptance T3). test/e2e and test/scale record the histories.
+// (acceptance T3). Each directory is the generation of one release, see
+// docs/upgrades.md; test/e2e and test/scale record the newest.
 func TestReplay(t *testing.T) {
-	files, err := filepath.Glob("testdata/histories/*.json")
+	files, err := filepath.Glob("testdata/histories/*/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +29,8 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("found %d histories, want at least 5: healthy, expired, deleted while injecting, many targets, stuck", len(files))
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+		name := filepath.Base(filepath.Dir(file)) + "/" + strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
 			replayer := worker.NewWorkflowReplayer()
 			replayer.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 			replayer.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
@@ -31,5 +38,55 @@ func TestReplay(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A generation with a file SHA256SUMS is released: its histories stay as they
+// are, for good.
+func TestReleasedHistoriesStay(t *testing.T) {
+	released, err := filepath.Glob("testdata/histories/*/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sums := range released {
+		text, err := os.ReadFile(sums)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong := changedSince(filepath.Dir(sums), string(text)); len(wrong) > 0 {
+			t.Errorf("%s is released, and these are not as they were: %v; record into the next generation", filepath.Dir(sums), wrong)
+		}
+	}
+}
+
+// changedSince lists the histories of a directory that are not those of the sums.
+func changedSince(directory, sums string) (wrong []string) {
+	want := map[string]string{}
+	for line := range strings.Lines(sums) {
+		if sum, name, found := strings.Cut(strings.TrimSpace(line), "  "); found {
+			want[name] = sum
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(directory, "*.json"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if name := filepath.Base(file); err != nil || fmt.Sprintf("%x", sha256.Sum256(text)) != want[name] {
+			wrong = append(wrong, name)
+		}
+		delete(want, filepath.Base(file))
+	}
+	return append(wrong, slices.Sorted(maps.Keys(want))...)
+}
+
+func TestChangedSince(t *testing.T) {
+	directory := t.TempDir()
+	for _, name := range []string{"kept.json", "changed.json", "added.json"} {
+		if err := os.WriteFile(filepath.Join(directory, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums := fmt.Sprintf("%x  kept.json\n%064d  changed.json\n%064d  lost.json\n", sha256.Sum256([]byte("kept.json")), 1, 2)
+	if got, want := changedSince(directory, sums), []string{"added.json", "changed.json", "lost.json"}; !slices.Equal(got, want) {
+		t.Errorf("changed = %v, want %v", got, want)
 	}
 }

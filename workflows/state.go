@@ -40,6 +40,8 @@ type State struct {
 	Retry []string `json:"retry,omitempty"`
 	// Unproved are the nodes that nobody has searched after the cleaning.
 	Unproved []string `json:"unproved,omitempty"`
+	// Doubted is true when a cleaning was lost, and with it what it knew of nodes.
+	Doubted bool `json:"doubted,omitempty"`
 	// NotVerified lists what a search has found there.
 	NotVerified []string `json:"notVerified,omitempty"`
 	// Release are the targets a person let go.

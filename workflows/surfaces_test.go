@@ -209,7 +209,7 @@ func (s *stage) described() *client.WorkflowExecutionDescription {
 
 // Every step that real disruptions went through says in words what it is.
 func TestEveryRecordedStepHasASummary(t *testing.T) {
-	files, err := filepath.Glob("testdata/histories/*.json")
+	files, err := filepath.Glob("testdata/histories/*/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d histories, %v", len(files), err)
 	}

@@ -19,7 +19,7 @@ import (
 // histories is where record stores what workflows went through, for the replay
 // test of package workflows:
 //
-//	go test -tags e2e ./test/e2e -args -histories ../../workflows/testdata/histories
+//	go test -tags e2e ./test/e2e -args -histories ../../workflows/testdata/histories/1
 var histories = flag.String("histories", "", "`directory` to store histories of workflows in; empty: none")
 
 // record stores the history of a disruption's workflow once it has completed.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 	"github.com/squall-chaos/squall/test/world"
 	"github.com/squall-chaos/squall/workflows"
 )
@@ -159,23 +160,13 @@ func (r *run) outcome() (string, error) {
 
 // left lists what carries our marks.
 func (r *run) left() (found []string, err error) {
-	pods, err := r.world.Kube.CoreV1().Pods(r.chaos).List(r.ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	records, err := r.world.Kube.CoreV1().ConfigMaps(r.chaos).List(r.ctx, metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID})
+	found, err = promise.Cluster{Kube: r.world.Kube, Chaos: r.chaos, Shop: r.shop}.Left(r.ctx)
 	if err != nil {
 		return nil, err
 	}
 	targets, err := r.world.Kube.CoreV1().Pods(r.shop).List(r.ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
-	}
-	for _, pod := range pods.Items {
-		found = append(found, "chaos pod "+pod.Name)
-	}
-	for _, record := range records.Items {
-		found = append(found, "record "+record.Name)
 	}
 	for _, pod := range targets.Items {
 		found = append(found, fmt.Sprintf("target %s with finalizers %v", pod.Name, pod.Finalizers))

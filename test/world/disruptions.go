@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 // Disruption is one of count of the targets, by pressure on the processor, for
@@ -72,12 +73,9 @@ func (w *World) Vanishes(d *v1beta1.Disruption) {
 // NothingLeft wants neither chaos pods nor records of d (acceptance 6).
 func (w *World) NothingLeft(d *v1beta1.Disruption) {
 	w.Helper()
-	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(d.UID)}
-	pods, err := w.Kube.CoreV1().Pods(w.Chaos).List(w.Context(), ours)
+	left, err := promise.Cluster{Kube: w.Kube, Chaos: w.Chaos}.Left(w.Context(), d.UID)
 	w.Must(err)
-	records, err := w.Kube.CoreV1().ConfigMaps(w.Chaos).List(w.Context(), ours)
-	w.Must(err)
-	if len(pods.Items)+len(records.Items) > 0 {
-		w.Errorf("%s is gone and left %d chaos pods, %d records", d.Name, len(pods.Items), len(records.Items))
+	if len(left) > 0 {
+		w.Errorf("%s is gone and left %v", d.Name, left)
 	}
 }

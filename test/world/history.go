@@ -69,12 +69,15 @@ func (w *World) OneRun(d *v1beta1.Disruption) {
 	}
 }
 
+// generation is where histories are recorded: see docs/upgrades.md.
+const generation = "1"
+
 // Keep writes a history where the replay tests look for it.
 func (w *World) Keep(name string, history *historypb.History) {
 	w.Helper()
 	document, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(history)
 	w.Must(err)
-	directory := filepath.Join("..", "..", "workflows", "testdata", "histories")
+	directory := filepath.Join("..", "..", "workflows", "testdata", "histories", generation)
 	w.Must(os.MkdirAll(directory, 0o755))
 	w.Must(os.WriteFile(filepath.Join(directory, name+".json"), append(document, '\n'), 0o644))
 	w.Logf("%s: %d events, %d bytes", name, len(history.Events), len(document))

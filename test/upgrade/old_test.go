@@ -1,0 +1,84 @@
+package upgrade
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// parts are what the worker is made of, but for tests.
+var parts = []string{
+	"worker", "workflows", "activities", "api", "go.mod", "go.sum",
+	":(exclude,glob)**/*_test.go", ":(exclude,glob)**/testdata/**",
+}
+
+// oldWorker builds the worker of an older commit. A checkout without the
+// history that it needs skips the test.
+func oldWorker(t *testing.T) (commit, binary string) {
+	t.Helper()
+	commit, err := oldCommit()
+	if err != nil {
+		t.Skipf("no older worker to compare with: %v", err)
+	}
+	source := t.TempDir()
+	archive := filepath.Join(t.TempDir(), "old.tar")
+	if _, err := git("archive", "--output", archive, commit); err != nil {
+		t.Skipf("no older worker to compare with: %v", err)
+	}
+	if out, err := exec.Command("tar", "-xf", archive, "-C", source).CombinedOutput(); err != nil {
+		t.Fatalf("unpack %s: %v\n%s", commit, err, out)
+	}
+	binary = filepath.Join(t.TempDir(), "worker")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "./worker")
+	build.Dir = source
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the worker of %s: %v\n%s", commit, err, out)
+	}
+	return commit, binary
+}
+
+// oldCommit finds the commit whose worker is the old one.
+func oldCommit() (string, error) {
+	if chosen := os.Getenv("SQUALL_OLD_WORKER"); chosen != "" {
+		return git("rev-parse", "--verify", chosen+"^{commit}")
+	}
+	changes, err := git(append([]string{"log", "-2", "--format=%H", "HEAD", "--"}, parts...)...)
+	if err != nil {
+		return "", err
+	}
+	commits := strings.Fields(changes)
+	if len(commits) < 2 {
+		return "", fmt.Errorf("the history has %d commits that changed the worker, want 2", len(commits))
+	}
+	previous := commits[1]
+	if _, err := git(append([]string{"diff", "--quiet", "HEAD", "--"}, parts...)...); err != nil {
+		previous = commits[0] // today's worker is not committed yet
+	}
+	text, err := os.ReadFile(filepath.Join(root, "workflows/testdata/compatible-since"))
+	if err != nil {
+		return "", err
+	}
+	since := strings.TrimSpace(string(text))
+	if _, err := git("rev-parse", "--verify", "--quiet", since+"^{commit}"); err != nil {
+		return "", fmt.Errorf("the history does not reach back to %s, of workflows/testdata/compatible-since", since)
+	}
+	if _, err := git("merge-base", "--is-ancestor", since, previous); err != nil {
+		return since, nil
+	}
+	return previous, nil
+}
+
+func git(args ...string) (string, error) {
+	command := exec.Command("git", args...)
+	command.Dir = root
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", strings.Join(args[:min(len(args), 4)], " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,496 @@
+package workflows
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// scenario is what a disruption of the model asks for.
+type scenario struct {
+	name string
+	// pods match the selector, wanted of them are to be disrupted.
+	pods, wanted int
+	static       bool
+	delay        time.Duration
+	rejected     string
+	// ends is how injectors end if nothing else is chosen: see endInjector.
+	ends int
+	// happens after 40 seconds.
+	happens string
+}
+
+const (
+	lasts = 2 * time.Minute
+	// kindAfter is when the cluster and the people in it begin to behave:
+	// nothing goes wrong any more, and what has to be decided is decided.
+	kindAfter = 12 * time.Minute
+	// healsWithin is how long Squall may take from then on, if nodes are mended;
+	// askedWithin how long until it says that a person must decide, if not.
+	healsWithin, askedWithin = 40 * time.Minute, 40 * time.Minute
+	step                     = 20 * time.Second
+)
+
+// target is a pod that matches the selector.
+type target struct {
+	name, node string
+	gone       bool
+}
+
+// claimed is a target in a shard's record.
+type claimed struct {
+	*target
+	released bool
+}
+
+// exit is how an injector ended.
+type exit int
+
+const (
+	neverStarted exit = iota
+	cleanAndSearched
+	cleanByItsWord // it searched nothing
+	failedToClean
+	nobodyKnows
+)
+
+// chaosPod is a chaos pod, and the kubelet's and the injector's part of it.
+type chaosPod struct {
+	name             string
+	target           *target
+	shard            int
+	made, deletedAt  time.Time
+	started, ready   bool
+	ended, finalizer bool
+	exit             exit
+	// takes is how long its injector needs to end; chosen once.
+	takes   time.Duration
+	decided bool
+	willBe  exit
+	// cleaner has been at work since.
+	cleaner time.Time
+	// late is true when a worker made it that had been given up.
+	late bool
+}
+
+// lateWrite is what a worker does that was given up.
+type lateWrite struct {
+	at   time.Time
+	what string
+	do   func(late bool)
+}
+
+// cluster is the model: all there is of the API, the nodes and the people.
+type cluster struct {
+	scenario
+	choices *choices
+	env     *testsuite.TestWorkflowEnvironment
+	time    workflow.Context
+	fixed   time.Time
+	began   time.Time
+
+	// The Disruption's object.
+	there, deleting, finalizer bool
+	status                     activities.Report
+	verified                   bool
+	// The records: spec is the run that keeps it.
+	spec   string
+	shards [][]claimed
+
+	targets []*target
+	pods    map[string]*chaosPod
+	// marks are what is on nodes, by the chaos pod that made it.
+	marks map[string]*chaosPod
+	// tries is how often a cleaner still fails there; below 0 it always does.
+	tries map[string]int
+	// released are the chaos pods that a person let go of.
+	released map[string]bool
+	// byHand are those whose finalizer a person took off: that is believed.
+	byHand map[string]bool
+	late   []lateWrite
+
+	run        int // of the workflow, by the bridge or a sweep
+	terminated bool
+	awayUntil  time.Time
+	kind       bool
+	kindSince  time.Time
+	mends      bool // once it is kind nodes are mended; else a person releases
+	cleaning   bool // it has begun
+	told       string
+	stuckShown bool
+	observed   string
+	people     int
+	wrong      []string
+}
+
+func newCluster(s scenario, c *choices) *cluster {
+	m := &cluster{
+		scenario: s, choices: c, there: true, finalizer: true, run: 1, began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		pods: map[string]*chaosPod{}, marks: map[string]*chaosPod{}, tries: map[string]int{}, released: map[string]bool{}, byHand: map[string]bool{},
+	}
+	for i := range s.pods {
+		m.targets = append(m.targets, &target{name: fmt.Sprintf("web-%d", i), node: fmt.Sprintf("n%d", i%2)})
+	}
+	return m
+}
+
+// violated notes that the promise is broken.
+func (c *cluster) violated(format string, args ...any) {
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+}
+
+// now is the time of the workflow that runs, or fixed when none does.
+func (c *cluster) now() time.Time {
+	if !c.fixed.IsZero() {
+		return c.fixed
+	}
+	return workflow.Now(c.time)
+}
+
+func (c *cluster) pick(what string, options ...string) int {
+	if c.kind {
+		return 0
+	}
+	return c.choices.pick(what, options)
+}
+
+// moment is when something may go wrong, or somebody may do something: it
+// returns which of the faults it is, 0 for none.
+func (c *cluster) moment(ctx workflow.Context, what string, faults ...string) int {
+	for {
+		now := c.possible()
+		options := append([]string{"all is well"}, faults...)
+		for _, one := range now {
+			options = append(options, one.name)
+		}
+		taken := c.pick(what, options...)
+		if taken <= len(faults) {
+			return taken
+		}
+		now[taken-len(faults)-1].do()
+		c.sleep(ctx, time.Millisecond) // what was sent arrives
+	}
+}
+
+func (c *cluster) sleep(ctx workflow.Context, t time.Duration) {
+	_ = workflow.Sleep(ctx, t) // ctx is never cancelled
+	c.pass()
+}
+
+// live is the cluster's own life: time passes, the bridge tells what it sees.
+func (c *cluster) live(ctx workflow.Context) {
+	for {
+		c.sleep(ctx, step)
+		c.observe()
+		for _, one := range c.possible() {
+			if one.name == c.happens && c.now().Sub(c.began) >= 40*time.Second {
+				c.happens = ""
+				one.do()
+			}
+		}
+		if !c.kind && c.now().Sub(c.began) > kindAfter {
+			c.mends = c.pick("from here on all is well, and", "nodes are mended", "people release what is stuck") == 0
+			c.kind, c.kindSince = true, c.now()
+		}
+		if !c.kind {
+			c.moment(ctx, "time passes")
+			continue
+		}
+		c.beKind(ctx)
+	}
+}
+
+// beKind lets the disruption come to an end, or finds that it does not.
+func (c *cluster) beKind(ctx workflow.Context) {
+	since := c.now().Sub(c.kindSince)
+	switch {
+	case c.mends:
+		clear(c.tries)
+		if since > healsWithin {
+			c.violated("all is well for %s and it has not ended: %s", healsWithin, c.account())
+			c.terminated = true
+		}
+	case since > askedWithin+healsWithin:
+		c.violated("all that was stuck is released and it has not ended: %s", c.account())
+		c.terminated = true
+	case since > askedWithin:
+		left := c.state().Left
+		s := c.status
+		if s.Phase != v1beta1.PhaseStuck || len(s.Left) == 0 || s.Left[0].Why == "" || s.Left[0].Pod == "" || !c.stuckShown {
+			c.violated("nobody is told that it is stuck: status %+v, search attribute %t, %s", s, c.stuckShown, c.account())
+		}
+		if len(left) > 0 {
+			c.resume(contract.Resume{Action: contract.ActionRelease}, true)
+		}
+		c.sleep(ctx, 5*time.Minute)
+	}
+}
+
+// account is what there is, for a person.
+func (c *cluster) account() string {
+	var pods []string
+	for _, pod := range c.sorted() {
+		pods = append(pods, fmt.Sprintf("%s started %t ended %t exit %d finalizer %t", pod.name, pod.started, pod.ended, pod.exit, pod.finalizer))
+	}
+	return fmt.Sprintf("finalizer %t, chaos pods %v, marks %v, records %q %d, workflow %+v",
+		c.finalizer, pods, slices.Sorted(maps.Keys(c.marks)), c.spec, len(c.shards), c.state())
+}
+
+// state is the workflow's own account.
+func (c *cluster) state() (s State) {
+	if answer, err := c.env.QueryWorkflow(contract.QueryStatus); err == nil {
+		_ = answer.Get(&s)
+	}
+	return s
+}
+
+func (c *cluster) sorted() (all []*chaosPod) {
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		all = append(all, c.pods[name])
+	}
+	return all
+}
+
+// observe is the bridge: it tells the workflow of what changed, once.
+func (c *cluster) observe() {
+	o := contract.Observation{}
+	for _, pod := range c.sorted() {
+		if pod.ended || !pod.deletedAt.IsZero() {
+			o.Ended++
+			o.Hash += pod.name
+		}
+		if pod.target.gone {
+			o.TargetsLost++
+			o.Hash += pod.target.name
+		}
+	}
+	if o.Hash != c.observed {
+		c.observed = o.Hash
+		c.env.SignalWorkflow(contract.SignalObserved, o)
+	}
+}
+
+// pass is what happens by itself: late writes, kubelets, injectors.
+func (c *cluster) pass() {
+	for len(c.late) > 0 {
+		soonest := slices.MinFunc(c.late, func(a, b lateWrite) int { return a.at.Compare(b.at) })
+		if soonest.at.After(c.now()) {
+			break
+		}
+		i := slices.IndexFunc(c.late, func(w lateWrite) bool { return w.at.Equal(soonest.at) })
+		soonest = c.late[i]
+		c.late = slices.Delete(c.late, i, i+1)
+		soonest.do(true)
+	}
+	for _, pod := range c.sorted() {
+		c.kubelet(pod)
+	}
+}
+
+// kubelet brings one chaos pod as far as its node does.
+func (c *cluster) kubelet(pod *chaosPod) {
+	now := c.now()
+	asked := !pod.deletedAt.IsZero()
+	if expiry := c.plan().ExpireAt.Add(2 * time.Second); !asked && pod.started && now.After(expiry) {
+		pod.deletedAt, asked = time.Time{}, true // its own deadline
+	}
+	switch {
+	case !pod.started && !pod.ended && asked:
+		pod.ended, pod.exit = true, neverStarted
+	case !pod.started && !pod.ended && now.Sub(pod.made) >= time.Second:
+		pod.started = true
+		c.marks[pod.name] = pod
+		pod.ready = c.pick(pod.name+" injects", "all of it", "half of it, and waits") == 0
+	case pod.started && !pod.ended && asked:
+		c.endInjector(pod)
+	}
+	if pod.ended && !pod.deletedAt.IsZero() && !pod.finalizer && c.pods[pod.name] == pod {
+		delete(c.pods, pod.name)
+	}
+}
+
+// endInjector is an injector that was asked to end, or has come to its deadline.
+func (c *cluster) endInjector(pod *chaosPod) {
+	if !pod.decided {
+		pod.decided, pod.willBe, pod.takes = true, cleanAndSearched, 0
+		way := c.pick(pod.name+" ends", "as the others", "clean, and nobody has searched", "it says clean, and something is left",
+			"not clean; a cleaner mends it", "not clean; the third cleaner mends it", "not clean; no cleaner mends it",
+			"clean, after 90 seconds", "clean, after 6 minutes", "evicted, clean", "evicted, not clean")
+		if way == 0 && !c.kind {
+			way = c.ends
+		}
+		switch way {
+		case 1:
+			pod.willBe = cleanByItsWord
+			delete(c.marks, pod.name)
+		case 2:
+			pod.willBe = cleanByItsWord
+		case 3:
+			pod.willBe = failedToClean
+		case 4:
+			pod.willBe, c.tries[pod.name] = failedToClean, 2
+		case 5:
+			pod.willBe, c.tries[pod.name] = failedToClean, -1
+		case 6:
+			pod.takes = 90 * time.Second
+		case 7:
+			pod.takes = 6 * time.Minute
+		case 8:
+			pod.willBe = nobodyKnows
+			delete(c.marks, pod.name)
+		case 9:
+			pod.willBe = nobodyKnows
+		}
+	}
+	asked := pod.deletedAt
+	if asked.IsZero() {
+		asked = c.plan().ExpireAt
+	}
+	if c.now().Before(asked.Add(pod.takes)) && !c.kind {
+		return
+	}
+	pod.ended, pod.exit = true, pod.willBe
+	if pod.exit == cleanAndSearched {
+		delete(c.marks, pod.name)
+	}
+}
+
+// cleanNode is a cleaner at work: it takes off what a chaos pod left, if it can.
+func (c *cluster) cleanNode(pod *chaosPod) (clean bool) {
+	if c.tries[pod.name] != 0 {
+		c.tries[pod.name]--
+		return false
+	}
+	delete(c.marks, pod.name)
+	return true
+}
+
+// possible is what may happen now.
+func (c *cluster) possible() (all []happening) {
+	add := func(can bool, name string, do func()) {
+		if can {
+			all = append(all, happening{name, do})
+		}
+	}
+	add(!c.deleting, "a person deletes the disruption", func() {
+		c.deleting = true
+		c.vanish()
+		c.env.SignalWorkflow(contract.SignalEnd, nil)
+	})
+	add(true, "a person cancels the workflow", func() { c.env.CancelWorkflow() })
+	add(true, "the workflow is terminated", func() { c.terminated = true })
+	add(true, "the history is long: a new run is due", func() { c.env.SetContinueAsNewSuggested(true) })
+	add(true, "the API server is away for 20 minutes", func() { c.awayUntil = c.now().Add(20 * time.Minute) })
+	add(true, "the bridge tells of nothing new", func() { c.env.SignalWorkflow(contract.SignalObserved, contract.Observation{Hash: "again"}) })
+	add(true, "the spec is edited", func() {
+		c.env.SignalWorkflow(contract.SignalObserved, contract.Observation{Hash: "edit", SpecChanged: true})
+	})
+	add(c.deleting && c.finalizer, "a person takes the finalizer off the disruption", func() { c.finalizer = false; c.vanish() })
+	add(true, "a person resumes: nonsense", func() { c.resume(contract.Resume{Action: "skip"}, true) })
+	add(true, "a person resumes: retry", func() { c.resume(contract.Resume{Action: contract.ActionRetry}, true) })
+	add(true, "a person resumes: release", func() { c.resume(contract.Resume{Action: contract.ActionRelease}, true) })
+	add(true, "a person resumes, by signal: release web-0", func() {
+		c.resume(contract.Resume{Action: contract.ActionRelease, Targets: []string{"web-0"}}, false)
+	})
+	for _, pod := range c.sorted() {
+		add(!pod.target.gone, pod.target.name+" vanishes, and takes along what was injected", func() { pod.target.gone = true; delete(c.marks, pod.name) })
+		add(!pod.target.gone, pod.target.name+" vanishes, and leaves something on its node", func() { pod.target.gone = true })
+		add(pod.deletedAt.IsZero(), "a person deletes chaos pod of "+pod.target.name, func() { pod.deletedAt = c.now() })
+		add(pod.started && !pod.ended, "the injector of "+pod.target.name+" is killed", func() {
+			pod.ended, pod.exit = true, failedToClean
+			if c.ends == 5 {
+				c.tries[pod.name] = -1
+			}
+		})
+		add(pod.finalizer && pod.exit == failedToClean && pod.ended, "a person takes the finalizer off the chaos pod of "+pod.target.name, func() {
+			pod.finalizer = false
+			c.byHand[pod.name] = true
+		})
+		break // of the first: the others are like it
+	}
+	return all
+}
+
+// happening is what somebody does, or what befalls the cluster.
+type happening struct {
+	name string
+	do   func()
+}
+
+// vanish is the API server: a deleted object goes with its last finalizer.
+func (c *cluster) vanish() { c.there = c.there && !(c.deleting && !c.finalizer) }
+
+// resume is a person's decision. What is released is what that person can see.
+func (c *cluster) resume(r contract.Resume, update bool) {
+	c.people++
+	r.By, r.Reason = fmt.Sprintf("person %d", c.people), "it is scrap"
+	left := c.state().Left
+	release := func() {
+		if r.Action != contract.ActionRelease {
+			return
+		}
+		for _, pod := range left {
+			if len(r.Targets) == 0 || slices.Contains(r.Targets, pod.Target) {
+				c.released[pod.Pod] = true
+			}
+		}
+	}
+	if update {
+		c.env.UpdateWorkflow(contract.UpdateResume, "", &onAccept{do: release}, r)
+		return
+	}
+	if checkResume(left, r) == nil {
+		release()
+	}
+	c.env.SignalWorkflow(contract.SignalResume, r)
+}
+
+// onAccept does something when an update is accepted.
+type onAccept struct {
+	answer
+	do func()
+}
+
+func (o *onAccept) Accept() { o.do() }
+
+// asked is what the workflow wants of an activity.
+func (c *cluster) asked(name string, arg any) {
+	switch name {
+	case "CleanChaosPods":
+		c.cleaning = c.cleaning || !arg.(activities.CleanInput).OnlyEnded
+	case "CreateChaosPods", "SelectTargets":
+		if c.cleaning {
+			c.violated("%s is asked for after the cleaning began", name)
+		}
+	}
+}
+
+func (c *cluster) plan() activities.Plan {
+	create := c.began.Add(c.delay)
+	return activities.Plan{
+		Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: create, ExpireAt: create.Add(lasts), Static: c.static, SpecHash: "h",
+		Rejected: c.rejected,
+	}
+}
+
+// unexplained are the marks on nodes that the workflow's words do not name. Not
+// those of a chaos pod whose finalizer a person took off, and not those of one
+// that a worker made which had been given up.
+func (c *cluster) unexplained(said []string) (all []string) {
+	for name, pod := range c.marks {
+		if !c.byHand[name] && !pod.late && !strings.Contains(strings.Join(said, " "), pod.target.node+":") {
+			all = append(all, fmt.Sprintf("%s left something on %s", name, pod.target.node))
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,321 @@
+package workflows
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// The deeds of the model's activities: what those of package activities do to
+// the cluster, write by write.
+
+func (c *cluster) prepare(a *attempt) activities.Plan {
+	run := fmt.Sprint("run ", c.run)
+	switch {
+	case !c.there:
+		return activities.Plan{CleanOnly: "the disruption is gone"}
+	case c.deleting:
+		return activities.Plan{CleanOnly: "the disruption is being deleted"}
+	case c.status.Phase == v1beta1.PhaseFinished:
+		return activities.Plan{CleanOnly: "the disruption has finished"}
+	case c.rejected != "":
+		return c.plan()
+	}
+	a.write("keep the spec", func(bool) {
+		if c.spec == "" {
+			c.spec = run
+		}
+	})
+	if a.hung == 0 && c.spec != run {
+		return activities.Plan{CleanOnly: "an earlier workflow began it"}
+	}
+	return c.plan()
+}
+
+func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selection {
+	var free []claimed
+	s, known := activities.Selection{}, map[string]bool{}
+	for _, shard := range c.shards {
+		for _, t := range shard {
+			known[t.name] = true
+			if !t.released {
+				s.Selected++
+			}
+		}
+	}
+	for _, t := range c.targets {
+		if t.gone {
+			continue
+		}
+		s.Matching++
+		if !known[t.name] {
+			free = append(free, claimed{target: t})
+		}
+	}
+	s.Desired = min(c.wanted, s.Matching)
+	if n := min(s.Desired-s.Selected, len(free)); n > 0 {
+		number := len(c.shards)
+		a.write(fmt.Sprintf("claim shard %d", number), func(bool) {
+			if len(c.shards) == number {
+				c.shards = append(c.shards, free[:n])
+			}
+		})
+		s.Selected += n
+	}
+	for number := in.Known; number < len(c.shards); number++ {
+		s.Added = append(s.Added, number)
+	}
+	return s
+}
+
+func (c *cluster) createAll(a *attempt, number int) activities.Created {
+	if number >= len(c.shards) {
+		panic(stopped{errCall}) // the record is gone
+	}
+	var names []*target
+	for _, t := range c.shards[number] {
+		if !t.released {
+			names = append(names, t.target)
+		}
+	}
+	for _, t := range names {
+		a.write("create the chaos pod of "+t.name, func(late bool) { c.create(t, number, late) })
+	}
+	return activities.Created{Pods: len(names)}
+}
+
+func (c *cluster) create(t *target, number int, late bool) {
+	name := "chaos-" + t.name
+	if c.pods[name] != nil {
+		return
+	}
+	if c.cleaning && !late {
+		c.violated("%s was created after the cleaning began", name)
+	}
+	c.pods[name] = &chaosPod{name: name, target: t, shard: number, made: c.now(), finalizer: true, late: late}
+}
+
+func (c *cluster) awaitInjection(a *attempt) activities.Injection {
+	for {
+		seen := activities.Injection{}
+		for _, shard := range c.shards {
+			for _, t := range shard {
+				pod := c.pods["chaos-"+t.name]
+				if t.released {
+					continue
+				}
+				seen.Total++
+				if pod != nil && (pod.ready || pod.ended) {
+					seen.Injected++
+				}
+			}
+		}
+		if seen.Injected == seen.Total {
+			a.write("tell the progress", func(bool) {})
+			return seen
+		}
+		a.wait(3 * time.Second)
+	}
+}
+
+// cleaningAttempt is one attempt of CleanChaosPods.
+type cleaningAttempt struct {
+	*attempt
+	in       activities.CleanInput
+	unproved map[string]bool
+	tried    map[string]bool
+	held     map[string]bool
+}
+
+func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.Cleaned {
+	k := &cleaningAttempt{a, in, map[string]bool{}, map[string]bool{}, nil}
+	if in.Doubted || in.Shard.Number == activities.AllShards || a.n > 1 {
+		for number, shard := range c.shards {
+			for _, t := range shard {
+				k.unproved[t.node] = k.unproved[t.node] || k.has(number)
+			}
+		}
+	}
+	for until := c.now().Add(in.Patience); ; a.wait(5 * time.Second) {
+		left := k.round()
+		waits := slices.ContainsFunc(left, func(l activities.LeftPod) bool { return l.Outcome == activities.Waiting })
+		if !waits || !c.now().Before(until) {
+			return k.result(left)
+		}
+	}
+}
+
+func (k *cleaningAttempt) has(shard int) bool {
+	return k.in.Shard.Number == activities.AllShards || k.in.Shard.Number == shard
+}
+
+func (k *cleaningAttempt) result(left []activities.LeftPod) activities.Cleaned {
+	slices.SortStableFunc(left, func(a, b activities.LeftPod) int {
+		rank := map[activities.Outcome]int{activities.Failed: 0, activities.Waiting: 1}
+		return rank[a.Outcome] - rank[b.Outcome]
+	})
+	maps.DeleteFunc(k.unproved, func(_ string, doubt bool) bool { return !doubt })
+	cleaned := activities.Cleaned{Remaining: len(left), Left: left, Unproved: slices.Sorted(maps.Keys(k.unproved))}
+	if number := k.in.Shard.Number; k.in.OnlyEnded && number != activities.AllShards && number < len(k.c.shards) {
+		for _, l := range left {
+			k.held[l.Target] = true
+		}
+		lost := func(mark bool) (n int) {
+			for i, t := range k.c.shards[number] {
+				if !t.released && !k.held[t.name] {
+					k.c.shards[number][i].released = mark
+					n++
+				}
+			}
+			return n
+		}
+		if cleaned.Lost = lost(false); cleaned.Lost > 0 {
+			k.write("note who is no longer disrupted", func(bool) {
+				if number < len(k.c.shards) {
+					lost(true)
+				}
+			})
+		}
+	}
+	return cleaned
+}
+
+func (k *cleaningAttempt) round() (left []activities.LeftPod) {
+	k.held = map[string]bool{}
+	for _, pod := range k.c.sorted() {
+		if !k.has(pod.shard) {
+			continue
+		}
+		if k.in.OnlyEnded && pod.deletedAt.IsZero() && !pod.ended && !pod.target.gone {
+			k.held[pod.target.name] = true
+			continue
+		}
+		if outcome, why := k.settle(pod); outcome != activities.Released {
+			left = append(left, activities.LeftPod{Pod: pod.name, Node: pod.target.node, Target: pod.target.name, Outcome: outcome, Why: why})
+		}
+	}
+	return left
+}
+
+// settle follows activities.settle.
+func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
+	if pod.deletedAt.IsZero() && !pod.ended {
+		k.write("delete "+pod.name, func(bool) {
+			if k.c.pods[pod.name] == pod && pod.deletedAt.IsZero() {
+				pod.deletedAt = k.c.now()
+			}
+		})
+		return activities.Waiting, "it is being deleted"
+	}
+	outcome := judged(pod)
+	released := slices.Contains(k.in.Release, "*") || slices.Contains(k.in.Release, pod.target.name)
+	overdue := !pod.deletedAt.IsZero() && k.c.now().Sub(pod.deletedAt) > 30*time.Second
+	switch {
+	case released && (outcome == activities.Failed || outcome == activities.Waiting && overdue):
+		k.unproved[pod.target.node] = true
+		if !k.c.released[pod.name] {
+			k.c.violated("%s is let go of for a person, and nobody who saw it has released it", pod.name)
+		}
+		k.write("force "+pod.name, func(bool) { k.c.force(pod) })
+		return activities.Waiting, "a person released it"
+	case outcome == activities.Failed:
+		return k.cleanAgain(pod)
+	case outcome == activities.Waiting:
+		return outcome, "it still runs"
+	}
+	if pod.exit != neverStarted && pod.exit != cleanAndSearched {
+		k.unproved[pod.target.node] = true
+	}
+	k.write("let go of "+pod.name, func(bool) { k.c.force(pod) })
+	if k.c.pods[pod.name] == pod {
+		return activities.Waiting, "the kubelet removes it"
+	}
+	return activities.Released, ""
+}
+
+// judged follows activities.judge.
+func judged(pod *chaosPod) activities.Outcome {
+	switch {
+	case pod.ended && pod.exit <= cleanByItsWord:
+		return activities.Released
+	case !pod.ended:
+		return activities.Waiting
+	case pod.target.gone:
+		return activities.Released
+	}
+	return activities.Failed
+}
+
+// cleanAgain follows activities.cleanAgain.
+func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (activities.Outcome, string) {
+	const words = "the journal cannot be read"
+	wanted := slices.Contains(k.in.Retry, "*") || slices.Contains(k.in.Retry, pod.target.name)
+	switch {
+	case !wanted || k.tried[pod.name]:
+		return activities.Failed, words
+	case pod.cleaner.IsZero():
+		k.write("create the cleaner of "+pod.name, func(bool) { pod.cleaner = k.c.now() })
+	case k.c.now().Sub(pod.cleaner) < 3*time.Second:
+	case k.c.cleanNode(pod):
+		k.write("let go of "+pod.name+" and its cleaner", func(bool) { k.c.force(pod) })
+	default:
+		k.tried[pod.name], pod.cleaner = true, time.Time{}
+		return activities.Failed, words
+	}
+	return activities.Waiting, "a cleaner works on the node"
+}
+
+// force takes a chaos pod away.
+func (c *cluster) force(pod *chaosPod) {
+	if c.pods[pod.name] == pod {
+		delete(c.pods, pod.name)
+	}
+}
+
+func (c *cluster) verify(a *attempt, in activities.Doubt) (v activities.Verified) {
+	for _, name := range slices.Sorted(maps.Keys(c.marks)) {
+		pod := c.marks[name]
+		if pod == nil || !slices.Contains(in.Nodes, pod.target.node) {
+			continue
+		}
+		if !in.Released {
+			a.write("clean "+pod.target.node, func(bool) { c.cleanNode(pod) })
+		}
+		if c.marks[name] != nil {
+			v.Left = append(v.Left, "node "+pod.target.node+": "+name)
+		}
+	}
+	return v
+}
+
+func (c *cluster) report(a *attempt, r activities.Report) error {
+	a.write("tell in status: "+string(r.Phase), func(bool) { c.status = r })
+	return nil
+}
+
+func (c *cluster) finish(a *attempt, e activities.Ended) int {
+	if len(c.pods) > 0 {
+		return len(c.pods)
+	}
+	a.write("the last status", func(late bool) {
+		c.status, c.verified = activities.Report{Phase: v1beta1.PhaseFinished, Ending: e.Ending}, len(e.NotVerified) == 0
+		if wrong := c.unexplained(e.NotVerified); len(wrong) > 0 && !late {
+			c.violated("status says it is over, and does not say that %v", wrong)
+		}
+	})
+	a.write("forget the records", func(bool) { c.spec, c.shards = "", nil })
+	a.write("take the finalizer off", func(bool) {
+		for _, pod := range c.sorted() {
+			if !pod.late {
+				c.violated("the finalizer goes while %s is there", pod.name)
+			}
+		}
+		c.finalizer = false
+		c.vanish()
+	})
+	return 0
+}

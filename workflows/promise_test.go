@@ -1,0 +1,294 @@
+package workflows
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// The promise
+//
+// After its end, deletion or expiry, eventually nothing with our mark remains
+// of a disruption on any node or in the API, and it stays so.
+//
+// What that means for the workflow is checked here, on the real workflow code,
+// with a model of the cluster in which everything may go wrong:
+//
+//  1. Once the cleaning has begun nothing is created, nor chosen.
+//  2. The Disruption's finalizer goes only when no chaos pod is left.
+//  3. A chaos pod that failed to clean is let go only when a cleaner has
+//     cleaned, when its target is gone, or for a person who saw it.
+//  4. At the end nothing is left on a node but what a person released, and what
+//     the last status names.
+//  5. It ends; or it is stuck, and says so in status and search attribute, with
+//     the chaos pod and the reason, and ends when a person releases that.
+//  6. A new run knows of an end and a decision that the one before has taken in.
+//  7. What a worker creates that was given up long ago, after all of it, is
+//     found by a sweep, and cleaned by the same workflow.
+//
+// What may go wrong, at every write of every activity and while time passes:
+// a call fails; a worker dies before it, or before its answer arrives, so that
+// the activity is carried out again; a worker hangs, is given up, and goes on
+// later; the API server is away; a disruption is deleted, cancelled, edited; its
+// workflow is terminated and started again, or goes on in a new run; people
+// resume, rightly and wrongly; targets vanish, chaos pods are deleted, injectors
+// are killed, lie, hang, fail to clean, and so do cleaners.
+//
+// All trials in which one thing goes wrong are made, and so many at random in
+// which several do. A failure names what went wrong in the trial, made as
+// little as it can be, and how to make that trial again.
+func TestPromise(t *testing.T) {
+	if *onlyTrial != "" {
+		again(t, *onlyTrial)
+		return
+	}
+	began := time.Now()
+	e := &explorer{T: t, slots: make(chan struct{}, runtime.NumCPU()), failed: map[string]bool{}}
+	for _, s := range scenarios {
+		e.exhaust(s, *depth)
+	}
+	single, randomly := e.trials, time.Now()
+	for i := range *randomTrials {
+		if time.Since(randomly) > *within {
+			break
+		}
+		seed := *randomSeed + uint64(i)
+		s := scenarios[i%len(scenarios)]
+		e.try(s, fmt.Sprintf("seed %d", seed), func() *choices {
+			random := rand.New(rand.NewPCG(seed, 1))
+			return &choices{random: random, burst: random.IntN(60)}
+		}, func(*choices) {})
+	}
+	e.group.Wait()
+	t.Logf("%d trials with at most %d deviations, %d at random, in %.1fs", single, *depth, e.trials-single, time.Since(began).Seconds())
+}
+
+// again makes one trial, as a failure names it: scenario, colon, deviations.
+func again(t *testing.T, trial string) {
+	name, text, _ := strings.Cut(trial, ":")
+	d, err := parseDeviations(text)
+	i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+	if err != nil || i < 0 {
+		t.Fatalf("-trial %q: no such scenario, or %v", trial, err)
+	}
+	made, wrong := attemptTrial(scenarios[i], &choices{forced: d})
+	t.Logf("%s", made.told())
+	for _, what := range wrong {
+		t.Error(what)
+	}
+}
+
+var (
+	onlyTrial    = flag.String("trial", "", "make one trial of the promise again, as a failure names it")
+	depth        = flag.Int("deviations", 1, "make all trials of the promise in which at most so many things go wrong")
+	randomTrials = flag.Int("random", 1500, "how many trials of the promise are made at random")
+	within       = flag.Duration("within", 15*time.Second, "begin no more random trials of the promise after so long")
+	randomSeed   = flag.Uint64("seed", 1, "of the first of them; each has the next")
+)
+
+var scenarios = []scenario{
+	{name: "one target", pods: 1, wanted: 1},
+	{name: "two of three", pods: 3, wanted: 2},
+	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},
+	{name: "rejected", rejected: "count: must be positive"},
+	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, happens: "a person deletes chaos pod of web-0"},
+	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
+}
+
+// attemptTrial is one trial from the first look to the last trace.
+func attemptTrial(s scenario, c *choices) (*choices, []string) {
+	m := newCluster(s, c)
+	m.all()
+	return c, m.wrong
+}
+
+// all is a disruption's whole life: every run of its workflow, and what comes after.
+func (c *cluster) all() {
+	clock := c.began
+	in := fresh()
+	for range 30 {
+		var next *Input
+		clock, next = c.runOnce(clock, in)
+		if next == nil {
+			break
+		}
+		in = *next
+	}
+	if c.finalizer && len(c.wrong) == 0 {
+		c.violated("no workflow runs any more, and the finalizer is there")
+	}
+	c.afterwards(clock)
+}
+
+func fresh() Input { return Input{Input: contract.Input{Disruption: ref}} }
+
+// runOnce is one run of the workflow; next begins the one after it.
+func (c *cluster) runOnce(clock time.Time, in Input) (end time.Time, next *Input) {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(silentLog{})
+	c.env = suite.NewTestWorkflowEnvironment()
+	c.env.SetWorkerOptions(worker.Options{
+		Interceptors: []interceptor.WorkerInterceptor{&playedTemporal{c: c}}, DeadlockDetectionTimeout: time.Minute, // the machine may be busy
+	})
+	c.env.SetStartTime(clock)
+	c.env.SetTestTimeout(time.Minute)
+	c.env.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	c.terminated = false
+	c.env.ExecuteWorkflow(contract.WorkflowType, in)
+	err := c.env.GetWorkflowError()
+	var again *workflow.ContinueAsNewError
+	switch {
+	case err == nil:
+		c.checkResult()
+	case errors.As(err, &again):
+		next = c.carriedOver(again)
+	case c.terminated && len(c.wrong) > 0: // it was given up
+	case c.terminated && c.finalizer: // the bridge starts it again
+		c.run++
+		c.told, c.stuckShown = "", false
+		f := fresh()
+		next = &f
+	case c.terminated: // nothing but a sweep knows of it
+	default:
+		c.violated("the workflow failed: %v", err)
+	}
+	return c.env.Now(), next
+}
+
+// carriedOver checks what a run gives to the next.
+func (c *cluster) carriedOver(again *workflow.ContinueAsNewError) *Input {
+	var in Input
+	if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, &in); err != nil || in.Carried == nil {
+		c.violated("a new run is given %+v, %v", in, err)
+		return nil
+	}
+	if c.told != "" && in.Carried.Ending == "" {
+		c.violated("a new run does not know of %s", c.told)
+	}
+	return &in
+}
+
+// checkResult compares what the workflow says at its end with what there is.
+func (c *cluster) checkResult() {
+	var r Result
+	if err := c.env.GetWorkflowResult(&r); err != nil {
+		c.violated("the result cannot be read: %v", err)
+	}
+	if wrong := c.unexplained(r.NotVerified); len(wrong) > 0 {
+		c.violated("the result is %+v, and does not say that %v", r, wrong)
+	}
+	if c.finalizer {
+		c.violated("it has ended, and the finalizer is there")
+	}
+}
+
+// afterwards lets workers that were given up do what they still do, and wants
+// two sweeps to leave nothing, for good.
+func (c *cluster) afterwards(clock time.Time) {
+	c.kind, c.mends, c.awayUntil = true, true, time.Time{}
+	clear(c.tries)
+	for range 20 {
+		clock = clock.Add(time.Minute)
+		c.fixed = clock
+		c.pass()
+	}
+	for range 2 {
+		if len(c.pods)+len(c.shards) > 0 || c.spec != "" {
+			c.run++
+			c.kindSince, c.fixed = clock, time.Time{}
+			clock, _ = c.runOnce(clock, fresh())
+		}
+	}
+	clear(c.marks) // a sweep of the nodes finds them: test/matrix and test/e2e show it
+	if len(c.wrong) == 0 && (len(c.pods)+len(c.shards)+len(c.late) > 0 || c.spec != "" || c.finalizer) {
+		c.fixed = clock
+		c.violated("two sweeps have left something: %s", c.account())
+	}
+}
+
+// explorer makes trials, several at once, and reports those that fail.
+type explorer struct {
+	*testing.T
+	mu     sync.Mutex
+	group  sync.WaitGroup
+	slots  chan struct{}
+	trials int
+	failed map[string]bool
+}
+
+// exhaust makes all trials of a scenario with at most so many deviations.
+func (e *explorer) exhaust(s scenario, deviationsAtMost int) {
+	level := []deviations{{}}
+	for range deviationsAtMost + 1 {
+		var mu sync.Mutex
+		var next []deviations
+		for _, d := range level {
+			e.try(s, "one after the other", func() *choices { return &choices{forced: d} }, func(made *choices) {
+				mu.Lock()
+				defer mu.Unlock()
+				next = append(next, made.neighbours()...)
+			})
+		}
+		e.group.Wait()
+		level = next
+	}
+}
+
+// try makes one trial, in the background.
+func (e *explorer) try(s scenario, name string, with func() *choices, then func(*choices)) {
+	e.slots <- struct{}{}
+	e.trials++
+	e.group.Go(func() {
+		defer func() { <-e.slots }()
+		made, wrong := attemptTrial(s, with())
+		if len(wrong) > 0 {
+			e.report(s, name, made, wrong)
+		}
+		then(made)
+	})
+}
+
+// report makes a failure as little as it can be. Of failures that say the same
+// one is enough.
+func (e *explorer) report(s scenario, name string, made *choices, wrong []string) {
+	least := shrunk(made.deviations(), func(d deviations) bool {
+		_, wrong := attemptTrial(s, &choices{forced: d})
+		return len(wrong) > 0
+	})
+	made, wrong = attemptTrial(s, &choices{forced: least})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failed[least.String()] || len(e.failed) >= 5 {
+		e.Fail()
+		return
+	}
+	e.failed[least.String()] = true
+	e.Errorf("%s, %s:\n%s\n%s\nagain: go test ./workflows -run TestPromise -trial %q",
+		s.name, name, made.told(), strings.Join(wrong, "\n"), s.name+":"+least.String())
+}
+
+// silentLog keeps the workflow from talking into the test's output.
+type silentLog struct{}
+
+func (silentLog) Debug(string, ...any) {}
+func (silentLog) Info(string, ...any)  {}
+func (silentLog) Warn(string, ...any)  {}
+func (silentLog) Error(string, ...any) {}
+
+var _ log.Logger = silentLog{}
