@@ -31,6 +31,9 @@ type Activities struct {
 	AllowedHosts []v1beta1.NetworkHost
 	// Parallel bounds the API calls one activity has under way at once.
 	Parallel int
+
+	// specs keeps the records of specs that were read last, by UID.
+	specs specCache
 }
 
 // Ref names the disruption an activity works for.

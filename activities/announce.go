@@ -54,7 +54,7 @@ func (w *injectionWatch) calm(ctx context.Context) error {
 		case <-time.After(calmGap):
 			return nil
 		case <-changes:
-			if err := pause(ctx, w.gap()); err != nil {
+			if err := pause(ctx, w.early()); err != nil {
 				return err
 			}
 		}

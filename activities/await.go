@@ -62,7 +62,7 @@ func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, er
 		case <-activity.GetWorkerStopChannel(ctx):
 			return Injection{}, fmt.Errorf("worker stops; another one goes on")
 		case <-changes:
-			if err := pause(ctx, w.gap()); err != nil {
+			if err := pause(ctx, w.early()); err != nil {
 				return Injection{}, err
 			}
 		case <-w.wait():
@@ -81,8 +81,9 @@ type injectionWatch struct {
 	written progress
 	at      time.Time
 	pending bool
-	// took is how long the last look took.
-	took time.Duration
+	// looked is when the last look began, took how long it took.
+	looked time.Time
+	took   time.Duration
 }
 
 // newInjectionWatch looks at the targets of the given shards, or of all.
@@ -105,18 +106,24 @@ func (a *Activities) newInjectionWatch(ctx context.Context, ref Ref, numbers ...
 }
 
 func (w *injectionWatch) look() progress {
-	began, ref := time.Now(), refOf(w.d)
-	defer func() { w.took = time.Since(began) }()
+	ref := refOf(w.d)
+	w.looked = time.Now()
+	defer func() { w.took = time.Since(w.looked) }()
 	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
 }
 
-// gap is how long changes gather before the next look.
-func (w *injectionWatch) gap() time.Duration { return max(lookGap, 4*w.took) }
+// early is how long it is too early for the next look: changes gather.
+func (w *injectionWatch) early() time.Duration {
+	return max(lookGap, 5*w.took) - time.Since(w.looked)
+}
 
 // write puts progress into status: at once when it is the first or the last,
 // otherwise not more often than statusGap.
 func (w *injectionWatch) write(ctx context.Context, p progress) error {
 	first := w.at.IsZero()
+	if first && p.readyPods == 0 && !p.done() && firstReason(p) == "" {
+		return nil // the choice of targets has told as much
+	}
 	if !first && same(w.written, p) {
 		w.pending = false
 		return nil

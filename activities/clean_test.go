@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 var injectorRuns = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -236,7 +237,7 @@ func TestFinish(t *testing.T) {
 	if shards, err := c.shards(t.Context(), ref); err != nil || len(shards) != 0 {
 		t.Errorf("%d records are left, %v", len(shards), err)
 	}
-	if _, err := c.frozen(t.Context(), ref); !apierrors.IsNotFound(cause(err)) {
+	if _, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), contract.RecordName(ref.UID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the record is left: %v", err)
 	}
 	do[int](c, c.Finish, Ended{Disruption: ref}) // twice is once
@@ -268,15 +269,4 @@ type getter interface{ Get(any) error }
 func has(value getter, want int) bool {
 	var got int
 	return value.Get(&got) == nil && got == want
-}
-
-func cause(err error) error {
-	type wrapper interface{ Unwrap() error }
-	for {
-		wrapped, ok := err.(wrapper)
-		if !ok {
-			return err
-		}
-		err = wrapped.Unwrap()
-	}
 }

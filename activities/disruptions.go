@@ -2,9 +2,9 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,12 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/lru"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Disruptions reads and writes Disruption objects. Every read is live.
-type Disruptions struct{ client rest.Interface }
+type Disruptions struct {
+	client rest.Interface
+	// written keeps what some writes returned, by UID: the next write of a
+	// status begins from there, and need not read first.
+	written *lru.Cache
+}
 
 // NewDisruptions returns a client for the cluster that config names.
 func NewDisruptions(config *rest.Config) (*Disruptions, error) {
@@ -35,7 +41,7 @@ func NewDisruptions(config *rest.Config) (*Disruptions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client for %s: %w", v1beta1.GroupVersion, err)
 	}
-	return &Disruptions{client}, nil
+	return &Disruptions{client, lru.New(1000)}, nil
 }
 
 // Get returns the disruption that ref names. An object of the same name with
@@ -52,26 +58,22 @@ func (c *Disruptions) Get(ctx context.Context, ref Ref) (*v1beta1.Disruption, er
 	return found, nil
 }
 
-// UpdateStatus lets change edit the live status and writes the result, unless
-// nothing changed. A write by somebody else in between makes it read again and
-// call change again. A disruption that is gone is no error.
+// UpdateStatus lets change edit the status and writes the result, unless
+// nothing changed. Its version guards the write: one by somebody else in between
+// makes it read again and call change again. A disruption that is gone is no error.
 func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1beta1.Disruption)) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		live, err := c.Get(ctx, ref)
-		if err != nil {
+		live, err := c.changed(ctx, ref, change)
+		if err != nil || live == nil {
 			return err
 		}
-		before, err := json.Marshal(live.Status)
-		if err != nil {
-			return err
+		written := &v1beta1.Disruption{}
+		err = c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
+			SubResource("status").Body(live).Do(ctx).Into(written)
+		if err == nil {
+			c.written.Add(ref.UID, written)
 		}
-		change(live)
-		after, err := json.Marshal(live.Status)
-		if err != nil || string(before) == string(after) {
-			return err
-		}
-		return c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
-			SubResource("status").Body(live).Do(ctx).Error()
+		return err
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -80,6 +82,30 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1
 		return fmt.Errorf("write status of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	return nil
+}
+
+// changed is the disruption with its status changed; nil when there is nothing
+// to write. It begins from what was last written here, unless change finds
+// nothing to do there: another worker may have written since.
+func (c *Disruptions) changed(ctx context.Context, ref Ref, change func(*v1beta1.Disruption)) (*v1beta1.Disruption, error) {
+	if known, found := c.written.Get(ref.UID); found {
+		c.written.Remove(ref.UID)
+		if d := known.(*v1beta1.Disruption); changes(d, change) {
+			return d, nil
+		}
+	}
+	d, err := c.Get(ctx, ref)
+	if err != nil || !changes(d, change) {
+		return nil, err
+	}
+	return d, nil
+}
+
+// changes tells whether change changes the status.
+func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
+	before := d.Status.DeepCopy()
+	change(d)
+	return !equality.Semantic.DeepEqual(before, &d.Status)
 }
 
 // RemoveFinalizer lets the disruption go. Done already, or the object gone, is

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"sort"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -33,6 +35,21 @@ const (
 	shardSize      = 200
 	annotationKind = "chaos.squall.dev/kinds"
 )
+
+// specCache keeps some specs; the zero value is ready.
+type specCache struct {
+	once sync.Once
+	lru  *lru.Cache
+}
+
+func (c *specCache) Get(uid types.UID) (any, bool) { return c.cache().Get(uid) }
+
+func (c *specCache) Add(uid types.UID, d *v1beta1.Disruption) { c.cache().Add(uid, d) }
+
+func (c *specCache) cache() *lru.Cache {
+	c.once.Do(func() { c.lru = lru.New(1000) })
+	return c.lru
+}
 
 // Target is one chosen pod or node.
 type Target struct {
@@ -72,8 +89,11 @@ func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run stri
 }
 
 // frozen returns the disruption as it was when it began, whatever its spec
-// says now (acceptance 8).
+// says now (acceptance 8). Nobody may change it: it is kept, as it stays the same.
 func (a *Activities) frozen(ctx context.Context, ref Ref) (*v1beta1.Disruption, error) {
+	if known, found := a.specs.Get(ref.UID); found {
+		return known.(*v1beta1.Disruption), nil
+	}
 	record, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Get(ctx, contract.RecordName(ref.UID), metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the record of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
@@ -82,6 +102,7 @@ func (a *Activities) frozen(ctx context.Context, ref Ref) (*v1beta1.Disruption, 
 	if err := json.Unmarshal([]byte(record.Data[keyDisruption]), d); err != nil {
 		return nil, fmt.Errorf("decode record %s: %w", record.Name, err)
 	}
+	a.specs.Add(ref.UID, d)
 	return d, nil
 }
 

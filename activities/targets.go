@@ -138,6 +138,9 @@ func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption,
 			status.RunCount = run + 1
 		}
 		listTargets(status, shards, kinds)
+		if len(s.Added) > 0 && status.Phase == v1beta1.PhasePending {
+			status.Phase = v1beta1.PhaseInjecting
+		}
 		switch {
 		case s.Selected > 0:
 			setCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "Selected", fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching))

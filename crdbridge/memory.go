@@ -48,10 +48,11 @@ func (t *told) wait(now time.Time) time.Duration {
 }
 
 // sent notes an observation. While one follows another as soon as it may, the
-// pauses grow, so that a change of thousands of pods is told in a few signals.
-func (t *told) sent(hash string, now time.Time) {
+// pauses grow up to longest, so that a change of thousands of pods is told in a
+// few signals.
+func (t *told) sent(hash string, now time.Time, longest time.Duration) {
 	if now.Sub(t.at) < 2*t.pause {
-		t.pause = min(2*t.pause, longestGap)
+		t.pause = min(2*t.pause, longest)
 	} else {
 		t.pause = gap
 	}

@@ -16,7 +16,7 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 	}
 	var pauses []time.Duration
 	for range 8 { // something changes all the time
-		m.sent("a hash", now)
+		m.sent("a hash", now, longestGap)
 		pauses = append(pauses, m.wait(now))
 		now = now.Add(m.wait(now))
 	}
@@ -29,7 +29,7 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 	if wait := m.wait(now); wait > 0 {
 		t.Errorf("a change after a quiet minute waits %s", wait)
 	}
-	m.sent("another", now)
+	m.sent("another", now, longestGap)
 	if m.pause != gap {
 		t.Errorf("after a quiet minute the pause is %s, want %s", m.pause, gap)
 	}

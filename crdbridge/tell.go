@@ -19,6 +19,8 @@ const (
 	// longestGap that between two of many: each costs four events of history.
 	gap        = 250 * time.Millisecond
 	longestGap = 4 * time.Second
+	// busyGap is the same while all is injected or cleaned anyway.
+	busyGap = 16 * time.Second
 	// lookGap is the shortest time between two looks through the caches, which
 	// take milliseconds when there are thousands of pods.
 	lookGap = 100 * time.Millisecond
@@ -83,8 +85,15 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 		return t.lost(err)
 	}
 	t.looked = time.Now() // not before: what could not be told is tried again, not waited with
-	t.sent(o.Hash, time.Now())
+	t.sent(o.Hash, time.Now(), longestOf(d))
 	return wait, nil
+}
+
+func longestOf(d *v1beta1.Disruption) time.Duration {
+	if d.Status.Phase == v1beta1.PhaseInjecting || d.Status.Phase == v1beta1.PhaseCleaning {
+		return busyGap
+	}
+	return longestGap
 }
 
 // endOf is what the workflow of a Disruption that must end is told: why it was

@@ -10,7 +10,7 @@ import (
 )
 
 // journals is where injectors keep them on a node.
-const journals = "/var/lib/squall"
+const journals = "/var/lib/squall/journal"
 
 var spoiled = []byte("spoiled by a test\n")
 
