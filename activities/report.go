@@ -71,7 +71,9 @@ const EndingExpired = "expired"
 
 func showReport(d *v1beta1.Disruption, r Report) {
 	s := &d.Status
-	s.Phase = r.Phase
+	if s.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
+		s.Phase = r.Phase // one that has finished may be cleaned once more, and never begun
+	}
 	if len(r.Resumes) > 0 {
 		s.Resumes = r.Resumes
 	}

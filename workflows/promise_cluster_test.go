@@ -25,6 +25,9 @@ type scenario struct {
 	rejected     string
 	// ends is how injectors end if nothing else is chosen: see endInjector.
 	ends int
+	// hears is true when a worker hears of a cancellation at once, and stops;
+	// else it does what it has begun.
+	hears bool
 	// happens after 40 seconds.
 	happens string
 }
@@ -117,6 +120,8 @@ type cluster struct {
 	// byHand are those whose finalizer a person took off: that is believed.
 	byHand map[string]bool
 	late   []lateWrite
+	// said is what a last status has named as left.
+	said []string
 
 	run        int // of the workflow, by the bridge or a sweep
 	terminated bool
@@ -487,7 +492,7 @@ func (c *cluster) plan() activities.Plan {
 // that a worker made which had been given up.
 func (c *cluster) unexplained(said []string) (all []string) {
 	for name, pod := range c.marks {
-		if !c.byHand[name] && !pod.late && !strings.Contains(strings.Join(said, " "), pod.target.node+":") {
+		if !c.byHand[name] && !pod.late && !strings.Contains(strings.Join(append(c.said, said...), " "), pod.target.node+":") {
 			all = append(all, fmt.Sprintf("%s left something on %s", name, pod.target.node))
 		}
 	}

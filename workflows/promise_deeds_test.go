@@ -293,7 +293,11 @@ func (c *cluster) verify(a *attempt, in activities.Doubt) (v activities.Verified
 }
 
 func (c *cluster) report(a *attempt, r activities.Report) error {
-	a.write("tell in status: "+string(r.Phase), func(bool) { c.status = r })
+	a.write("tell in status: "+string(r.Phase), func(bool) {
+		if c.status.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
+			c.status = r
+		}
+	})
 	return nil
 }
 
@@ -306,6 +310,7 @@ func (c *cluster) finish(a *attempt, e activities.Ended) int {
 		if wrong := c.unexplained(e.NotVerified); len(wrong) > 0 && !late {
 			c.violated("status says it is over, and does not say that %v", wrong)
 		}
+		c.said = append(c.said, e.NotVerified...)
 	})
 	a.write("forget the records", func(bool) { c.spec, c.shards = "", nil })
 	a.write("take the finalizer off", func(bool) {

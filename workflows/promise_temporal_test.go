@@ -207,7 +207,7 @@ func (a *attempt) write(what string, do func(late bool)) {
 		return
 	}
 	a.reach()
-	if a.ctx.Err() != nil && a.hears && a.c.pick("cancelled before: "+what, "it stops", "it has not heard yet") == 0 {
+	if a.ctx.Err() != nil && a.hears && a.c.hears != (a.c.pick("cancelled before: "+what, "the worker does as the others", "it does not") == 1) {
 		panic(stopped{temporal.NewCanceledError()})
 	}
 	do(false)

@@ -107,7 +107,7 @@ var scenarios = []scenario{
 	{name: "two of three", pods: 3, wanted: 2},
 	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},
 	{name: "rejected", rejected: "count: must be positive"},
-	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, happens: "a person deletes chaos pod of web-0"},
+	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, hears: true, happens: "a person deletes chaos pod of web-0"},
 	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
 }
 
