@@ -82,9 +82,13 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 		panic(http.ErrAbortHandler)
 	}
 	run := k.slot.run()
-	f := run.call(k.program, run.names.write(c, body), k.slot.whoSees(c)...)
+	point, f := run.call(k.program, run.names.write(c, body))
 	if f == nil {
-		k.pass(w, k.ask(r.Context(), r, bytes.NewReader(body)))
+		a := k.ask(r.Context(), r, bytes.NewReader(body))
+		if a.err == nil && a.StatusCode < http.StatusMultipleChoices {
+			run.changed(point, k.slot.whoSees(c))
+		}
+		k.pass(w, a)
 		return
 	}
 	if f.how == before {
