@@ -63,16 +63,22 @@ func newRecorder(f *fault) *recorder {
 }
 
 // call notes a call and returns what is to be done at it, nil for nothing.
-func (r *recorder) call(program, name string, seenBy ...string) *fault {
+func (r *recorder) call(program, name string) (point string, f *fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
-		return nil
+		return "", nil
 	}
-	point := r.count(program + " " + name)
+	point = r.count(program + " " + name)
 	r.calls = append(r.calls, point)
+	return point, r.hit(point)
+}
+
+// changed notes which programs have in a cache what a call has changed.
+func (r *recorder) changed(point string, seenBy []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.cached[point] = seenBy
-	return r.hit(point)
 }
 
 // event notes a watch event and says whether it is to be dropped. Of each kind

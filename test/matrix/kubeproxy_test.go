@@ -82,9 +82,13 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 		panic(http.ErrAbortHandler)
 	}
 	run := k.slot.run()
-	f := run.call(k.program, run.names.write(c, body), k.slot.whoSees(c)...)
+	point, f := run.call(k.program, run.names.write(c, body))
 	if f == nil {
-		k.pass(w, k.ask(r.Context(), r, bytes.NewReader(body)))
+		a := k.ask(r.Context(), r, bytes.NewReader(body))
+		if a.err == nil && a.StatusCode < http.StatusMultipleChoices {
+			run.changed(point, k.slot.whoSees(c))
+		}
+		k.pass(w, a)
 		return
 	}
 	if f.how == before {
@@ -158,7 +162,8 @@ func (k *kubeProxy) watch(w http.ResponseWriter, r *http.Request, c kubeCall) {
 	w.WriteHeader(a.StatusCode)
 	out := http.NewResponseController(w)
 	_ = out.Flush()
-	events, broken := k.read(a.Body)
+	events := single(r.Context(), a.Body)
+	var broken <-chan time.Time // never, unless an event is dropped
 	for {
 		select {
 		case event, more := <-events:
@@ -192,9 +197,8 @@ func refuse(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled","reason":"Invalid","code":422}`)
 }
 
-// read is the stream of a watch as single events. The channel that is never
-// ready stands for a watch that does not break.
-func (k *kubeProxy) read(body io.Reader) (<-chan []byte, <-chan time.Time) {
+// single is the stream of a watch as single events, until ctx ends.
+func single(ctx context.Context, body io.Reader) <-chan []byte {
 	events := make(chan []byte)
 	go func() {
 		defer close(events)
@@ -205,12 +209,12 @@ func (k *kubeProxy) read(body io.Reader) (<-chan []byte, <-chan time.Time) {
 			}
 			select {
 			case events <- event:
-			case <-k.slot.ctx.Done():
+			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	return events, nil
+	return events
 }
 
 func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {

@@ -140,6 +140,9 @@ func (r *run) outcome() (string, error) {
 		return "", fmt.Errorf("nobody saw the disruption %s", r.d.UID)
 	}
 	o := outcome{Gone: gone, Disruption: last.Status, Played: played}
+	if r.expires {
+		o.Disruption.SpecHash = "" // of a spec whose duration is not always the same
+	}
 	var err error
 	if o.Left, err = r.left(); err != nil {
 		return "", err

@@ -36,7 +36,6 @@ const (
 // slot is a place for one run at a time: a worker and a bridge of its own, its
 // own namespaces in Kubernetes and in Temporal. Many share the two servers.
 type slot struct {
-	ctx         context.Context
 	world       *world.World
 	shop, chaos string
 	temporal    temporalclient.Client
@@ -121,7 +120,7 @@ func (s space) addAttributes(ctx context.Context) error {
 func newSlot(w *world.World, in space) *slot {
 	w.Helper()
 	s := &slot{
-		ctx: w.Context(), world: w, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
+		world: w, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
 		programs: map[string]*world.Program{}, current: newRecorder(nil), old: map[string]oldView{},
 	}
 	settings := func(program string) []string {

@@ -44,7 +44,7 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 	run := t.slot.run()
 	var f *fault
 	if name := t.name(run.names, path.Base(method), request); name != "" {
-		f = run.call(t.program, name)
+		_, f = run.call(t.program, name)
 	}
 	if f != nil && f.how == before {
 		t.slot.restart(f.victim, 0)
