@@ -226,7 +226,9 @@ func (r *run) canonical(o outcome) (string, error) {
 		}
 		slices.Sort(list)
 	}
-	// A cleaner that failed may be tried any number of times.
+	// A stuck disruption says so each time it looks again, and a cleaner that
+	// failed may be tried any number of times.
+	o.Events = slices.CompactFunc(o.Events, func(a, b string) bool { return a == b && strings.Contains(a, "StuckOnRemoval") })
 	o.Played = slices.CompactFunc(o.Played, func(a, b string) bool { return a == b && strings.HasSuffix(a, "a cleaner that failed") })
 	text, err := yaml.Marshal(o)
 	return r.stable(string(text)), err
