@@ -60,8 +60,8 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		}
 		s.eventually("the new run releases", func() bool { return len(s.state().Resumes) == 1 })
 		s.signal(contract.SignalEnd, nil)
-		if result := s.result(); result.LetGo != 1 || !cmp.Equal(result.Decisions, []string{"release web-1 by ann: scrap"}) {
-			t.Errorf("result = %+v, want one released by ann", result)
+		if result := s.result(); result.LetGo != 2 || !cmp.Equal(result.Decisions, []string{"release web-1 by ann: scrap"}) {
+			t.Errorf("result = %+v, want both chaos pods of web-1 released by ann", result)
 		}
 	})
 	t.Run("while it holds: cancelled by a person", func(t *testing.T) {

@@ -92,7 +92,7 @@ func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities
 	if d.Tries < cleanerTries {
 		retry = everything
 	}
-	d.Retry, d.Release = nil, nil
+	d.Retry, d.Release, d.retried = nil, nil, retry != nil
 	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
 		in := activities.CleanInput{
 			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
@@ -133,7 +133,10 @@ func (d *disruption) sweepShards() []int {
 // or for a person. When fresh cleaners have failed too, it says what is stuck.
 func (d *disruption) awaitDecision(ctx workflow.Context) {
 	if d.stuck() {
-		d.Rounds++
+		if d.News {
+			d.Rounds++ // or the events of the round before are those of this one
+			d.News = false
+		}
 		d.enter(ctx, v1beta1.PhaseStuck)
 		d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
 	} else {
@@ -169,9 +172,16 @@ func (d *disruption) patience() time.Duration {
 var everything = []string{"*"}
 
 // noteLeft keeps what a sweep left, and counts how often a cleaner has tried
-// the same chaos pods in vain.
+// the same chaos pods in vain. A sweep without cleaners does not know what the
+// last ones said.
 func (d *disruption) noteLeft(left activities.Cleaned) {
 	same := samePods(left.Left, d.Left)
+	if same && !d.retried {
+		for i := range left.Left {
+			left.Left[i].Why = d.Left[i].Why
+		}
+	}
+	d.News = d.News || !slices.Equal(left.Left, d.Left)
 	d.Left, d.Remaining = left.Left, left.Remaining
 	if !same || len(d.Left) == 0 {
 		d.Tries = 0

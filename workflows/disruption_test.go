@@ -358,6 +358,27 @@ func TestStuck(t *testing.T) {
 			t.Errorf("then %+v after %d sweeps, want it healed by the fourth", got, len(w.retried))
 		}
 	})
+	t.Run("what a cleaner said is told once, and kept while none runs", func(t *testing.T) {
+		w := newWorld(t)
+		words, plain := failedPod, failedPod
+		words.Why = "the cleaner failed too: qdisc busy"
+		said := activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{words}}
+		w.cleans = []activities.Cleaned{said, said, said, {Remaining: 1, Left: []activities.LeftPod{plain}}, {}}
+		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) }) // as a bridge that restarts
+		w.run(t)
+		var rounds []int
+		for _, r := range w.reports {
+			if r.Phase == v1beta1.PhaseStuck {
+				rounds = append(rounds, r.Round)
+				if r.Left[0].Why != words.Why {
+					t.Errorf("told %q, want the cleaner's words", r.Left[0].Why)
+				}
+			}
+		}
+		if !cmp.Equal(rounds, []int{1, 1}) {
+			t.Errorf("told as rounds %v, want the same round twice", rounds)
+		}
+	})
 	t.Run("it tries again by itself", func(t *testing.T) {
 		w := newWorld(t)
 		w.cleans = []activities.Cleaned{stuck, stuck, stuck, stuck, stuck, {}}

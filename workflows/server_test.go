@@ -247,7 +247,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
 	other := failedPod
 	other.Pod = "chaos-2"
-	s.sweeps = []activities.Cleaned{stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
+	s.sweeps = []activities.Cleaned{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})

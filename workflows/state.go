@@ -34,6 +34,8 @@ type State struct {
 	Left      []activities.LeftPod `json:"left,omitempty"`
 	Remaining int                  `json:"remaining,omitempty"`
 	Rounds    int                  `json:"rounds,omitempty"`
+	// News is true when what is left is not what was told last.
+	News bool `json:"news,omitempty"`
 	// Tries counts how often a fresh cleaner has tried in vain what is left.
 	Tries int `json:"tries,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
@@ -57,6 +59,8 @@ type disruption struct {
 	stop       workflow.CancelFunc
 	stopWatch  workflow.CancelFunc
 	everywhere bool
+	// retried is true when the last sweep ran cleaners.
+	retried bool
 	// shown is what the search attributes say.
 	shown string
 	// renews is true when the history is long enough for a new run.

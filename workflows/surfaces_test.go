@@ -81,12 +81,12 @@ func throughEveryPhase(s *stage) {
 	}
 	want := Result{
 		Summary: "2 targets disrupted, ended (deleted); a person released 1 chaos pod that did not clean",
-		Targets: 2, Kinds: []string{"cpu-pressure"}, Ending: "deleted", LetGo: 1, Decisions: []string{"release by ann: scrap"},
+		Targets: 2, Kinds: []string{"cpu-pressure"}, Ending: "deleted", LetGo: 1, Decisions: []string{"release web-1 by ann: scrap"},
 	}
 	if diff := cmp.Diff(want, s.result()); diff != "" {
 		s.Errorf("result (-want +got):\n%s", diff)
 	}
-	s.sees(v1beta1.PhaseFinished, "Over. Released by a person without being clean: 1 chaos pod.", "- `release by ann: scrap`")
+	s.sees(v1beta1.PhaseFinished, "Over. Released by a person without being clean: 1 chaos pod.", "- `release web-1 by ann: scrap`")
 	wantSummaries(s.T, s.history(""))
 }
 
