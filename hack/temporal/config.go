@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/temporalio/ui-server/v2/server"
@@ -53,7 +55,7 @@ func serverConfig(cfg Config) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	services, err := serviceConfigs(ip, port)
+	services, err := serviceConfigs(ip, port, cfg.Database+".ports")
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +87,17 @@ func serverConfig(cfg Config) (*config.Config, error) {
 }
 
 // serviceConfigs gives the frontend its address and each other part free ports
-// on the loopback device.
-func serviceConfigs(frontendIP string, frontendPort int) (map[string]config.Service, error) {
+// on the loopback device. The file keeps them for the next start: parts that
+// come back elsewhere within seconds are looked for where they were, for up to
+// a minute.
+func serviceConfigs(frontendIP string, frontendPort int, file string) (map[string]config.Service, error) {
+	all, err := keptPorts(file, 2*len(temporal.DefaultServices))
+	if err != nil {
+		return nil, err
+	}
 	services := map[string]config.Service{}
-	for _, name := range temporal.DefaultServices {
-		ports, err := freePorts(2)
-		if err != nil {
-			return nil, err
-		}
+	for i, name := range temporal.DefaultServices {
+		ports := all[2*i:]
 		rpc := config.RPC{GRPCPort: ports[0], MembershipPort: ports[1], BindOnLocalHost: true}
 		if name == "frontend" {
 			rpc = config.RPC{GRPCPort: frontendPort, MembershipPort: ports[1], BindOnIP: frontendIP}
@@ -116,6 +121,34 @@ func newUI(cfg Config) (*server.Server, error) {
 		DisableNewsFetch:    true,
 		CORS:                uiconfig.CORS{CookieInsecure: true},
 	})), nil
+}
+
+// keptPorts are those in the file, if they are free, or else new ones.
+func keptPorts(file string, count int) ([]int, error) {
+	var ports []int
+	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &ports) == nil && len(ports) == count && free(ports) {
+		return ports, nil
+	}
+	ports, err := freePorts(count)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(ports)
+	if err != nil {
+		return nil, err
+	}
+	return ports, os.WriteFile(file, text, 0o600)
+}
+
+func free(ports []int) bool {
+	for _, port := range ports {
+		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return false
+		}
+		defer l.Close()
+	}
+	return true
 }
 
 // freePorts asks the kernel for ports of the loopback device that nobody uses
