@@ -138,9 +138,11 @@ func (s *story) readsWhatIsWrong() string {
 	title := s.namespace + "/" + s.disruption.Name
 	s.page.seeAfresh("Cleaning: "+title, "Stuck: "+title) // it tries again when the cluster changes
 	rows := s.page.rows()
-	want := []string{s.bad.Name, s.bad.Spec.NodeName, "checkout-0", string(v1beta1.KindNetwork), "injector exited with code 137 (Error) without saying why"}
-	if !slices.ContainsFunc(rows, func(row []string) bool { return slices.Equal(row, want) }) {
-		s.t.Errorf("the page's tables have the rows %q, want %q", rows, want)
+	want := []string{s.bad.Name, s.bad.Spec.NodeName, "checkout-0", string(v1beta1.KindNetwork)}
+	if !slices.ContainsFunc(rows, func(row []string) bool {
+		return len(row) == 5 && slices.Equal(row[:4], want) && strings.HasPrefix(row[4], "the cleaner failed too: ") && strings.Contains(row[4], "journal")
+	}) {
+		s.t.Errorf("the page's tables have the rows %q, want %q and the cleaner's words", rows, want)
 	}
 	offers := map[string]string{} // by action
 	for _, block := range s.page.codeBlocks() {
