@@ -65,7 +65,8 @@ ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) go test -count=1 -timeout 3m -v .
 
 .PHONY: crash-matrix
-crash-matrix: ## worker and bridge are killed at every step they take, beside Kubernetes and Temporal of its own (WORKLOAD=..., POINT=...)
+crash-matrix: ## worker, bridge and injector are killed at every step they take, and the end compared; as root (WORKLOAD=..., POINT=...)
+	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
 	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -workload "$$WORKLOAD" -point "$$POINT"
 
 .PHONY: bench
@@ -77,10 +78,6 @@ bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and P
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
 	SQUALL_REQUIRE=1 KUBE_CACHE_MUTATION_DETECTOR=true go test ./...
 	cd hack && go test ./...
-
-.PHONY: crash-matrix
-crash-matrix: ## kill programs at every step they take, and compare the end; as root
-	go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
 
 .PHONY: verify
 verify: generate ## generated code, format, vet, rules of the code, workflowcheck
