@@ -55,7 +55,7 @@ func (d *disruption) verify(ctx workflow.Context) {
 	}
 	var verified activities.Verified
 	in := activities.Doubt{Disruption: d.ref, Nodes: d.Unproved, Released: d.LetGo > 0}
-	if err := workflow.ExecuteActivity(verifying(ctx), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
+	if err := workflow.ExecuteActivity(searching(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
 		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", number(len(d.Unproved), "node"), cause(err))}
 	}
 	d.NotVerified = verified.Left

@@ -120,27 +120,16 @@ func cleaning(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	})
 }
 
-// sweeping is for a part of a sweep: 200 nodes that all let it wait take seven
-// minutes. What cannot be looked at for half an hour is the next sweep's.
-func sweeping(ctx workflow.Context, summary string) workflow.Context {
+// searching is for looking through nodes, a minute and a half each, several at
+// once: 200 that all let it wait take seven minutes. What cannot be looked at
+// for half an hour is told as such, or is the next sweep's.
+func searching(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 30 * time.Minute,
 		StartToCloseTimeout:    20 * time.Minute,
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            &retries,
 		Summary:                summary,
-	})
-}
-
-// verifying is for searching nodes: a minute and a half each, several at once.
-// What cannot be searched in half an hour is told as such.
-func verifying(ctx workflow.Context) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ScheduleToCloseTimeout: 30 * time.Minute,
-		StartToCloseTimeout:    20 * time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            &retries,
-		Summary:                "search nodes for what may be left",
 	})
 }
 
