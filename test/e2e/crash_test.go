@@ -60,14 +60,7 @@ func TestInjectorEndsByItselfWhenAllElseIsDead(t *testing.T) {
 	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 20s, "+quick+"}"))
 	s.scale("squall-worker", 0)
 	defer func() { s.scale("squall-worker", 2); s.awaitSystem() }()
-	eventually(t, 60*time.Second, func() string {
-		for _, pod := range s.chaosPods(t, d) {
-			if pod.Status.Phase != corev1.PodSucceeded {
-				return fmt.Sprintf("chaos pod %s is %s", pod.Name, pod.Status.Phase)
-			}
-		}
-		return ""
-	})
+	s.injectorsSucceed(d, 60*time.Second)
 	s.wantSame(before, s.snapshots(pods))
 	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
 		t.Error("the disruption finished without a worker: the test killed nobody")
@@ -92,6 +85,19 @@ func TestImageThatCannotBePulled(t *testing.T) {
 	}
 	s.delete(d)
 	s.gone(d)
+}
+
+// injectorsSucceed waits until every injector of d has cleaned and ended.
+func (s *space) injectorsSucceed(d *v1beta1.Disruption, limit time.Duration) {
+	s.t.Helper()
+	eventually(s.t, limit, func() string {
+		for _, pod := range s.chaosPods(s.t, d) {
+			if pod.Status.Phase != corev1.PodSucceeded {
+				return fmt.Sprintf("chaos pod %s is %s", pod.Name, pod.Status.Phase)
+			}
+		}
+		return ""
+	})
 }
 
 // awaitChaosPod waits for a chaos pod as wanted.
@@ -211,14 +217,7 @@ func TestTemporalIsAwayAtTheExpiry(t *testing.T) {
 	s.await(d, 60*time.Second, "told that Temporal cannot be reached", func(d *v1beta1.Disruption) bool {
 		return condition(d, v1beta1.ConditionOrchestrated).Reason == "TemporalUnreachable"
 	})
-	eventually(t, 90*time.Second, func() string {
-		for _, pod := range s.chaosPods(t, d) {
-			if pod.Status.Phase != corev1.PodSucceeded {
-				return fmt.Sprintf("chaos pod %s is %s", pod.Name, pod.Status.Phase)
-			}
-		}
-		return ""
-	})
+	s.injectorsSucceed(d, 90*time.Second)
 	s.wantSame(before, s.snapshots(pods))
 	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
 		t.Error("the disruption finished without Temporal: the test hurt nobody")
