@@ -68,7 +68,7 @@ func newSpace(w *world.World, number int) (space, error) {
 	defer cancel()
 	s := space{name: fmt.Sprintf("slot-%d", number)}
 	var err error
-	s.client, err = connect.Dial(ctx, connect.Settings{Address: w.TemporalAddress, Namespace: s.name, Lazy: true}, zap.NewNop(), nil)
+	s.client, err = connect.Dial(ctx, connect.Settings{Address: w.Temporal.Address, Namespace: s.name, Lazy: true}, zap.NewNop(), nil)
 	if err != nil {
 		return s, err
 	}
@@ -156,7 +156,7 @@ func (s *slot) temporalProxy(program string) (address string) {
 	w := s.world
 	w.Helper()
 	const most = 64 << 20
-	server, err := grpc.NewClient(w.TemporalAddress, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	server, err := grpc.NewClient(w.Temporal.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(most), grpc.MaxCallSendMsgSize(most)))
 	w.Must(err)
 	t := &temporalProxy{s, program, server}

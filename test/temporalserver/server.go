@@ -26,7 +26,7 @@ type Server struct {
 	// Address is host:port of the frontend, the same after every start.
 	Address string
 
-	t      *testing.T
+	t      testing.TB
 	binary string
 	store  string
 	kill   func()
@@ -34,7 +34,7 @@ type Server struct {
 
 // New is a server that does not run yet. Without the program the test is
 // skipped with the reason, or fails when SQUALL_REQUIRE=1.
-func New(t *testing.T) *Server {
+func New(t testing.TB) *Server {
 	t.Helper()
 	binary, err := Binary()
 	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
@@ -59,7 +59,13 @@ func (s *Server) Start() *Server {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = command.Wait() }()
 	s.kill = func() { _ = command.Process.Kill(); <-ended }
-	s.t.Cleanup(s.kill)
+	kill := s.kill
+	s.t.Cleanup(func() {
+		kill()
+		if s.t.Failed() {
+			s.t.Logf("the end of what Temporal said:\n%s", out.Bytes()[max(0, out.Len()-4000):])
+		}
+	})
 	temporal := s.Dial(client.DefaultNamespace)
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 		select {
@@ -98,7 +104,7 @@ func (s *Server) Dial(namespace string) client.Client {
 
 // FreeAddress is outside the range the kernel takes local ports from: a server
 // that is killed must find its port free when it comes back.
-func FreeAddress(t *testing.T) string {
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))

@@ -59,7 +59,7 @@ func (w *World) squall(name string, settings []string) *Program {
 	}
 	p := w.Program(name, filepath.Join(w.binaries, name))
 	p.Env = append([]string{
-		"KUBECONFIG=" + w.Kubeconfig(""), "SQUALL_TEMPORAL_ADDRESS=" + w.TemporalAddress,
+		"KUBECONFIG=" + w.Kubeconfig(""), "SQUALL_TEMPORAL_ADDRESS=" + w.Temporal.Address,
 		"SQUALL_CHAOS_NAMESPACE=" + w.Chaos, "SQUALL_METRICS_ADDRESS=0",
 	}, settings...)
 	return p
@@ -161,15 +161,4 @@ func (w *World) Kubeconfig(address string) (file string) {
 		CurrentContext: "test",
 	}, file))
 	return file
-}
-
-// FreeAddress is a host:port of the loopback that nobody listens on.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

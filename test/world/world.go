@@ -1,17 +1,12 @@
 package world
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +20,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
-	"github.com/squall-chaos/squall/workflows/connect"
-	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // World is everything that runs, and the test it runs for.
@@ -42,9 +35,8 @@ type World struct {
 	API *rest.Config
 	// Temporal is the server, which may be killed and started again: it keeps
 	// its address and what it stored. Workflows is a client of it.
-	Temporal        *Program
-	TemporalAddress string
-	Workflows       temporalclient.Client
+	Temporal  *temporalserver.Server
+	Workflows temporalclient.Client
 	// Shop is the namespace of the targets, Chaos that of the chaos pods.
 	Shop, Chaos string
 	// Patience is how long something may take. Two minutes are enough for a
@@ -60,17 +52,16 @@ type World struct {
 // be missing (SQUALL_REQUIRE=1).
 func Start(t testing.TB) *World {
 	t.Helper()
-	binary, err := temporalserver.Binary()
-	require(t, err)
-	w := &World{TB: t, Patience: 2 * time.Minute, API: apiserver.Start(t), TemporalAddress: FreeAddress(t)}
+	temporal := temporalserver.New(t)
+	w := &World{TB: t, Patience: 2 * time.Minute, API: apiserver.Start(t), Temporal: temporal.Start()}
 	w.API.QPS = -1
 	w.API.WarningHandler = rest.NoWarnings{}
 	w.connect()
 	w.Shop, w.Chaos = w.NewNamespace("shop-"), w.NewNamespace("chaos-")
-	w.Kubelets, err = startKubelets(t.Context(), w.Kube)
+	kubelets, err := startKubelets(t.Context(), w.Kube)
 	w.Must(err)
-	w.Temporal = w.Program("Temporal", binary, "-address", w.TemporalAddress, "-ui-address", "", "-db", filepath.Join(t.TempDir(), "store.db")).Start()
-	w.dial()
+	w.Kubelets = kubelets
+	w.Workflows = w.Temporal.Dial(temporalclient.DefaultNamespace)
 	return w
 }
 
@@ -103,21 +94,6 @@ func (w *World) connect() {
 	counted.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	w.Kube, err = kubernetes.NewForConfig(counted)
 	w.Must(err)
-}
-
-// dial returns when Temporal answers and knows the search attributes.
-func (w *World) dial() {
-	w.Helper()
-	var err error
-	w.Workflows, err = connect.Dial(w.Context(), connect.Settings{Address: w.TemporalAddress, Lazy: true}, zap.NewNop(), nil)
-	w.Must(err)
-	w.Cleanup(w.Workflows.Close)
-	Eventually(w, time.Minute, "Temporal answers", func() bool {
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		_, err := w.Workflows.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
-		return err == nil
-	})
 }
 
 // NewNamespace makes a namespace of its own for something.
@@ -160,16 +136,3 @@ func (w *World) Targets(n int) {
 }
 
 func node(i int) string { return fmt.Sprintf("node-%02d", i%50) }
-
-// require skips the test when something of the machine is missing, with the
-// reason, or fails it where nothing may be missing.
-func require(t testing.TB, err error) {
-	t.Helper()
-	switch {
-	case err == nil:
-	case os.Getenv("SQUALL_REQUIRE") == "1":
-		t.Fatal(err)
-	default:
-		t.Skip(err)
-	}
-}

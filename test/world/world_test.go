@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // cleaner that ends by itself.
 func TestWorld(t *testing.T) {
 	w := world.Start(t)
-	api, temporal := startProxy(t, w.APIAddress()), startProxy(t, w.TemporalAddress)
+	api, temporal := startProxy(t, w.APIAddress()), startProxy(t, w.Temporal.Address)
 	settings := []string{"KUBECONFIG=" + w.Kubeconfig(api.address), "SQUALL_TEMPORAL_ADDRESS=" + temporal.address, "SQUALL_PARALLEL=2"}
 	first := w.Worker(settings...).Start()
 	w.Bridge(settings...).Start()
