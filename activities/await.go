@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,16 +19,25 @@ import (
 
 // Times of AwaitInjection.
 const (
-	// statusGap is the least time between two writes of progress. The first
-	// change and the last are written at once.
+	// statusGap is the least time between two writes of progress, firstGap that
+	// before the first. The end is written at once.
 	statusGap = 500 * time.Millisecond
+	firstGap  = 100 * time.Millisecond
 	// reasonGap is how often a chaos pod that runs and is not ready is asked
 	// for the reason.
 	reasonGap = 2 * time.Second
-	// lookGap lets changes gather. A look at 10,000 targets takes longer than
-	// that, so the gap grows with what a look takes.
-	lookGap = 50 * time.Millisecond
+	// gatherGap lets changes gather before anybody looks.
+	gatherGap = 20 * time.Millisecond
+	// calmGap without any news of the chaos pods means that none is on its way.
+	calmGap = 2 * time.Second
 )
+
+// Watching says what AwaitInjection is to watch and to tell.
+type Watching struct {
+	Disruption Ref `json:"disruption"`
+	// Tell are the shards whose targets were not told yet that they are disrupted.
+	Tell []int `json:"tell,omitempty"`
+}
 
 // Injection says how far an injection has come.
 type Injection struct {
@@ -38,36 +48,50 @@ type Injection struct {
 // AwaitInjection watches the chaos pods of all the disruption's targets,
 // writes what it sees into status as it comes (acceptance 28-31, 33), and
 // returns when everything is injected. It waits as long as it takes: a failed
-// injection is no error, it is told in status.
-func (a *Activities) AwaitInjection(ctx context.Context, ref Ref) (Injection, error) {
-	w, err := a.newInjectionWatch(ctx, ref)
+// injection is no error, it is told in status. Once all is injected, or nothing
+// moves any more, it records an event on each target (acceptance 21).
+func (a *Activities) AwaitInjection(ctx context.Context, in Watching) (Injection, error) {
+	w, err := a.newInjectionWatch(ctx, in)
 	if err != nil {
 		return Injection{}, err
 	}
-	changes, stop := a.ChaosPods.Changes(ref)
+	changes, stop := a.ChaosPods.Changes(in.Disruption)
 	defer stop()
 	ask := time.NewTicker(reasonGap)
 	defer ask.Stop()
+	calm := time.NewTimer(calmGap)
+	defer calm.Stop()
 	for {
 		p := w.look()
 		if err := w.write(ctx, p); err != nil {
 			return Injection{}, err
 		}
 		if p.done() {
-			return Injection{p.injected, p.total}, nil
+			return Injection{p.injected, p.total}, w.tell(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return Injection{p.injected, p.total}, ctx.Err()
-		case <-activity.GetWorkerStopChannel(ctx):
-			return Injection{}, fmt.Errorf("worker stops; another one goes on")
-		case <-changes:
-			if err := pause(ctx, w.early()); err != nil {
-				return Injection{}, err
+		for worth := false; !worth; {
+			select {
+			case <-ctx.Done():
+				return Injection{p.injected, p.total}, ctx.Err()
+			case <-activity.GetWorkerStopChannel(ctx):
+				return Injection{}, fmt.Errorf("worker stops; another one goes on")
+			case <-changes:
+				calm.Reset(calmGap)
+				if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
+					return Injection{}, err
+				}
+				worth = w.worth()
+				w.pending = !worth
+			case <-calm.C:
+				if err := w.tell(ctx); err != nil {
+					return Injection{}, err
+				}
+			case <-w.wait():
+				worth = true
+			case <-ask.C:
+				w.askReasons(ctx)
+				worth = true
 			}
-		case <-w.wait():
-		case <-ask.C:
-			w.askReasons(ctx)
 		}
 	}
 }
@@ -77,44 +101,64 @@ type injectionWatch struct {
 	a       *Activities
 	d       *v1beta1.Disruption
 	targets []Target
+	// untold are those of the targets that have no event yet.
+	untold  []Target
 	reasons map[string]string
 	written progress
 	at      time.Time
+	// pending is true when there was news that nobody has looked at or written.
 	pending bool
-	// looked is when the last look began, took how long it took.
-	looked time.Time
-	took   time.Duration
+	// looked and counted are when all chaos pods were looked at, or only counted.
+	looked, counted time.Time
+	// expected is how many chaos pods are ready in the end.
+	expected int
 }
 
-// newInjectionWatch looks at the targets of the given shards, or of all.
-func (a *Activities) newInjectionWatch(ctx context.Context, ref Ref, numbers ...int) (*injectionWatch, error) {
-	d, err := a.frozen(ctx, ref)
+func (a *Activities) newInjectionWatch(ctx context.Context, in Watching) (*injectionWatch, error) {
+	d, err := a.frozen(ctx, in.Disruption)
 	if err != nil {
 		return nil, err
 	}
-	shards, err := a.shards(ctx, ref)
+	shards, err := a.shards(ctx, in.Disruption)
 	if err != nil {
 		return nil, err
 	}
 	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}}
 	for _, s := range shards {
-		if s.of(numbers) {
-			w.targets = append(w.targets, s.targets...)
+		for _, target := range s.targets {
+			if target.Released != "" {
+				continue
+			}
+			w.targets = append(w.targets, target)
+			if slices.Contains(in.Tell, s.number) {
+				w.untold = append(w.untold, target)
+			}
 		}
 	}
+	w.expected = len(w.targets) * len(d.Spec.Requested())
 	return w, nil
+}
+
+// worth tells whether a look is worth its time, which grows with the number of
+// targets: the last chaos pod is ready, or the last look was a while ago.
+func (w *injectionWatch) worth() bool {
+	ready := w.a.ChaosPods.Ready(refOf(w.d))
+	w.counted = time.Now()
+	return ready >= w.expected || time.Since(w.looked) >= w.gap()
+}
+
+// gap is the least time between two looks that find the injection on its way.
+func (w *injectionWatch) gap() time.Duration {
+	if w.at.IsZero() {
+		return firstGap
+	}
+	return statusGap
 }
 
 func (w *injectionWatch) look() progress {
 	ref := refOf(w.d)
 	w.looked = time.Now()
-	defer func() { w.took = time.Since(w.looked) }()
 	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
-}
-
-// early is how long it is too early for the next look: changes gather.
-func (w *injectionWatch) early() time.Duration {
-	return max(lookGap, 5*w.took) - time.Since(w.looked)
 }
 
 // write puts progress into status: at once when it is the first or the last,
@@ -135,16 +179,28 @@ func (w *injectionWatch) write(ctx context.Context, p progress) error {
 	if err := w.a.Disruptions.UpdateStatus(ctx, refOf(w.d), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
 		return err
 	}
-	w.written, w.at, w.pending = p, time.Now(), false
+	w.written, w.at, w.pending = p, w.looked, false
 	return nil
 }
 
-// wait fires when a write that was put off is due.
+// wait fires when a look or a write that was put off is due.
 func (w *injectionWatch) wait() <-chan time.Time {
 	if !w.pending {
 		return nil
 	}
-	return time.After(statusGap - time.Since(w.at))
+	return time.After(w.gap() - time.Since(w.looked))
+}
+
+// tell records an event on every target that has none yet. Nobody waits for
+// it, and others may still create chaos pods: it does a few at once.
+func (w *injectionWatch) tell(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for _, target := range w.untold {
+		group.Go(func() error { return w.a.tellTarget(groupCtx, w.d, target) })
+	}
+	w.untold = nil
+	return group.Wait()
 }
 
 func same(a, b progress) bool {

@@ -24,7 +24,12 @@ type ChaosPods struct {
 	waiters map[string]map[chan struct{}]struct{} // by disruption UID
 }
 
-const indexDisruption = "disruption"
+// Indexes by the UID of the disruption: of all its chaos pods, and of those
+// that are ready.
+const (
+	indexDisruption = "disruption"
+	indexReady      = "ready"
+)
 
 // NewChaosPods returns a watch that Run starts.
 func NewChaosPods(kube kubernetes.Interface, namespace string) (*ChaosPods, error) {
@@ -34,9 +39,16 @@ func NewChaosPods(kube kubernetes.Interface, namespace string) (*ChaosPods, erro
 	if err := pods.informer.SetTransform(strip); err != nil {
 		return nil, err
 	}
-	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: func(object any) ([]string, error) {
+	disruptionOf := func(object any) ([]string, error) {
 		return []string{object.(*corev1.Pod).Labels[v1beta1.LabelDisruptionUID]}, nil
-	}})
+	}
+	ready := func(object any) ([]string, error) {
+		if ready, _ := podReady(object.(*corev1.Pod)); !ready {
+			return nil, nil
+		}
+		return disruptionOf(object)
+	}
+	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: ready})
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +81,15 @@ func (c *ChaosPods) Of(ref Ref) []*corev1.Pod {
 		pods[i] = object.(*corev1.Pod)
 	}
 	return pods
+}
+
+// Ready counts the chaos pods of a disruption that are ready, as last seen.
+func (c *ChaosPods) Ready(ref Ref) int {
+	ready, err := c.informer.GetIndexer().IndexKeys(indexReady, string(ref.UID))
+	if err != nil {
+		return 0 // only an unknown index name is an error
+	}
+	return len(ready)
 }
 
 // Changes returns a channel that receives whenever a chaos pod of the

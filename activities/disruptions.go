@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +19,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Disruptions reads and writes Disruption objects. Every read is live.
+// Disruptions reads and writes Disruption objects. Get is a live read; writes
+// are guarded by the version they begin from.
 type Disruptions struct {
 	client rest.Interface
 	// written keeps what some writes returned, by UID: the next write of a
@@ -84,21 +86,31 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1
 	return nil
 }
 
+// Remember lets the next write begin from d, which was just read.
+func (c *Disruptions) Remember(d *v1beta1.Disruption) { c.written.Add(d.UID, d) }
+
 // changed is the disruption with its status changed; nil when there is nothing
 // to write. It begins from what was last written here, unless change finds
 // nothing to do there: another worker may have written since.
 func (c *Disruptions) changed(ctx context.Context, ref Ref, change func(*v1beta1.Disruption)) (*v1beta1.Disruption, error) {
-	if known, found := c.written.Get(ref.UID); found {
-		c.written.Remove(ref.UID)
-		if d := known.(*v1beta1.Disruption); changes(d, change) {
-			return d, nil
-		}
+	if d := c.recall(ref); d != nil && changes(d, change) {
+		return d, nil
 	}
 	d, err := c.Get(ctx, ref)
 	if err != nil || !changes(d, change) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// recall is what was last written or remembered here, once; nil for nothing.
+func (c *Disruptions) recall(ref Ref) *v1beta1.Disruption {
+	known, found := c.written.Get(ref.UID)
+	if !found {
+		return nil
+	}
+	c.written.Remove(ref.UID)
+	return known.(*v1beta1.Disruption)
 }
 
 // changes tells whether change changes the status.
@@ -111,12 +123,15 @@ func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
 // RemoveFinalizer lets the disruption go. Done already, or the object gone, is
 // no error.
 func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		live, err := c.Get(ctx, ref)
-		if err != nil {
-			return err
+	moved := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
+	err := retry.OnError(retry.DefaultBackoff, moved, func() (err error) {
+		live := c.recall(ref)
+		if live == nil || !slices.Contains(live.Finalizers, v1beta1.DisruptionFinalizer) {
+			if live, err = c.Get(ctx, ref); err != nil {
+				return err
+			}
 		}
-		patch, found := finalizerPatch(live, v1beta1.DisruptionFinalizer)
+		patch, found := finalizerPatchAnyVersion(live, v1beta1.DisruptionFinalizer)
 		if !found {
 			return nil
 		}

@@ -65,6 +65,11 @@ func (a *Activities) event(ctx context.Context, about corev1.ObjectReference, ki
 	return fmt.Errorf("record event %s on %s %s: %w", reason, about.Kind, about.Name, err)
 }
 
+// named is a disruption of which only the name is known: enough for an event.
+func named(ref Ref) *v1beta1.Disruption {
+	return &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
+}
+
 func disruptionReference(d *v1beta1.Disruption) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption",

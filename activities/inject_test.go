@@ -107,7 +107,10 @@ func TestCreateChaosPods(t *testing.T) {
 			t.Error("an owner reference across namespaces makes the garbage collector delete the pod")
 		}
 	}
-	do[any](c, c.TellTargets, Announcement{Disruption: ref, Shards: []int{0}})
+	for _, pod := range c.chaosPods(ref) {
+		c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	}
+	do[Injection](c, c.AwaitInjection, Watching{Disruption: ref, Tell: []int{0}})
 	for _, pod := range pods {
 		told := slices.ContainsFunc(c.events("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
 		if !told { // acceptance 21
@@ -146,7 +149,7 @@ func TestAwaitInjection(t *testing.T) {
 	ref := c.started("calm", nil)
 	done := make(chan Injection, 1)
 	go func() {
-		value, err := c.env.ExecuteActivity(c.AwaitInjection, ref)
+		value, err := c.env.ExecuteActivity(c.AwaitInjection, Watching{Disruption: ref, Tell: []int{0}})
 		var injection Injection
 		if err == nil {
 			err = value.Get(&injection)
@@ -159,6 +162,7 @@ func TestAwaitInjection(t *testing.T) {
 	chaos := c.chaosPods(ref)
 	c.becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.eventually("PartiallyInjected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // acceptance 29
+	c.eventually("nothing moves, and both targets are told", func() bool { return len(c.events("Disrupted")) == 2 })         // acceptance 21
 	if status := c.get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
 		t.Errorf("status = %+v, want 1/2 Injecting", status)
 	}

@@ -71,6 +71,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if err := a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", ""); err != nil {
 		return Plan{}, err
 	}
+	a.Disruptions.Remember(live)
 	plan := planOf(live)
 	started := metav1.Now()
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {

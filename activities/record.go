@@ -26,9 +26,6 @@ const (
 	labelRecord    = "chaos.squall.dev/record"
 	recordSpec     = "spec"
 	recordTargets  = "targets"
-	labelClaim     = "chaos.squall.dev/claim"
-	claimPending   = "pending"
-	claimHeld      = "held"
 	keyDisruption  = "disruption"
 	keyTargets     = "targets"
 	keyRun         = "run"
@@ -78,6 +75,9 @@ func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run stri
 	}
 	record.Labels[labelRecord] = recordSpec
 	_, err = a.Kube.CoreV1().ConfigMaps(a.Namespace).Create(ctx, record, metav1.CreateOptions{})
+	if err == nil {
+		a.specs.Add(d.UID, &frozen)
+	}
 	if !apierrors.IsAlreadyExists(err) {
 		return run, err
 	}
@@ -167,7 +167,6 @@ func newShard(ref Ref, number int, kinds string, targets []Target) (*corev1.Conf
 		Data: map[string]string{keyTargets: string(document)},
 	}
 	object.Labels[labelRecord] = recordTargets
-	object.Labels[labelClaim] = claimPending
 	object.Labels[v1beta1.LabelShard] = strconv.Itoa(number)
 	return object, nil
 }

@@ -34,14 +34,7 @@ type Report struct {
 // ReportPhase writes a phase and what belongs to it into status, and tells
 // what happened as events.
 func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
-	live, err := a.Disruptions.Get(ctx, r.Disruption)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := a.reportEvents(ctx, live, r); err != nil {
+	if err := a.reportEvents(ctx, named(r.Disruption), r); err != nil {
 		return err
 	}
 	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) { showReport(d, r) })
@@ -185,15 +178,8 @@ func (a *Activities) Finish(ctx context.Context, e Ended) (left int, err error) 
 }
 
 func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
-	live, err := a.Disruptions.Get(ctx, e.Disruption)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
-		if err := a.tell(ctx, live, reason, message, ""); err != nil {
+		if err := a.tell(ctx, named(e.Disruption), reason, message, ""); err != nil {
 			return err
 		}
 	}

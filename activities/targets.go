@@ -48,21 +48,11 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	shards, err := a.ownClaims(ctx, in.Disruption)
+	shards, err := a.claim(ctx, d, in.Known, healthy)
 	if err != nil {
 		return Selection{}, err
 	}
-	selection, known := tally(d.Spec, healthy, shards)
-	added, err := a.claim(ctx, d, len(shards), selection.Desired-selection.Selected, func(busy map[types.UID]bool) []candidate {
-		return slices.DeleteFunc(slices.Clone(healthy), func(c candidate) bool { return known[c.target.UID] || busy[c.target.UID] })
-	})
-	if err != nil {
-		return Selection{}, err
-	}
-	for _, s := range added {
-		selection.Selected += len(s.targets)
-	}
-	shards = append(shards, added...)
+	selection, _ := tally(d.Spec, healthy, shards)
 	for number := in.Known; number < len(shards); number++ {
 		selection.Added = append(selection.Added, number)
 	}

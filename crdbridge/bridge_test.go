@@ -165,8 +165,17 @@ func (b *bridge) must(err error) {
 	}
 }
 
-// disrupt creates a Disruption of the pods labelled app=shop.
+// disrupt creates a Disruption of the pods labelled app=shop, whose workflow
+// found none of them to disrupt.
 func (b *bridge) disrupt(name string, change ...func(*v1beta1.Disruption)) *v1beta1.Disruption {
+	b.t.Helper()
+	d := b.create(name, change...)
+	b.chose(d, 0, 0)
+	return d
+}
+
+// create is disrupt before the workflow has looked for targets.
+func (b *bridge) create(name string, change ...func(*v1beta1.Disruption)) *v1beta1.Disruption {
 	b.t.Helper()
 	one := intstr.FromInt32(1)
 	d := &v1beta1.Disruption{
@@ -184,6 +193,15 @@ func (b *bridge) disrupt(name string, change ...func(*v1beta1.Disruption)) *v1be
 	}
 	b.must(b.kube.Create(b.t.Context(), d))
 	return d
+}
+
+// chose says in status, as the workflow does, how many targets it chose and
+// how many more there were.
+func (b *bridge) chose(d *v1beta1.Disruption, selected, ignored int) {
+	b.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"desiredTargetsCount":%d,"selectedTargetsCount":%d,"ignoredTargetsCount":%d,
+		"conditions":[{"type":"TargetsSelected","status":"True","reason":"Selected","message":"","lastTransitionTime":"2026-11-20T12:00:00Z"}]}}`, selected, selected, ignored)
+	b.must(b.kube.Status().Patch(b.t.Context(), d.DeepCopy(), client.RawPatch(mergePatch, []byte(patch))))
 }
 
 // pod creates a pod in namespace and makes it run, as a kubelet would.

@@ -54,6 +54,16 @@ func observe(l look) contract.Observation {
 	}
 }
 
+// known is true when all that was observed stands in status already, so that a
+// bridge that told nothing yet need not begin: the disruption has the targets it
+// wants, all of them well, and chose among as many as there are.
+func known(d *v1beta1.Disruption, o contract.Observation) bool {
+	s := d.Status
+	return o.Ended == 0 && o.TargetsLost == 0 && !o.SpecChanged &&
+		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
+		(d.Spec.StaticTargeting || o.Candidates == s.SelectedTargetsCount+s.IgnoredTargetsCount)
+}
+
 // podTargets are the pods of a namespace as targets of spec.
 func podTargets(spec v1beta1.DisruptionSpec, pods []corev1.Pod) []target {
 	matches := matcher(spec)

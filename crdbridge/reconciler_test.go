@@ -206,6 +206,21 @@ func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
 }
 
 // acceptance 8, 9, 10
+func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
+	b := newBridge(t).start()
+	for _, name := range []string{"one", "two", "three"} {
+		b.pod(b.namespace, name, map[string]string{"app": "shop"})
+	}
+	d := b.create("fresh")
+	observed := func() int { return len(b.temporal.signals(d, contract.SignalObserved)) }
+	eventually(t, 5*time.Second, "the workflow is started", func() bool { return b.temporal.starts(d) == 1 })
+	never(t, 500*time.Millisecond, "told before it chose", func() bool { return observed() > 0 })
+	b.chose(d, 1, 2)
+	never(t, 500*time.Millisecond, "told what it saw when it chose", func() bool { return observed() > 0 })
+	b.pod(b.namespace, "four", map[string]string{"app": "shop"})
+	eventually(t, 2*time.Second, "a candidate that came later is told", func() bool { return observed() == 1 && b.temporal.lastObservation(d).Candidates == 4 })
+}
+
 func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.disrupt("edited")

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -64,6 +65,9 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 		}
 		t.end = true
 	}
+	if !ending(d) && meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionTargetsSelected) == nil {
+		return recheck, nil // the workflow will choose among all there are, and then say so in status
+	}
 	if wait := t.wait(time.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -77,6 +81,9 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 		seen.missing, wait = missing, recheck
 	}
 	o := observe(seen)
+	if t.hash == "" && known(d, o) {
+		t.hash = o.Hash
+	}
 	if o.Hash == t.hash {
 		t.looked = time.Now()
 		return wait, nil

@@ -39,7 +39,7 @@ func watch(m manager.Manager, r *reconciler, o controller.Options) error {
 		Named("disruption").
 		WithOptions(o).
 		For(&v1beta1.Disruption{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(onUpdate(podChanged))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(r.podPredicate())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(onUpdate(nodeChanged))).
 		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.pulse.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
@@ -133,9 +133,20 @@ func concerns(target client.Object) func(*v1beta1.Disruption) bool {
 	}
 }
 
+// podPredicate lets pass what onUpdate does, but for chaos pods that begin: they
+// are no news to the workflow that made them.
+func (r *reconciler) podPredicate() predicate.Predicate {
+	news := onUpdate(podChanged)
+	news.CreateFunc = func(e event.CreateEvent) bool {
+		pod, ok := e.Object.(*corev1.Pod)
+		return !ok || !isChaosPod(pod, r.chaosNamespace) || podEnded(pod) || pod.DeletionTimestamp != nil
+	}
+	return news
+}
+
 // onUpdate lets creations and deletions pass, and the updates that change
 // something. A resync is for the Disruptions' own watch, which drops nothing.
-func onUpdate(changed func(before, after client.Object) bool) predicate.Predicate {
+func onUpdate(changed func(before, after client.Object) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }}
 }
 

@@ -45,7 +45,9 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	b.setPhase(chaos, corev1.PodFailed)
 	b.must(b.kube.Delete(t.Context(), d))
 	b.quiet(d)
-	other := b.disrupt("another")
+	other := b.create("another")
+	eventually(t, 5*time.Second, "its workflow is started", func() bool { return b.temporal.starts(other) == 1 })
+	b.chose(other, 0, 0)
 	b.told(other)
 	b.quiet(other)
 	if diff := cmp.Diff([]string{"PATCH disruptions"}, b.traffic.all()); diff != "" {

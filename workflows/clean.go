@@ -68,7 +68,7 @@ func (d *disruption) finish(ctx workflow.Context) bool {
 		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, LetGo: d.LetGo, NotVerified: d.NotVerified,
 	}
 	var left int
-	if err := workflow.ExecuteActivity(short(ctx, "verify that nothing is left and let go"), a.Finish, ended).Get(ctx, &left); err != nil {
+	if err := d.soon(ctx, short(ctx, "verify that nothing is left and let go"), a.Finish, ended, &left); err != nil {
 		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the Disruption could not be let go: " + cause(err)}}
 		d.Remaining = 1
 		return false

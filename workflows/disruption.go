@@ -53,7 +53,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 		return nil // carried over from an earlier run
 	}
 	var plan activities.Plan
-	if err := workflow.ExecuteActivity(short(ctx, "read the spec and keep it"), a.Prepare, d.ref).Get(ctx, &plan); err != nil {
+	if err := d.soon(ctx, short(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
 		return err
 	}
 	d.Plan = &plan
@@ -120,14 +120,13 @@ func (d *disruption) mayTakeTargets() bool {
 
 // takeTargets chooses the targets that are missing and starts their injection.
 func (d *disruption) takeTargets(ctx workflow.Context) {
-	d.enter(ctx, d.resting())
+	d.at(ctx, d.resting())
 	if d.Shards == 0 && d.Observed != nil && !d.Observed.SpecChanged {
 		d.Observed = nil // the choice sees all of it, and there is nothing else to settle
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
-	err := workflow.ExecuteActivity(d.choosing(ctx, "choose targets"), a.SelectTargets, in).Get(ctx, &chosen)
-	if err != nil {
+	if err := d.soon(ctx, d.choosing(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
 		return
 	}
@@ -138,13 +137,13 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	d.Runs++
 	d.Shards += len(chosen.Added)
+	d.Untold = append(d.Untold, chosen.Added...)
 	d.enter(ctx, v1beta1.PhaseInjecting)
 	d.watchInjection(ctx)
-	defer d.announce(ctx, chosen.Added)
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
 		shard := activities.Shard{Disruption: d.ref, Number: number}
 		var created activities.Created
-		if err := workflow.ExecuteActivity(d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard).Get(ctx, &created); err != nil {
+		if err := d.bySize(ctx, d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard, &created); err != nil {
 			d.fail(ctx, err)
 		}
 		if created.Stopped != "" {
@@ -153,15 +152,13 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	})
 }
 
-// announce tells the targets in the background: nobody waits for it.
-func (d *disruption) announce(ctx workflow.Context, shards []int) {
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		in := activities.Announcement{Disruption: d.ref, Shards: shards}
-		err := workflow.ExecuteActivity(d.watcher(ctx, "record an event on each target"), a.TellTargets, in).Get(ctx, nil)
-		if err != nil && ctx.Err() == nil {
-			workflow.GetLogger(ctx).Warn("targets not told", "error", err)
-		}
-	})
+// bySize is soon for few targets. What many need takes too long for that, and
+// must stop when the disruption ends.
+func (d *disruption) bySize(ctx, visibly workflow.Context, activity, in, out any) error {
+	if d.Targets <= few {
+		return d.soon(ctx, visibly, activity, in, out)
+	}
+	return workflow.ExecuteActivity(visibly, activity, in).Get(ctx, out)
 }
 
 // watchInjection follows the injection in the background; a new one takes the
@@ -173,11 +170,12 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.Injection
-		err := workflow.ExecuteActivity(d.watcher(ctx, "watch the injection"), a.AwaitInjection, d.ref).Get(ctx, &seen)
+		in := activities.Watching{Disruption: d.ref, Tell: d.Untold}
+		err := workflow.ExecuteActivity(d.watcher(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // another watch took over, or the disruption ends
 		}
-		d.stopWatch = nil
+		d.stopWatch, d.Untold = nil, nil
 		if err != nil {
 			d.fail(ctx, err)
 			return

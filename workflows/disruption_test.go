@@ -96,7 +96,6 @@ func newWorld(t *testing.T) *world {
 		return nil
 	}, 2)
 	on(a.TellSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
-	on(a.TellTargets, func(context.Context, activities.Announcement) error { return nil }, 2)
 	on(a.VerifyNodes, func(_ context.Context, in activities.Doubt) (activities.Verified, error) {
 		return activities.Verified{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)

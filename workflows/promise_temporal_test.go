@@ -100,6 +100,27 @@ func (p *playedTemporal) ExecuteActivity(ctx workflow.Context, name string, args
 	return future
 }
 
+// ExecuteLocalActivity is one attempt within the workflow's own task. A worker
+// that dies takes the task along: Temporal gives it to another after 10 s.
+func (p *playedTemporal) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	future, set := workflow.NewFuture(ctx)
+	p.c.asked(name, args[0])
+	for {
+		try := &attempt{c: p.c, ctx: ctx, free: ctx, n: 1}
+		value, err := try.carryOut(name, args[0])
+		switch {
+		case try.hung > 0:
+			p.c.sleep(ctx, workflow.GetLocalActivityOptions(ctx).ScheduleToCloseTimeout)
+			err = temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, err)
+		case temporal.IsTimeoutError(err):
+			p.c.sleep(ctx, 10*time.Second)
+			continue
+		}
+		set.Set(value, err)
+		return future
+	}
+}
+
 // perform is one activity with all its attempts.
 func (p *playedTemporal) perform(ctx, free workflow.Context, o workflow.ActivityOptions, name string, arg any) (any, error) {
 	began, silent := workflow.Now(free), o.StartToCloseTimeout
@@ -243,7 +264,7 @@ func (c *cluster) deed(a *attempt, name string, arg any) (any, error) {
 		return c.verify(a, arg.(activities.Doubt)), nil
 	case "ReportPhase":
 		return nil, c.report(a, arg.(activities.Report))
-	case "TellSpecChanged", "TellTargets":
+	case "TellSpecChanged":
 		a.write(name, func(bool) {})
 		return nil, nil
 	case "Finish":

@@ -56,9 +56,7 @@ func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
 		w := worker.New(s.temporal, queue, worker.Options{DisableWorkflowWorker: true})
-		for name, do := range s.activities() {
-			w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
-		}
+		s.register(w)
 		s.must(w.Start())
 		t.Cleanup(w.Stop)
 	}
@@ -66,10 +64,18 @@ func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	return s
 }
 
-// decide starts a worker for the workflow; away ends it.
+func (s *stage) register(w worker.Worker) {
+	for name, do := range s.activities() {
+		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
+	}
+}
+
+// decide starts a worker for the workflow and for the activities that it
+// carries out within its own tasks; away ends it.
 func (s *stage) decide() {
 	s.Helper()
 	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{LocalActivityWorkerOnly: true})
+	s.register(decider)
 	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
@@ -87,7 +93,7 @@ func (s *stage) activities() map[string]any {
 			return activities.Selection{Desired: 2, Selected: 2, Added: []int{0}}, nil
 		},
 		"CreateChaosPods": func(context.Context, activities.Shard) (activities.Created, error) { return activities.Created{}, nil },
-		"AwaitInjection": func(context.Context, activities.Ref) (activities.Injection, error) {
+		"AwaitInjection": func(context.Context, activities.Watching) (activities.Injection, error) {
 			<-s.injected
 			return activities.Injection{Injected: 2, Total: 2}, nil
 		},

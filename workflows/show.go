@@ -22,10 +22,16 @@ var (
 	attributeKinds   = temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds)
 )
 
-// enter shows a phase to whoever looks at the workflow in Temporal.
-func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
+// at shows a phase on the workflow's page. That costs nothing.
+func (d *disruption) at(ctx workflow.Context, phase v1beta1.Phase) {
 	d.Phase = phase
 	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
+}
+
+// enter shows a phase to whoever looks at the workflow in Temporal, or looks
+// for workflows by their phase.
+func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
+	d.at(ctx, phase)
 	shown := fmt.Sprint(phase, d.stuck(), d.Targets)
 	if shown == d.shown {
 		return // nothing new costs nothing

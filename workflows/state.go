@@ -19,12 +19,14 @@ var a *activities.Activities
 // State is all a disruption remembers. It is small whatever the number of
 // targets, so that a new run can carry it on.
 type State struct {
-	Plan     *activities.Plan `json:"plan,omitempty"`
-	Phase    v1beta1.Phase    `json:"phase"`
-	Shards   int              `json:"shards"`
-	Targets  int              `json:"targets"`
-	Runs     int              `json:"runs"`
-	Injected bool             `json:"injected,omitempty"`
+	Plan    *activities.Plan `json:"plan,omitempty"`
+	Phase   v1beta1.Phase    `json:"phase"`
+	Shards  int              `json:"shards"`
+	Targets int              `json:"targets"`
+	Runs    int              `json:"runs"`
+	// Untold are the shards whose targets were not told that they are disrupted.
+	Untold   []int `json:"untold,omitempty"`
+	Injected bool  `json:"injected,omitempty"`
 	// Ending says why the disruption ends; empty while it goes on.
 	Ending string `json:"ending,omitempty"`
 	// Observed and Resume came in and are not dealt with yet.
@@ -105,6 +107,21 @@ func (d *disruption) fail(ctx workflow.Context, err error) {
 	if ctx.Err() == nil && !temporal.IsCanceledError(err) {
 		d.end("failed: " + cause(err))
 	}
+}
+
+// soon carries out an activity of a few API calls within the workflow's own
+// task: that costs Temporal one event instead of six. Should it fail, or take
+// longer than promptly, it is done again with the given options, where
+// everybody sees it, its attempts and its error. It is never cancelled half-way.
+func (d *disruption) soon(ctx, visibly workflow.Context, activity, in, out any) error {
+	free, _ := workflow.NewDisconnectedContext(ctx)
+	if workflow.ExecuteLocalActivity(prompt(free, visibly), activity, in).Get(free, out) == nil {
+		return nil
+	}
+	if d.Plan != nil {
+		d.enter(ctx, d.Phase)
+	}
+	return workflow.ExecuteActivity(visibly, activity, in).Get(ctx, out)
 }
 
 // resting is the phase of a disruption that has nothing to do.

@@ -30,6 +30,10 @@ const (
 	// window is how many shards are worked on at once. More only queue at the
 	// API server.
 	window = 6
+	// promptly is how long a few API calls may take within the workflow's task.
+	promptly = 8 * time.Second
+	// few targets are injected within the workflow's task.
+	few = 20
 	// heartbeat is when a silent worker is given up, and another one goes on.
 	// The worker itself sees to it that every activity beats.
 	heartbeat = 10 * time.Second
@@ -49,6 +53,16 @@ func short(ctx workflow.Context, summary string) workflow.Context {
 		HeartbeatTimeout:    heartbeat,
 		RetryPolicy:         &retries,
 		Summary:             summary,
+	})
+}
+
+// prompt is for the one attempt at an activity within the workflow's own task,
+// which Temporal gives 10 s.
+func prompt(ctx, visibly workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: promptly,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:                workflow.GetActivityOptions(visibly).Summary,
 	})
 }
 
