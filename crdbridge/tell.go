@@ -20,7 +20,7 @@ const (
 	// longestGap that between two of many: each costs four events of history.
 	gap        = 250 * time.Millisecond
 	longestGap = 4 * time.Second
-	// busyGap is the same while all is injected or cleaned anyway.
+	// busyGap is the same while all is injected anyway.
 	busyGap = 16 * time.Second
 	// lookGap is the shortest time between two looks through the caches, which
 	// take milliseconds when there are thousands of pods.
@@ -65,8 +65,8 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 		}
 		t.end = true
 	}
-	if !ending(d) && meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionTargetsSelected) == nil {
-		return recheck, nil // the workflow will choose among all there are, and then say so in status
+	if !listens(d) {
+		return recheck, nil
 	}
 	if wait := t.wait(time.Now()); wait > 0 {
 		return wait, nil
@@ -96,8 +96,17 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 	return wait, nil
 }
 
+// listens is false while the workflow of d looks for itself: before it has
+// chosen targets, and while it cleans.
+func listens(d *v1beta1.Disruption) bool {
+	if ending(d) {
+		return d.Status.Phase == v1beta1.PhaseStuck
+	}
+	return meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionTargetsSelected) != nil
+}
+
 func longestOf(d *v1beta1.Disruption) time.Duration {
-	if d.Status.Phase == v1beta1.PhaseInjecting || d.Status.Phase == v1beta1.PhaseCleaning {
+	if d.Status.Phase == v1beta1.PhaseInjecting {
 		return busyGap
 	}
 	return longestGap

@@ -23,7 +23,11 @@ import (
 // newWorkers returns the worker that decides and acts, and the one that only
 // watches: watchers keep their slots for as long as they watch. fatal is told
 // why one of them will never poll again.
+//
+// Of the workflows that wait, some are kept in memory, as goroutines; what
+// happens to another one costs the reading of its history.
 func newWorkers(temporal client.Client, acts *activities.Activities, fatal func(error)) (short, watchers worker.Worker) {
+	worker.SetStickyWorkflowCacheSize(500)
 	short = worker.New(temporal, contract.TaskQueue, worker.Options{
 		MaxConcurrentActivityExecutionSize: 200,
 		WorkerStopTimeout:                  10 * time.Second,
