@@ -9,14 +9,16 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/squall-chaos/squall/hack/cgroup"
 	"github.com/squall-chaos/squall/hack/cluster"
 )
 
-// kill ends one program at once, as a crash would. A machine starts its own
-// programs again after a second; a container is the kubelet's affair.
-func kill(_ context.Context, args []string) error {
+// kill ends one program at once, as a crash would, and returns when it is gone.
+// A machine starts its own programs again after a second; a container is the
+// kubelet's affair.
+func kill(ctx context.Context, args []string) error {
 	flags, dir := flagSet("kill", "PROGRAM [N]")
 	container := flags.String("container", "", "`ID` of the container that PROGRAM runs in; without, it is one that node N, or the control plane, runs itself")
 	arguments, err := parse(flags, args, 1, 2)
@@ -44,7 +46,21 @@ func kill(_ context.Context, args []string) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill %s, process %d: %w", arguments[0], pid, err)
 	}
-	fmt.Printf("%d\n", pid)
+	fmt.Println(pid)
+	return gone(ctx, pid)
+}
+
+// gone waits until a killed process is, and its ports are free.
+func gone(ctx context.Context, pid int) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for syscall.Kill(pid, 0) == nil {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("process %d was killed and is still there", pid)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 	return nil
 }
 

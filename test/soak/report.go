@@ -71,13 +71,11 @@ func (o outcome) lines(want options) []string {
 		fmt.Sprintf("all had ended %s after the last kill", seconds(o.calm)),
 	}
 	for _, part := range parts {
-		var back []time.Duration
-		for _, k := range o.of(part) {
-			if part != injector {
-				back = append(back, k.healed)
-			}
+		line := fmt.Sprintf("%-15s killed %3d times", part, len(o.of(part)))
+		if part != injector && len(o.of(part)) > 0 {
+			line += spread(", works again after", o.back(part))
 		}
-		lines = append(lines, fmt.Sprintf("%-15s killed %3d times%s", part, len(o.of(part)), spread(", works again after", back)))
+		lines = append(lines, line)
 	}
 	lines = append(lines,
 		"SIGKILL of an injector to a clean node, the rest lives"+spread(":", o.heals(false)),
@@ -100,6 +98,14 @@ func (o outcome) of(part string) (found []killed) {
 		}
 	}
 	return found
+}
+
+// back are the times until a part worked again.
+func (o outcome) back(part string) (all []time.Duration) {
+	for _, k := range o.of(part) {
+		all = append(all, k.healed)
+	}
+	return all
 }
 
 // heals are the times from SIGKILL of an injector with a journal to a node

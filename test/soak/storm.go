@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,13 +87,30 @@ func (s *soak) killAll(ctx context.Context, everything bool) {
 		if pause(ctx, b.after) != nil {
 			return
 		}
-		if k, back := s.strike(ctx, b, everything); k != nil {
-			s.mu.Lock()
-			s.kills = append(s.kills, k)
-			s.mu.Unlock()
-			s.healing.Go(func() { s.awaitBack(k, back) })
+		k, back := s.strike(ctx, b, everything)
+		for k == nil { // none runs now
+			if pause(ctx, lookGap) != nil {
+				return
+			}
+			k, back = s.strike(ctx, b, everything)
+		}
+		s.mu.Lock()
+		s.kills = append(s.kills, k)
+		s.mu.Unlock()
+		s.healing.Go(func() { s.awaitBack(k, back) })
+	}
+}
+
+// spared tells whether a part was not killed yet.
+func (s *soak) spared() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, part := range parts {
+		if !slices.ContainsFunc(s.kills, func(k *killed) bool { return k.part == part }) {
+			return true
 		}
 	}
+	return false
 }
 
 // strike kills one of the part and returns what tells that it is healed; nil

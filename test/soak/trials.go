@@ -67,13 +67,14 @@ func (s *soak) target(i int) *corev1.Pod {
 	}
 }
 
-// trials begins disruptions until as many as wanted were taken up, several at
-// a time, and returns when it may begin no more and none has a place.
+// trials begins disruptions, several at a time, until as many as wanted were
+// taken up, and in the storm every part was killed. It returns when none has a
+// place any more.
 func (s *soak) trials(ctx context.Context, wanted int, storm bool) {
 	var places sync.WaitGroup
 	for range s.parallel {
 		places.Go(func() {
-			for ctx.Err() == nil && s.view.count(func(t *trial) bool { return t.begun }) < wanted {
+			for ctx.Err() == nil && (s.view.count(func(t *trial) bool { return t.begun }) < wanted || storm && s.spared()) {
 				s.try(ctx, s.newTrial(storm))
 			}
 		})
