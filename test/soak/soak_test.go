@@ -72,21 +72,27 @@ func TestLimits(t *testing.T) {
 		for _, part := range parts {
 			o.kills = append(o.kills, killed{part: part, journals: true, healed: time.Second})
 		}
+		for range fewestHeals - 1 {
+			o.kills = append(o.kills, killed{part: injector, journals: true, healed: time.Second})
+		}
 		return o
 	}
 	for name, c := range map[string]struct {
 		spoil func(*outcome)
 		want  string // that the line missed says
 	}{
-		"nothing wrong":         {func(*outcome) {}, ""},
-		"too few":               {func(o *outcome) { o.trials = o.trials[:1] }, "1 disruptions begun, 2 wanted"},
-		"one lost":              {func(o *outcome) { o.lost = []string{"a: has not ended"} }, "1 lost"},
-		"something left":        {func(o *outcome) { o.left = []string{"node n: journal j"} }, "node n: journal j"},
-		"ended too early":       {func(o *outcome) { o.trials[1].early = []string{"n"} }, "b on n"},
-		"a part not killed":     {func(o *outcome) { o.kills = o.kills[:len(o.kills)-1] }, "containerd killed 0 times"},
+		"nothing wrong":   {func(*outcome) {}, ""},
+		"too few":         {func(o *outcome) { o.trials = o.trials[:1] }, "1 disruptions begun, 2 wanted"},
+		"one lost":        {func(o *outcome) { o.lost = []string{"a: has not ended"} }, "1 lost"},
+		"something left":  {func(o *outcome) { o.left = []string{"node n: journal j"} }, "node n: journal j"},
+		"ended too early": {func(o *outcome) { o.trials[1].early = []string{"n"} }, "b on n"},
+		"a part not killed": {func(o *outcome) {
+			o.kills = slices.DeleteFunc(o.kills, func(k killed) bool { return k.part == containerd })
+		}, "containerd killed 0 times"},
 		"a part does not come":  {func(o *outcome) { o.kills[1].healed = 0 }, "worker killed 1 times, healed 0"},
-		"an injector not heals": {func(o *outcome) { o.kills[0].healed = 0 }, "injector killed 1 times, healed 0"},
-		"heals too slowly":      {func(o *outcome) { o.kills[0].healed = selfHeal }, "p95 while the rest lives: 10.0 s"},
+		"an injector not heals": {func(o *outcome) { o.kills = append(o.kills, killed{part: injector, journals: true}) }, "injector killed 4 times, healed 3"},
+		"heals too slowly":      {func(o *outcome) { o.kills[0].healed = selfHeal }, "p95 10.0 s of 3"},
+		"hardly any to heal":    {func(o *outcome) { o.kills[0].journals = false }, "of 2, line 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := good()

@@ -67,13 +67,12 @@ func (s *soak) soak(ctx context.Context) {
 	s.screen.chapter("no more kills; everything may heal, for %s", s.heal)
 }
 
-// phase lets disruptions come and go while it is killed.
+// phase lets disruptions come and go, and kills until enough have begun.
 func (s *soak) phase(ctx context.Context, wanted int, storm bool) {
 	killing, stop := context.WithCancel(ctx)
 	var killer sync.WaitGroup
 	killer.Go(func() { s.killAll(killing, storm) })
-	s.trials(ctx, wanted, storm)
-	stop()
+	s.trials(ctx, wanted, storm, stop)
 	killer.Wait()
 }
 
@@ -101,16 +100,23 @@ func (s *soak) killAll(ctx context.Context, everything bool) {
 	}
 }
 
-// spared tells whether a part was not killed yet.
-func (s *soak) spared() bool {
+// spared tells whether too few were killed yet for the run to say something:
+// in the storm each part once, before it a few injectors with something to clean.
+func (s *soak) spared(storm bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	cleans, missing := 0, len(parts)
 	for _, part := range parts {
-		if !slices.ContainsFunc(s.kills, func(k *killed) bool { return k.part == part }) {
-			return true
+		if slices.ContainsFunc(s.kills, func(k *killed) bool { return k.part == part && k.storm }) {
+			missing--
 		}
 	}
-	return false
+	for _, k := range s.kills {
+		if k.journals && !k.storm {
+			cleans++
+		}
+	}
+	return storm && missing > 0 || !storm && cleans < fewestHeals
 }
 
 // strike kills one of the part and returns what tells that it is healed; nil

@@ -68,15 +68,16 @@ func (s *soak) target(i int) *corev1.Pod {
 }
 
 // trials begins disruptions, several at a time, until as many as wanted were
-// taken up, and in the storm every part was killed. It returns when none has a
-// place any more.
-func (s *soak) trials(ctx context.Context, wanted int, storm bool) {
+// taken up and killing told something; then it calls enough. It returns when
+// none has a place any more.
+func (s *soak) trials(ctx context.Context, wanted int, storm bool, enough func()) {
 	var places sync.WaitGroup
 	for range s.parallel {
 		places.Go(func() {
-			for ctx.Err() == nil && (s.view.count(func(t *trial) bool { return t.begun }) < wanted || storm && s.spared()) {
+			for ctx.Err() == nil && (s.view.count(func(t *trial) bool { return t.begun }) < wanted || s.spared(storm)) {
 				s.try(ctx, s.newTrial(storm))
 			}
+			enough()
 		})
 	}
 	places.Wait()
