@@ -13,7 +13,7 @@ PROGRAMS := worker crdbridge injector
 # The development cluster's directory.
 DEV ?= $(ROOT)/.dev
 DEV_KUBECONFIG := $(DEV)/kubeconfig
-# How long make soak takes and what it does: see bin/soak --help.
+# Flags of make soak; bin/soak --help lists them.
 SOAK ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
 # environment; empty means the development cluster.

@@ -162,9 +162,9 @@ func (s *soak) look(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range s.nodes {
-		for _, name := range n.journals() {
-			left = append(left, fmt.Sprintf("node %s: journal %s", n.name, name))
+	for _, uid := range uids {
+		for _, node := range s.journalsOf(uid) {
+			left = append(left, fmt.Sprintf("node %s: journal of %s", node, uid))
 		}
 	}
 	after, err := s.snapshots(ctx)
