@@ -57,8 +57,10 @@ func (s *soak) soak(ctx context.Context) {
 	defer cancel()
 	if alone := s.disruptions * s.alone / 100; alone > 0 {
 		s.screen.chapter("only injectors are killed, during %d disruptions", alone)
-		s.phase(bound, alone, false)
-		s.waitHealed(bound)
+		share, cancel := context.WithTimeout(bound, s.bound*time.Duration(s.alone)/100)
+		defer cancel()
+		s.phase(share, alone, false)
+		s.waitHealed(bound, time.Minute)
 	}
 	if bound.Err() == nil && s.alone < 100 {
 		s.screen.chapter("the storm: everything is killed, until %d disruptions have begun", s.disruptions)
@@ -198,8 +200,10 @@ func (s *soak) awaitBack(k *killed, back func(context.Context) bool) {
 	k.healed = max(time.Since(k.at), 1)
 }
 
-// waitHealed waits until every kill so far is healed.
-func (s *soak) waitHealed(ctx context.Context) {
+// waitHealed waits until every kill so far is healed, for a time.
+func (s *soak) waitHealed(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	healed := make(chan struct{})
 	go func() {
 		defer close(healed)
