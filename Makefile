@@ -13,6 +13,8 @@ PROGRAMS := worker crdbridge injector
 # The development cluster's directory.
 DEV ?= $(ROOT)/.dev
 DEV_KUBECONFIG := $(DEV)/kubeconfig
+# Flags of make soak; bin/soak --help lists them.
+SOAK ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
 # environment; empty means the development cluster.
 KUBECONFIG ?=
@@ -68,6 +70,12 @@ ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS
 crash-matrix: ## worker, bridge and injector are killed at every step they take, and the end compared; as root (WORKLOAD=..., POINT=...)
 	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
 	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -workload "$$WORKLOAD" -point "$$POINT"
+
+.PHONY: soak
+soak: ## 1,000 disruptions while all that carries them out is killed at random: half an hour on the development cluster with Squall installed, as root (SOAK="-disruptions 100 -seed 1")
+	go build -o bin/ ./test/soak ./test/probe
+	cd hack && go build -o ../bin/devcluster ./devcluster
+	set -a; . $(DEV)/env; set +a; bin/soak -dev $(DEV) $(SOAK)
 
 .PHONY: bench
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,cluster choose, WRITE=1 renews the document

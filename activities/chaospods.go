@@ -7,11 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 // ChaosPods is a worker's one watch on all chaos pods: activities that wait
@@ -33,9 +33,10 @@ const (
 
 // NewChaosPods returns a watch that Run starts.
 func NewChaosPods(kube kubernetes.Interface, namespace string) (*ChaosPods, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = v1beta1.LabelDisruptionUID }))
-	pods := &ChaosPods{informer: factory.Core().V1().Pods().Informer(), waiters: map[string]map[chan struct{}]struct{}{}}
+	ours := func(o *metav1.ListOptions) { o.LabelSelector = v1beta1.LabelDisruptionUID }
+	all := cache.NewFilteredListWatchFromClient(kube.CoreV1().RESTClient(), "pods", namespace, ours)
+	informer := cache.NewSharedIndexInformer(connect.Patient(all), &corev1.Pod{}, 0, cache.Indexers{})
+	pods := &ChaosPods{informer: informer, waiters: map[string]map[chan struct{}]struct{}{}}
 	if err := pods.informer.SetTransform(strip); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 const (
@@ -46,6 +48,11 @@ func newManager(c Config, kube *rest.Config, temporal orchestrator, registry pro
 	return assemble(c, kube, options, temporal, registry)
 }
 
+// newInformer sees soon that an API server is back.
+func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	return toolscache.NewSharedIndexInformer(connect.Patient(lw), object, resync, indexers)
+}
+
 // managerOptions give every type one cache for the whole cluster, so one list
 // and one watch, in which objects hold no more than the bridge reads. With
 // watch-namespaces there is one for each of them.
@@ -62,6 +69,7 @@ func managerOptions(c Config) (manager.Options, error) {
 		Cache: cache.Options{
 			// A read of a type nobody watches would start another watch.
 			ReaderFailOnMissingInformer: true,
+			NewInformer:                 newInformer,
 			ByObject: map[client.Object]cache.ByObject{
 				&v1beta1.Disruption{}:    {Transform: cache.TransformStripManagedFields(), Namespaces: only(c.WatchNamespaces)},
 				&v1beta1.EmergencyStop{}: {Transform: cache.TransformStripManagedFields()},

@@ -67,14 +67,19 @@ func Processes(dirs []string) []int {
 	return pids
 }
 
+// Members lists the processes of the group, and of those below it.
+func Members(name string) []int {
+	dirs, err := groups(name)
+	if err != nil {
+		return nil
+	}
+	return Processes(dirs)
+}
+
 // Init returns the first process of the pid namespace of the group, or 0 if
 // there is none.
 func Init(name string) int {
-	dirs, err := groups(name)
-	if err != nil {
-		return 0
-	}
-	for _, pid := range Processes(dirs) {
+	for _, pid := range Members(name) {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		for line := range strings.Lines(string(status)) {
 			// Two numbers: the machine's and the namespace's. Containers have three.

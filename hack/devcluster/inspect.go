@@ -120,7 +120,7 @@ func importInto(ctx context.Context, first int, archive string) error {
 
 // node does to a node what its hardware might.
 func node(_ context.Context, args []string) error {
-	flags, dir := flagSet("node", "crash|freeze|thaw N")
+	flags, dir := flagSet("node", "crash|freeze|thaw|pid N")
 	arguments, err := parse(flags, args, 2, 2)
 	if err != nil {
 		return err
@@ -129,17 +129,21 @@ func node(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	n, err := strconv.Atoi(arguments[1])
-	if err != nil || n < 1 || n > c.Nodes {
-		return fmt.Errorf("node %q: want a number of 1 to %d", arguments[1], c.Nodes)
+	role, err := nodeRole(c, arguments[1])
+	if err != nil {
+		return err
 	}
-	group := c.Cgroup(cluster.NodeRole(n))
-	if arguments[0] != "crash" {
+	group := c.Cgroup(role)
+	if arguments[0] != "crash" && arguments[0] != "pid" {
 		return hang(group, arguments[0])
 	}
 	first := cgroup.Init(group)
 	if first == 0 {
-		return fmt.Errorf("%s is down already", cluster.NodeName(n))
+		return fmt.Errorf("%s is down", role)
+	}
+	if arguments[0] == "pid" { // for nsenter, and for /proc/PID/root
+		fmt.Println(first)
+		return nil
 	}
 	return syscall.Kill(first, syscall.SIGKILL)
 }

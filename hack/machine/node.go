@@ -118,6 +118,10 @@ func kubeletConfig(c *cluster.Cluster) string {
 		"maxPods":                  220,
 		"volumePluginDir":          "/var/lib/kubelet/volume-plugins",
 
+		// A container that is killed over and over comes back as soon as the first time.
+		"featureGates":     map[string]bool{"KubeletCrashLoopBackOffMax": true},
+		"crashLoopBackOff": map[string]string{"maxContainerRestartPeriod": "2s"},
+
 		"nodeStatusUpdateFrequency": "5s",
 		"nodeLeaseDurationSeconds":  20,
 		"serializeImagePulls":       false,

@@ -105,9 +105,12 @@ func (s *suite) onCluster() ([]string, error) {
 	return append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"), nil
 }
 
-func (s *suite) make(target string) func(context.Context, *counts) error {
+// shortSoak kills every part once or twice in less than a minute.
+const shortSoak = "-disruptions 20 -parallel 8 -every 1500ms -bound 2m -heal 2m -seed 1"
+
+func (s *suite) make(target string, settings ...string) func(context.Context, *counts) error {
 	return func(ctx context.Context, _ *counts) error {
-		return s.command(ctx, "make", "--no-print-directory", "-C", s.root, target).Run()
+		return s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root, target}, settings...)...).Run()
 	}
 }
 

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -307,40 +306,9 @@ func (s *space) cleanNode(d *v1beta1.Disruption, node string) {
 // injector runs a command of the injector on a node and returns what it said.
 func (s *space) injector(node string, args ...string) string {
 	s.t.Helper()
-	said, err := s.runInjector(s.t.Context(), node, args...)
+	said, err := s.injectors().Run(s.t.Context(), node, args...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return said
-}
-
-func (w *world) runInjector(ctx context.Context, node string, args ...string) (string, error) {
-	yes, root := true, int64(0)
-	pods := w.kube.CoreV1().Pods(probeNamespace)
-	create := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "injector-"}, Spec: corev1.PodSpec{
-		NodeName: node, RestartPolicy: corev1.RestartPolicyNever, HostPID: true, HostNetwork: true,
-		Containers: []corev1.Container{{
-			Name: "injector", Image: w.image, ImagePullPolicy: corev1.PullIfNotPresent, Command: append([]string{"/injector"}, args...),
-			SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
-		}},
-		Volumes: nodeVolumes(),
-	}}
-	pod, err := pods.Create(ctx, create, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("run injector %v on %s: %w", args, node, err)
-	}
-	for pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-		if err := pause(ctx); err != nil {
-			return "", fmt.Errorf("injector %v on %s has not ended: %w", args, node, err)
-		}
-		if pod, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
-			return "", err
-		}
-	}
-	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
-	if err != nil {
-		return "", err
-	}
-	return string(log), pods.Delete(ctx, pod.Name, metav1.DeleteOptions{})
 }

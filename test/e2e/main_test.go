@@ -4,14 +4,11 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // used are the namespaces of this run.
@@ -34,13 +31,9 @@ func (w *world) audit() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for _, node := range w.nodes {
-		said, err := w.runInjector(ctx, node, "audit")
+		audit, err := w.injectors().Audit(ctx, node)
 		if err != nil {
 			return err
-		}
-		var audit v1beta1.Audit
-		if err := json.Unmarshal([]byte(said), &audit); err != nil {
-			return fmt.Errorf("audit of %s said %q: %w", node, said, err)
 		}
 		for _, mark := range audit.Marks {
 			if _, ours := used.Load(mark.Disruption.Namespace); ours {

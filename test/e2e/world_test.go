@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 const (
@@ -111,7 +112,7 @@ func (w *world) startProbes(ctx context.Context) error {
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes},
 				VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
 			}},
-			Volumes: nodeVolumes(),
+			Volumes: promise.NodeVolumes(),
 		}},
 	}}
 	if _, err := w.kube.AppsV1().DaemonSets(probeNamespace).Create(ctx, set, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -134,13 +135,9 @@ func (w *world) startProbes(ctx context.Context) error {
 	return nil
 }
 
-// nodeVolumes are the directories of a node where disruptions leave traces.
-func nodeVolumes() []corev1.Volume {
-	create := corev1.HostPathDirectoryOrCreate
-	return []corev1.Volume{
-		{Name: "cgroup", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup"}}},
-		{Name: "journal", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/squall", Type: &create}}},
-	}
+// injectors runs the injector's own commands on nodes.
+func (w *world) injectors() promise.Injectors {
+	return promise.Injectors{Kube: w.kube, Namespace: probeNamespace, Image: w.image}
 }
 
 // exec runs a command in a pod and decodes the JSON it prints.

@@ -1,6 +1,7 @@
 // Package connect reaches a Temporal server the same way from every program of
 // Squall: plain, with TLS, with a client certificate or with an API key. It
-// reads no settings itself and never logs a secret.
+// reads no settings itself and never logs a secret. It also lets every program
+// notice soon that an API server is back.
 package connect
 
 import (

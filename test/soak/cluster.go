@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	temporalclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+const (
+	systemNamespace = "squall-system"
+	chaosNamespace  = "squall-chaos"
+)
+
+// cluster is the development cluster, from the API and from the machine it
+// runs on.
+type cluster struct {
+	options
+	kube     kubernetes.Interface
+	client   client.Client
+	temporal temporalclient.Client
+	image    string // that Squall runs from
+	nodes    []node
+}
+
+// node is a machine of the cluster.
+type node struct {
+	name, address string
+	number        int
+	root          string // its file system, as the host sees it
+}
+
+func findCluster(ctx context.Context, o options) (*cluster, error) {
+	ctrllog.SetLogger(logr.Discard())
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(o.dev, "kubeconfig"))
+	if err != nil {
+		return nil, fmt.Errorf("find the development cluster: %w; make dev-up starts it", err)
+	}
+	config.QPS = -1
+	config.Timeout = 10 * time.Second
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1beta1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	c := &cluster{options: o}
+	if c.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return nil, fmt.Errorf("find the development cluster: %w", err)
+	}
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	address := os.Getenv("TEMPORAL_ADDRESS")
+	if address == "" {
+		address = temporalclient.DefaultHostPort
+	}
+	c.temporal, err = temporalclient.NewLazyClient(temporalclient.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		return nil, err
+	}
+	deployment, err := c.kube.AppsV1().Deployments(systemNamespace).Get(ctx, "squall-worker", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("find Squall in the cluster: %w; make demo installs it", err)
+	}
+	c.image = deployment.Spec.Template.Spec.Containers[0].Image
+	return c, c.findNodes(ctx)
+}
+
+func (c *cluster) findNodes(ctx context.Context) error {
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the nodes: %w", err)
+	}
+	for _, found := range list.Items {
+		n := node{name: found.Name}
+		if n.number, err = strconv.Atoi(strings.TrimPrefix(n.name, "squall-node")); err != nil {
+			return fmt.Errorf("node %s is none of a development cluster: only such a one may be killed", n.name)
+		}
+		for _, a := range found.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				n.address = a.Address
+			}
+		}
+		first, err := c.run(ctx, c.devcluster, "node", "--dir", c.dev, "pid", strconv.Itoa(n.number))
+		if err != nil {
+			return err
+		}
+		n.root = filepath.Join("/proc", strings.TrimSpace(first), "root")
+		c.nodes = append(c.nodes, n)
+	}
+	if len(c.nodes) < 2 {
+		return fmt.Errorf("the cluster has %d nodes, the soak needs 2: make dev-down dev-up NODES=2", len(c.nodes))
+	}
+	return nil
+}
+
+// run starts a program and returns what it printed.
+func (c *cluster) run(ctx context.Context, program string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, program, args...)
+	var out, said strings.Builder
+	command.Stdout, command.Stderr = &out, &said
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, strings.TrimSpace(said.String()))
+	}
+	return out.String(), nil
+}
+
+// kill ends a program of a machine, or the one in a container there.
+func (c *cluster) kill(ctx context.Context, program string, args ...string) error {
+	_, err := c.run(ctx, c.devcluster, append([]string{"kill", "--dir", c.dev, program}, args...)...)
+	return err
+}
+
+func (c *cluster) node(name string) node {
+	for _, n := range c.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return node{}
+}
+
+// persist tries until it succeeds or the context ends: the API server may be
+// away for a while.
+func persist(ctx context.Context, try func(context.Context) error) error {
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		if pause(ctx, 250*time.Millisecond) != nil {
+			return fmt.Errorf("%w, after %w", ctx.Err(), err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

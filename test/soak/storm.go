@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	temporalclient "go.temporal.io/sdk/client"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// soak is one run.
+type soak struct {
+	*cluster
+	screen       *screen
+	view         *view
+	space        string // namespace of the targets
+	before       map[string]string
+	stopWatching context.CancelFunc
+	made         atomic.Int64
+
+	mu      sync.Mutex
+	kills   []*killed
+	healing sync.WaitGroup
+}
+
+// killed is a kill that was carried out.
+type killed struct {
+	part, what string
+	storm      bool
+	at         time.Time
+	// journals is true of an injector that had something on its node.
+	journals bool
+	// healed is how long it took: until the part works again, or, of an injector
+	// with a journal, until the node has none. 0 means not yet.
+	healed time.Duration
+}
+
+// soak runs both parts: injectors alone, then everything.
+func (s *soak) soak(ctx context.Context) {
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	s.stopWatching = stopWatching
+	go s.watch(watching)
+	go s.progress(watching)
+	bound, cancel := context.WithTimeout(ctx, s.bound)
+	defer cancel()
+	if alone := s.disruptions * s.alone / 100; alone > 0 {
+		s.screen.chapter("only injectors are killed, during %d disruptions", alone)
+		share, cancel := context.WithTimeout(bound, s.bound*time.Duration(s.alone)/100)
+		defer cancel()
+		s.phase(share, alone, false)
+		s.waitHealed(bound, time.Minute)
+	}
+	if bound.Err() == nil && s.alone < 100 {
+		s.screen.chapter("the storm: everything is killed, until %d disruptions have begun", s.disruptions)
+		s.phase(bound, s.disruptions, true)
+	}
+	s.screen.chapter("no more kills; everything may heal, for %s", s.heal)
+}
+
+// phase lets disruptions come and go, and kills until enough have begun.
+func (s *soak) phase(ctx context.Context, wanted int, storm bool) {
+	killing, stop := context.WithCancel(ctx)
+	var killer sync.WaitGroup
+	killer.Go(func() { s.killAll(killing, storm) })
+	s.trials(ctx, wanted, storm, stop)
+	killer.Wait()
+}
+
+// killAll kills until the context ends.
+func (s *soak) killAll(ctx context.Context, everything bool) {
+	for n := 0; ; n++ {
+		b := storm(s.seed, n, s.every)
+		if !everything {
+			b.part = injector
+		}
+		if pause(ctx, b.after) != nil {
+			return
+		}
+		k, back := s.strike(ctx, b, everything)
+		for k == nil { // none runs now
+			if pause(ctx, lookGap) != nil {
+				return
+			}
+			k, back = s.strike(ctx, b, everything)
+		}
+		s.mu.Lock()
+		s.kills = append(s.kills, k)
+		s.mu.Unlock()
+		s.healing.Go(func() { s.awaitBack(k, back) })
+	}
+}
+
+// spared tells whether too few were killed yet for the run to say something:
+// in the storm each part once, before it a few injectors with something to clean.
+func (s *soak) spared(storm bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cleans, missing := 0, len(parts)
+	for _, part := range parts {
+		if slices.ContainsFunc(s.kills, func(k *killed) bool { return k.part == part && k.storm }) {
+			missing--
+		}
+	}
+	for _, k := range s.kills {
+		if k.journals && !k.storm {
+			cleans++
+		}
+	}
+	return storm && missing > 0 || !storm && cleans < fewestHeals
+}
+
+// strike kills one of the part and returns what tells that it is healed; nil
+// when none of it runs now.
+func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, back func(context.Context) bool) {
+	k = &killed{part: b.part, what: b.part, storm: everything}
+	n := s.nodes[b.choice%uint64(len(s.nodes))]
+	var err error
+	switch b.part {
+	case temporal:
+		back = s.temporalAnswers
+		_, err = s.run(ctx, s.devcluster, "temporal", "--dir", s.dev, "crash")
+	case apiserver:
+		back = s.apiAnswers
+		err = s.kill(ctx, apiserver)
+	case kubelet:
+		back = dials("tcp", net.JoinHostPort(n.address, "10250"))
+		err = s.kill(ctx, kubelet, strconv.Itoa(n.number))
+	case containerd:
+		back = dials("unix", filepath.Join(n.root, "run/containerd/containerd.sock"))
+		err = s.kill(ctx, containerd, strconv.Itoa(n.number))
+	default:
+		var pod *corev1.Pod
+		if pod = s.victim(b); pod == nil {
+			return nil, nil
+		}
+		n = s.node(pod.Spec.NodeName)
+		k.what = b.part + " " + pod.Name
+		back = s.replaced(*pod)
+		if b.part == injector {
+			prefix := pod.Labels[v1beta1.LabelDisruptionUID] + "_" + pod.Labels[v1beta1.LabelTargetUID] + "_" + pod.Labels[v1beta1.LabelDisruptionKind]
+			k.journals = n.holds(prefix)
+			back = func(context.Context) bool { return !n.holds(prefix) }
+		}
+		err = s.kill(ctx, b.part, strconv.Itoa(n.number), "--container", containerID(*pod))
+	}
+	k.at = time.Now()
+	if err != nil {
+		return nil, nil // it is down from an earlier kill, or has just ended
+	}
+	return k, back
+}
+
+// victim is a pod that runs the part.
+func (s *soak) victim(b blow) *corev1.Pod {
+	of, label := &s.view.system, "squall-"+b.part
+	if b.part == injector {
+		of, label = &s.view.chaos, ""
+	}
+	running := s.view.pods(of, func(pod corev1.Pod) bool {
+		return pod.Labels["app.kubernetes.io/name"] == label && containerID(pod) != "" && pod.Status.ContainerStatuses[0].State.Running != nil
+	})
+	if len(running) == 0 {
+		return nil
+	}
+	return &running[b.choice%uint64(len(running))]
+}
+
+// containerID is that of a pod's only container; empty before it has one.
+func containerID(pod corev1.Pod) string {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return ""
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	return id
+}
+
+// awaitBack waits until what was killed is healed, at most as long as all of it may take.
+func (s *soak) awaitBack(k *killed, back func(context.Context) bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.bound+s.heal)
+	defer cancel()
+	for !back(ctx) {
+		if pause(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.healed = max(time.Since(k.at), 1)
+}
+
+// waitHealed waits until every kill so far is healed, for a time.
+func (s *soak) waitHealed(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	healed := make(chan struct{})
+	go func() {
+		defer close(healed)
+		s.healing.Wait()
+	}()
+	select {
+	case <-ctx.Done():
+	case <-healed:
+	}
+}
+
+func (s *soak) temporalAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := s.temporal.CheckHealth(ctx, &temporalclient.CheckHealthRequest{})
+	return err == nil
+}
+
+func (s *soak) apiAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return s.kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
+}
+
+func dials(network, address string) func(context.Context) bool {
+	return func(context.Context) bool {
+		connection, err := net.DialTimeout(network, address, time.Second)
+		if err != nil {
+			return false
+		}
+		return connection.Close() == nil
+	}
+}
+
+// replaced tells whether the pod runs another container that is ready, or is
+// gone: then its deployment has started another pod.
+func (s *soak) replaced(old corev1.Pod) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		if pause(ctx, lookGap) != nil {
+			return false
+		}
+		pod, err := s.kube.CoreV1().Pods(old.Namespace).Get(ctx, old.Name, metav1.GetOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err)
+		}
+		return containerID(*pod) != containerID(old) && containerID(*pod) != "" && pod.Status.ContainerStatuses[0].Ready
+	}
+}
+
+// progress says every ten seconds how far it is.
+func (s *soak) progress(ctx context.Context) {
+	for pause(ctx, 10*time.Second) == nil {
+		begun := s.view.count(func(t *trial) bool { return t.begun })
+		ended := s.view.count(func(t *trial) bool { return t.begun && !t.ended.IsZero() })
+		stuck := s.view.count(func(t *trial) bool { return t.stuck != "" && t.ended.IsZero() })
+		s.mu.Lock()
+		line := fmt.Sprintf("%d of %d begun, %d ended, %d stuck; %d killed", begun, s.disruptions, ended, stuck, len(s.kills))
+		var down []string
+		for _, k := range s.kills {
+			if k.healed == 0 {
+				down = append(down, k.what)
+			}
+		}
+		s.mu.Unlock()
+		if len(down) > 0 {
+			line += ", not healed: " + strings.Join(down, ", ")
+		}
+		s.screen.say("%s", line)
+	}
+}

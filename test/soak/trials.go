@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+const (
+	// targetCount pods are disrupted over and over, half of them fragile: their
+	// containers are killed, too.
+	targetCount = 8
+	// startPatience is how long a disruption that is to be deleted while it holds
+	// is waited for; one without a free target never holds.
+	startPatience = 20 * time.Second
+	// endPatience is how long a disruption that was to end keeps its place from
+	// the next one. What takes longer is still waited for in the end.
+	endPatience = 30 * time.Second
+)
+
+// prepare starts the targets and looks at them.
+func (s *soak) prepare(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "soak-"}}
+	if err := s.client.Create(ctx, namespace); err != nil {
+		return fmt.Errorf("make a namespace for targets: %w", err)
+	}
+	s.space = namespace.Name
+	for i := range targetCount {
+		if err := s.client.Create(ctx, s.target(i)); err != nil {
+			return fmt.Errorf("start a target: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return persist(ctx, func(ctx context.Context) (err error) {
+		s.before, err = s.snapshots(ctx)
+		return err
+	})
+}
+
+// target is a pod to disrupt, on the nodes in turn.
+func (s *soak) target(i int) *corev1.Pod {
+	labels := map[string]string{"app": "target"}
+	if i >= targetCount/2 {
+		labels["fragile"] = "yes"
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: fmt.Sprintf("target-%d", i), Labels: labels},
+		Spec: corev1.PodSpec{
+			NodeName: s.nodes[i%len(s.nodes)].name, TerminationGracePeriodSeconds: new(int64),
+			Containers: []corev1.Container{{
+				Name: "target", Image: "squall.local/target:dev", ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
+				Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		},
+	}
+}
+
+// trials begins disruptions, several at a time, until as many as wanted were
+// taken up and killing told something; then it calls enough. It returns when
+// none has a place any more.
+func (s *soak) trials(ctx context.Context, wanted int, storm bool, enough func()) {
+	var places sync.WaitGroup
+	for range s.parallel {
+		places.Go(func() {
+			for ctx.Err() == nil && (s.view.count(func(t *trial) bool { return t.begun }) < wanted || s.spared(storm)) {
+				s.try(ctx, s.newTrial(storm))
+			}
+			enough()
+		})
+	}
+	places.Wait()
+}
+
+func (s *soak) newTrial(storm bool) *trial {
+	n := int(s.made.Add(1))
+	return &trial{plan: planOf(s.seed, n), name: fmt.Sprintf("soak-%04d", n), storm: storm}
+}
+
+// try lets a disruption come and go. A call is made until it succeeds, also
+// when the soak is told to end.
+func (s *soak) try(ctx context.Context, t *trial) {
+	alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.heal)
+	defer cancel()
+	if err := persist(alive, func(ctx context.Context) error { return s.begin(ctx, t) }); err != nil {
+		s.screen.say("%s could not be created: %v", t.name, err)
+		return
+	}
+	switch t.ending {
+	case expires:
+		s.view.read(func() { t.asked = t.created.Add(t.spec.Duration.Duration) })
+		_ = pause(ctx, t.spec.Duration.Duration)
+	case deleted:
+		s.await(ctx, startPatience, func() bool { return t.injected })
+		_ = pause(ctx, t.after)
+	case nipped:
+		_ = pause(ctx, t.after)
+	}
+	if t.ending != expires || ctx.Err() != nil {
+		s.end(alive, t)
+	}
+	s.await(ctx, endPatience, func() bool { return !t.ended.IsZero() })
+}
+
+// begin creates the disruption, unless an answer that was lost did.
+func (s *soak) begin(ctx context.Context, t *trial) error {
+	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: t.name}, Spec: t.spec}
+	err := s.client.Create(ctx, d)
+	if apierrors.IsAlreadyExists(err) {
+		err = s.client.Get(ctx, client.ObjectKeyFromObject(d), d)
+	}
+	if err != nil {
+		return err
+	}
+	s.view.read(func() {
+		t.uid, t.created = d.UID, time.Now()
+		s.view.trials[t.name] = t
+	})
+	return nil
+}
+
+// end deletes the disruption.
+func (s *soak) end(ctx context.Context, t *trial) {
+	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: t.name}}
+	err := persist(ctx, func(ctx context.Context) error {
+		return client.IgnoreNotFound(s.client.Delete(ctx, d))
+	})
+	if err != nil {
+		s.screen.say("%s could not be deleted: %v", t.name, err)
+	}
+	s.view.read(func() {
+		if t.asked.IsZero() {
+			t.asked = time.Now()
+		}
+	})
+}
+
+// await waits until something is seen, for a time; true if it was.
+func (s *soak) await(ctx context.Context, within time.Duration, seen func() bool) (was bool) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		s.view.read(func() { was = seen() })
+		if was || pause(ctx, lookGap/3) != nil {
+			return was
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// An informer whose API server refused five calls in a row sees it come back
+// within a second or two. One that is not patient waits at least 12.8 s then.
+func TestPatientInformerSeesTheServerComeBack(t *testing.T) {
+	t.Parallel()
+	const refusals = 5
+	var calls atomic.Int64
+	back := make(chan time.Time, 1)
+	server := watch.NewFake()
+	lw := Patient(&cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+		},
+		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			if options.SendInitialEvents != nil { // an older server, so that list and watch are two calls
+				return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+			}
+			if n := calls.Add(1); n <= refusals {
+				if n == refusals {
+					back <- time.Now()
+				}
+				return nil, syscall.ECONNREFUSED
+			}
+			return server, nil
+		},
+	})
+	informer := cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, nil)
+	seen := make(chan time.Time, 1)
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { seen <- time.Now() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go informer.RunWithContext(t.Context())
+	began := <-back
+	go server.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "2"}})
+	select {
+	case at := <-seen:
+		t.Logf("seen %s after the server was back", at.Sub(began))
+	case <-time.After(5 * time.Second):
+		t.Error("5 s after the server is back, the informer has not called it")
+	}
+}
+
+func TestAnswered(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"nobody there", syscall.ECONNREFUSED, false},
+		{"cut off", errors.New("http2: client connection lost"), false},
+		{"starting or ending", apierrors.NewServiceUnavailable("not ready"), false},
+		{"no rights", apierrors.NewForbidden(schema.GroupResource{}, "", nil), true},
+		{"too old a version", apierrors.NewResourceExpired("too old"), true},
+		{"too many requests", apierrors.NewTooManyRequests("later", 1), true},
+	} {
+		if got := answered(c.err); got != c.want {
+			t.Errorf("%s: answered(%v) = %t, want %t", c.name, c.err, got, c.want)
+		}
+	}
+}
+
+// Stopped, it does not go on calling.
+func TestPatienceEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	lw := Patient(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		cancel()
+		return nil, syscall.ECONNREFUSED
+	}})
+	if _, err := cache.ToListerWatcherWithContext(lw).ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("stopped: %v, want what the last call said", err)
+	}
+}
