@@ -50,12 +50,12 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 	}()
 }
 
-// startsLate is a kubelet that says a second after the deletion that the only
+// startsLate is a kubelet that says two seconds after the deletion that the only
 // chaos pod runs after all; then the injector is killed.
 func (c *cluster) startsLate(ref Ref) {
 	for c.Context().Err() == nil && pause(c.Context(), 20*time.Millisecond) == nil {
 		pods, err := c.listChaosPods(c.Context(), Shard{ref, AllShards})
-		if err != nil || len(pods) != 1 || pods[0].DeletionTimestamp == nil || time.Since(deletedAt(&pods[0])) < time.Second {
+		if err != nil || len(pods) != 1 || pods[0].DeletionTimestamp == nil || time.Since(deletedAt(&pods[0])) < 2*time.Second {
 			continue
 		}
 		pods[0].Status.Phase = corev1.PodFailed
@@ -154,8 +154,13 @@ func TestCleanChaosPods(t *testing.T) {
 		c := newCluster(t)
 		c.targets(1, nil)
 		ref := c.started("calm", nil)
-		go c.startsLate(ref)
+		dropped := make(chan struct{})
+		go func() {
+			defer close(dropped)
+			c.startsLate(ref)
+		}()
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		<-dropped
 		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || len(left) != 1 { // acceptance 42, 44
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
 		}
