@@ -50,6 +50,23 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 	}()
 }
 
+// startsLate is a kubelet that says two seconds after the deletion that the only
+// chaos pod runs after all; then the injector is killed.
+func (c *cluster) startsLate(ref Ref) {
+	for c.Context().Err() == nil && pause(c.Context(), 20*time.Millisecond) == nil {
+		pods, err := c.listChaosPods(c.Context(), Shard{ref, AllShards})
+		if err != nil || len(pods) != 1 || pods[0].DeletionTimestamp == nil || time.Since(deletedAt(&pods[0])) < 2*time.Second {
+			continue
+		}
+		pods[0].Status.Phase = corev1.PodFailed
+		pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: exited(137, "Error", "")}}
+		_, _ = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), &pods[0], metav1.UpdateOptions{})
+		now := int64(0)
+		_ = c.Kube.CoreV1().Pods(c.Namespace).Delete(c.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		return
+	}
+}
+
 func TestCleanChaosPods(t *testing.T) {
 	patience := 10 * time.Second
 	t.Run("all own chaos pods are deleted, others are untouched", func(t *testing.T) {
@@ -133,12 +150,30 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
 	})
-	t.Run("pending: let go", func(t *testing.T) {
+	t.Run("pending when it is deleted, and killed after it started: kept, somebody must clean", func(t *testing.T) {
+		c := newCluster(t)
+		c.targets(1, nil)
+		ref := c.started("calm", nil)
+		dropped := make(chan struct{})
+		go func() {
+			defer close(dropped)
+			c.startsLate(ref)
+		}()
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		<-dropped
+		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || len(left) != 1 { // acceptance 42, 44
+			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
+		}
+	})
+	t.Run("pending, and no kubelet says anything: let go, and its node is to be searched", func(t *testing.T) {
 		c := newCluster(t)
 		c.targets(2, nil)
 		ref := c.started("calm", nil)
 		c.kubelet(ref, nil)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
+		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: startPatience + againGap})
+		if len(cleaned.Unproved) != 2 {
+			t.Errorf("nodes to be searched = %v, want both", cleaned.Unproved)
+		}
 		for _, pod := range c.chaosPods(ref) {
 			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 42
 				t.Errorf("pending chaos pod %s keeps its finalizer; %+v", pod.Name, cleaned)

@@ -32,8 +32,10 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 		// 41, and 43a: the exit code counts before the phase. An injector that
 		// refused its document changed nothing and says so.
 		return Released, ""
-	case exited == nil && state.Running == nil && (ended(pod) || pending(pod)):
+	case exited == nil && state.Running == nil && ended(pod), unstarted(pod) && dropped(pod):
 		return Released, "" // 42, 43a: nothing ever ran
+	case unstarted(pod):
+		return Waiting, "its kubelet has not said that the chaos pod will not run"
 	case exited == nil && !ended(pod):
 		return Waiting, "the chaos pod is still running" // 47
 	case !cleanable:
@@ -59,8 +61,18 @@ func ended(pod *corev1.Pod) bool {
 		injectorState(pod).Terminated != nil
 }
 
-func pending(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
+// unstarted is true of a pod of which no kubelet has said that it ran. It may be
+// starting all the same, and told of later.
+func unstarted(pod *corev1.Pod) bool {
+	state := injectorState(pod)
+	pending := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
+	return pending && state.Terminated == nil && state.Running == nil
+}
+
+// dropped is true of a pod that its kubelet is done with, so that nothing of it
+// will run: it sets the grace period to 0 then.
+func dropped(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }
 
 // injectorState is the state of the injector's container; the zero value when

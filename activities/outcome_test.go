@@ -18,6 +18,13 @@ func injectorIs(phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod 
 	}
 }
 
+// goingWith is a pod that was deleted and has that grace period, in seconds.
+func goingWith(grace int64, pod *corev1.Pod) *corev1.Pod {
+	now := metav1.Now()
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &grace
+	return pod
+}
+
 func exited(code int32, reason, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}}
 }
@@ -34,10 +41,12 @@ func TestJudge(t *testing.T) {
 		want      Outcome
 		why       string
 	}{
-		{"completed: let go", injectorIs(corev1.PodSucceeded, exited(0, "Completed", "")), true, Released, ""},                                                                                   // acceptance 41
-		{"exit 0 in a pod that is still called Running: let go", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Released, ""},                                                  // acceptance 41
-		{"pending, image cannot be pulled: let go", injectorIs(corev1.PodPending, waiting), true, Released, ""},                                                                                  // acceptance 42
-		{"pending, kubelet said nothing yet: let go", injectorIs(corev1.PodPending, none), true, Released, ""},                                                                                   // acceptance 42
+		{"completed: let go", injectorIs(corev1.PodSucceeded, exited(0, "Completed", "")), true, Released, ""},                                        // acceptance 41
+		{"exit 0 in a pod that is still called Running: let go", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Released, ""},       // acceptance 41
+		{"pending, image cannot be pulled, dropped by the kubelet: let go", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, Released, ""}, // acceptance 42
+		{"pending, dropped by a kubelet that said nothing: let go", goingWith(0, injectorIs(corev1.PodPending, none)), true, Released, ""},
+		{"pending and about to go, it may be starting: wait", goingWith(60, injectorIs(corev1.PodPending, none)), true, Waiting, "not said"},                                                     // acceptance 42, 47
+		{"pending, being created and about to go: wait", goingWith(60, injectorIs(corev1.PodPending, waiting)), false, Waiting, "not said"},                                                      // acceptance 42
 		{"pending, but the injector runs already: wait", injectorIs(corev1.PodPending, running), true, Waiting, "still running"},                                                                 // acceptance 42, 47
 		{"evicted after exit 0: the exit code counts first", injectorIs(corev1.PodFailed, exited(0, "Completed", "")), true, Released, ""},                                                       // acceptance 43
 		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Released, ""},                                                                                        // acceptance 43

@@ -19,8 +19,8 @@ import (
 // settle brings one chaos pod as far as it can go now; nil means it is let go.
 func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
 	if pod.DeletionTimestamp == nil && !ended(pod) {
-		// A pod that is Pending now may run in a moment: it is judged once the
-		// API server has marked it, in the next round.
+		// A pod that is Pending now may run in a moment: it is judged when its
+		// kubelet has seen that it is to go.
 		return leftPod(pod, Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
 	}
 	outcome, why := judge(pod, true)
@@ -34,6 +34,10 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 	if c.released(pod) && (outcome == Failed || outcome == Waiting && overdue(pod)) {
 		c.doubt(pod)
 		return leftPod(pod, Waiting, "a person released it"), c.a.force(ctx, pod)
+	}
+	if outcome == Waiting && unstarted(pod) && time.Since(deletedAt(pod)) > startPatience {
+		c.doubt(pod) // 42: let go, and its node is searched
+		outcome = Released
 	}
 	if outcome == Failed {
 		if left, err := c.cleanAgain(ctx, pod); left != nil || err != nil {
@@ -62,6 +66,16 @@ func (c *cleaning) doubt(pod *corev1.Pod) {
 
 func (c *cleaning) released(pod *corev1.Pod) bool {
 	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, targetName(pod))
+}
+
+// startPatience is how long a chaos pod that was Pending when it was deleted is
+// held: its kubelet may have been starting it, and it is judged by its end then.
+const startPatience = 5 * time.Second
+
+// deletedAt is when somebody asked for the pod's end: the deletion timestamp is
+// the end of its grace period.
+func deletedAt(pod *corev1.Pod) time.Time {
+	return pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
 }
 
 // overdue is true when the kubelet should have ended the pod by now: the
@@ -101,8 +115,7 @@ func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err
 	if pod.DeletionTimestamp == nil {
 		return false, a.delete(ctx, pod)
 	}
-	// The kubelet sets the grace period to 0 when it is done with the pod.
-	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0, nil
+	return dropped(pod), nil
 }
 
 // removeFinalizer writes the whole pod, as it was read, without our finalizer.

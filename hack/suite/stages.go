@@ -105,8 +105,8 @@ func (s *suite) onCluster() ([]string, error) {
 	return append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"), nil
 }
 
-// shortSoak kills every part once or twice in less than a minute.
-const shortSoak = "-disruptions 20 -parallel 8 -every 1500ms -bound 2m -heal 2m -seed 1"
+// shortSoak kills every part once or twice in about a minute.
+const shortSoak = "-disruptions 20 -alone 20 -parallel 8 -every 1s -bound 2m -heal 2m -seed 1"
 
 func (s *suite) make(target string, settings ...string) func(context.Context, *counts) error {
 	return func(ctx context.Context, _ *counts) error {

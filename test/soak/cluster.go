@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -51,6 +52,7 @@ type node struct {
 
 func findCluster(ctx context.Context, o options) (*cluster, error) {
 	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(o.dev, "kubeconfig"))
 	if err != nil {
 		return nil, fmt.Errorf("find the development cluster: %w; make dev-up starts it", err)

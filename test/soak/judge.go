@@ -24,7 +24,6 @@ import (
 func (s *soak) judge(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.heal)
 	defer cancel()
-	began := time.Now()
 	s.waitHealed(ctx, s.heal)
 	s.await(ctx, s.heal, func() bool {
 		for _, t := range s.view.trials {
@@ -37,7 +36,6 @@ func (s *soak) judge(ctx context.Context) error {
 	s.stopWatching()
 	ctx = context.WithoutCancel(ctx)
 	o := s.outcome()
-	o.calm = time.Since(began)
 	s.findLost(ctx, &o)
 	o.left = s.left(ctx)
 	for _, line := range o.lines(s.options) {

@@ -22,7 +22,6 @@ type outcome struct {
 	kills    []killed
 	lost     []string
 	left     []string
-	calm     time.Duration // from the last kill until all had ended
 }
 
 // limit is a line that must be kept.
@@ -72,7 +71,7 @@ func (o outcome) lines(want options) []string {
 	lines := []string{
 		fmt.Sprintf("%d trials, %d of them in the storm: %s", len(o.trials), storm, words(kinds)),
 		fmt.Sprintf("%d deleted before anybody had seen them, not counted", o.notBegun),
-		fmt.Sprintf("all had ended %s after the last kill", seconds(o.calm)),
+		fmt.Sprintf("all had ended %s after the last kill", seconds(o.calm())),
 	}
 	for _, part := range parts {
 		line := fmt.Sprintf("%-15s killed %3d times", part, len(o.of(part)))
@@ -102,6 +101,25 @@ func (o outcome) of(part string) (found []killed) {
 		}
 	}
 	return found
+}
+
+// calm is from the last kill until all that ended had ended.
+func (o outcome) calm() time.Duration {
+	var kill, end time.Time
+	for _, k := range o.kills {
+		kill = latest(kill, k.at)
+	}
+	for _, t := range o.trials {
+		end = latest(end, t.ended)
+	}
+	return max(end.Sub(kill), 0)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // back are the times until a part worked again.
