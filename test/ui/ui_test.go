@@ -96,7 +96,7 @@ func pictures(t *testing.T) string {
 func (s *story) looksAtARunningDisruption() {
 	s.t.Helper()
 	s.page.open(s.link("workflows/" + url.PathEscape(s.workflow)))
-	s.page.see("choose targets", "create chaos pods", "watch the injection", "the disruption's duration")
+	s.page.see("SelectTargets", "CreateChaosPods", "watch the injection", "the disruption's duration")
 	s.page.shoot("running")
 	s.page.click("tab", "User Metadata")
 	s.page.see("Holding: "+s.namespace+"/"+s.disruption.Name, fmt.Sprintf("Disrupting %d targets until", len(s.nodes)))
