@@ -111,7 +111,7 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 // Changes are let gather until there was none for settleGap, at most for
 // longestSettle, so that many pods ending together cost few lists.
 const (
-	settleGap     = 50 * time.Millisecond
+	settleGap     = 10 * time.Millisecond
 	longestSettle = time.Second
 	// againGap is how often chaos pods are listed whatever the watch says.
 	againGap = 5 * time.Second

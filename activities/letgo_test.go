@@ -50,7 +50,7 @@ func TestLetGoOfAPodThatChangedSince(t *testing.T) {
 func TestChangesGather(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		changes time.Duration // how long there is one every 10 ms
+		changes time.Duration // how long there is one every 5 ms
 		want    time.Duration
 	}{
 		{"one change: a moment later", 0, settleGap},
@@ -66,7 +66,7 @@ func TestChangesGather(t *testing.T) {
 						select {
 						case <-stop:
 							return
-						case <-time.After(10 * time.Millisecond):
+						case <-time.After(5 * time.Millisecond):
 							changes <- struct{}{}
 						}
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -68,13 +69,20 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if firstRun != workflow.RunID {
 		return a.cleanOnly(ctx, ref, "an earlier workflow (run "+firstRun+") began it and did not end")
 	}
-	if err := a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", ""); err != nil {
-		return Plan{}, err
-	}
-	a.Disruptions.Remember(live)
 	plan := planOf(live)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
+	})
+	group.Go(func() error { return a.reportPlan(ctx, live, plan, v1beta1.WorkflowRef{ID: workflow.ID, RunID: workflow.RunID}) })
+	return plan, group.Wait()
+}
+
+// reportPlan writes what is to be done into status, beginning from what was read.
+func (a *Activities) reportPlan(ctx context.Context, live *v1beta1.Disruption, plan Plan, workflow v1beta1.WorkflowRef) error {
+	a.Disruptions.Remember(live.DeepCopy())
 	started := metav1.Now()
-	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+	return a.Disruptions.UpdateStatus(ctx, refOf(live), func(d *v1beta1.Disruption) {
 		s := &d.Status
 		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, kindNames(plan.Kinds)
 		s.ObservedGeneration = live.Generation
@@ -83,7 +91,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 			s.StartTime = &started
 		}
 		s.ExpiryTime = &metav1.Time{Time: plan.ExpireAt}
-		s.Workflow = &v1beta1.WorkflowRef{ID: workflow.ID, RunID: workflow.RunID}
+		s.Workflow = &workflow
 		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionTrue, "WorkflowRunning", "workflow "+workflow.ID+" carries it out")
 	})
 }
