@@ -19,10 +19,10 @@ import (
 
 // Times of AwaitInjection.
 const (
-	// statusGap is the least time between two writes of progress, firstGap that
-	// before the first. The end is written at once.
+	// statusGap is the least time between two writes of progress, gapOfPod what
+	// each chaos pod adds to it until then. The end is written at once.
 	statusGap = 500 * time.Millisecond
-	firstGap  = 100 * time.Millisecond
+	gapOfPod  = 10 * time.Millisecond
 	// reasonGap is how often a chaos pod that runs and is not ready is asked
 	// for the reason.
 	reasonGap = 2 * time.Second
@@ -105,8 +105,9 @@ type injectionWatch struct {
 	untold  []Target
 	reasons map[string]string
 	written progress
-	at      time.Time
-	// pending is true when there was news that nobody has looked at or written.
+	// told is true once something was written.
+	told bool
+	// pending is true when there was news that nobody has looked at.
 	pending bool
 	// looked and counted are when all chaos pods were looked at, or only counted.
 	looked, counted time.Time
@@ -149,41 +150,31 @@ func (w *injectionWatch) worth() bool {
 
 // gap is the least time between two looks that find the injection on its way.
 func (w *injectionWatch) gap() time.Duration {
-	if w.at.IsZero() {
-		return firstGap
-	}
-	return statusGap
+	return min(statusGap, time.Duration(w.expected)*gapOfPod)
 }
 
 func (w *injectionWatch) look() progress {
 	ref := refOf(w.d)
-	w.looked = time.Now()
+	w.looked, w.pending = time.Now(), false
 	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
 }
 
-// write puts progress into status: at once when it is the first or the last,
-// otherwise not more often than statusGap.
+// write puts progress into status, unless it says nothing new.
 func (w *injectionWatch) write(ctx context.Context, p progress) error {
-	first := w.at.IsZero()
-	if first && p.readyPods == 0 && !p.done() && firstReason(p) == "" {
+	if !w.told && p.readyPods == 0 && !p.done() && firstReason(p) == "" {
 		return nil // the choice of targets has told as much
 	}
-	if !first && same(w.written, p) {
-		w.pending = false
-		return nil
-	}
-	if !first && !p.done() && time.Since(w.at) < statusGap {
-		w.pending = true
+	if w.told && same(w.written, p) {
 		return nil
 	}
 	if err := w.a.Disruptions.UpdateStatus(ctx, refOf(w.d), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
 		return err
 	}
-	w.written, w.at, w.pending = p, w.looked, false
+	w.written, w.told = p, true
 	return nil
 }
 
-// wait fires when a look or a write that was put off is due.
+// wait fires when a look that was put off is due.
 func (w *injectionWatch) wait() <-chan time.Time {
 	if !w.pending {
 		return nil

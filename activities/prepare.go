@@ -74,7 +74,9 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	group.Go(func() error {
 		return a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
 	})
-	group.Go(func() error { return a.reportPlan(ctx, live, plan, v1beta1.WorkflowRef{ID: workflow.ID, RunID: workflow.RunID}) })
+	group.Go(func() error {
+		return a.reportPlan(ctx, live, plan, v1beta1.WorkflowRef{ID: workflow.ID, RunID: workflow.RunID})
+	})
 	return plan, group.Wait()
 }
 
