@@ -24,11 +24,12 @@ type ChaosPods struct {
 	waiters map[string]map[chan struct{}]struct{} // by disruption UID
 }
 
-// Indexes by the UID of the disruption: of all its chaos pods, and of those
-// that are ready.
+// Indexes by the UID of the disruption, of all its chaos pods and of those that
+// are ready; and by shard.
 const (
 	indexDisruption = "disruption"
 	indexReady      = "ready"
+	indexShard      = "shard"
 )
 
 // NewChaosPods returns a watch that Run starts.
@@ -49,7 +50,11 @@ func NewChaosPods(kube kubernetes.Interface, namespace string) (*ChaosPods, erro
 		}
 		return disruptionOf(object)
 	}
-	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: ready})
+	shard := func(object any) ([]string, error) {
+		labels := object.(*corev1.Pod).Labels
+		return []string{labels[v1beta1.LabelDisruptionUID] + "/" + labels[v1beta1.LabelShard]}, nil
+	}
+	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: ready, indexShard: shard})
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +77,18 @@ func (c *ChaosPods) Sync(ctx context.Context) error {
 
 // Of returns the chaos pods of a disruption as last seen. They are shared:
 // nobody may change them.
-func (c *ChaosPods) Of(ref Ref) []*corev1.Pod {
-	objects, err := c.informer.GetIndexer().ByIndex(indexDisruption, string(ref.UID))
+func (c *ChaosPods) Of(ref Ref) []*corev1.Pod { return c.by(indexDisruption, string(ref.UID)) }
+
+// OfShard is Of for one shard, or for all.
+func (c *ChaosPods) OfShard(s Shard) []*corev1.Pod {
+	if s.Number == AllShards {
+		return c.Of(s.Disruption)
+	}
+	return c.by(indexShard, fmt.Sprintf("%s/%d", s.Disruption.UID, s.Number))
+}
+
+func (c *ChaosPods) by(index, value string) []*corev1.Pod {
+	objects, err := c.informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
 		return nil // only an unknown index name is an error
 	}

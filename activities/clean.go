@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -141,10 +140,9 @@ func gather(ctx context.Context, changes <-chan struct{}) error {
 // us, or the last round was a while ago.
 func (c *cleaning) due(since time.Duration) bool {
 	present, running, held := 0, 0, 0
-	for _, pod := range c.a.ChaosPods.Of(c.in.Shard.Disruption) {
-		stays := c.in.OnlyEnded && pod.DeletionTimestamp == nil && !ended(pod)
-		if stays || !c.in.Shard.has(pod) {
-			continue
+	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard) {
+		if c.in.OnlyEnded && pod.DeletionTimestamp == nil && !ended(pod) {
+			continue // it stays
 		}
 		present++
 		outcome, _ := judge(pod, true)
@@ -156,11 +154,6 @@ func (c *cleaning) due(since time.Duration) bool {
 		}
 	}
 	return present == 0 || running == 0 && held > 0 || since > longestSettle
-}
-
-// has tells whether the chaos pod belongs to the shard.
-func (s Shard) has(pod *corev1.Pod) bool {
-	return s.Number == AllShards || pod.Labels[v1beta1.LabelShard] == strconv.Itoa(s.Number)
 }
 
 // cleaning is the state of one CleanChaosPods.

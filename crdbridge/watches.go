@@ -133,15 +133,23 @@ func concerns(target client.Object) func(*v1beta1.Disruption) bool {
 	}
 }
 
-// podPredicate lets pass what onUpdate does, but for chaos pods that begin: they
-// are no news to the workflow that made them.
+// podPredicate lets pass what onUpdate does, but of chaos pods only what ends:
+// that they begin is no news to the workflow that made them.
 func (r *reconciler) podPredicate() predicate.Predicate {
-	news := onUpdate(podChanged)
-	news.CreateFunc = func(e event.CreateEvent) bool {
-		pod, ok := e.Object.(*corev1.Pod)
-		return !ok || !isChaosPod(pod, r.chaosNamespace) || podEnded(pod) || pod.DeletionTimestamp != nil
-	}
+	news := onUpdate(func(before, after client.Object) bool {
+		if isChaosPod(after, r.chaosNamespace) && !going(after) {
+			return markChanged(before, after)
+		}
+		return podChanged(before, after)
+	})
+	news.CreateFunc = func(e event.CreateEvent) bool { return !isChaosPod(e.Object, r.chaosNamespace) || going(e.Object) }
 	return news
+}
+
+// going is true of a pod that has ended or is being deleted.
+func going(o client.Object) bool {
+	pod, ok := o.(*corev1.Pod)
+	return !ok || podEnded(pod) || pod.DeletionTimestamp != nil
 }
 
 // onUpdate lets creations and deletions pass, and the updates that change
