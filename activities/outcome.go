@@ -28,7 +28,7 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	state := injectorState(pod)
 	exited := state.Terminated
 	switch {
-	case exited != nil && (exited.ExitCode == 0 || neverStarted(exited) || lastWords(exited).Cleaned):
+	case exited != nil && (exited.ExitCode == 0 || neverStarted(pod) || lastWords(exited).Cleaned):
 		// 41, and 43a: the exit code counts before the phase. An injector that
 		// refused its document changed nothing and says so.
 		return Released, ""
@@ -51,7 +51,7 @@ func proved(pod *corev1.Pod) bool {
 	if state.Terminated == nil {
 		return state.Running == nil && pod.Status.Reason == ""
 	}
-	return neverStarted(state.Terminated) || lastWords(state.Terminated).Audited
+	return neverStarted(pod) || lastWords(state.Terminated).Audited
 }
 
 // ended is true as soon as the injector has ended: the kubelet reports that a
@@ -77,19 +77,29 @@ func dropped(pod *corev1.Pod) bool {
 
 // injectorState is the state of the injector's container; the zero value when
 // the kubelet never reported one.
-func injectorState(pod *corev1.Pod) corev1.ContainerState {
+func injectorState(pod *corev1.Pod) corev1.ContainerState { return injectorStatus(pod).State }
+
+func injectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == "injector" {
-			return status.State
+			return status
 		}
 	}
-	return corev1.ContainerState{}
+	return corev1.ContainerStatus{}
 }
 
 // neverStarted is true for a container whose process was never executed, so
-// that nothing can have been injected.
-func neverStarted(t *corev1.ContainerStateTerminated) bool {
-	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
+// that nothing can have been injected: it could not be, or the kubelet was done
+// with the pod before there was a container, as when its image is missing. Of
+// one that ran and was lost it keeps the ID, or says so as its last state.
+func neverStarted(pod *corev1.Pod) bool {
+	status := injectorStatus(pod)
+	exited := status.State.Terminated
+	if exited == nil {
+		return false
+	}
+	return exited.Reason == "StartError" || exited.Reason == "ContainerCannotRun" ||
+		exited.Reason == "ContainerStatusUnknown" && status.ContainerID == "" && status.LastTerminationState.Terminated == nil
 }
 
 // lastWords is the injector's termination message; the zero value when it

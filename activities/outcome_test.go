@@ -18,6 +18,12 @@ func injectorIs(phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod 
 	}
 }
 
+// ran is a pod of whose injector the kubelet once had a container.
+func ran(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.ContainerStatuses[0].ContainerID = "containerd://1"
+	return pod
+}
+
 // goingWith is a pod that was deleted and has that grace period, in seconds.
 func goingWith(grace int64, pod *corev1.Pod) *corev1.Pod {
 	now := metav1.Now()
@@ -52,7 +58,8 @@ func TestJudge(t *testing.T) {
 		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Released, ""},                                                                                        // acceptance 43
 		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Released, ""},                                                                                   // acceptance 43
 		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Released, ""},                                                              // acceptance 43
-		{"evicted with an unknown exit after running: failed", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Failed, "137"},                                     // acceptance 43
+		{"never created, as its image is missing: let go", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Released, ""},                                          // acceptance 42
+		{"evicted with an unknown exit after running: failed", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), true, Failed, "137"},                                // acceptance 43
 		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                   // acceptance 44
 		{"failed and cleanable: kept, with the injector's own words", injectorIs(corev1.PodFailed, exited(1, "Error", said)), true, Failed, "remove filter on eth0: busy; left: filter eth0 1:"}, // acceptance 44
 		{"failed and the target gone: let go", injectorIs(corev1.PodFailed, exited(1, "Error", said)), false, Released, ""},                                                                      // acceptance 38, 39, 40
