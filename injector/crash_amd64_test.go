@@ -125,7 +125,9 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 			m.Fatalf("try it alone: go test ./injector -run '%s' -point '%s'", m.Name(), p)
 		}
 	}
-	if 5*m.missed > tried {
+	// Three are one probe of what the kernel can do (load, close, close), which
+	// comes only when another test's devices are there to be looked at.
+	if m.missed > 3 && 5*m.missed > tried {
 		m.Errorf("%d of %d points were not reached: the matrix proves little", m.missed, tried)
 	}
 	m.Logf("%d of %d points tried, %d not reached, 0 differences; what reverts itself was gone after %s, the cleaner took %s, at most",
