@@ -152,7 +152,7 @@ func (h *harness) same(before string) {
 
 func (h *harness) until(what string, ask func() string, want string) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		got := ask()
@@ -161,7 +161,7 @@ func (h *harness) until(what string, ask func() string, want string) {
 		}
 		select {
 		case <-ctx.Done():
-			h.t.Fatalf("not so after 10 s: %s. Got\n%s\nwant\n%s", what, got, want)
+			h.t.Fatalf("not so after 30 s: %s. Got\n%s\nwant\n%s", what, got, want)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
