@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -115,7 +114,7 @@ func (a *Activities) claimed(ctx context.Context, d *v1beta1.Disruption) (own []
 			}
 		}
 	}
-	sort.Slice(own, func(i, j int) bool { return own[i].number < own[j].number })
+	sortShards(own)
 	return own, busy, nil
 }
 
@@ -179,11 +178,7 @@ func (a *Activities) writeClaims(ctx context.Context, d *v1beta1.Disruption, fir
 }
 
 func (a *Activities) createShard(ctx context.Context, d *v1beta1.Disruption, number int, targets []Target) error {
-	var kinds []v1beta1.Kind
-	for _, fault := range d.Spec.Requested() {
-		kinds = append(kinds, fault.Kind)
-	}
-	object, err := newShard(refOf(d), number, kindNames(kinds), targets)
+	object, err := newShard(refOf(d), number, kindNames(kindsOf(d.Spec)), targets)
 	if err != nil {
 		return err
 	}

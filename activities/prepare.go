@@ -109,9 +109,7 @@ func planOf(d *v1beta1.Disruption) Plan {
 	if d.Spec.MaxRuns != nil {
 		plan.MaxRuns = *d.Spec.MaxRuns
 	}
-	for _, fault := range d.Spec.Requested() {
-		plan.Kinds = append(plan.Kinds, fault.Kind)
-	}
+	plan.Kinds = kindsOf(d.Spec)
 	return plan
 }
 
@@ -138,6 +136,13 @@ func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, 
 		d.Status.InjectionStatus, d.Status.Ending = v1beta1.NotInjected, why
 		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionFalse, reason, why)
 	})
+}
+
+func kindsOf(spec v1beta1.DisruptionSpec) (kinds []v1beta1.Kind) {
+	for _, fault := range spec.Requested() {
+		kinds = append(kinds, fault.Kind)
+	}
+	return kinds
 }
 
 func kindNames(kinds []v1beta1.Kind) string {

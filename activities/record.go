@@ -1,10 +1,11 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -128,8 +129,12 @@ func (a *Activities) shards(ctx context.Context, ref Ref) ([]shard, error) {
 		}
 		found = append(found, read)
 	}
-	sort.Slice(found, func(i, j int) bool { return found[i].number < found[j].number })
+	sortShards(found)
 	return found, nil
+}
+
+func sortShards(all []shard) {
+	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.number, b.number) })
 }
 
 // shard returns one shard.
