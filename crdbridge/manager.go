@@ -125,7 +125,7 @@ func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestra
 	if err := errors.Join(watch(m, r, controllerOptions()), watchOrphans(m, r)); err != nil {
 		return nil, err
 	}
-	s := &stopper{client: m.GetClient(), chaosNamespace: c.ChaosNamespace, watched: c.WatchNamespaces}
+	s := &stopper{client: m.GetClient(), live: m.GetAPIReader(), chaosNamespace: c.ChaosNamespace, watched: c.WatchNamespaces}
 	if err := watchStops(m, s, controllerOptions()); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,9 @@ const (
 // good; and it deletes the chaos pods, which makes their injectors clean. They
 // keep their finalizers: what became of them is judged by the workflow.
 type stopper struct {
-	client         client.Client
+	client client.Client
+	// live reads from the API server.
+	live           client.Reader
 	chaosNamespace string
 	// watched are the namespaces whose Disruptions this bridge looks after;
 	// empty means all. Chaos pods of others are another bridge's.
@@ -103,8 +105,8 @@ func (s *stopper) enforce(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if stop := v1beta1.FirstStop(o.stops); stop != nil {
-		err = s.markAll(ctx, o, stop.Ending())
+	if len(o.stops) > 0 {
+		err = s.markAll(ctx, o)
 	}
 	pods := o.toDelete()
 	if len(pods) > 0 {
@@ -152,16 +154,29 @@ func (s *stopper) see(ctx context.Context) (*overview, error) {
 	return o, nil
 }
 
-// markAll marks every Disruption that may still inject. Nothing is deleted of
-// one that could not be marked: its workflow would take other targets.
-func (s *stopper) markAll(ctx context.Context, o *overview, why string) error {
+// markAll marks every Disruption that may still inject, if there is still a
+// stop: the caches are not in step, and one begun after a stop is not stopped.
+// Nothing is deleted of one that could not be marked: its workflow would take
+// other targets.
+func (s *stopper) markAll(ctx context.Context, o *overview) error {
 	var unmarked []*v1beta1.Disruption
 	for i := range o.disruptions {
 		if d := &o.disruptions[i]; !ending(d) {
 			unmarked = append(unmarked, d)
 		}
 	}
-	failed := each(unmarked, func(d *v1beta1.Disruption) error { return s.mark(ctx, d, why) })
+	if len(unmarked) == 0 {
+		return nil
+	}
+	var stops v1beta1.EmergencyStopList
+	if err := s.live.List(ctx, &stops); err != nil {
+		return fmt.Errorf("look whether there is still an emergency stop: %w", err)
+	}
+	stop := v1beta1.FirstStop(stops.Items)
+	if stop == nil {
+		return nil
+	}
+	failed := each(unmarked, func(d *v1beta1.Disruption) error { return s.mark(ctx, d, stop.Ending()) })
 	for i, d := range unmarked {
 		o.marked[d.UID] = failed[i] == nil
 		if apierrors.IsConflict(failed[i]) || apierrors.IsNotFound(failed[i]) {

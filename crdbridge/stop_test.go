@@ -144,6 +144,24 @@ func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	}
 }
 
+// The caches show a stop that is gone, and a Disruption begun after it.
+func TestAStopThatIsGoneMarksNothing(t *testing.T) {
+	b := newBridge(t)
+	d := b.disrupt("after")
+	s := &stopper{client: b.kube, live: b.kube, chaosNamespace: b.config.ChaosNamespace}
+	pass := func(want string) {
+		t.Helper()
+		o := &overview{stops: make([]v1beta1.EmergencyStop, 1), disruptions: []v1beta1.Disruption{*b.get(d)}, marked: map[types.UID]bool{}}
+		b.must(s.markAll(t.Context(), o))
+		if got := b.get(d).Stopped(); got != want || o.marked[d.UID] != (want != "") {
+			t.Errorf("stopped by %q, marked %t, want %q", got, o.marked[d.UID], want)
+		}
+	}
+	pass("")
+	b.stopAll("fire")
+	pass(fire)
+}
+
 func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")
