@@ -35,7 +35,7 @@ type Config struct {
 	// disruption owns; 0 means never. Default 1h.
 	SweepInterval time.Duration
 	HealthAddress string
-	// MetricsAddress serves /metrics for Prometheus.
+	// MetricsAddress serves /metrics for Prometheus; "0" is nowhere.
 	MetricsAddress string
 	LogLevel       string
 }
