@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // place is the cluster the demo works on.
@@ -136,7 +137,36 @@ func (p *place) install(ctx context.Context, show *screen) error {
 		}
 	}
 	show.say("worker and bridge run, Temporal is at %s", p.temporal)
-	return nil
+	return p.awaitAdmission(ctx, show)
+}
+
+// awaitAdmission waits until the API server can take a Disruption. For up to
+// half a minute it does not know the new type that the policy for emergency
+// stops asks for, and refuses.
+func (p *place) awaitAdmission(ctx context.Context, show *screen) error {
+	some, err := manifest("drop-packets")
+	if err != nil {
+		return err
+	}
+	told := false
+	for deadline := time.Now().Add(90 * time.Second); ; {
+		_, err := p.feed(ctx, some, "-n", "default", "create", "--dry-run=server", "-f", "-")
+		if err == nil || !strings.Contains(err.Error(), "paramKind") {
+			return nil // it can be asked; what it says of this one is of no concern
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+		if !told {
+			show.say("the API server gets to know the new types, for up to half a minute")
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 // writeOverlay writes a kustomization over deploy/, or hack/dev on the
