@@ -20,6 +20,8 @@ type Activities struct {
 	Temporal Orchestrator
 	// ChaosPods is this worker's one watch on chaos pods.
 	ChaosPods *ChaosPods
+	// Records is this worker's one watch on the claims of all disruptions.
+	Records *Records
 	// Namespace is where chaos pods and records live, never a target's own.
 	Namespace string
 	// Image of the injector.
@@ -34,6 +36,8 @@ type Activities struct {
 
 	// specs keeps the records of specs that were read last, by UID.
 	specs specCache
+	// looks bounds how many lists of candidates are in memory at once.
+	looks looks
 }
 
 // Ref names the disruption an activity works for.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,10 +13,21 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
+// looksAtOnce bounds for how many disruptions a worker lists candidates at once,
+// and pageSize what each of them holds in memory: one page of pods. All pages
+// are of one moment. Tests take smaller ones.
+const looksAtOnce = 8
+
+var pageSize int64 = 1000
+
 // healthy lists the running pods, or ready nodes, that match the disruption's
 // selector. It is a live, consistent read: a failure is an error, never an
 // empty list.
 func (a *Activities) healthy(ctx context.Context, d *v1beta1.Disruption) ([]candidate, error) {
+	if err := a.looks.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer a.looks.release()
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
 		return nil, fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
@@ -24,19 +36,42 @@ func (a *Activities) healthy(ctx context.Context, d *v1beta1.Disruption) ([]cand
 	if d.Spec.Level == v1beta1.LevelNode {
 		return a.readyNodes(ctx, d, options)
 	}
-	pods, err := a.Kube.CoreV1().Pods(d.Namespace).List(ctx, options)
-	if err != nil {
-		return nil, fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
-	}
+	options.Limit = pageSize
 	var found []candidate
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if podHealthy(pod) && d.Spec.Matches(pod.Labels, pod.Annotations) {
-			found = append(found, podCandidate(pod, d.Spec.Containers))
+	for {
+		pods, err := a.Kube.CoreV1().Pods(d.Namespace).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if podHealthy(pod) && d.Spec.Matches(pod.Labels, pod.Annotations) {
+				found = append(found, podCandidate(pod, d.Spec.Containers))
+			}
+		}
+		if options.Continue = pods.Continue; options.Continue == "" {
+			return found, nil
 		}
 	}
-	return found, nil
 }
+
+// looks are those under way; the zero value is ready.
+type looks struct {
+	once  sync.Once
+	slots chan struct{}
+}
+
+func (l *looks) acquire(ctx context.Context) error {
+	l.once.Do(func() { l.slots = make(chan struct{}, looksAtOnce) })
+	select {
+	case l.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other disruptions that choose targets: %w", ctx.Err())
+	}
+}
+
+func (l *looks) release() { <-l.slots }
 
 func (a *Activities) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions) ([]candidate, error) {
 	nodes, err := a.Kube.CoreV1().Nodes().List(ctx, options)

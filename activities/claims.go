@@ -31,8 +31,11 @@ import (
 // or left from an attempt whose answer was lost; nothing was created for them.
 func (a *Activities) claim(ctx context.Context, d *v1beta1.Disruption, known int, healthy []candidate) ([]shard, error) {
 	sure := map[types.UID]bool{}
-	for round := 0; ; round++ {
-		own, busy, err := a.claimed(ctx, d)
+	var written versions
+	// The first look may be at what the watch has seen so far, if it finds enough.
+	live := known > 0
+	for round := 0; ; {
+		own, busy, err := a.claimed(ctx, d, written, live)
 		if err != nil {
 			return nil, err
 		}
@@ -43,16 +46,27 @@ func (a *Activities) claim(ctx context.Context, d *v1beta1.Disruption, known int
 			sure[target.UID] = sure[target.UID] || !busy[target.UID] // it was written before this read
 		}
 		free := slices.DeleteFunc(slices.Clone(healthy), func(c candidate) bool { return chosen[c.target.UID] || busy[c.target.UID] })
-		next := topUp(pending, sure, count.Desired-count.Selected, free)
+		wanted := count.Desired - count.Selected
+		next := topUp(pending, sure, wanted, free)
+		if written == nil && !live && len(next) < wanted {
+			live = true
+			continue
+		}
 		if slices.Equal(uidsOf(next), uidsOf(pending)) {
 			return own, nil
 		}
-		if round > 1 {
+		if round++; round > 2 {
 			if err := pause(ctx, time.Duration(20+rand.IntN(200))*time.Millisecond); err != nil {
 				return nil, err
 			}
 		}
-		if err := a.writeClaims(ctx, d, known, own, next); err != nil {
+		written, err = a.writeClaims(ctx, d, known, own, next)
+		switch {
+		case err == nil:
+			live = false
+		case !live && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
+			live = true // the watch had not seen all that an earlier attempt wrote
+		default:
 			return nil, err
 		}
 	}
@@ -85,30 +99,35 @@ func topUp(pending []Target, sure map[types.UID]bool, wanted int, free []candida
 	return append(next, fresh...)
 }
 
-// claimed reads all claims: the disruption's own shards, in order, and every
-// target that others claim and this one must leave alone.
-func (a *Activities) claimed(ctx context.Context, d *v1beta1.Disruption) (own []shard, busy map[types.UID]bool, err error) {
-	selector := labels.Set{labelRecord: recordTargets}
-	list, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return nil, nil, fmt.Errorf("list the claims of all disruptions: %w", err)
+// claimed reads all claims, as they were after what was written, and live if
+// that is asked for: the disruption's own shards, in order, and every target
+// that others claim and this one must leave alone.
+func (a *Activities) claimed(ctx context.Context, d *v1beta1.Disruption, written versions, live bool) (own []shard, busy map[types.UID]bool, err error) {
+	var all []shard
+	seen := false
+	if !live {
+		all, seen = a.Records.after(ctx, written)
+	}
+	if !seen {
+		if all, err = a.listShards(ctx, labels.Set{labelRecord: recordTargets}); err != nil {
+			return nil, nil, fmt.Errorf("list the claims of all disruptions: %w", err)
+		}
 	}
 	busy = map[types.UID]bool{}
-	for i := range list.Items {
-		object := &list.Items[i]
-		mine := object.Labels[v1beta1.LabelDisruptionUID] == string(d.UID)
-		if !mine && tolerated(d.Spec, object) {
+	for _, s := range all {
+		mine := s.object.Labels[v1beta1.LabelDisruptionUID] == string(d.UID)
+		if !mine && tolerated(d.Spec, s.object) {
 			continue
 		}
-		read, err := readShard(object)
-		if err != nil {
-			return nil, nil, err
+		if s.broken != nil {
+			return nil, nil, s.broken
 		}
 		if mine {
-			own = append(own, read)
+			s.targets = slices.Clone(s.targets)
+			own = append(own, s)
 			continue
 		}
-		for _, target := range read.targets {
+		for _, target := range s.targets {
 			if target.Released == "" {
 				busy[target.UID] = true
 			}
@@ -136,56 +155,67 @@ func tolerated(spec v1beta1.DisruptionSpec, claim *corev1.ConfigMap) bool {
 // writeClaims makes the shards from number first on hold these targets. They
 // are written in order, so that one that moves to an earlier shard is in either
 // at any time; the first ones, of which none can move, all at once.
-func (a *Activities) writeClaims(ctx context.Context, d *v1beta1.Disruption, first int, own []shard, targets []Target) error {
-	written := map[int]shard{}
+func (a *Activities) writeClaims(ctx context.Context, d *v1beta1.Disruption, first int, own []shard, targets []Target) (versions, error) {
+	before := map[int]shard{}
 	for _, s := range own {
-		written[s.number] = s
+		before[s.number] = s
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(1)
 	if len(own) <= first {
 		group.SetLimit(a.Parallel)
 	}
-	number := first
-	for part := range slices.Chunk(targets, shardSize) {
-		at := number
-		before, found := written[at]
-		number++
-		if found && slices.Equal(uidsOf(before.targets), uidsOf(part)) {
+	parts := slices.Collect(slices.Chunk(targets, shardSize))
+	records := make([]*corev1.ConfigMap, len(parts))
+	for i, part := range parts {
+		number := first + i
+		old, found := before[number]
+		delete(before, number)
+		if found && slices.Equal(uidsOf(old.targets), uidsOf(part)) {
+			records[i] = old.object
 			continue
 		}
-		group.Go(func() error {
+		group.Go(func() (err error) {
 			if found {
-				before.targets = part
-				return a.rewrite(groupCtx, &before)
+				old.targets = part
+				err = a.rewrite(groupCtx, &old)
+				records[i] = old.object
+				return err
 			}
-			return a.createShard(groupCtx, d, at, part)
+			records[i], err = a.createShard(groupCtx, d, number, part)
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	for _, last := range slices.Sorted(maps.Keys(written)) {
-		if last < number {
+	written := versions{}
+	for _, record := range records {
+		written[record.Name] = record.ResourceVersion
+	}
+	for _, number := range slices.Sorted(maps.Keys(before)) {
+		if number < first {
 			continue
 		}
-		name := written[last].object.Name
+		name := before[number].object.Name
 		if err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("withdraw claim %s: %w", name, err)
+			return nil, fmt.Errorf("withdraw claim %s: %w", name, err)
 		}
+		written[name] = ""
 	}
-	return nil
+	return written, nil
 }
 
-func (a *Activities) createShard(ctx context.Context, d *v1beta1.Disruption, number int, targets []Target) error {
+func (a *Activities) createShard(ctx context.Context, d *v1beta1.Disruption, number int, targets []Target) (*corev1.ConfigMap, error) {
 	object, err := newShard(refOf(d), number, kindNames(kindsOf(d.Spec)), targets)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("claim %d targets for disruption %s/%s: %w", len(targets), d.Namespace, d.Name, err)
+	written, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("claim %d targets for disruption %s/%s: %w", len(targets), d.Namespace, d.Name, err)
 	}
-	return nil
+	return written, nil
 }
 
 func targetsOf(shards []shard) (all []Target) {

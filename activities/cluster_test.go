@@ -57,14 +57,25 @@ func newCluster(t *testing.T) *cluster {
 	if err := pods.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Namespace: chaos, Image: "squall:test", Parallel: 8}
-	var suite testsuite.WorkflowTestSuite
+	records := NewRecords(kube, chaos)
+	go records.Run(t.Context())
+	if err := records.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Records: records, Namespace: chaos, Image: "squall:test", Parallel: 8}
 	c.counts = counts{mu: &sync.Mutex{}, by: map[string]int64{}}
-	suite.SetMetricsHandler(c.counts)
-	c.env = suite.NewTestActivityEnvironment()
-	c.env.RegisterActivity(c.Activities)
-	c.env.SetTestTimeout(time.Minute)
+	c.env = c.newWorker()
 	return c
+}
+
+// newWorker carries out the cluster's activities, one at a time.
+func (c *cluster) newWorker() *testsuite.TestActivityEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetMetricsHandler(c.counts)
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(c.Activities)
+	env.SetTestTimeout(time.Minute)
+	return env
 }
 
 func (c *cluster) makeNamespace(kube kubernetes.Interface, prefix string) string {

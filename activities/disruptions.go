@@ -89,6 +89,14 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1
 // Remember lets the next write begin from d, which was just read.
 func (c *Disruptions) Remember(d *v1beta1.Disruption) { c.written.Add(d.UID, d) }
 
+// Deleted says that somebody deleted the object: what was written before that
+// is no longer as it stands, and a write that began there would be refused.
+func (c *Disruptions) Deleted(ref Ref) {
+	if known, found := c.written.Get(ref.UID); found && known.(*v1beta1.Disruption).DeletionTimestamp == nil {
+		c.written.Remove(ref.UID)
+	}
+}
+
 // changed is the disruption with its status changed; nil when there is nothing
 // to write. It begins from what was last written here, unless change finds
 // nothing to do there: another worker may have written since.

@@ -180,14 +180,22 @@ func TestAwaitInjection(t *testing.T) {
 
 func TestPrepare(t *testing.T) {
 	c := newCluster(t)
+	later := c.disruption("later", func(spec *v1beta1.DisruptionSpec) {
+		spec.Triggers = &v1beta1.DisruptionTriggers{CreatePods: v1beta1.DisruptionTrigger{NotBefore: metav1.NewTime(time.Now().Add(time.Minute))}}
+	})
 	ref := c.disruption("calm", nil)
-	plan := do[Plan](c, c.Prepare, ref)
-	status := c.get(ref).Status
-	if plan.SpecHash == "" || status.SpecHash != plan.SpecHash { // acceptance 7
-		t.Errorf("hash in status = %q, in plan %q", status.SpecHash, plan.SpecHash)
-	}
-	if status.ExpiryTime == nil || status.StartTime == nil || status.Kinds != "cpu-pressure" || status.InjectionStatus != v1beta1.NotInjected {
-		t.Errorf("status = %+v", status)
+	for _, ref := range []Ref{later, ref} {
+		plan := do[Plan](c, c.Prepare, ref)
+		if ref != later { // the choice of targets follows at once, and tells it
+			do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+		}
+		status := c.get(ref).Status
+		if plan.SpecHash == "" || status.SpecHash != plan.SpecHash || status.ObservedGeneration != 1 { // acceptance 7
+			t.Errorf("hash in status = %q, in plan %q, status %+v", status.SpecHash, plan.SpecHash, status)
+		}
+		if status.ExpiryTime == nil || status.StartTime == nil || status.Kinds != "cpu-pressure" || status.InjectionStatus != v1beta1.NotInjected || status.Workflow == nil {
+			t.Errorf("status = %+v", status)
+		}
 	}
 	t.Run("a spec edited later is told once an edit and not carried out", func(t *testing.T) {
 		live := c.get(ref)

@@ -33,9 +33,10 @@ type Plan struct {
 }
 
 // Prepare reads the disruption, keeps its spec for good and says what is to be
-// done. Status gets the spec hash (acceptance 7) and the times. A disruption
-// that is gone, ending or was begun by an earlier workflow is cleaned only; so
-// is one that meets an emergency stop, which refuses it if it never began.
+// done. Status gets the spec hash (acceptance 7) and the times here, unless
+// SelectTargets is next and can do it. A disruption that is gone, ending or was
+// begun by an earlier workflow is cleaned only; so is one that meets an
+// emergency stop, which refuses it if it never began.
 func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	live, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
@@ -70,32 +71,34 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return a.cleanOnly(ctx, ref, "an earlier workflow (run "+firstRun+") began it and did not end")
 	}
 	plan := planOf(live)
+	a.Disruptions.Remember(live.DeepCopy())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
 	})
-	group.Go(func() error {
-		return a.reportPlan(ctx, live, plan, v1beta1.WorkflowRef{ID: workflow.ID, RunID: workflow.RunID})
-	})
+	if plan.CreateAt.After(time.Now()) { // else the choice of targets tells it in a moment
+		show := planShown(ctx, live)
+		group.Go(func() error { return a.Disruptions.UpdateStatus(ctx, ref, show) })
+	}
 	return plan, group.Wait()
 }
 
-// reportPlan writes what is to be done into status, beginning from what was read.
-func (a *Activities) reportPlan(ctx context.Context, live *v1beta1.Disruption, plan Plan, workflow v1beta1.WorkflowRef) error {
-	a.Disruptions.Remember(live.DeepCopy())
-	started := metav1.Now()
-	return a.Disruptions.UpdateStatus(ctx, refOf(live), func(d *v1beta1.Disruption) {
-		s := &d.Status
-		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, kindNames(plan.Kinds)
-		s.ObservedGeneration = live.Generation
-		s.InjectionStatus = v1beta1.NotInjected
-		if s.StartTime == nil {
-			s.StartTime = &started
+// planShown writes what is to be done with d, as it began, into a status that
+// does not say it yet.
+func planShown(ctx context.Context, d *v1beta1.Disruption) func(*v1beta1.Disruption) {
+	plan, now, carrier := planOf(d), metav1.Now(), activity.GetInfo(ctx).WorkflowExecution
+	return func(live *v1beta1.Disruption) {
+		s := &live.Status
+		if s.StartTime != nil {
+			return
 		}
-		s.ExpiryTime = &metav1.Time{Time: plan.ExpireAt}
-		s.Workflow = &workflow
-		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionTrue, "WorkflowRunning", "workflow "+workflow.ID+" carries it out")
-	})
+		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, kindNames(plan.Kinds)
+		s.ObservedGeneration = d.Generation
+		s.InjectionStatus = v1beta1.NotInjected
+		s.StartTime, s.ExpiryTime = &now, &metav1.Time{Time: plan.ExpireAt}
+		s.Workflow = &v1beta1.WorkflowRef{ID: carrier.ID, RunID: carrier.RunID}
+		setCondition(live, v1beta1.ConditionAccepted, metav1.ConditionTrue, "WorkflowRunning", "workflow "+carrier.ID+" carries it out")
+	}
 }
 
 // planOf is the pure part of Prepare.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -64,7 +65,7 @@ type Target struct {
 // before, the stored one counts and firstRun is the run that did it.
 func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run string) (firstRun string, err error) {
 	frozen := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{
-		Namespace: d.Namespace, Name: d.Name, UID: d.UID, CreationTimestamp: d.CreationTimestamp,
+		Namespace: d.Namespace, Name: d.Name, UID: d.UID, Generation: d.Generation, CreationTimestamp: d.CreationTimestamp,
 	}, Spec: d.Spec}
 	document, err := json.Marshal(frozen)
 	if err != nil {
@@ -112,25 +113,36 @@ type shard struct {
 	number  int
 	targets []Target
 	object  *corev1.ConfigMap
+	// broken says why the record cannot be read; nil when it can.
+	broken error
 }
 
 // shards returns the disruption's shards in order.
 func (a *Activities) shards(ctx context.Context, ref Ref) ([]shard, error) {
-	selector := labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID), labelRecord: recordTargets}
-	list, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	found, err := a.listShards(ctx, labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID), labelRecord: recordTargets})
 	if err != nil {
 		return nil, fmt.Errorf("list the shards of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
-	found := make([]shard, 0, len(list.Items))
-	for i := range list.Items {
-		read, err := readShard(&list.Items[i])
-		if err != nil {
-			return nil, err
+	for _, s := range found {
+		if s.broken != nil {
+			return nil, s.broken
 		}
-		found = append(found, read)
 	}
 	sortShards(found)
 	return found, nil
+}
+
+// listShards is a live read of the records with these labels.
+func (a *Activities) listShards(ctx context.Context, selector labels.Set) ([]shard, error) {
+	list, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]shard, len(list.Items))
+	for i := range list.Items {
+		keep(found, &list.Items[i])
+	}
+	return slices.Collect(maps.Values(found)), nil
 }
 
 func sortShards(all []shard) {
@@ -183,8 +195,9 @@ func (a *Activities) rewrite(ctx context.Context, s *shard) error {
 	if err != nil {
 		return err
 	}
-	s.object.Data = map[string]string{keyTargets: string(document)}
-	written, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Update(ctx, s.object, metav1.UpdateOptions{})
+	object := s.object.DeepCopy()
+	object.Data = map[string]string{keyTargets: string(document)}
+	written, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).Update(ctx, object, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("write shard %s: %w", s.object.Name, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,6 +38,9 @@ func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 	if err := a.reportEvents(ctx, named(r.Disruption), r); err != nil {
 		return err
 	}
+	if r.Ending == EndingDeleted {
+		a.Disruptions.Deleted(r.Disruption)
+	}
 	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) { showReport(d, r) })
 }
 
@@ -59,8 +63,11 @@ func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r 
 	return nil
 }
 
-// EndingExpired is the Ending of a disruption whose duration is over.
-const EndingExpired = "expired"
+// Endings of a disruption whose duration is over, and of one that was deleted.
+const (
+	EndingExpired = "expired"
+	EndingDeleted = "deleted"
+)
 
 func showReport(d *v1beta1.Disruption, r Report) {
 	s := &d.Status
@@ -178,10 +185,17 @@ func (a *Activities) Finish(ctx context.Context, e Ended) (left int, err error) 
 }
 
 func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
-		if err := a.tell(ctx, named(e.Disruption), reason, message, ""); err != nil {
-			return err
-		}
+		group.Go(func() error { return a.tell(ctx, named(e.Disruption), reason, message, "") })
+	}
+	group.Go(func() error { return a.showFinished(ctx, e) })
+	return group.Wait()
+}
+
+func (a *Activities) showFinished(ctx context.Context, e Ended) error {
+	if e.Ending == EndingDeleted {
+		a.Disruptions.Deleted(e.Disruption)
 	}
 	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) {
 		showReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes})

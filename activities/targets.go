@@ -112,13 +112,16 @@ func missingContainers(spec v1beta1.DisruptionSpec, healthy []candidate) string 
 		healthy[0].missing, healthy[0].target.Name)
 }
 
-// reportSelection writes the chosen targets into status (acceptance 20).
+// reportSelection writes the chosen targets into status (acceptance 20), and
+// what is to be done if nobody has yet.
 func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []shard, run int) error {
 	if err := a.selectionEvent(ctx, d, s); err != nil {
 		return err
 	}
 	kinds := d.Spec.Requested()
+	showPlan := planShown(ctx, d)
 	return a.Disruptions.UpdateStatus(ctx, refOf(d), func(live *v1beta1.Disruption) {
+		showPlan(live)
 		status := &live.Status
 		status.DesiredTargetsCount, status.SelectedTargetsCount = s.Desired, s.Selected
 		status.IgnoredTargetsCount = max(0, s.Matching-s.Selected)

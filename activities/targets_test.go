@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -172,6 +173,33 @@ func TestSelectionIsRandom(t *testing.T) {
 	}
 }
 
+func TestCandidatesInPages(t *testing.T) {
+	c := newCluster(t)
+	c.targets(5, nil)
+	c.targets(2, map[string]string{"app": "other"})
+	defer func(before int64) { pageSize = before }(pageSize)
+	pageSize = 2
+	var group sync.WaitGroup
+	for range 2 * looksAtOnce {
+		group.Go(func() {
+			found, err := c.healthy(t.Context(), &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace},
+				Spec: v1beta1.DisruptionSpec{Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"}}})
+			if err != nil || len(found) != 5 {
+				t.Errorf("%d candidates, %v; want 5", len(found), err)
+			}
+		})
+	}
+	group.Wait()
+	for range looksAtOnce {
+		c.must(c.looks.acquire(t.Context()))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.healthy(ctx, &v1beta1.Disruption{}); err == nil {
+		t.Error("a ninth look goes on beside eight")
+	}
+}
+
 func TestTargetsAreNeverShared(t *testing.T) {
 	t.Run("ten disruptions that start together", func(t *testing.T) {
 		c := newCluster(t)
@@ -184,7 +212,7 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		var all sync.WaitGroup
 		for _, ref := range refs {
 			all.Go(func() {
-				if _, err := c.Activities.SelectTargets(t.Context(), SelectInput{Disruption: ref}); err != nil {
+				if _, err := c.newWorker().ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -53,7 +54,8 @@ func run(ctx context.Context, args []string) error {
 	defer temporal.Close()
 	acts.Temporal = temporal
 	go acts.ChaosPods.Run(ctx)
-	if err := acts.ChaosPods.Sync(ctx); err != nil {
+	go acts.Records.Run(ctx)
+	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Records.Sync(ctx)); err != nil {
 		return err
 	}
 	polling, fatal := context.WithCancelCause(ctx)

@@ -40,6 +40,7 @@ var rights = []right{
 	{verb: "get", resource: "pods", subresource: "log", chaos: true},
 	{verb: "get", resource: "configmaps", chaos: true},
 	{verb: "list", resource: "configmaps", chaos: true},
+	{verb: "watch", resource: "configmaps", chaos: true},
 	{verb: "create", resource: "configmaps", chaos: true},
 	{verb: "update", resource: "configmaps", chaos: true},
 	{verb: "delete", resource: "configmaps", chaos: true},

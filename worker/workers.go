@@ -75,7 +75,8 @@ func newActivities(c Config) (*activities.Activities, error) {
 		return nil, err
 	}
 	return &activities.Activities{
-		Kube: kube, Disruptions: disruptions, ChaosPods: pods, Namespace: c.ChaosNamespace,
+		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
+		Records: activities.NewRecords(kube, c.ChaosNamespace), Namespace: c.ChaosNamespace,
 		Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts, Parallel: c.Parallel,
 	}, nil
 }

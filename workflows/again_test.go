@@ -42,7 +42,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 			t.Errorf("the update was answered %q", got)
 		}
 		carried := s.carried(first)
-		if carried.Ending != "deleted" || carried.Resume == nil || carried.Observed == nil || !carried.Observed.SpecChanged {
+		if carried.Ending != "deleted" || len(carried.Decided) != 1 || carried.Observed == nil || !carried.Observed.SpecChanged {
 			t.Errorf("the new run was given %+v, want the end, the resume and the observation", carried)
 		}
 		if result := s.result(); result.Ending != "deleted" || !cmp.Equal(result.Decisions, []string{"retry by ann"}) {
@@ -55,7 +55,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		s.signal(contract.SignalResume, contract.Resume{Action: "release", By: "ann", Reason: "scrap"})
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "last"})
 		s.decide()
-		if carried := s.carried(first); carried.Resume == nil || carried.Ending != "" || carried.Observed == nil {
+		if carried := s.carried(first); len(carried.Decided) != 1 || carried.Ending != "" || carried.Observed == nil {
 			t.Errorf("the new run was given %+v, want the resume, the observation and no end", carried)
 		}
 		s.eventually("the new run releases", func() bool { return len(s.state().Resumes) == 1 })
@@ -93,7 +93,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		s.eventually("the answer waits for a worker", func() bool { return s.answered(first) })
 		s.signal(contract.SignalResume, contract.Resume{Action: "release", By: "ann", Reason: "scrap"})
 		s.decide()
-		if carried := s.carried(first); carried.Resume == nil || carried.Resume.Action != contract.ActionRelease {
+		if carried := s.carried(first); len(carried.Decided) != 1 || carried.Decided[0].Action != contract.ActionRelease {
 			t.Errorf("the new run was given %+v, want the release", carried)
 		}
 		if result := s.result(); result.LetGo != 1 {
@@ -110,7 +110,7 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 		last func(w *world)
 		want func(s State) bool
 	}{
-		{"nothing", func(*world) {}, func(s State) bool { return s.Ending == "" && s.Resume == nil && s.Observed == nil }},
+		{"nothing", func(*world) {}, func(s State) bool { return s.Ending == "" && len(s.Decided) == 0 && s.Observed == nil }},
 		{"the end", (*world).end, func(s State) bool { return s.Ending == "deleted" }},
 		{"an observation", func(w *world) { w.observe(contract.Observation{Hash: "9"}) },
 			func(s State) bool { return s.Observed != nil && s.Observed.Hash == "9" }},
@@ -119,14 +119,14 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 			w.observe(contract.Observation{Hash: "9"})
 		}, func(s State) bool { return s.Observed != nil && s.Observed.Hash == "9" && s.Observed.SpecChanged }},
 		{"a resume by signal", func(w *world) { w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: "retry"}) },
-			func(s State) bool { return s.Resume != nil && s.Resume.Action == "retry" }},
+			func(s State) bool { return len(s.Decided) == 1 && s.Decided[0].Action == "retry" }},
 		{"a resume by update", func(w *world) {
 			w.env.UpdateWorkflow(contract.UpdateResume, "", &answer{}, contract.Resume{Action: "retry"})
-		}, func(s State) bool { return s.Resume != nil && s.Resume.Action == "retry" }},
+		}, func(s State) bool { return len(s.Decided) == 1 && s.Decided[0].Action == "retry" }},
 		{"a resume, and the end", func(w *world) {
 			w.env.UpdateWorkflow(contract.UpdateResume, "", &answer{}, contract.Resume{Action: "retry"})
 			w.end()
-		}, func(s State) bool { return s.Resume != nil && s.Ending == "deleted" }},
+		}, func(s State) bool { return len(s.Decided) == 1 && s.Ending == "deleted" }},
 		{"a person's cancellation", func(w *world) { w.env.CancelWorkflow() }, func(s State) bool { return s.Ending == "cancelled" }},
 	}
 	for _, test := range tests {

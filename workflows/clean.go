@@ -17,18 +17,26 @@ import (
 // decide at any time.
 func (d *disruption) clean(ctx workflow.Context) bool {
 	d.enter(ctx, v1beta1.PhaseCleaning)
+	var over, slow bool // nothing is left to be done; what is left takes its time
 	told := workflow.NewWaitGroup(ctx)
 	if d.Plan.Rejected == "" {
 		told.Add(1)
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			defer told.Done()
-			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
+			if d.Ending == activities.EndingDeleted && d.Rounds == 0 { // everybody sees that it is deleted
+				_, _ = awaitFor(ctx, moment, "tell that it is being cleaned", func() bool { return over || slow })
+			}
+			if !over {
+				d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
+			}
 		})
 	}
 	for range cleaningRounds {
 		left, _ := d.sweep(ctx, false)
 		d.noteLeft(left)
 		if left.Remaining == 0 {
+			over = len(d.Unproved) == 0
+			slow = !over
 			told.Wait(ctx)
 			if d.finish(ctx) {
 				return true
@@ -39,6 +47,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			break // waiting longer changes nothing
 		}
 	}
+	slow = true
 	if !d.failed() {
 		d.Tries = cleanerTries // a cleaner is no help to one that does not end
 	}
@@ -144,7 +153,7 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	}
 	d.Observed = nil
 	told, err := awaitFor(ctx, d.patience(), "try to clean again by itself",
-		func() bool { return d.Resume != nil || d.Observed != nil })
+		func() bool { return len(d.Decided) > 0 || d.Observed != nil })
 	if err != nil {
 		return // a disconnected context is not cancelled
 	}

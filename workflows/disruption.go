@@ -189,7 +189,7 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 // no event but the safety timer.
 func (d *disruption) hold(ctx workflow.Context) {
 	told, err := awaitFor(ctx, d.patience(), "look again even if nothing was observed",
-		func() bool { return d.Observed != nil || d.Resume != nil })
+		func() bool { return d.Observed != nil || len(d.Decided) > 0 })
 	if err != nil {
 		return // the disruption ends: the caller looks at ctx
 	}

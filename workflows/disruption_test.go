@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -169,6 +170,17 @@ func TestDisruption(t *testing.T) {
 		}
 		w.want(t, "prepare", "select", "create", "clean", "finish")
 	})
+	for takes, reports := range map[time.Duration]int{moment / 2: 0, 2 * moment: 1} {
+		t.Run(fmt.Sprintf("it is deleted and clean after %s: status says %d times that it is being cleaned", takes, reports), func(t *testing.T) {
+			w := newWorld(t)
+			w.cleaning = takes
+			w.after(10*time.Minute, w.end)
+			w.run(t)
+			if len(w.reports) != reports {
+				t.Errorf("reports = %+v, want %d", w.reports, reports)
+			}
+		})
+	}
 	t.Run("it is deleted while injecting: what was injected is cleaned", func(t *testing.T) {
 		w := newWorld(t)
 		w.injecting = 2 * time.Hour
@@ -450,6 +462,39 @@ func TestStuck(t *testing.T) {
 		}
 		if took := w.env.Now().Sub(started); took > time.Hour+5*time.Minute {
 			t.Errorf("went on after %s, want right after the cleaning", took)
+		}
+	})
+	t.Run("two people decide before it goes on: both count, and no chaos pod is let go twice", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleaning = time.Minute
+		w.cleans = []activities.Cleaned{stuck, stuck, {}}
+		w.after(time.Hour+2*time.Minute, func() {
+			resume(w, contract.Resume{Action: "retry", By: "bob"})
+			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
+			resume(w, contract.Resume{Action: "release", Targets: []string{"web-1"}, By: "eve", Reason: "so it is"})
+		})
+		result := w.run(t)
+		want := []string{"retry by bob", "release web-1 by ann: node is scrap", "release web-1 by eve: so it is"}
+		if result.LetGo != 1 || !cmp.Equal(result.Decisions, want) {
+			t.Errorf("result = %+v, want one let go and decisions %q", result, want)
+		}
+		last := len(w.released) - 1
+		if !cmp.Equal(w.released[last], []string{"web-1"}) || !cmp.Equal(w.retried[last], everything) {
+			t.Errorf("released %v, retried %v; want web-1, and everything", w.released[last], w.retried[last])
+		}
+	})
+	t.Run("two people release all of more than are listed: each counts once", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleaning = time.Minute
+		many := stuck
+		many.Remaining = 60
+		w.cleans = []activities.Cleaned{many, many, {}}
+		w.after(time.Hour+2*time.Minute, func() {
+			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
+			resume(w, contract.Resume{Action: "release", By: "eve", Reason: "so it is"})
+		})
+		if result := w.run(t); result.LetGo != 60 || len(result.Decisions) != 2 {
+			t.Errorf("result = %+v, want 60 let go and two decisions", result)
 		}
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {

@@ -86,7 +86,7 @@ func endingOf(end any) string {
 			return reason
 		}
 	}
-	return "deleted"
+	return activities.EndingDeleted
 }
 
 // observe keeps the newest observation, and that the spec changed in any.
@@ -112,33 +112,35 @@ func (d *disruption) take(r contract.Resume) string {
 	if r.Action == contract.ActionRelease && len(r.Targets) == 0 && d.Remaining <= len(d.Left) {
 		r.Targets = targetsOf(d.Left)
 	}
-	d.Resume = &r
+	d.Decided = append(d.Decided, r)
 	if r.Action == contract.ActionRelease {
 		return "releasing " + names(d.Left, r.Targets)
 	}
 	return "cleaning again: " + names(d.Left, r.Targets)
 }
 
-// decide carries out a person's decision, if there is one.
+// decide carries out what people decided, in the order in which they did.
 func (d *disruption) decide(ctx workflow.Context) {
-	if d.Resume == nil {
-		return
+	for _, r := range d.Decided {
+		switch {
+		case r.Action == contract.ActionRetry && len(r.Targets) == 0:
+			d.Retry = everything
+		case r.Action == contract.ActionRetry:
+			d.Retry = append(slices.Clone(d.Retry), r.Targets...)
+		case slices.Equal(d.Release, everything): // all that is left is let go already
+		case len(r.Targets) == 0:
+			d.LetGo += d.Remaining - count(d.Left, d.Release)
+			d.Release = everything
+		default:
+			fresh := slices.DeleteFunc(slices.Clone(r.Targets), func(name string) bool { return slices.Contains(d.Release, name) })
+			d.LetGo += count(d.Left, fresh)
+			d.Release = append(slices.Clone(d.Release), fresh...)
+		}
+		d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
+			Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
+		})
 	}
-	r := *d.Resume
-	d.Resume = nil
-	switch {
-	case r.Action == contract.ActionRetry && len(r.Targets) == 0:
-		d.Retry = everything
-	case r.Action == contract.ActionRetry:
-		d.Retry = r.Targets
-	case len(r.Targets) == 0:
-		d.Release, d.LetGo = everything, d.LetGo+d.Remaining
-	default:
-		d.Release, d.LetGo = append(d.Release, r.Targets...), d.LetGo+count(d.Left, r.Targets)
-	}
-	d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
-		Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
-	})
+	d.Decided = nil
 	d.Resumes = d.Resumes[max(0, len(d.Resumes)-20):]
 }
 

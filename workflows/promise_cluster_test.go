@@ -434,16 +434,16 @@ type happening struct {
 // vanish is the API server: a deleted object goes with its last finalizer.
 func (c *cluster) vanish() { c.there = c.there && !(c.deleting && !c.finalizer) }
 
-// resume is a person's decision. What is released is what that person can see.
+// resume is a person's decision. Who releases all lets go of what is left at
+// the moment when it is accepted.
 func (c *cluster) resume(r contract.Resume, update bool) {
 	c.people++
 	r.By, r.Reason = fmt.Sprintf("person %d", c.people), "it is scrap"
-	left := c.state().Left
 	release := func() {
 		if r.Action != contract.ActionRelease {
 			return
 		}
-		for _, pod := range left {
+		for _, pod := range c.state().Left {
 			if len(r.Targets) == 0 || slices.Contains(r.Targets, pod.Target) {
 				c.released[pod.Pod] = true
 			}
@@ -453,7 +453,7 @@ func (c *cluster) resume(r contract.Resume, update bool) {
 		c.env.UpdateWorkflow(contract.UpdateResume, "", &onAccept{do: release}, r)
 		return
 	}
-	if checkResume(left, r) == nil {
+	if checkResume(c.state().Left, r) == nil {
 		release()
 	}
 	c.env.SignalWorkflow(contract.SignalResume, r)

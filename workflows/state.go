@@ -29,9 +29,9 @@ type State struct {
 	Injected bool  `json:"injected,omitempty"`
 	// Ending says why the disruption ends; empty while it goes on.
 	Ending string `json:"ending,omitempty"`
-	// Observed and Resume came in and are not dealt with yet.
+	// Observed and Decided came in and are not dealt with yet.
 	Observed *contract.Observation `json:"observed,omitempty"`
-	Resume   *contract.Resume      `json:"resume,omitempty"`
+	Decided  []contract.Resume     `json:"decided,omitempty"`
 	// Left are the chaos pods that failed to clean, at most 50 of Remaining.
 	Left      []activities.LeftPod `json:"left,omitempty"`
 	Remaining int                  `json:"remaining,omitempty"`

@@ -27,6 +27,9 @@ const (
 	// cleaningRounds bounds how often a chaos pod that does not end is waited
 	// for before a person is asked.
 	cleaningRounds = 3
+	// moment is how long the cleaning of a deleted disruption takes before status
+	// says so.
+	moment = time.Second
 	// window is how many shards are worked on at once. More only queue at the
 	// API server.
 	window = 6

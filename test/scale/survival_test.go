@@ -111,9 +111,7 @@ func (w scale) allKilled(name string, kills ...func()) {
 		w.Errorf("%d chaos pods for %d targets", n, some)
 	}
 	w.Must(w.Disruptions.Delete(w.Context(), d))
-	world.Eventually(w, time.Minute, "cleaning begins", func() bool {
-		return w.See(d) && d.Status.Phase == v1beta1.PhaseCleaning
-	})
+	world.Eventually(w, time.Minute, "cleaning begins", func() bool { return w.Kubelets.There(w.Chaos) < some })
 	w.killAndStart(kills)
 	w.Vanishes(d)
 	if result := w.Completed(d); result.Ending != "deleted" {
