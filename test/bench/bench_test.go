@@ -24,6 +24,8 @@ var (
 	kinds   = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
 	several = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
 	runs    = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
+	start   = flag.Duration("start", 900*time.Millisecond, "how long a kubelet takes to start a pod, in the second table of together")
+	end     = flag.Duration("end", 2*time.Second, "how long it takes to end one")
 	idle    = flag.Int("idle", 5, "how many disruptions wait")
 	sample  = flag.Duration("sample", time.Second, "how long the waiting ones are looked at")
 	write   = flag.Bool("write", false, "write what was measured into docs/bench.md, and its picture")
@@ -64,7 +66,10 @@ func control(t *testing.T) {
 		all = b.targets(t, small)
 	}
 	if wanted("together") {
-		t.Run("together", func(t *testing.T) { b.in(t).together(groups(*several)) })
+		t.Run("together", func(t *testing.T) { b.in(t).together(*several) })
+	}
+	if wanted("waiting") && !t.Failed() {
+		t.Run("waiting", func(t *testing.T) { b.in(t).waiting(*idle, *sample) })
 	}
 	if wanted("targets") {
 		all = append(all, b.targets(t, large)...)
@@ -72,9 +77,6 @@ func control(t *testing.T) {
 		if *write && !t.Failed() {
 			draw(t, all)
 		}
-	}
-	if wanted("waiting") && !t.Failed() {
-		t.Run("waiting", func(t *testing.T) { b.in(t).waiting(*idle, *sample) })
 	}
 }
 

@@ -3,7 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +49,7 @@ func cluster(t *testing.T) {
 		c.measure(t, one, 1)
 		say("one target, run %d of 30: %s", i+1, took(one.each[len(one.each)-1]))
 	}
+	kubelets := c.kubelets()
 	for i := range 6 {
 		c.measure(t, ten, many)
 		say("%d targets, run %d of 6: the last %s", many, i+1, took(ten.last[len(ten.last)-1]))
@@ -65,8 +68,23 @@ func cluster(t *testing.T) {
 		s.lines = append(s.lines, line{what: "chaos pod ready to `Injected`, p95: " + part.name, value: float64(p95.Milliseconds()), most: 200, below: true, unit: "ms"})
 		delay.add(part.name, took(median(part.all)), took(p95), took(quantile(part.all, 1)), fmt.Sprint(len(part.all)))
 	}
-	s.tables = []table{delay}
+	s.tables = []table{delay, kubelets}
 	publish(t, s)
+}
+
+// kubelets says what kubelets took for the chaos pods so far.
+func (c *realCluster) kubelets() table {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := table{title: "What the kubelet takes for the chaos pod of a disruption alone", head: []string{"", "p50", "p95", "longest"}}
+	for _, step := range []struct {
+		name string
+		took map[types.UID]time.Duration
+	}{{"created to ready", c.started}, {"deleted to ended", c.ended}} {
+		all := slices.Collect(maps.Values(step.took))
+		t.add(step.name, took(median(all)), took(quantile(all, 0.95)), took(quantile(all, 1)))
+	}
+	return t
 }
 
 // delays are those of all chaos pods, and from the last chaos pod of a
@@ -78,7 +96,7 @@ type realCluster struct {
 	client    client.Client
 	namespace string
 	nodes     int
-	made      int
+	disrupted int
 
 	mu sync.Mutex
 	// ready says when a chaos pod was first seen ready, told when the status
@@ -86,6 +104,10 @@ type realCluster struct {
 	ready, told map[string]time.Time // by injection
 	whole       map[types.UID]time.Time
 	gone        map[types.UID]bool
+	// Of each chaos pod: made says when it was first seen, going when it was
+	// first seen deleted; started and ended say how long a kubelet took from then.
+	made, going    map[types.UID]time.Time
+	started, ended map[types.UID]time.Duration
 }
 
 // injection names a target that a disruption injects.
@@ -104,7 +126,8 @@ func findCluster(t *testing.T) (*realCluster, error) {
 	scheme := runtime.NewScheme()
 	must(t, v1beta1.AddToScheme(scheme))
 	must(t, corev1.AddToScheme(scheme))
-	c := &realCluster{ready: map[string]time.Time{}, told: map[string]time.Time{}, whole: map[types.UID]time.Time{}, gone: map[types.UID]bool{}}
+	c := &realCluster{ready: map[string]time.Time{}, told: map[string]time.Time{}, whole: map[types.UID]time.Time{}, gone: map[types.UID]bool{},
+		made: map[types.UID]time.Time{}, going: map[types.UID]time.Time{}, started: map[types.UID]time.Duration{}, ended: map[types.UID]time.Duration{}}
 	if c.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
@@ -152,12 +175,19 @@ func watch[T client.Object](t *testing.T, watched cache.Cache, kind T, see func(
 
 func (c *realCluster) seePod(pod *corev1.Pod, _ bool) {
 	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first(c.made, pod.UID, now)
+	if pod.DeletionTimestamp != nil {
+		first(c.going, pod.UID, now)
+	}
+	if pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp != nil {
+		first(c.ended, pod.UID, now.Sub(c.going[pod.UID]))
+	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-			c.mu.Lock()
-			defer c.mu.Unlock()
 			first(c.ready, injection(types.UID(pod.Labels[v1beta1.LabelDisruptionUID]), pod.Labels[v1beta1.LabelTarget]), now)
-			return
+			first(c.started, pod.UID, now.Sub(c.made[pod.UID]))
 		}
 	}
 }
@@ -179,10 +209,10 @@ func (c *realCluster) seeDisruption(d *v1beta1.Disruption, gone bool) {
 	c.gone[d.UID] = gone
 }
 
-// first notes when something was seen for the first time.
-func first[K comparable](seen map[K]time.Time, key K, now time.Time) {
+// first notes what was seen the first time.
+func first[K comparable, V any](seen map[K]V, key K, what V) {
 	if _, there := seen[key]; !there {
-		seen[key] = now
+		seen[key] = what
 	}
 }
 
@@ -224,10 +254,10 @@ func (c *realCluster) targets(t *testing.T, n int) {
 // the targets it is hardly felt.
 func (c *realCluster) disrupt(t *testing.T, n int) types.UID {
 	t.Helper()
-	c.made++
+	c.disrupted++
 	count := intstr.FromInt(n)
 	d := &v1beta1.Disruption{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: fmt.Sprintf("bench-%d", c.made)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: fmt.Sprintf("bench-%d", c.disrupted)},
 		Spec: v1beta1.DisruptionSpec{
 			Count: &count, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "target"},
 			Duration: &v1beta1.Duration{Duration: 10 * time.Minute},

@@ -38,36 +38,58 @@ func groups(list string) (all []*group) {
 	return all
 }
 
-// together measures disruptions that run at the same time, beside one alone.
-func (b bench) together(all []*group) {
+// together measures disruptions that run at the same time, beside one alone:
+// with kubelets that take no time, so that nothing is seen but what the
+// programs need, and with kubelets that take as long as real ones.
+func (b bench) together(list string) {
 	b.Helper()
+	atOnce, real := groups(list), groups(list)
 	most := 0
-	for _, g := range all {
+	for _, g := range atOnce {
 		most = max(most, g.disruptions*g.targets)
 	}
 	b.Targets(most + most/2)
+	b.groups(atOnce, "kubelets that take no time")
+	b.Kubelets.Take(*start, *end)
+	slow := fmt.Sprintf("kubelets that start a pod in %s and end it in %s", took(*start), took(*end))
+	b.groups(real, slow)
+	b.Kubelets.Take(0, 0)
+	publish(b, section{name: "together", lines: compare(real), notes: []string{b.where}, tables: []table{
+		timesOf(real, "Time, with "+slow), timesOf(atOnce, "Time, with kubelets that take no time"), costsOf(atOnce),
+	}})
+}
+
+func (b bench) groups(all []*group, how string) {
+	b.Helper()
 	b.fresh()
 	for i := range repetitions(100) {
 		for _, g := range all {
 			b.groupOnce(g)
-			say("%s at once, run %d of %d: create %s (floor %s), delete %s (floor %s)", g.name(), i+1, repetitions(100),
+			say("%s at once, %s, run %d of %d: create %s (floor %s), delete %s (floor %s)", g.name(), how, i+1, repetitions(100),
 				took(g.create[i]), took(g.floorCreate[i]), took(g.delete[i]), took(g.floorDelete[i]))
 		}
 	}
-	s := section{name: "together", lines: compare(all), notes: []string{b.where}}
-	t := table{title: "Time", head: []string{"at once", "create to all `Injected`", "floor", "ratio", "delete to all gone", "floor", "ratio", "runs"}}
-	costs := table{title: "API calls, and processor seconds (create + delete)", head: []string{"at once", "calls to `Injected`", "calls to clean", "bridge", "worker", "API server", "Temporal"}}
+}
+
+func timesOf(all []*group, title string) table {
+	t := table{title: title, head: []string{"at once", "create to all `Injected`", "floor", "ratio", "delete to all gone", "floor", "ratio", "runs"}}
 	for _, g := range all {
 		create, delete, floorCreate, floorDelete := median(g.create), median(g.delete), median(g.floorCreate), median(g.floorDelete)
 		t.add(g.name(), took(create), took(floorCreate), ratio(create, floorCreate), took(delete), took(floorDelete), ratio(delete, floorDelete), fmt.Sprint(len(g.create)))
+	}
+	return t
+}
+
+func costsOf(all []*group) table {
+	t := table{title: "API calls, and processor seconds (create + delete)", head: []string{"at once", "calls to `Injected`", "calls to clean", "bridge", "worker", "API server", "Temporal"}}
+	for _, g := range all {
 		row := []string{g.name(), thousands(int64(g.calls.Total())), thousands(int64(g.cleaning.Total()))}
 		for _, name := range []string{"crdbridge", "worker", "kube-apiserver", "temporal"} {
 			row = append(row, fmt.Sprintf("%.2f + %.2f", g.cpuCreate[name], g.cpuClean[name]))
 		}
-		costs.add(row...)
+		t.add(row...)
 	}
-	s.tables = []table{t, costs}
-	publish(b, s)
+	return t
 }
 
 // compare sets ten disruptions of ten beside one, if both were measured.

@@ -18,14 +18,15 @@ import (
 )
 
 // Kubelets plays the kubelets of all nodes: every pod that has a node starts at
-// once, is ready, and ends as soon as it is asked to; a cleaner or a sweeper
-// ends by itself.
+// once, or after the time it takes, is ready, and ends when it is asked to; a
+// cleaner or a sweeper ends by itself.
 // It does to the API what a kubelet does, and in the same order.
 type Kubelets struct {
 	kube  kubernetes.Interface
 	pods  cache.SharedIndexInformer
 	queue workqueue.TypedRateLimitingInterface[string]
 	exits atomic.Pointer[func(*corev1.Pod) Exit]
+	times atomic.Pointer[times]
 
 	mu    sync.Mutex
 	there map[string]*tally // by namespace
@@ -47,6 +48,12 @@ const Clean = `{"injected":true,"cleaned":true,"audited":true}`
 // Exits decides how pods end from now on. As long as nobody decides, all end
 // with exit code 0 and say that nothing is left.
 func (k *Kubelets) Exits(how func(*corev1.Pod) Exit) { k.exits.Store(&how) }
+
+// times are what a kubelet takes to start a pod, and to end one.
+type times struct{ start, end time.Duration }
+
+// Take makes the kubelets take their time from now on. At first they take none.
+func (k *Kubelets) Take(start, end time.Duration) { k.times.Store(&times{start, end}) }
 
 // There counts the pods of a namespace, as last seen.
 func (k *Kubelets) There(namespace string) int { return k.tally(namespace).all }
@@ -87,6 +94,7 @@ func startKubelets(ctx context.Context, kube kubernetes.Interface) (*Kubelets, e
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 		there: map[string]*tally{},
 	}
+	k.Take(0, 0)
 	_, err := k.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(pod any) { k.count(pod, 1); k.enqueue(pod) },
 		UpdateFunc: func(old, pod any) { k.count(old, -1); k.count(pod, 1); k.enqueue(pod) },
@@ -123,8 +131,15 @@ func (k *Kubelets) count(object any, by int) {
 }
 
 func (k *Kubelets) enqueue(object any) {
-	if pod := object.(*corev1.Pod); next(pod) != nothing {
-		k.queue.Add(pod.Namespace + "/" + pod.Name)
+	pod := object.(*corev1.Pod)
+	key, takes := pod.Namespace+"/"+pod.Name, k.times.Load()
+	switch next(pod) {
+	case run:
+		k.queue.AddAfter(key, takes.start)
+	case end:
+		k.queue.AddAfter(key, takes.end)
+	case remove:
+		k.queue.Add(key)
 	}
 }
 
