@@ -246,7 +246,7 @@ func (b *bridge) get(d *v1beta1.Disruption) *v1beta1.Disruption {
 // told waits until the workflow of d was started and told what it must know.
 func (b *bridge) told(d *v1beta1.Disruption) {
 	b.t.Helper()
-	eventually(b.t, 5*time.Second, "the workflow is started and told", func() bool {
+	eventually(b.t, soon, "the workflow is started and told", func() bool {
 		return b.temporal.starts(d) > 0 && len(b.temporal.signals(d, contract.SignalObserved)) > 0
 	})
 }
@@ -467,6 +467,10 @@ func (f *traffic) all() []string {
 	defer f.mu.Unlock()
 	return append([]string(nil), f.requests...)
 }
+
+// soon is how long a test waits for what takes milliseconds, on a machine that
+// is busy with other tests.
+const soon = 20 * time.Second
 
 // eventually polls until true, and fails the test after the time given.
 func eventually(t *testing.T, within time.Duration, what string, is func() bool) {

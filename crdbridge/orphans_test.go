@@ -60,7 +60,7 @@ func TestADisruptionThatWasRippedOffIsEndedAtOnce(t *testing.T) {
 	d, chaos := b.held("ripped")
 	b.ripOff(d)
 	began := time.Now()
-	eventually(t, 2*time.Second, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
+	eventually(t, soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
 	t.Logf("told after %s", time.Since(began))
 	for range 5 { // what becomes of its chaos pods is no news
 		chaos.Labels["touched"] = time.Now().Format("150405.000000000")
@@ -77,7 +77,7 @@ func TestADisruptionWithoutChaosPodsThatWasRippedOffIsEndedToo(t *testing.T) {
 	d := b.disrupt("waits-for-targets")
 	b.told(d)
 	b.ripOff(d)
-	eventually(t, 2*time.Second, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
+	eventually(t, soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
 }
 
 func TestADisruptionThatWasRippedOffWhileNoBridgeRanIsEnded(t *testing.T) {
@@ -86,7 +86,7 @@ func TestADisruptionThatWasRippedOffWhileNoBridgeRanIsEnded(t *testing.T) {
 	b.must(b.stop())
 	b.ripOff(d)
 	b.start()
-	eventually(t, 5*time.Second, "its chaos pod gives it away", func() bool { return b.ends(d) == 1 })
+	eventually(t, soon, "its chaos pod gives it away", func() bool { return b.ends(d) == 1 })
 }
 
 func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T) {
@@ -99,7 +99,7 @@ func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T)
 		return nil
 	})
 	b.ripOff(d)
-	eventually(t, 2*time.Second, "one is started", func() bool { return b.temporal.starts(d) == 2 })
+	eventually(t, soon, "one is started", func() bool { return b.temporal.starts(d) == 2 })
 	b.temporal.mu.Lock()
 	defer b.temporal.mu.Unlock()
 	if in := b.temporal.inputs[contract.WorkflowID(refOf(d))]; in.Disruption != refOf(d) {
@@ -111,7 +111,7 @@ func TestADisruptionThatWasLetGoIsNotEndedAgain(t *testing.T) {
 	b := newBridge(t).start()
 	d, chaos := b.held("in-order")
 	b.must(b.kube.Delete(t.Context(), d))
-	eventually(t, 2*time.Second, "it is told to end", func() bool { return b.ends(d) == 1 })
+	eventually(t, soon, "it is told to end", func() bool { return b.ends(d) == 1 })
 	for _, o := range []client.Object{chaos, d} { // what the workflow does, in its order
 		if o == d {
 			b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
@@ -134,7 +134,7 @@ func TestADisruptionThatTheCacheLacksIsNotEnded(t *testing.T) {
 	d := b.disrupt("unseen")
 	b.traffic.reset()
 	b.chaosPod(d, "chaos", target)
-	eventually(t, 5*time.Second, "it is looked for live", func() bool { return b.traffic.count("GET disruptions") > 0 })
+	eventually(t, soon, "it is looked for live", func() bool { return b.traffic.count("GET disruptions") > 0 })
 	never(t, 500*time.Millisecond, "its workflow is told to end", func() bool { return b.ends(d) > 0 })
 	cut.up()
 }

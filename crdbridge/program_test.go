@@ -122,7 +122,7 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	})
 	t.Logf("noticed after %s", time.Since(began))
 	b.oneWorkflow(server, during)
-	eventually(t, 10*time.Second, "the end is in the history of the first", func() bool {
+	eventually(t, soon, "the end is in the history of the first", func() bool {
 		return server.signals(t, before)[contract.SignalEnd] == 1
 	})
 	for _, d := range []*v1beta1.Disruption{before, during, quiet} {
@@ -207,7 +207,7 @@ func mutate(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = m.Start(t.Context()) }()
-	eventually(t, 10*time.Second, "the pod is in the cache", func() bool {
+	eventually(t, soon, "the pod is in the cache", func() bool {
 		var pods corev1.PodList
 		err := m.GetCache().List(t.Context(), &pods, client.UnsafeDisableDeepCopy, client.InNamespace(os.Getenv("SQUALL_TEST_MUTATE")))
 		if err != nil || len(pods.Items) == 0 {
@@ -305,7 +305,7 @@ func (b *bridge) waitForLeader(not string) {
 func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
 	b.t.Helper()
 	eventually(b.t, 30*time.Second, "one workflow runs", func() bool { return server.runs(b.t, d) == 1 })
-	eventually(b.t, 10*time.Second, "it was told", func() bool { return server.signals(b.t, d)[contract.SignalObserved] > 0 })
+	eventually(b.t, soon, "it was told", func() bool { return server.signals(b.t, d)[contract.SignalObserved] > 0 })
 	description, err := server.client.DescribeWorkflow(b.t.Context(), contract.WorkflowID(refOf(d)), "")
 	b.must(err)
 	attributes := description.TypedSearchAttributes.GetUntypedValues()

@@ -55,7 +55,7 @@ func TestDeletingADisruptionSendsEndOnce(t *testing.T) {
 	d := b.disrupt("deleted")
 	b.told(d)
 	b.must(b.kube.Delete(t.Context(), d))
-	eventually(t, 2*time.Second, "end is sent", func() bool { return len(b.temporal.signals(d, contract.SignalEnd)) == 1 })
+	eventually(t, soon, "end is sent", func() bool { return len(b.temporal.signals(d, contract.SignalEnd)) == 1 })
 	// What the workflow writes while it cleans must not end it again.
 	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
 	never(t, 500*time.Millisecond, "end is sent again", func() bool { return len(b.temporal.signals(d, contract.SignalEnd)) != 1 })
@@ -69,7 +69,7 @@ func TestADeletedDisruptionThatWasNeverStartedIsStartedToBeCleaned(t *testing.T)
 	d := b.disrupt("early", func(d *v1beta1.Disruption) { d.Finalizers = []string{v1beta1.DisruptionFinalizer} })
 	b.must(b.kube.Delete(t.Context(), d))
 	b.start()
-	eventually(t, 5*time.Second, "it is started and ended", func() bool {
+	eventually(t, soon, "it is started and ended", func() bool {
 		return b.temporal.starts(d) == 1 && len(b.temporal.signals(d, contract.SignalEnd)) == 1
 	})
 }
@@ -115,7 +115,7 @@ func TestTheEndOfAChaosPodIsToldAtOnce(t *testing.T) {
 			b.quiet(d)
 			changed := time.Now()
 			test.change(b, chaos)
-			eventually(t, 2*time.Second, "the workflow is told of one ended chaos pod", func() bool {
+			eventually(t, soon, "the workflow is told of one ended chaos pod", func() bool {
 				return b.temporal.lastObservation(d).Ended == 1
 			})
 			t.Logf("told after %s", time.Since(changed))
@@ -137,14 +137,14 @@ func TestALostTargetIsToldAtOnce(t *testing.T) {
 	b.quiet(d)
 	t.Run("not by losing its label", func(t *testing.T) {
 		b.must(b.kube.Patch(t.Context(), target, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":null}}`))))
-		eventually(t, 2*time.Second, "there is no candidate", func() bool { return b.temporal.lastObservation(d).Candidates == 0 })
+		eventually(t, soon, "there is no candidate", func() bool { return b.temporal.lastObservation(d).Candidates == 0 })
 		if lost := b.temporal.lastObservation(d).TargetsLost; lost != 0 {
 			t.Errorf("targets lost = %d, want 0", lost)
 		}
 	})
 	t.Run("though it matches no longer", func(t *testing.T) {
 		b.must(b.kube.Delete(t.Context(), target, client.GracePeriodSeconds(0)))
-		eventually(t, 2*time.Second, "the target is lost", func() bool { return b.temporal.lastObservation(d).TargetsLost == 1 })
+		eventually(t, soon, "the target is lost", func() bool { return b.temporal.lastObservation(d).TargetsLost == 1 })
 	})
 }
 
@@ -168,7 +168,7 @@ func TestNodesAreWatchedForDisruptionsOfNodes(t *testing.T) {
 		t.Errorf("candidates = %d, want 1", got)
 	}
 	ready(corev1.ConditionFalse)
-	eventually(t, 2*time.Second, "there is no candidate", func() bool { return b.temporal.lastObservation(d).Candidates == 0 })
+	eventually(t, soon, "there is no candidate", func() bool { return b.temporal.lastObservation(d).Candidates == 0 })
 }
 
 // A chaos pod of a large disruption goes between two looks: its finalizer is
@@ -197,7 +197,7 @@ func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
 	<-busy
 	b.must(b.kube.Patch(t.Context(), chaos[0], client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
 	b.must(b.kube.Delete(t.Context(), chaos[0], client.GracePeriodSeconds(0)))
-	eventually(t, 5*time.Second, "the cache knows", func() bool {
+	eventually(t, soon, "the cache knows", func() bool {
 		return apierrors.IsNotFound(b.manager.GetClient().Get(t.Context(), client.ObjectKeyFromObject(chaos[0]), &corev1.Pod{}))
 	})
 	b.temporal.back()
@@ -213,12 +213,12 @@ func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
 	}
 	d := b.create("fresh")
 	observed := func() int { return len(b.temporal.signals(d, contract.SignalObserved)) }
-	eventually(t, 5*time.Second, "the workflow is started", func() bool { return b.temporal.starts(d) == 1 })
+	eventually(t, soon, "the workflow is started", func() bool { return b.temporal.starts(d) == 1 })
 	never(t, 500*time.Millisecond, "told before it chose", func() bool { return observed() > 0 })
 	b.chose(d, 1, 2)
 	never(t, 500*time.Millisecond, "told what it saw when it chose", func() bool { return observed() > 0 })
 	b.pod(b.namespace, "four", map[string]string{"app": "shop"})
-	eventually(t, 2*time.Second, "a candidate that came later is told", func() bool { return observed() == 1 && b.temporal.lastObservation(d).Candidates == 4 })
+	eventually(t, soon, "a candidate that came later is told", func() bool { return observed() == 1 && b.temporal.lastObservation(d).Candidates == 4 })
 }
 
 func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
@@ -234,7 +234,7 @@ func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
 		return len(b.temporal.signals(d, contract.SignalObserved)) != before
 	})
 	b.must(b.kube.Patch(t.Context(), d, client.RawPatch(mergePatch, []byte(`{"spec":{"count":2}}`))))
-	eventually(t, 2*time.Second, "the changed spec is told", func() bool { return b.temporal.lastObservation(d).SpecChanged })
+	eventually(t, soon, "the changed spec is told", func() bool { return b.temporal.lastObservation(d).SpecChanged })
 	if n := b.temporal.starts(d); n != 1 {
 		t.Errorf("starts = %d, want 1", n)
 	}
@@ -278,7 +278,7 @@ func TestManyChangesAreToldTogether(t *testing.T) {
 	for _, p := range chaos {
 		b.setPhase(p, corev1.PodFailed)
 	}
-	eventually(t, 5*time.Second, "all are told", func() bool { return b.temporal.lastObservation(d).Ended == len(chaos) })
+	eventually(t, soon, "all are told", func() bool { return b.temporal.lastObservation(d).Ended == len(chaos) })
 	took := time.Since(began)
 	sent := b.temporal.signals(d, contract.SignalObserved)[before:]
 	const want = 250 * time.Millisecond
@@ -299,7 +299,7 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 	b.temporal.away()
 	b.start()
 	d := b.disrupt("waiting")
-	eventually(t, 5*time.Second, "Orchestrated is False", func() bool {
+	eventually(t, soon, "Orchestrated is False", func() bool {
 		return condition(b.get(d)).Status == metav1.ConditionFalse
 	})
 	if got := condition(b.get(d)); got.Reason != reasonUnreachable {
@@ -329,7 +329,7 @@ func TestALookThatIsTooEarlySaysNothingOfTemporal(t *testing.T) {
 	b.quiet(d)
 	b.temporal.away()
 	b.setPhase(chaos, corev1.PodFailed)
-	eventually(t, 5*time.Second, "Orchestrated is False", func() bool { return condition(b.get(d)).Status == metav1.ConditionFalse })
+	eventually(t, soon, "Orchestrated is False", func() bool { return condition(b.get(d)).Status == metav1.ConditionFalse })
 	// Each write of the condition makes the bridge look again at once.
 	never(t, time.Second, "it is True while Temporal is away", func() bool { return condition(b.get(d)).Status == metav1.ConditionTrue })
 }
@@ -348,7 +348,7 @@ func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
 		return nil
 	})
 	b.setPhase(chaos, corev1.PodFailed)
-	eventually(t, 5*time.Second, "it is started again and told", func() bool {
+	eventually(t, soon, "it is started again and told", func() bool {
 		return b.temporal.starts(d) == 2 && b.temporal.lastObservation(d).Ended == 1
 	})
 	if c := condition(b.get(d)); c.Type != "" {
@@ -394,7 +394,7 @@ func TestAWorkflowThatCompletedWithoutItsLastStepIsShown(t *testing.T) {
 	})
 	b.start()
 	d := b.disrupt("left")
-	eventually(t, 5*time.Second, "the condition says so", func() bool { return condition(b.get(d)).Reason == reasonEnded })
+	eventually(t, soon, "the condition says so", func() bool { return condition(b.get(d)).Reason == reasonEnded })
 }
 
 // acceptance T8
@@ -427,7 +427,7 @@ func TestAConditionDecidedOnAnOldStateIsNotWritten(t *testing.T) {
 
 func (b *bridge) setStatus(d *v1beta1.Disruption, change func(*v1beta1.DisruptionStatus)) {
 	b.t.Helper()
-	eventually(b.t, 2*time.Second, "the status is written", func() bool {
+	eventually(b.t, soon, "the status is written", func() bool {
 		got := b.get(d)
 		change(&got.Status)
 		err := b.kube.Status().Update(b.t.Context(), got)
@@ -442,7 +442,7 @@ func (b *bridge) setStatus(d *v1beta1.Disruption, change func(*v1beta1.Disruptio
 func (b *bridge) quiet(d *v1beta1.Disruption) {
 	b.t.Helper()
 	last, since := -1, time.Now()
-	eventually(b.t, 10*time.Second, "Temporal is told nothing more", func() bool {
+	eventually(b.t, soon, "Temporal is told nothing more", func() bool {
 		if n := b.temporal.total(); n != last {
 			last, since = n, time.Now()
 		}
@@ -453,7 +453,7 @@ func (b *bridge) quiet(d *v1beta1.Disruption) {
 // seen waits until the bridge's cache has this version of the pod.
 func (b *bridge) seen(p *corev1.Pod) {
 	b.t.Helper()
-	eventually(b.t, 5*time.Second, "the cache is up to date", func() bool {
+	eventually(b.t, soon, "the cache is up to date", func() bool {
 		var got corev1.Pod
 		err := b.manager.GetClient().Get(b.t.Context(), client.ObjectKeyFromObject(p), &got)
 		return err == nil && got.ResourceVersion == p.ResourceVersion

@@ -317,7 +317,7 @@ func (b *bridge) live(pod *corev1.Pod) *corev1.Pod {
 // deleted waits until all of the pods are.
 func (b *bridge) deleted(pods ...*corev1.Pod) {
 	b.t.Helper()
-	eventually(b.t, 10*time.Second, "the chaos pods are deleted", func() bool {
+	eventually(b.t, soon, "the chaos pods are deleted", func() bool {
 		return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return b.live(pod).DeletionTimestamp == nil })
 	})
 }

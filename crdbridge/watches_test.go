@@ -46,7 +46,7 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	b.must(b.kube.Delete(t.Context(), d))
 	b.quiet(d)
 	other := b.create("another")
-	eventually(t, 5*time.Second, "its workflow is started", func() bool { return b.temporal.starts(other) == 1 })
+	eventually(t, soon, "its workflow is started", func() bool { return b.temporal.starts(other) == 1 })
 	b.chose(other, 0, 0)
 	b.told(other)
 	b.quiet(other)
@@ -66,7 +66,7 @@ func TestOneTeamsNamespaces(t *testing.T) {
 	ours := b.disrupt("ours")
 	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
 	b.setPhase(b.chaosPod(ours, "chaos", target), corev1.PodFailed)
-	eventually(t, 5*time.Second, "the workflow of ours hears of its candidate and of its chaos pod's end", func() bool {
+	eventually(t, soon, "the workflow of ours hears of its candidate and of its chaos pod's end", func() bool {
 		o := b.temporal.lastObservation(ours)
 		return o.Candidates == 1 && o.Ended == 1
 	})
@@ -93,8 +93,8 @@ func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 	b.temporal = newRecorder()
 	b.start()
 	b.told(created)
-	eventually(t, 5*time.Second, "the edit is told", func() bool { return b.temporal.lastObservation(edited).SpecChanged })
-	eventually(t, 5*time.Second, "the deletion is told", func() bool { return len(b.temporal.signals(deleted, contract.SignalEnd)) == 1 })
+	eventually(t, soon, "the edit is told", func() bool { return b.temporal.lastObservation(edited).SpecChanged })
+	eventually(t, soon, "the deletion is told", func() bool { return len(b.temporal.signals(deleted, contract.SignalEnd)) == 1 })
 	if n := b.temporal.starts(gone); n != 0 {
 		t.Errorf("starts of a disruption that is gone = %d, want 0", n)
 	}
@@ -104,14 +104,10 @@ func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	b := newBridge(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
-	b.temporal.answers(func(ctx context.Context, call string) error {
-		if call != "start" {
-			return nil
-		}
-		entered <- struct{}{}
-		select {
-		case <-release:
-		case <-ctx.Done():
+	b.temporal.answers(func(_ context.Context, call string) error {
+		if call == "start" {
+			entered <- struct{}{}
+			<-release // also when the call's time is over
 		}
 		return nil
 	})
@@ -122,7 +118,7 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	for i := range 200 {
 		b.must(b.kube.Patch(t.Context(), d, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":{"edit":"`+time.Duration(i).String()+`"}}}`))))
 	}
-	eventually(t, 5*time.Second, "the cache has the last edit", func() bool {
+	eventually(t, soon, "the cache has the last edit", func() bool {
 		var got v1beta1.Disruption
 		err := b.manager.GetClient().Get(t.Context(), client.ObjectKeyFromObject(d), &got)
 		return err == nil && got.Labels["edit"] == time.Duration(199).String()
@@ -154,7 +150,7 @@ func TestABusyDisruptionDoesNotStarveAnother(t *testing.T) {
 	defer cancel()
 	cold := b.disrupt("cold")
 	began := time.Now()
-	eventually(t, time.Second, "the other one is started", func() bool { return b.temporal.starts(cold) == 1 })
+	eventually(t, soon, "the other one is started", func() bool { return b.temporal.starts(cold) == 1 })
 	t.Logf("started after %s", time.Since(began))
 }
 
@@ -175,11 +171,11 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	for i := range 3 * workers { // every worker of the queue hangs, and more wait
 		waiting = append(waiting, b.disrupt("waiting-"+string(rune('a'+i))))
 	}
-	eventually(t, 5*time.Second, "all workers hang", func() bool { return b.temporal.total() >= workers })
+	eventually(t, soon, "all workers hang", func() bool { return b.temporal.total() >= workers })
 	d := waiting[0]
 	b.must(b.kube.Patch(t.Context(), d, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":{"newest":"yes"}}}`))))
 	began := time.Now()
-	eventually(t, time.Second, "the cache has the newest label", func() bool {
+	eventually(t, callTimeout, "the cache has the newest label", func() bool {
 		var got v1beta1.Disruption
 		err := b.manager.GetClient().Get(t.Context(), client.ObjectKeyFromObject(d), &got)
 		return err == nil && got.Labels["newest"] == "yes"
@@ -187,7 +183,7 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	t.Logf("in the cache after %s", time.Since(began))
 	// The pulse notices after pulseEvery and callTimeout; from then on calls are
 	// short. At full length they would take turns for much longer.
-	eventually(t, pulseEvery+callTimeout+5*time.Second, "all that hang say so", func() bool {
+	eventually(t, pulseEvery+callTimeout+soon, "all that hang say so", func() bool {
 		return !slices.ContainsFunc(waiting, func(w *v1beta1.Disruption) bool { return condition(b.get(w)).Reason != reasonUnreachable })
 	})
 	close(hang)
@@ -211,7 +207,7 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 	b.quiet(d)
 	b.traffic.reset()
 	before, calls := reconciles(t), b.temporal.total()
-	eventually(t, 10*time.Second, "two resyncs", func() bool { return reconciles(t)-before >= 2 })
+	eventually(t, soon, "two resyncs", func() bool { return reconciles(t)-before >= 2 })
 	if n := b.traffic.writes(); n != 0 {
 		t.Errorf("writes: %v", b.traffic.all())
 	}
@@ -258,7 +254,7 @@ func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
 	}
 	d := b.disrupt("early")
 	b.start()
-	eventually(t, 5*time.Second, "the disruptions are watched", func() bool { return b.traffic.count("WATCH disruptions") > 0 })
+	eventually(t, soon, "the disruptions are watched", func() bool { return b.traffic.count("WATCH disruptions") > 0 })
 	never(t, time.Second, "Temporal is called or something is written", func() bool {
 		return b.temporal.total() > 0 || b.traffic.writes() > 0
 	})
