@@ -64,7 +64,7 @@ e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the devel
 
 .PHONY: ui
 ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS=directory for pictures)
-	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) go test -count=1 -timeout 3m -v .
+	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) go test -count=1 -timeout 6m -v .
 
 .PHONY: crash-matrix
 crash-matrix: ## worker, bridge and injector are killed at every step they take, and the end compared; as root (WORKLOAD=..., POINT=...)

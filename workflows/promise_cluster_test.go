@@ -227,7 +227,7 @@ func (c *cluster) beKind(ctx workflow.Context) {
 	case since > askedWithin+healsWithin:
 		c.violated("all that was stuck is released and it has not ended: %s", c.account())
 		c.terminated = true
-	case since > askedWithin:
+	case since > askedWithin && c.state().Phase != v1beta1.PhaseCleaning: // as it is while it tries by itself
 		left := c.state().Left
 		s := c.status
 		if s.Phase != v1beta1.PhaseStuck || len(s.Left) == 0 || s.Left[0].Why == "" || s.Left[0].Pod == "" || !c.stuckShown {

@@ -55,7 +55,7 @@ func (s *suite) stages() []stage {
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
 		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, run: s.endToEnd("./test/e2e")},
-		{name: "ui", needs: []string{"install"}, limit: 5 * time.Minute, run: s.browser},
+		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, run: s.browser},
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, run: s.endToEnd("./test/demo")},
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 5 * time.Minute, run: s.make("soak", "SOAK="+shortSoak)},

@@ -92,7 +92,7 @@ func (s *suite) browser(ctx context.Context, c *counts) error {
 	if err != nil {
 		return err
 	}
-	return s.goTest(ctx, c, filepath.Join(s.root, "test", "ui"), env, "-count=1", "-timeout", "3m", ".")
+	return s.goTest(ctx, c, filepath.Join(s.root, "test", "ui"), env, "-count=1", "-timeout", "6m", ".")
 }
 
 // onCluster is the environment of tests that need the development cluster and

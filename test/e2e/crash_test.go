@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,7 @@ func TestEverythingKilledMidway(t *testing.T) {
 	d := s.create("crashes", "{selector: {app: target}, count: 100%, duration: 10m, "+quick+"}")
 	s.awaitChaosPod(d, func(corev1.Pod) bool { return true })
 	s.killSystem()
-	d = s.await(d, 120*time.Second, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
+	d = s.await(d, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
 	if d.Status.Targets != "6/6" {
 		t.Errorf("targets %q, want 6/6", d.Status.Targets)
 	}
@@ -40,7 +39,7 @@ func TestEverythingKilledMidway(t *testing.T) {
 	s.delete(d)
 	s.awaitChaosPod(d, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	s.killSystem()
-	eventually(t, 150*time.Second, func() string {
+	eventually(t, func() string {
 		if live := s.read(d); live != nil {
 			return fmt.Sprintf("the disruption is still there: phase %s, %s", live.Status.Phase, conditions(live))
 		}
@@ -60,13 +59,13 @@ func TestInjectorEndsByItselfWhenAllElseIsDead(t *testing.T) {
 	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 20s, "+quick+"}"))
 	s.scale("squall-worker", 0)
 	defer func() { s.scale("squall-worker", 2); s.awaitSystem() }()
-	s.injectorsSucceed(d, 60*time.Second)
+	s.injectorsSucceed(d)
 	s.wantSame(before, s.snapshots(pods))
 	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
 		t.Error("the disruption finished without a worker: the test killed nobody")
 	}
 	s.scale("squall-worker", 2)
-	s.await(d, 90*time.Second, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
+	s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 }
 
 // acceptance 42: chaos pods that never start are told with the reason and let
@@ -77,7 +76,7 @@ func TestImageThatCannotBePulled(t *testing.T) {
 	s.workerImage("squall.local/missing:dev")
 	defer s.workerImage("")
 	d := s.create("no-image", "{selector: {app: target}, count: 1, duration: 5m, "+quick+"}")
-	s.await(d, 60*time.Second, "told that the image is missing", func(d *v1beta1.Disruption) bool {
+	s.await(d, "told that the image is missing", func(d *v1beta1.Disruption) bool {
 		return strings.Contains(d.Status.TargetInjections["target-0"][v1beta1.KindNetwork].Reason, "squall.local/missing:dev")
 	})
 	if pods := s.chaosPods(t, d); len(pods) != 1 || pods[0].Status.Phase != corev1.PodPending {
@@ -88,9 +87,9 @@ func TestImageThatCannotBePulled(t *testing.T) {
 }
 
 // injectorsSucceed waits until every injector of d has cleaned and ended.
-func (s *space) injectorsSucceed(d *v1beta1.Disruption, limit time.Duration) {
+func (s *space) injectorsSucceed(d *v1beta1.Disruption) {
 	s.t.Helper()
-	eventually(s.t, limit, func() string {
+	eventually(s.t, func() string {
 		for _, pod := range s.chaosPods(s.t, d) {
 			if pod.Status.Phase != corev1.PodSucceeded {
 				return fmt.Sprintf("chaos pod %s is %s", pod.Name, pod.Status.Phase)
@@ -103,7 +102,7 @@ func (s *space) injectorsSucceed(d *v1beta1.Disruption, limit time.Duration) {
 // awaitChaosPod waits for a chaos pod as wanted.
 func (s *space) awaitChaosPod(d *v1beta1.Disruption, wanted func(corev1.Pod) bool) {
 	s.t.Helper()
-	eventually(s.t, 60*time.Second, func() string {
+	eventually(s.t, func() string {
 		pods := s.chaosPods(s.t, d)
 		for _, pod := range pods {
 			if wanted(pod) {
@@ -145,7 +144,7 @@ func (s *space) systemPods() []corev1.Pod {
 // awaitSystem waits until all of Squall runs, and only that.
 func (s *space) awaitSystem() {
 	s.t.Helper()
-	eventually(s.t, 150*time.Second, func() string {
+	eventually(s.t, func() string {
 		for _, name := range []string{"squall-worker", "squall-crdbridge"} {
 			deployment, err := s.kube.AppsV1().Deployments(systemNamespace).Get(s.t.Context(), name, metav1.GetOptions{})
 			if err != nil {
@@ -170,7 +169,7 @@ func (s *space) scale(name string, replicas int32) {
 	s.t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	s.patchDeployment(name, patch)
-	eventually(s.t, 90*time.Second, func() string {
+	eventually(s.t, func() string {
 		running := 0
 		for _, pod := range s.systemPods() {
 			if strings.HasPrefix(pod.Name, name+"-") {
@@ -214,16 +213,16 @@ func TestTemporalIsAwayAtTheExpiry(t *testing.T) {
 	d := s.injected(s.create("hung", "{selector: {app: target}, count: 2, duration: 40s, "+quick+"}"))
 	s.hurtTemporal("freeze")
 	defer s.hurtTemporal("thaw")
-	s.await(d, 60*time.Second, "told that Temporal cannot be reached", func(d *v1beta1.Disruption) bool {
+	s.await(d, "told that Temporal cannot be reached", func(d *v1beta1.Disruption) bool {
 		return condition(d, v1beta1.ConditionOrchestrated).Reason == "TemporalUnreachable"
 	})
-	s.injectorsSucceed(d, 90*time.Second)
+	s.injectorsSucceed(d)
 	s.wantSame(before, s.snapshots(pods))
 	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
 		t.Error("the disruption finished without Temporal: the test hurt nobody")
 	}
 	s.hurtTemporal("thaw")
-	s.await(d, 120*time.Second, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
+	s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 }
 
 // acceptance T5: Temporal is killed while the disruption is injected and again
@@ -235,14 +234,14 @@ func TestTemporalIsKilledMidway(t *testing.T) {
 	d := s.create("killed", "{selector: {app: target}, count: 100%, duration: 10m, "+quick+"}")
 	s.awaitChaosPod(d, func(corev1.Pod) bool { return true })
 	s.hurtTemporal("crash")
-	d = s.await(d, 120*time.Second, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
+	d = s.await(d, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
 	if got := len(s.chaosPods(t, d)); got != 6 {
 		t.Errorf("%d chaos pods, want one for each target", got)
 	}
 	s.delete(d)
 	s.awaitChaosPod(d, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	s.hurtTemporal("crash")
-	eventually(t, 120*time.Second, func() string {
+	eventually(t, func() string {
 		if live := s.read(d); live != nil {
 			return fmt.Sprintf("the disruption is still there: phase %s, %s", live.Status.Phase, conditions(live))
 		}

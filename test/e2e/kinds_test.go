@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -108,7 +107,7 @@ func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
 	before := s.snapshots(victims)
 
 	d := s.injected(s.create("kill", "{selector: {app: target}, count: 1, duration: 5m, containerFailure: {forced: true}}"))
-	eventually(t, 60*time.Second, func() string {
+	eventually(t, func() string {
 		victims[0] = s.running(victims[0].Name)
 		if victims[0].Status.ContainerStatuses[0].RestartCount == 0 {
 			return "the container was not restarted"
@@ -206,7 +205,7 @@ func guaranteed(pod *corev1.Pod) {
 // be: other programs of the machine may have the processors for a while.
 func (s *space) wantCores(pod corev1.Pod, when string, least, most float64) {
 	s.t.Helper()
-	eventually(s.t, 45*time.Second, func() string {
+	eventually(s.t, func() string {
 		var result struct{ Cores float64 }
 		s.probe(s.t, &result, pod.Spec.NodeName, "cpu", "--container", containerID(pod), "--for", "2s")
 		s.t.Logf("%s: %s takes %.2f cores", when, pod.Name, result.Cores)
@@ -228,7 +227,7 @@ func (s *space) awaitSpeed(pod corev1.Pod, when string, least, most int64) {
 			Error          string
 		}
 	}
-	eventually(s.t, 45*time.Second, func() string {
+	eventually(s.t, func() string {
 		if err := s.exec(s.t.Context(), &answer, s.name, pod.Name, "/target", "get", "http://127.0.0.1:8080/stats"); err != nil {
 			return err.Error()
 		}

@@ -112,7 +112,7 @@ func (s *space) wantTargets(d *v1beta1.Disruption) {
 				s.t.Errorf("status of %s on %s is %+v, want Injected with UID %s", kind, name, injection, pod.UID)
 			}
 		}
-		eventually(s.t, 20*time.Second, func() string {
+		eventually(s.t, func() string {
 			if len(s.events(name, "Disrupted")) == 0 {
 				return "no event Disrupted on target " + name
 			}
@@ -198,7 +198,7 @@ func (s *space) wantSpecKept(d *v1beta1.Disruption) {
 	pods := uids(s.chaosPods(s.t, d))
 	s.patch(d, `{"metadata":{"labels":{"team":"a"},"annotations":{"note":"b"}}}`)
 	s.patch(d, `{"spec":{"count":3,"duration":"11m"}}`)
-	eventually(s.t, 20*time.Second, func() string {
+	eventually(s.t, func() string {
 		if len(s.events(d.Name, "SpecChanged")) == 0 {
 			return "no event SpecChanged after the spec was edited"
 		}
@@ -229,7 +229,7 @@ func TestExpiry(t *testing.T) {
 	s := newSpace(t)
 	before := s.snapshots(s.targets(1))
 	d := s.injected(s.create("short", "{selector: {app: target}, count: 1, duration: 20s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}}"))
-	d = s.await(d, 60*time.Second, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
+	d = s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 	if d.Status.InjectionStatus != v1beta1.PreviouslyInjected || condition(d, v1beta1.ConditionCleaned).Status != metav1.ConditionTrue {
 		t.Errorf("a finished disruption says %s, %s", d.Status.InjectionStatus, conditions(d))
 	}
@@ -255,7 +255,7 @@ func TestOneOfTwoCannotBeInjected(t *testing.T) {
 	})
 	before := s.snapshots(pods)
 	d := s.create("half", "{selector: {app: target}, count: 2, duration: 5m, diskPressure: {path: /data, throttling: {writeBytesPerSec: 1048576}}}")
-	d = s.await(d, 60*time.Second, "half injected, with a reason for the other", func(d *v1beta1.Disruption) bool {
+	d = s.await(d, "half injected, with a reason for the other", func(d *v1beta1.Disruption) bool {
 		return d.Status.InjectionStatus == v1beta1.PartiallyInjected && d.Status.TargetInjections["target-1"][v1beta1.KindDiskPressure].Reason != ""
 	})
 	if reason := d.Status.TargetInjections["target-1"][v1beta1.KindDiskPressure].Reason; !strings.Contains(reason, "/data") {

@@ -29,7 +29,7 @@ func TestRippedOffDisruptionIsCleaned(t *testing.T) {
 	d := s.injected(s.create("ripped", "{selector: {app: target}, count: 2, duration: 10m, "+quick+"}"))
 	began := time.Now()
 	s.ripOff(d)
-	eventually(t, 60*time.Second, func() string { return s.left(t.Context()) })
+	eventually(t, func() string { return s.left(t.Context()) })
 	t.Logf("nothing is left after %s", time.Since(began).Round(100*time.Millisecond))
 	s.wantSame(before, s.snapshots(pods))
 }
@@ -133,7 +133,7 @@ func (s *space) sweep() (result sweepResult) {
 		s.t.Fatal(err)
 	}
 	var id string
-	eventually(s.t, 60*time.Second, func() string {
+	eventually(s.t, func() string {
 		for name := range s.sweeps() {
 			if !before[name] {
 				id = name

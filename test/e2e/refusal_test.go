@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,7 +51,7 @@ func TestHostThatDoesNotResolve(t *testing.T) {
 	pods := s.targets(1)
 	before := s.snapshots(pods)
 	d := s.create("unknown-host", "{selector: {app: target}, count: 1, duration: 5m, network: {drop: 100, hosts: [{host: no-such-host.invalid}]}}")
-	d = s.await(d, 90*time.Second, "told that the host does not resolve", func(d *v1beta1.Disruption) bool {
+	d = s.await(d, "told that the host does not resolve", func(d *v1beta1.Disruption) bool {
 		return strings.Contains(d.Status.TargetInjections["target-0"][v1beta1.KindNetwork].Reason, "no-such-host.invalid")
 	})
 	if d.Status.InjectionStatus != v1beta1.NotInjected { // acceptance 33
@@ -68,7 +67,7 @@ func TestContainerThatDoesNotExist(t *testing.T) {
 	s := newSpace(t)
 	s.targets(1)
 	d := s.create("no-container", "{selector: {app: target}, count: 1, containers: [nope], duration: 5m, cpuPressure: {count: 10%}}")
-	s.await(d, 30*time.Second, "told that the container is not there", func(d *v1beta1.Disruption) bool {
+	s.await(d, "told that the container is not there", func(d *v1beta1.Disruption) bool {
 		return strings.Contains(condition(d, v1beta1.ConditionTargetsSelected).Message, `"nope"`)
 	})
 	if events := s.events(d.Name, "InvalidSpec"); len(events) == 0 {
@@ -85,12 +84,12 @@ func TestTargetVanishesAfterSelection(t *testing.T) {
 	s := newSpace(t)
 	s.targets(1)
 	d := s.create("vanishing", "{selector: {app: target}, count: 1, duration: 5m, "+quick+"}")
-	s.await(d, 30*time.Second, "target chosen", func(d *v1beta1.Disruption) bool { return len(names(d)) == 1 })
+	s.await(d, "target chosen", func(d *v1beta1.Disruption) bool { return len(names(d)) == 1 })
 	grace := int64(0)
 	if err := s.kube.CoreV1().Pods(s.name).Delete(t.Context(), "target-0", metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, func() string {
+	eventually(t, func() string {
 		if pods := s.chaosPods(t, d); len(pods) > 0 {
 			return "its chaos pod is still there: " + pods[0].Name
 		}

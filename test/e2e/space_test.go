@@ -168,7 +168,7 @@ func (s *space) pod(name, node string) *corev1.Pod {
 // running waits until a pod's containers run and returns it.
 func (s *space) running(name string) (pod corev1.Pod) {
 	s.t.Helper()
-	eventually(s.t, 60*time.Second, func() string {
+	eventually(s.t, func() string {
 		found, err := s.kube.CoreV1().Pods(s.name).Get(s.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -233,9 +233,9 @@ func (s *space) read(d *v1beta1.Disruption) *v1beta1.Disruption {
 }
 
 // await waits until the disruption is as wanted and returns it.
-func (s *space) await(d *v1beta1.Disruption, limit time.Duration, what string, wanted func(*v1beta1.Disruption) bool) (live *v1beta1.Disruption) {
+func (s *space) await(d *v1beta1.Disruption, what string, wanted func(*v1beta1.Disruption) bool) (live *v1beta1.Disruption) {
 	s.t.Helper()
-	eventually(s.t, limit, func() string {
+	eventually(s.t, func() string {
 		live = s.read(d)
 		if live == nil {
 			return fmt.Sprintf("disruption %s is gone; waited for: %s", d.Name, what)
@@ -252,7 +252,7 @@ func (s *space) await(d *v1beta1.Disruption, limit time.Duration, what string, w
 // injected waits until all targets are injected.
 func (s *space) injected(d *v1beta1.Disruption) *v1beta1.Disruption {
 	s.t.Helper()
-	return s.await(d, 60*time.Second, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
+	return s.await(d, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectionStatus == v1beta1.Injected })
 }
 
 func (s *space) delete(d *v1beta1.Disruption) {
@@ -266,7 +266,7 @@ func (s *space) delete(d *v1beta1.Disruption) {
 // before it (acceptance 6).
 func (s *space) gone(d *v1beta1.Disruption) {
 	s.t.Helper()
-	eventually(s.t, 60*time.Second, func() string {
+	eventually(s.t, func() string {
 		if live := s.read(d); live != nil {
 			return fmt.Sprintf("disruption %s is still there: phase %s, stuck %t, conditions %s", d.Name, live.Status.Phase, live.Status.IsStuckOnRemoval, conditions(live))
 		}

@@ -77,7 +77,7 @@ func TestEmergencyStopWithoutTemporal(t *testing.T) {
 	back := func() { s.bridgeTemporal(""); s.scale("squall-worker", 2); s.awaitSystem() }
 	defer func() { back() }()
 	for _, d := range all {
-		s.await(d, 60*time.Second, "told that Temporal is away", func(d *v1beta1.Disruption) bool {
+		s.await(d, "told that Temporal is away", func(d *v1beta1.Disruption) bool {
 			return condition(d, v1beta1.ConditionOrchestrated).Status == metav1.ConditionFalse
 		})
 	}
@@ -136,7 +136,7 @@ func (s *space) callOff() {
 // createSoon creates as soon as the API server has noticed that the stop is gone.
 func (s *space) createSoon(name, spec string) (d *v1beta1.Disruption) {
 	s.t.Helper()
-	eventually(s.t, 10*time.Second, func() string {
+	eventually(s.t, func() string {
 		created, err := s.tryCreate(name, spec)
 		if err != nil {
 			return err.Error()
@@ -150,14 +150,14 @@ func (s *space) createSoon(name, spec string) (d *v1beta1.Disruption) {
 // awaitSame waits until the kernel has nothing of a disruption at any target.
 func (s *space) awaitSame(before map[string]string, pods []corev1.Pod, began time.Time) {
 	s.t.Helper()
-	eventually(s.t, 30*time.Second, func() string { return cmp.Diff(before, s.snapshots(pods)) })
+	eventually(s.t, func() string { return cmp.Diff(before, s.snapshots(pods)) })
 	s.t.Logf("every target as before %.1fs after the stop", time.Since(began).Seconds())
 }
 
 // stopped waits until d has finished because of the stop, with nothing left.
 func (s *space) stopped(d *v1beta1.Disruption) {
 	s.t.Helper()
-	live := s.await(d, 120*time.Second, "finished and let go", func(d *v1beta1.Disruption) bool {
+	live := s.await(d, "finished and let go", func(d *v1beta1.Disruption) bool {
 		return d.Status.Phase == v1beta1.PhaseFinished && len(d.Finalizers) == 0
 	})
 	if live.Status.Ending != fire || live.Stopped() != fire || condition(live, v1beta1.ConditionCleaned).Status != metav1.ConditionTrue {
@@ -171,7 +171,7 @@ func (s *space) stopped(d *v1beta1.Disruption) {
 // saysStop waits for what `kubectl get estop` shows.
 func (s *space) saysStop(clean metav1.ConditionStatus, words string, stopped, injectors int) {
 	s.t.Helper()
-	eventually(s.t, 30*time.Second, func() string {
+	eventually(s.t, func() string {
 		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(stopPath, "e2e").DoRaw(s.t.Context())
 		if err != nil {
 			return err.Error()

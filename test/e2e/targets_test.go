@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,7 +63,7 @@ func TestSelectionIsRandom(t *testing.T) {
 	chosen := map[string]bool{}
 	for i := range 5 {
 		d := s.create(fmt.Sprintf("random-%d", i), "{selector: {app: target}, count: 2, duration: 5m, dryRun: true, "+quick+"}")
-		d = s.await(d, 30*time.Second, "two targets chosen", func(d *v1beta1.Disruption) bool { return len(names(d)) == 2 })
+		d = s.await(d, "two targets chosen", func(d *v1beta1.Disruption) bool { return len(names(d)) == 2 })
 		chosen[strings.Join(names(d), " ")] = true
 		s.delete(d)
 		s.gone(d)
@@ -86,7 +85,7 @@ func TestDisruptionsNeverShareATarget(t *testing.T) {
 		all = append(all, s.create(fmt.Sprintf("rival-%d", i), "{selector: {app: target}, count: 2, duration: 5m, "+quick+"}"))
 	}
 	holders := map[string]string{}
-	eventually(t, 60*time.Second, func() string {
+	eventually(t, func() string {
 		injected := 0
 		for _, d := range all {
 			for name := range s.read(d).Status.TargetInjections {
@@ -138,7 +137,7 @@ func TestTargetsThatComeLater(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	d := s.create("early", "{selector: {app: target}, count: 1, duration: 5m, "+quick+"}")
-	d = s.await(d, 30*time.Second, "told that no target is there", func(d *v1beta1.Disruption) bool {
+	d = s.await(d, "told that no target is there", func(d *v1beta1.Disruption) bool {
 		return condition(d, v1beta1.ConditionTargetsSelected).Status == metav1.ConditionFalse
 	})
 	if c := condition(d, v1beta1.ConditionTargetsSelected); c.Reason != "NoTargetsFound" || d.Status.InjectionStatus != v1beta1.NotInjected { // acceptance 28
@@ -163,7 +162,7 @@ func TestTargetReplacedUnderTheSameName(t *testing.T) {
 	s.away(old)
 	s.awaitGone(before[0])
 	fresh := s.targets(1)[0]
-	d = s.await(d, 60*time.Second, "the new target injected", func(d *v1beta1.Disruption) bool {
+	d = s.await(d, "the new target injected", func(d *v1beta1.Disruption) bool {
 		i := d.Status.TargetInjections[fresh.Name][v1beta1.KindNetwork]
 		return i.TargetUID == fresh.UID && i.InjectionStatus == v1beta1.Injected
 	})
@@ -177,7 +176,7 @@ func TestTargetReplacedUnderTheSameName(t *testing.T) {
 // away waits until a target is gone.
 func (s *space) away(pod corev1.Pod) {
 	s.t.Helper()
-	eventually(s.t, 60*time.Second, func() string {
+	eventually(s.t, func() string {
 		found, err := s.kube.CoreV1().Pods(s.name).Get(s.t.Context(), pod.Name, metav1.GetOptions{})
 		if err == nil && found.UID == pod.UID {
 			return "pod " + pod.Name + " is still there"
@@ -189,7 +188,7 @@ func (s *space) away(pod corev1.Pod) {
 // awaitGone waits until a chaos pod is gone.
 func (s *space) awaitGone(pod corev1.Pod) {
 	s.t.Helper()
-	eventually(s.t, 60*time.Second, func() string {
+	eventually(s.t, func() string {
 		found, err := s.kube.CoreV1().Pods(chaosNamespace).Get(s.t.Context(), pod.Name, metav1.GetOptions{})
 		if err == nil && found.UID == pod.UID {
 			return fmt.Sprintf("chaos pod %s is still there: phase %s, finalizers %v", pod.Name, found.Status.Phase, found.Finalizers)

@@ -179,11 +179,15 @@ func (w *world) chaosPods(t *testing.T, d *v1beta1.Disruption) []corev1.Pod {
 	return pods.Items
 }
 
+// patience is how long a test waits for something. Alone it takes seconds; with
+// seven other tests on a busy machine more than a minute has been seen.
+const patience = 150 * time.Second
+
 // eventually waits until check returns "". What it returns else is what is
 // wrong now, for the message of a test that waited in vain.
-func eventually(t *testing.T, limit time.Duration, check func() string) {
+func eventually(t *testing.T, check func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		wrong := check()
@@ -191,7 +195,7 @@ func eventually(t *testing.T, limit time.Duration, check func() string) {
 			return
 		}
 		if err := pause(ctx); err != nil {
-			t.Fatalf("after %s: %s", limit, wrong)
+			t.Fatalf("after %s: %s", patience, wrong)
 		}
 	}
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a person waits for a page before something is wrong.
-const patience = 20 * time.Second
+// patience is how long a person waits for something before it is wrong. On an
+// idle machine the longest is half a minute, until the disruption is stuck.
+const patience = 90 * time.Second
 
 // browser is a window of a real browser. It finds things as a screen reader
 // does, by role and name, so that a new look of the page changes nothing.
@@ -68,7 +69,7 @@ func (b *browser) open(address string) {
 // see waits until all texts are on the page.
 func (b *browser) see(texts ...string) {
 	b.t.Helper()
-	eventually(b.t, patience, func() string {
+	eventually(b.t, func() string {
 		shown, err := b.text()
 		if err != nil {
 			return err.Error()
@@ -86,7 +87,7 @@ func (b *browser) see(texts ...string) {
 // again for as long as it shows the stale text.
 func (b *browser) seeAfresh(stale, text string) {
 	b.t.Helper()
-	eventually(b.t, patience, func() string {
+	eventually(b.t, func() string {
 		shown, err := b.text()
 		if err != nil {
 			return err.Error()
@@ -137,7 +138,7 @@ func inFrames(expression string) string {
 // click waits for the one thing of that role and name and clicks it.
 func (b *browser) click(role, name string) {
 	b.t.Helper()
-	eventually(b.t, patience, func() string {
+	eventually(b.t, func() string {
 		wrong, err := chromedp.Run(b.ctx, func(ctx context.Context, t *chromedp.Target) (string, error) {
 			node, wrong, err := find(ctx, t, role, name)
 			if wrong != "" || err != nil {

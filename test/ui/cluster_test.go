@@ -114,7 +114,7 @@ func (c *cluster) startTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 60*time.Second, func() string {
+	eventually(t, func() string {
 		pods, err := c.kube.CoreV1().Pods(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=checkout"})
 		if err != nil {
 			return err.Error()
@@ -166,7 +166,7 @@ func (c *cluster) read(ctx context.Context, name string) (*v1beta1.Disruption, e
 // await waits until the disruption is as wanted.
 func (c *cluster) await(t *testing.T, name, what string, wanted func(*v1beta1.Disruption) bool) {
 	t.Helper()
-	eventually(t, 60*time.Second, func() string {
+	eventually(t, func() string {
 		d, err := c.read(t.Context(), name)
 		if err != nil {
 			return err.Error()
@@ -193,9 +193,9 @@ func (c *cluster) chaosPods(t *testing.T, d *v1beta1.Disruption) []corev1.Pod {
 
 // eventually waits until check returns "". What it returns else is what is
 // wrong now, for the message of a test that waited in vain.
-func eventually(t *testing.T, limit time.Duration, check func() string) {
+func eventually(t *testing.T, check func() string) {
 	t.Helper()
-	over, tick := time.After(limit), time.NewTicker(100*time.Millisecond)
+	over, tick := time.After(patience), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
 	for {
 		wrong := check()
@@ -204,7 +204,7 @@ func eventually(t *testing.T, limit time.Duration, check func() string) {
 		}
 		select {
 		case <-over:
-			t.Fatalf("after %s: %s", limit, wrong)
+			t.Fatalf("after %s: %s", patience, wrong)
 		case <-tick.C:
 		}
 	}

@@ -81,10 +81,10 @@ func wantDecisions(t *testing.T, where string, want, got []contract.Resume) {
 // cleanUp leaves nothing behind, also of a test that failed half-way: neither
 // the disruption nor what its killed injector left on the node.
 func (s *story) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	_ = s.kube.Discovery().RESTClient().Delete().AbsPath(s.path(s.disruption.Name)).Do(ctx).Error()
-	eventually(s.t, 45*time.Second, func() string {
+	eventually(s.t, func() string {
 		d, err := s.read(ctx, s.disruption.Name)
 		if err != nil {
 			return err.Error()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +35,7 @@ func (c *cluster) onNode(ctx context.Context, t *testing.T, node, image string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, func() string {
 		live, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -184,7 +183,7 @@ func (s *story) releasesIt(release string) {
 	s.page.replace("Data", filled)
 	s.page.shoot("release")
 	s.page.click("button", "Submit")
-	eventually(s.t, 30*time.Second, func() string {
+	eventually(s.t, func() string {
 		if d, err := s.read(s.t.Context(), s.disruption.Name); err != nil || d != nil {
 			return fmt.Sprintf("released, the disruption is still there (%v)", err)
 		}
