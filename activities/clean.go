@@ -135,9 +135,9 @@ func gather(ctx context.Context, changes <-chan struct{}) error {
 	}
 }
 
-// due tells, by the watch alone, whether another round has something to do:
-// nothing is left, all that are left have ended and some of them are held by
-// us, or the last round was a while ago.
+// due tells, by the watch alone, whether another round has enough to do to be
+// worth its list: nothing is left, all that are left have ended and some of them
+// are held by us, or the last round was a while ago and half of them have ended.
 func (c *cleaning) due(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard) {
@@ -153,7 +153,7 @@ func (c *cleaning) due(since time.Duration) bool {
 			held++
 		}
 	}
-	return present == 0 || running == 0 && held > 0 || since > longestSettle
+	return present == 0 || running == 0 && held > 0 || held >= running && since > longestSettle
 }
 
 // cleaning is the state of one CleanChaosPods.

@@ -9,6 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // What is written to a chaos pod after it was judged must not undo a final
@@ -80,5 +83,44 @@ func TestChangesGather(t *testing.T) {
 				close(stop)
 			})
 		})
+	}
+}
+
+// A round costs a list: while chaos pods end one after the other there is one
+// when half of them have ended, and not more often than once a second.
+func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
+	c := newCluster(t)
+	c.targets(4, nil)
+	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { four := intstr.FromInt32(4); spec.Count = &four })
+	shard := Shard{ref, 0}
+	cleaning := &cleaning{a: c.Activities, in: CleanInput{Shard: shard}}
+	pods := c.chaosPods(ref)
+	for _, pod := range pods {
+		c.becomes(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ConditionTrue)
+		c.must(c.delete(t.Context(), &pod))
+	}
+	for exits := 0; ; exits++ {
+		c.eventually("the watch has seen it", func() bool {
+			gone, deleted := 0, 0
+			for _, pod := range c.ChaosPods.OfShard(shard) {
+				if pod.DeletionTimestamp != nil {
+					deleted++
+				}
+				if ended(pod) {
+					gone++
+				}
+			}
+			return gone == exits && deleted == len(pods)
+		})
+		if due, want := cleaning.due(2*longestSettle), exits >= 2; due != want {
+			t.Errorf("%d of 4 have ended, the last round was long ago: due = %t, want %t", exits, due, want)
+		}
+		if due, want := cleaning.due(longestSettle/2), exits == 4; due != want {
+			t.Errorf("%d of 4 have ended, the last round was just now: due = %t, want %t", exits, due, want)
+		}
+		if exits == len(pods) {
+			return
+		}
+		c.becomes(pods[exits], corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
 	}
 }
