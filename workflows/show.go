@@ -55,9 +55,9 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 	var b []string
 	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(ref, s.Plan))
 	if len(s.Left) > 0 {
-		b = append(b, "", "| chaos pod | node | target | kind | what is wrong |", "|---|---|---|---|---|")
+		b = append(b, "", "| chaos pod | node | target | what is wrong |", "|---|---|---|---|")
 		for _, pod := range s.Left {
-			b = append(b, fmt.Sprintf("| %s | %s | %s | %s | %s |", pod.Pod, pod.Node, pod.Target, pod.Kind, cell(pod.Why)))
+			b = append(b, fmt.Sprintf("| %s | %s | %s | %s |", nameOf(pod, s.Plan), pod.Node, pod.Target, cell(pod.Why)))
 		}
 		if more := s.Remaining - len(s.Left); more > 0 {
 			b = append(b, "", fmt.Sprintf("and %d more.", more))
@@ -162,6 +162,14 @@ func number(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// nameOf names a chaos pod, and its kind if there are several: the page is narrow.
+func nameOf(pod activities.LeftPod, plan *activities.Plan) string {
+	if plan != nil && len(plan.Kinds) == 1 {
+		return pod.Pod
+	}
+	return fmt.Sprintf("%s (%s)", pod.Pod, pod.Kind)
 }
 
 // cell makes text fit into a cell of a markdown table.

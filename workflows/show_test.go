@@ -36,8 +36,12 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 		}
 	})
 	t.Run("one line of the table for each chaos pod, whatever it said", func(t *testing.T) {
-		if want := `| chaos-1 | n1 | till-1 | network-disruption | exit 1 filter a\|b |`; !strings.Contains(page, want) {
+		if want := `| chaos-1 (network-disruption) | n1 | till-1 | exit 1 filter a\|b |`; !strings.Contains(page, want) {
 			t.Errorf("no line %q in\n%s", want, page)
+		}
+		one := details(ref, State{Plan: &activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindNetwork}}, Phase: v1beta1.PhaseStuck, Left: left[:1], Remaining: 1})
+		if want := `| chaos-1 | n1 |`; !strings.Contains(one, want) {
+			t.Errorf("no line %q in\n%s", want, one)
 		}
 	})
 }

@@ -137,9 +137,9 @@ func (s *story) readsWhatIsWrong() string {
 	title := s.namespace + "/" + s.disruption.Name
 	s.page.seeAfresh("Cleaning: "+title, "Stuck: "+title) // it tries again when the cluster changes
 	rows := s.page.rows()
-	want := []string{s.bad.Name, s.bad.Spec.NodeName, "checkout-0", string(v1beta1.KindNetwork)}
+	want := []string{s.bad.Name, s.bad.Spec.NodeName, "checkout-0"}
 	if !slices.ContainsFunc(rows, func(row []string) bool {
-		return len(row) == 5 && slices.Equal(row[:4], want) && strings.HasPrefix(row[4], "the cleaner failed too: ") && strings.Contains(row[4], "journal")
+		return len(row) == 4 && slices.Equal(row[:3], want) && strings.HasPrefix(row[3], "the cleaner failed too: ") && strings.Contains(row[3], "journal")
 	}) {
 		s.t.Errorf("the page's tables have the rows %q, want %q and the cleaner's words", rows, want)
 	}
