@@ -42,7 +42,7 @@ func (w scale) in(t *testing.T) scale { return scale{w.In(t), w.worker, w.bridge
 // TestScale goes from one target to a thousand in one world, so that what the
 // figures are compared with is measured on the same machine at the same time.
 func TestScale(t *testing.T) {
-	s := begin(t, many, "SQUALL_SWEEP_INTERVAL=0") // what a sweep writes would be counted
+	s := begin(t, many)
 	for _, part := range []struct {
 		name string
 		test func(scale)

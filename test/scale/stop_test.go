@@ -41,7 +41,7 @@ func (w scale) stopAll(dead bool) {
 	began := time.Now()
 	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: "fire"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
 	w.Must(w.Disruptions.Create(w.Context(), stop))
-	world.Eventually(w, 30*time.Second, "no injector runs", func() bool { return w.Kubelets.Ready(w.Chaos) == 0 })
+	world.Eventually(w, time.Minute, "no injector runs", func() bool { return w.Kubelets.Ready(w.Chaos) == 0 })
 	w.Logf("250 injectors of 3 disruptions ended %.2fs after the stop", time.Since(began).Seconds())
 	sneaked := w.Create(w.Disruption(fmt.Sprintf("sneaked-in-%d", time.Now().Unix()), 5)) // no admission here
 	all = append(all, sneaked)
@@ -75,7 +75,7 @@ func (w scale) stopAll(dead bool) {
 // marked waits until the bridge has seen d, and nobody else can have.
 func (w scale) marked(d *v1beta1.Disruption) {
 	w.Helper()
-	world.Eventually(w, 10*time.Second, d.Name+" is marked", func() bool {
+	world.Eventually(w, time.Minute, d.Name+" is marked", func() bool {
 		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
 		return d.Stopped() != ""
 	})
@@ -99,7 +99,7 @@ func (w scale) callOff(stop *v1beta1.EmergencyStop) {
 	if err := w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(stop), stop); err != nil {
 		return // it was deleted before
 	}
-	world.Eventually(w, 10*time.Second, "the stop says that all is clean", func() bool {
+	world.Eventually(w, time.Minute, "the stop says that all is clean", func() bool {
 		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(stop), stop))
 		return meta.IsStatusConditionTrue(stop.Status.Conditions, v1beta1.ConditionClean)
 	})

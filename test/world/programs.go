@@ -39,11 +39,11 @@ func (w *World) Program(name, path string, args ...string) *Program {
 }
 
 // Worker is a worker of this world; settings, such as "SQUALL_PARALLEL=8" or
-// "KUBECONFIG=" + Kubeconfig(proxy), go before those it has anyway. It is not
-// started yet.
+// "KUBECONFIG=" + Kubeconfig(proxy), go before those it has anyway: it does not
+// sweep every hour, which may be over while a test counts. It is not started yet.
 func (w *World) Worker(settings ...string) *Program {
 	w.Helper()
-	return w.squall("worker", append([]string{"SQUALL_HEALTH_ADDRESS=127.0.0.1:0"}, settings...))
+	return w.squall("worker", append([]string{"SQUALL_HEALTH_ADDRESS=127.0.0.1:0", "SQUALL_SWEEP_INTERVAL=0"}, settings...))
 }
 
 // Bridge is a bridge of this world, see Worker. It elects no leader unless told to.
