@@ -46,10 +46,10 @@ type Injection struct {
 }
 
 // AwaitInjection watches the chaos pods of all the disruption's targets,
-// writes what it sees into status as it comes (acceptance 28-31, 33), and
+// writes what it sees into status as it comes (rules 28-31, 33), and
 // returns when everything is injected. It waits as long as it takes: a failed
 // injection is no error, it is told in status. Once all is injected, or nothing
-// moves any more, it records an event on each target (acceptance 21).
+// moves any more, it records an event on each target (rule 21).
 func (a *Activities) AwaitInjection(ctx context.Context, in Watching) (Injection, error) {
 	w, err := a.newInjectionWatch(ctx, in)
 	if err != nil {
@@ -262,7 +262,7 @@ func firstReason(p progress) string {
 }
 
 // askReasons reads, of at most a few chaos pods that run and are not ready,
-// why: the injector says so in its log (acceptance 33). It is evidence for
+// why: the injector says so in its log (rule 33). It is evidence for
 // status only, so a pod that cannot be asked is passed over.
 func (w *injectionWatch) askReasons(ctx context.Context) {
 	asked := 0

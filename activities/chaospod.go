@@ -40,7 +40,7 @@ const (
 
 const annotationTarget = "chaos.squall.dev/target"
 
-// chaosPod is the pod that does one fault to one target (acceptance 22-26, 32).
+// chaosPod is the pod that does one fault to one target (rules 22-26, 32).
 func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1beta1.Fault, now time.Time) (*corev1.Pod, error) {
 	template, err := chaosPodTemplate()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // How two disruptions that start together never take the same target
-// (acceptance 19): each writes its choice into its records, which are the
+// (rule 19): each writes its choice into its records, which are the
 // claims, and then reads all claims. Whoever sees another claim on a target of
 // its own gives that one up and chooses another. At least one of two sees the
 // other, since both write before they read; so a target is never held twice.

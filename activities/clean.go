@@ -65,7 +65,7 @@ type LeftPod struct {
 const maxLeft = 50
 
 // CleanChaosPods deletes chaos pods, waits for their end, judges each outcome
-// and lets go of those that are clean (acceptance 34-49). It returns what is
+// and lets go of those that are clean (rules 34-49). It returns what is
 // not clean, rather than failing: one bad node does not stop the others.
 func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned, error) {
 	c, err := a.newCleaning(ctx, in)
@@ -246,7 +246,7 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 }
 
 // ending keeps the pods that are to go though the disruption goes on
-// (acceptance 37, 40).
+// (rules 37, 40).
 func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
 	if err := c.findLost(ctx, pods); err != nil {
 		return nil, err

@@ -78,11 +78,11 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 		c.kubelet(mine, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{mine, 0}, Patience: patience})
-		if cleaned.Remaining != 0 || len(c.chaosPods(mine)) != 0 { // acceptance 34, 41
+		if cleaned.Remaining != 0 || len(c.chaosPods(mine)) != 0 { // rules 34, 41
 			t.Errorf("left %+v", cleaned)
 		}
 		for _, pod := range c.chaosPods(theirs) {
-			if pod.DeletionTimestamp != nil { // acceptance 35
+			if pod.DeletionTimestamp != nil { // rule 35
 				t.Errorf("chaos pod %s of another disruption was deleted", pod.Name)
 			}
 		}
@@ -97,22 +97,22 @@ func TestCleanChaosPods(t *testing.T) {
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		left := c.chaosPods(ref)
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || cleaned.Left[0].Node != "node-1" { // acceptance 44, 48
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || cleaned.Left[0].Node != "node-1" { // rules 44, 48
 			t.Fatalf("cleaned = %+v, want node-1 failed and the others gone", cleaned)
 		}
-		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 26, 44
+		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rules 26, 44
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
-		if n, err := c.env.ExecuteActivity(c.Finish, Ended{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.get(ref)) { // acceptance 6, 45
+		if n, err := c.env.ExecuteActivity(c.Finish, Ended{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.get(ref)) { // rules 6, 45
 			t.Errorf("Finish let the disruption go although a chaos pod is left")
 		}
 		do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
-		c.wantCondition(ref, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "node-1") // acceptance 45
+		c.wantCondition(ref, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "node-1") // rule 45
 		if len(c.events("StuckOnRemoval")) != 1 || !c.get(ref).Status.IsStuckOnRemoval {
 			t.Error("want one StuckOnRemoval event and the status flag")
 		}
 		again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].Target}, Patience: patience})
-		if again.Remaining != 0 { // acceptance 46
+		if again.Remaining != 0 { // rule 46
 			t.Errorf("released: %+v, want nothing left", again)
 		}
 	})
@@ -137,16 +137,16 @@ func TestCleanChaosPods(t *testing.T) {
 			c.becomes(pod, corev1.PodFailed, exited(1, "Error", ""), corev1.ConditionFalse)
 		}
 		now := int64(0)
-		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})) // acceptance 38
+		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})) // rule 38
 		successor := pods[0].DeepCopy()
 		successor.ResourceVersion, successor.UID = "", ""
 		_, err := c.Kube.CoreV1().Pods(c.namespace).Create(t.Context(), successor, metav1.CreateOptions{})
 		c.must(err)
-		pods[1].Status.Phase = corev1.PodFailed // acceptance 39
+		pods[1].Status.Phase = corev1.PodFailed // rule 39
 		_, err = c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
 		c.must(err)
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
-		if cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // acceptance 40
+		if cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 40
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
 	})
@@ -161,7 +161,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}()
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		<-dropped
-		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || len(left) != 1 { // acceptance 42, 44
+		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || len(left) != 1 { // rules 42, 44
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
 		}
 	})
@@ -175,7 +175,7 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("nodes to be searched = %v, want both", cleaned.Unproved)
 		}
 		for _, pod := range c.chaosPods(ref) {
-			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 42
+			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // rule 42
 				t.Errorf("pending chaos pod %s keeps its finalizer; %+v", pod.Name, cleaned)
 			}
 		}
@@ -186,11 +186,11 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", nil)
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Waiting { // acceptance 47
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Waiting { // rule 47
 			t.Errorf("cleaned = %+v, want one that waits", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
-		if again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // acceptance 47, 49
+		if again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // rules 47, 49
 			t.Errorf("second round left %+v", again)
 		}
 	})
@@ -229,7 +229,7 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", nil)
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, exited(137, "Error", ""), corev1.ConditionFalse)
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed { // acceptance 44
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed { // rule 44
 			t.Errorf("cleaned = %+v, want it failed", cleaned)
 		}
 	})
@@ -241,7 +241,7 @@ func TestCleanChaosPods(t *testing.T) {
 		for _, pod := range chaos {
 			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
-		c.must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // acceptance 37
+		c.must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // rule 37
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
 		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
@@ -265,7 +265,7 @@ func TestFinish(t *testing.T) {
 		t.Fatalf("%d left", left)
 	}
 	d := c.get(ref)
-	if hasFinalizer(d) || d.Status.Phase != v1beta1.PhaseFinished || d.Status.CleanedAt == nil { // acceptance 6
+	if hasFinalizer(d) || d.Status.Phase != v1beta1.PhaseFinished || d.Status.CleanedAt == nil { // rule 6
 		t.Errorf("after Finish: %+v %+v", d.Finalizers, d.Status)
 	}
 	c.wantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionTrue, "no chaos pod is left")
@@ -282,14 +282,14 @@ func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	c := newCluster(t)
 	ref := c.started("calm", nil)
 	c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
-	if c.get(ref).DeletionTimestamp == nil { // acceptance 5
+	if c.get(ref).DeletionTimestamp == nil { // rule 5
 		t.Fatal("not being deleted")
 	}
 	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {
 		t.Errorf("plan = %+v, want clean only", plan)
 	}
 	do[int](c, c.Finish, Ended{Disruption: ref})
-	if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) { // acceptance 6
+	if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) { // rule 6
 		t.Errorf("still there after Finish: %v", err)
 	}
 	do[int](c, c.Finish, Ended{Disruption: ref}) // gone is done

@@ -53,7 +53,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
 		go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
-		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // acceptance 46
+		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 46
 			t.Errorf("left %+v", cleaned)
 		}
 		cleaner := <-found
@@ -110,7 +110,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			_, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), cleanerName(&failed), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
-		if left := c.chaosPods(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 44
+		if left := c.chaosPods(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rule 44
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
 	})

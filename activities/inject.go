@@ -27,7 +27,7 @@ type Created struct {
 }
 
 // CreateChaosPods creates one chaos pod for each target of the shard and each
-// kind (acceptance 22), unless the disruption was stopped. Called again it
+// kind (rule 22), unless the disruption was stopped. Called again it
 // creates what is missing. What the API server refuses for good is counted and
 // told as an event; what it cannot take now is an error, to be tried again.
 func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, error) {

@@ -47,7 +47,7 @@ func TestChaosPodGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if probe := pod.Spec.Containers[0].ReadinessProbe; !cmp.Equal(probe.Exec.Command, []string{"/injector", "ready"}) {
-				t.Errorf("readiness probe = %v, want the injector's own look at %s", probe, v1beta1.ReadyFile) // acceptance 32
+				t.Errorf("readiness probe = %v, want the injector's own look at %s", probe, v1beta1.ReadyFile) // rule 32
 			}
 			got, err := yaml.Marshal(pod)
 			if err != nil {
@@ -79,31 +79,31 @@ func TestCreateChaosPods(t *testing.T) {
 	})
 	do[Created](c, c.CreateChaosPods, Shard{ref, 0}) // a lost answer: the same pods
 	chaos := c.chaosPods(ref)
-	if len(chaos) != 4 { // acceptance 22
+	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
 	}
 	for _, pod := range chaos {
 		target := pods[slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == targetUID(&pod) })]
-		if pod.Spec.NodeName != target.Spec.NodeName { // acceptance 24
+		if pod.Spec.NodeName != target.Spec.NodeName { // rule 24
 			t.Errorf("chaos pod is on %s, its target on %s", pod.Spec.NodeName, target.Spec.NodeName)
 		}
-		if pod.Namespace == target.Namespace || pod.Namespace != c.Namespace { // acceptance 25
+		if pod.Namespace == target.Namespace || pod.Namespace != c.Namespace { // rule 25
 			t.Errorf("chaos pod is in namespace %s", pod.Namespace)
 		}
-		if !slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // acceptance 26
+		if !slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // rule 26
 			t.Error("chaos pod without our finalizer")
 		}
 		container := pod.Spec.Containers[0]
 		injection := v1beta1.Injection{}
 		c.must(json.Unmarshal([]byte(container.Env[0].Value), &injection))
 		if container.Image != "squall:test" || container.Args[0] != string(injection.Kind) || injection.Target.UID != target.UID ||
-			injection.Target.Containers[0].ID != "abc" { // acceptance 23
+			injection.Target.Containers[0].ID != "abc" { // rule 23
 			t.Errorf("chaos pod runs %s %v with %+v", container.Image, container.Args, injection)
 		}
 		if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
 			t.Error("chaos pod has credentials")
 		}
-		if len(pod.OwnerReferences) != 0 { // acceptance I14
+		if len(pod.OwnerReferences) != 0 { // rule I14
 			t.Error("an owner reference across namespaces makes the garbage collector delete the pod")
 		}
 	}
@@ -113,7 +113,7 @@ func TestCreateChaosPods(t *testing.T) {
 	do[Injection](c, c.AwaitInjection, Watching{Disruption: ref, Tell: []int{0}})
 	for _, pod := range pods {
 		told := slices.ContainsFunc(c.events("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
-		if !told { // acceptance 21
+		if !told { // rule 21
 			t.Errorf("no event on target %s", pod.Name)
 		}
 	}
@@ -161,13 +161,13 @@ func TestAwaitInjection(t *testing.T) {
 	}()
 	chaos := c.chaosPods(ref)
 	c.becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	c.eventually("PartiallyInjected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // acceptance 29
-	c.eventually("nothing moves, and both targets are told", func() bool { return len(c.events("Disrupted")) == 2 })         // acceptance 21
+	c.eventually("PartiallyInjected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // rule 29
+	c.eventually("nothing moves, and both targets are told", func() bool { return len(c.events("Disrupted")) == 2 })         // rule 21
 	if status := c.get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
 		t.Errorf("status = %+v, want 1/2 Injecting", status)
 	}
 	c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	c.eventually("Injected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.Injected }) // acceptance 30
+	c.eventually("Injected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.Injected }) // rule 30
 	if injection := <-done; injection.Injected != 2 {
 		t.Errorf("injection = %+v", injection)
 	}
@@ -190,7 +190,7 @@ func TestPrepare(t *testing.T) {
 			do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 		}
 		status := c.get(ref).Status
-		if plan.SpecHash == "" || status.SpecHash != plan.SpecHash || status.ObservedGeneration != 1 { // acceptance 7
+		if plan.SpecHash == "" || status.SpecHash != plan.SpecHash || status.ObservedGeneration != 1 { // rule 7
 			t.Errorf("hash in status = %q, in plan %q, status %+v", status.SpecHash, plan.SpecHash, status)
 		}
 		if status.ExpiryTime == nil || status.StartTime == nil || status.Kinds != "cpu-pressure" || status.InjectionStatus != v1beta1.NotInjected || status.Workflow == nil {
@@ -202,7 +202,7 @@ func TestPrepare(t *testing.T) {
 		live.Labels = map[string]string{"team": "a"}
 		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
 		do[any](c, c.TellSpecChanged, ref)
-		if n := len(c.events("SpecChanged")); n != 0 { // acceptance 10
+		if n := len(c.events("SpecChanged")); n != 0 { // rule 10
 			t.Errorf("%d SpecChanged events after a change of labels", n)
 		}
 		live = c.get(ref)
@@ -210,10 +210,10 @@ func TestPrepare(t *testing.T) {
 		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
 		do[any](c, c.TellSpecChanged, ref)
 		do[any](c, c.TellSpecChanged, ref)
-		if n := len(c.events("SpecChanged")); n != 1 { // acceptance 9
+		if n := len(c.events("SpecChanged")); n != 1 { // rule 9
 			t.Errorf("%d SpecChanged events, want 1", n)
 		}
-		if frozen, err := c.frozen(t.Context(), ref); err != nil || frozen.Spec.DryRun { // acceptance 8
+		if frozen, err := c.frozen(t.Context(), ref); err != nil || frozen.Spec.DryRun { // rule 8
 			t.Errorf("the edit is carried out: %+v, %v", frozen, err)
 		}
 	})
@@ -225,7 +225,7 @@ func TestPrepare(t *testing.T) {
 		record.Data[keyRun] = "a terminated run"
 		_, err = c.Kube.CoreV1().ConfigMaps(c.Namespace).Update(t.Context(), record, metav1.UpdateOptions{})
 		c.must(err)
-		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") { // acceptance T1
+		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") { // rule T1
 			t.Errorf("plan = %+v, want clean only", plan)
 		}
 	})

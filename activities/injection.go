@@ -20,7 +20,7 @@ type progress struct {
 	readyPods int
 }
 
-// status is the table of acceptance 28-31. before is the status so far:
+// status is the table of rules 28-31. before is the status so far:
 // Injected stays until the disruption ends.
 func (p progress) status(before v1beta1.InjectionStatus) v1beta1.InjectionStatus {
 	switch {

@@ -23,14 +23,14 @@ func TestInjectionStatus(t *testing.T) {
 		// injected counts targets with every kind in place.
 		injected int
 	}{
-		{"no chaos pod at all: NotInjected", nil, "", v1beta1.NotInjected, 0},                                               // acceptance 28
-		{"none ready: NotInjected", []int{0, 0}, v1beta1.NotInjected, v1beta1.NotInjected, 0},                               // acceptance 28
-		{"one kind of one target ready: PartiallyInjected", []int{1, 0}, v1beta1.NotInjected, v1beta1.PartiallyInjected, 0}, // acceptance 29
-		{"one of two targets ready: PartiallyInjected", []int{2, 0}, v1beta1.NotInjected, v1beta1.PartiallyInjected, 1},     // acceptance 29
-		{"one kind missing: not Injected", []int{2, 1}, v1beta1.PartiallyInjected, v1beta1.PartiallyInjected, 1},            // acceptance 29
-		{"all ready: Injected", []int{2, 2}, v1beta1.PartiallyInjected, v1beta1.Injected, 2},                                // acceptance 30
-		{"readiness lost before Injected: back", []int{0, 0}, v1beta1.PartiallyInjected, v1beta1.NotInjected, 0},            // acceptance 31
-		{"readiness lost after Injected: stays Injected", []int{2, 0}, v1beta1.Injected, v1beta1.Injected, 1},               // acceptance 31
+		{"no chaos pod at all: NotInjected", nil, "", v1beta1.NotInjected, 0},                                               // rule 28
+		{"none ready: NotInjected", []int{0, 0}, v1beta1.NotInjected, v1beta1.NotInjected, 0},                               // rule 28
+		{"one kind of one target ready: PartiallyInjected", []int{1, 0}, v1beta1.NotInjected, v1beta1.PartiallyInjected, 0}, // rule 29
+		{"one of two targets ready: PartiallyInjected", []int{2, 0}, v1beta1.NotInjected, v1beta1.PartiallyInjected, 1},     // rule 29
+		{"one kind missing: not Injected", []int{2, 1}, v1beta1.PartiallyInjected, v1beta1.PartiallyInjected, 1},            // rule 29
+		{"all ready: Injected", []int{2, 2}, v1beta1.PartiallyInjected, v1beta1.Injected, 2},                                // rule 30
+		{"readiness lost before Injected: back", []int{0, 0}, v1beta1.PartiallyInjected, v1beta1.NotInjected, 0},            // rule 31
+		{"readiness lost after Injected: stays Injected", []int{2, 0}, v1beta1.Injected, v1beta1.Injected, 1},               // rule 31
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var targets []Target
@@ -64,7 +64,7 @@ func TestInjectionTellsWhy(t *testing.T) {
 		reasons map[string]string
 		want    string
 	}{
-		{"the injector said it", pod, map[string]string{pod.Name: "resolve nowhere.example: no such host"}, "resolve nowhere.example: no such host"}, // acceptance 33, 57
+		{"the injector said it", pod, map[string]string{pod.Name: "resolve nowhere.example: no such host"}, "resolve nowhere.example: no such host"}, // rules 33, 57
 		{"the image cannot be pulled", pull, nil, "ErrImagePull: not found"},
 		{"it only starts: nothing to tell", pod, nil, ""},
 	} {

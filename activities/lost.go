@@ -14,7 +14,7 @@ import (
 )
 
 // cleanable says whether the target of a failed chaos pod still runs
-// (acceptance 38, 39): a pod of the same name with another UID is another pod.
+// (rules 38, 39): a pod of the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level())
 	return runs, err
@@ -83,7 +83,7 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 
 // noteReleased marks the targets that no chaos pod of ours disturbs any more
 // in the shard's record, so that they are neither counted nor chosen again
-// (acceptance 18). Tried again it counts those that it marked before, too.
+// (rule 18). Tried again it counts those that it marked before, too.
 func (c *cleaning) noteReleased(ctx context.Context) (int, error) {
 	record, err := c.a.shard(ctx, c.in.Shard)
 	if err != nil {

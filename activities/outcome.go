@@ -22,7 +22,7 @@ const (
 )
 
 // judge decides what may become of a chaos pod that is to go, by the table of
-// acceptance 38-44 and 47. cleanable says whether the target still runs; it
+// rules 38-44 and 47. cleanable says whether the target still runs; it
 // counts only when the injector failed.
 func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	state := injectorState(pod)

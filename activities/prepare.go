@@ -33,7 +33,7 @@ type Plan struct {
 }
 
 // Prepare reads the disruption, keeps its spec for good and says what is to be
-// done. Status gets the spec hash (acceptance 7) and the times here, unless
+// done. Status gets the spec hash (rule 7) and the times here, unless
 // SelectTargets is next and can do it. A disruption that is gone, ending or was
 // begun by an earlier workflow is cleaned only; so is one that meets an
 // emergency stop, which refuses it if it never began.

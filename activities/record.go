@@ -54,7 +54,7 @@ func (c *specCache) cache() *lru.Cache {
 type Target struct {
 	v1beta1.InjectionTarget `json:",inline"`
 	// Released says why the target is no longer disrupted. It stays in the
-	// record so that it is not chosen again (acceptance 18). Empty while it is.
+	// record so that it is not chosen again (rule 18). Empty while it is.
 	Released string `json:"released,omitempty"`
 	// ReleasedBy is the activity that found it released. A worker may die before
 	// the workflow hears of it; the next try of the activity tells it again.
@@ -91,7 +91,7 @@ func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run stri
 }
 
 // frozen returns the disruption as it was when it began, whatever its spec
-// says now (acceptance 8). Nobody may change it: it is kept, as it stays the same.
+// says now (rule 8). Nobody may change it: it is kept, as it stays the same.
 func (a *Activities) frozen(ctx context.Context, ref Ref) (*v1beta1.Disruption, error) {
 	if known, found := a.specs.Get(ref.UID); found {
 		return known.(*v1beta1.Disruption), nil

@@ -57,7 +57,7 @@ func TestRecordsAfterAWrite(t *testing.T) {
 	}
 }
 
-// acceptance 19: the watch may hold anything of the past.
+// rule 19: the watch may hold anything of the past.
 func TestClaimsWithAWatchThatIsBehind(t *testing.T) {
 	two := func(spec *v1beta1.DisruptionSpec) { count := intstr.FromInt32(2); spec.Count = &count }
 	distinct := func(c *cluster, n int, refs ...Ref) {

@@ -129,7 +129,7 @@ func previously(s v1beta1.InjectionStatus) v1beta1.InjectionStatus {
 	return s
 }
 
-// TellSpecChanged warns that an edited spec has no effect (acceptance 8-10a).
+// TellSpecChanged warns that an edited spec has no effect (rules 8-10a).
 // It tells each edit once.
 func (a *Activities) TellSpecChanged(ctx context.Context, ref Ref) error {
 	live, err := a.Disruptions.Get(ctx, ref)
@@ -166,7 +166,7 @@ type Ended struct {
 }
 
 // Finish writes the last status, forgets the records and lets the Disruption
-// go, in this order, once no chaos pod is left (acceptance 6). It returns how
+// go, in this order, once no chaos pod is left (rule 6). It returns how
 // many are left; then it did nothing.
 func (a *Activities) Finish(ctx context.Context, e Ended) (left int, err error) {
 	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})

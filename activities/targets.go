@@ -38,7 +38,7 @@ type SelectInput struct {
 
 // SelectTargets chooses as many targets as are missing, at random among those
 // that are healthy, free and were not disrupted before, and claims them
-// (acceptance 11-19). Called again it tops up.
+// (rules 11-19). Called again it tops up.
 func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selection, error) {
 	d, err := a.frozen(ctx, in.Disruption)
 	if err != nil {
@@ -112,7 +112,7 @@ func missingContainers(spec v1beta1.DisruptionSpec, healthy []candidate) string 
 		healthy[0].missing, healthy[0].target.Name)
 }
 
-// reportSelection writes the chosen targets into status (acceptance 20), and
+// reportSelection writes the chosen targets into status (rule 20), and
 // what is to be done if nobody has yet.
 func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []shard, run int) error {
 	if err := a.selectionEvent(ctx, d, s); err != nil {

@@ -58,16 +58,16 @@ func TestSelectTargets(t *testing.T) {
 		c.targets(2, map[string]string{"app": "other"})
 		ref, selection := c.selectFor("calm", nil)
 		got := c.chosen(ref)
-		if len(got) != 2 || got[0] == got[1] || selection.Selected != 2 || selection.Matching != 5 { // acceptance 13
+		if len(got) != 2 || got[0] == got[1] || selection.Selected != 2 || selection.Matching != 5 { // rule 13
 			t.Errorf("chose %v of %d, want two different of 5", got, selection.Matching)
 		}
 		for _, uid := range got {
-			if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid }) { // acceptance 11
+			if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid }) { // rule 11
 				t.Errorf("chose %s, which does not match", uid)
 			}
 		}
 		status := c.get(ref).Status
-		if len(status.TargetInjections) != 2 || status.SelectedTargetsCount != 2 || status.DesiredTargetsCount != 2 || status.IgnoredTargetsCount != 3 { // acceptance 20
+		if len(status.TargetInjections) != 2 || status.SelectedTargetsCount != 2 || status.DesiredTargetsCount != 2 || status.IgnoredTargetsCount != 3 { // rule 20
 			t.Errorf("status = %+v, want the two targets listed", status)
 		}
 	})
@@ -81,7 +81,7 @@ func TestSelectTargets(t *testing.T) {
 		elsewhere := newCluster(t)
 		elsewhere.targets(2, nil)
 		ref, _ := c.selectFor("calm", all)
-		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{pods[2].UID}) { // acceptance 11
+		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{pods[2].UID}) { // rule 11
 			t.Errorf("chose %v, want only %s", got, pods[2].UID)
 		}
 	})
@@ -100,7 +100,7 @@ func TestSelectTargets(t *testing.T) {
 			}
 		}
 		ref, _ := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.Level, spec.Selector = v1beta1.LevelNode, label })
-		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{ready.UID}) { // acceptance 12
+		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{ready.UID}) { // rule 12
 			t.Errorf("chose %v, want node %s", got, ready.Name)
 		}
 	})
@@ -108,7 +108,7 @@ func TestSelectTargets(t *testing.T) {
 		c := newCluster(t)
 		c.targets(3, nil)
 		ref, _ := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { many := intstr.FromInt32(9); spec.Count = &many })
-		if got := c.chosen(ref); len(got) != 3 { // acceptance 17
+		if got := c.chosen(ref); len(got) != 3 { // rule 17
 			t.Errorf("chose %d, want all 3", len(got))
 		}
 	})
@@ -168,7 +168,7 @@ func TestSelectionIsRandom(t *testing.T) {
 		}
 		c.must(c.forget(t.Context(), ref))
 	}
-	if len(seen) < 2 { // acceptance 16; twelve equal choices of five: once in 5^11
+	if len(seen) < 2 { // rule 16; twelve equal choices of five: once in 5^11
 		t.Errorf("twelve runs chose %v", slices.Collect(maps.Keys(seen)))
 	}
 }
@@ -221,7 +221,7 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		holder := map[types.UID]string{}
 		for _, ref := range refs {
 			for _, uid := range c.chosen(ref) {
-				if other := holder[uid]; other != "" { // acceptance 19
+				if other := holder[uid]; other != "" { // rule 19
 					t.Errorf("target %s is held by %s and %s", uid, other, ref.Name)
 				}
 				holder[uid] = ref.Name
@@ -251,7 +251,7 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		pod := c.chaosPods(ref)[0]
 		c.becomes(pod, corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
 		do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
-		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 { // acceptance 18
+		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 { // rule 18
 			t.Errorf("chosen again: %+v", again)
 		}
 		if other, _ := c.selectFor("other", nil); len(c.chosen(other)) != 1 {

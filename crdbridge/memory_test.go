@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// acceptance T7
+// rule T7
 func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 	var m told
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -75,7 +75,7 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 		{"a candidate runs no longer", func(s *scene) { s.pods[2].Status.Phase = corev1.PodPending }, 0, 0, 2, false},
 		{"a candidate matches no longer", func(s *scene) { s.pods[2].Labels = nil }, 0, 0, 2, false},
 		{"a candidate is replaced by another of its name", func(s *scene) { s.pods[2].UID = "uid-other" }, 0, 0, 3, false},
-		{"the spec is changed", func(s *scene) { s.d.Spec.DryRun = true }, 0, 0, 3, true}, // acceptance 9
+		{"the spec is changed", func(s *scene) { s.d.Spec.DryRun = true }, 0, 0, 3, true}, // rule 9
 	}
 	before := observe(holding().look())
 	for _, test := range tests {
@@ -122,7 +122,7 @@ func TestObserveIgnoresTheRest(t *testing.T) {
 			p.Labels = map[string]string{"app": "other"}
 			s.pods = append(s.pods, p)
 		}},
-		{"labels and annotations of the disruption", nil, func(s *scene) { s.d.Labels = map[string]string{"a": "b"}; s.d.Annotations = s.d.Labels }}, // acceptance 10
+		{"labels and annotations of the disruption", nil, func(s *scene) { s.d.Labels = map[string]string{"a": "b"}; s.d.Annotations = s.d.Labels }}, // rule 10
 		{"times and counts in status", nil, func(s *scene) { s.d.Status.InjectedTime = &now; s.d.Status.InjectedTargetsCount = 1 }},
 		{"a label taken off a chosen target", static, func(s *scene) { s.pods[0].Labels = nil }},
 		{"candidates of a static disruption", static, func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }},

@@ -35,7 +35,7 @@ import (
 // here is what is shipped.
 const asProgram = "SQUALL_TEST_AS_PROGRAM"
 
-// acceptance T1, I10
+// rules T1, I10
 func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 	b, server := newBridge(t), startTemporal(t)
 	b.config.LeaderElection = true
@@ -88,7 +88,7 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 	}
 }
 
-// acceptance T1, T8
+// rules T1, T8
 func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	b, server := newBridge(t), startTemporal(t)
 	program := b.program(server)
@@ -178,7 +178,7 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 	}
 }
 
-// acceptance I8
+// rule I8
 func TestAHandlerThatChangesACachedObjectCrashes(t *testing.T) {
 	if os.Getenv("SQUALL_TEST_MUTATE") != "" {
 		mutate(t)

@@ -76,7 +76,7 @@ func settled(d *v1beta1.Disruption) bool {
 }
 
 // ensureFinalizer comes before the workflow: whatever is injected must be
-// cleaned before the object may go (acceptance 4).
+// cleaned before the object may go (rule 4).
 func (r *reconciler) ensureFinalizer(ctx context.Context, d *v1beta1.Disruption) error {
 	before := d.DeepCopy()
 	if !controllerutil.AddFinalizer(d, v1beta1.DisruptionFinalizer) {

@@ -20,7 +20,7 @@ import (
 
 const mergePatch = types.MergePatchType
 
-// acceptance 1, 4
+// rules 1, 4
 func TestCreatingADisruptionStartsItsWorkflow(t *testing.T) {
 	b := newBridge(t)
 	finalizer := make(chan bool, 1)
@@ -49,7 +49,7 @@ func TestCreatingADisruptionStartsItsWorkflow(t *testing.T) {
 	}
 }
 
-// acceptance 2, 5
+// rules 2, 5
 func TestDeletingADisruptionSendsEndOnce(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.disrupt("deleted")
@@ -95,7 +95,7 @@ func TestAFinishedDisruptionIsLeftAlone(t *testing.T) {
 	}
 }
 
-// acceptance 36, 37
+// rules 36, 37
 func TestTheEndOfAChaosPodIsToldAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -205,7 +205,7 @@ func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
 	eventually(t, 2*statusLate, "it is told", func() bool { return b.temporal.lastObservation(d).Ended == 1 })
 }
 
-// acceptance 8, 9, 10
+// rules 8, 9, 10
 func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
 	b := newBridge(t).start()
 	for _, name := range []string{"one", "two", "three"} {
@@ -293,7 +293,7 @@ func TestManyChangesAreToldTogether(t *testing.T) {
 	t.Logf("%d changes in %s: %d signals, the first after %s", len(chaos), took, len(sent), sent[0].at.Sub(began))
 }
 
-// acceptance T8
+// rule T8
 func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 	b := newBridge(t)
 	b.temporal.away()
@@ -319,7 +319,7 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 	}
 }
 
-// acceptance T8
+// rule T8
 func TestALookThatIsTooEarlySaysNothingOfTemporal(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
@@ -397,7 +397,7 @@ func TestAWorkflowThatCompletedWithoutItsLastStepIsShown(t *testing.T) {
 	eventually(t, soon, "the condition says so", func() bool { return condition(b.get(d)).Reason == reasonEnded })
 }
 
-// acceptance T8
+// rule T8
 func TestADisruptionWithNothingToTellSaysThatTemporalIsAway(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.disrupt("quiet")

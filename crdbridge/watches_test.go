@@ -23,7 +23,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// acceptance I1, I12
+// rules I1, I12
 func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	b := newBridge(t).start()
 	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
@@ -75,7 +75,7 @@ func TestOneTeamsNamespaces(t *testing.T) {
 	}
 }
 
-// acceptance I2
+// rule I2
 func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 	b := newBridge(t).start()
 	edited, deleted := b.disrupt("edited"), b.disrupt("deleted")
@@ -100,7 +100,7 @@ func TestWhatHappenedWhileTheBridgeWasDown(t *testing.T) {
 	}
 }
 
-// acceptance I3
+// rule I3
 func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	b := newBridge(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
@@ -134,7 +134,7 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	}
 }
 
-// acceptance I4
+// rule I4
 func TestABusyDisruptionDoesNotStarveAnother(t *testing.T) {
 	b := newBridge(t).start()
 	hot := b.disrupt("hot")
@@ -154,7 +154,7 @@ func TestABusyDisruptionDoesNotStarveAnother(t *testing.T) {
 	t.Logf("started after %s", time.Since(began))
 }
 
-// acceptance I5, I13, T8
+// rules I5, I13, T8
 func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	b := newBridge(t)
 	hang := make(chan struct{})
@@ -192,7 +192,7 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	}
 }
 
-// acceptance I6
+// rule I6
 func TestAResyncWritesAndSendsNothing(t *testing.T) {
 	b := newBridge(t)
 	b.options = func(o *manager.Options) {
@@ -216,7 +216,7 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 	}
 }
 
-// acceptance I7
+// rule I7
 func TestADeletionTheWatchMissedIsTold(t *testing.T) {
 	b := newBridge(t)
 	cut := newCut("pods")
@@ -238,7 +238,7 @@ func TestADeletionTheWatchMissedIsTold(t *testing.T) {
 	}
 }
 
-// acceptance I9
+// rule I9
 func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
 	b := newBridge(t)
 	full := make(chan struct{})
@@ -262,7 +262,7 @@ func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
 	b.told(d)
 }
 
-// acceptance I11
+// rule I11
 func TestTheLeaseIsFreedAfterTheLastLookHasEnded(t *testing.T) {
 	b := newBridge(t)
 	b.config.LeaderElection, b.config.LeaderElectionNamespace = true, b.config.ChaosNamespace
@@ -301,7 +301,7 @@ func TestTheLeaseIsFreedAfterTheLastLookHasEnded(t *testing.T) {
 	}
 }
 
-// acceptance I13
+// rule I13
 func TestRetriesBecomeRarerAndStartAnew(t *testing.T) {
 	b := newBridge(t)
 	b.temporal.away()

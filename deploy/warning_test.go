@@ -38,7 +38,7 @@ func (w *warnings) heard(words string) bool {
 }
 
 // A client that edits a spec is told at once that this has no effect, and one
-// that changes labels is not (acceptance 9, 10).
+// that changes labels is not (rules 9, 10).
 func TestEditedSpecIsWarned(t *testing.T) {
 	installed(t)
 	config := apiserver.Start(t)
@@ -70,9 +70,9 @@ func TestEditedSpecIsWarned(t *testing.T) {
 		return patch(`{"spec":{"dryRun":false}}`), nil
 	})
 	if err != nil {
-		t.Errorf("an edit of the spec was never warned about: %v", err) // acceptance 9
+		t.Errorf("an edit of the spec was never warned about: %v", err) // rule 9
 	}
-	if patch(`{"metadata":{"labels":{"team":"a"}}}`) { // acceptance 10
+	if patch(`{"metadata":{"labels":{"team":"a"}}}`) { // rule 10
 		t.Error("a change of labels was warned about")
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // A kind that says it has cleaned is not believed: the injector looks, and
 // cleans again as after an error.
-// acceptance 60
+// rule 60
 func TestCleaningThatOverlooksSomethingIsTriedAgain(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{Careless: 3}))
@@ -31,7 +31,7 @@ func TestCleaningThatOverlooksSomethingIsTriedAgain(t *testing.T) {
 	}
 }
 
-// acceptance 61
+// rule 61
 func TestMarksLeftAfterASuccessfulCleaningAreNotClean(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{Careless: 100}))

@@ -69,7 +69,7 @@ var workloads = []workload{
 	{name: "network by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate},
 }
 
-// acceptance 58
+// rule 58
 func TestInjectorKilledBeforeEachStep(t *testing.T) {
 	for _, w := range workloads {
 		t.Run(w.name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestInjectorKilledBeforeEachStep(t *testing.T) {
 	}
 }
 
-// acceptance 58: a cleaner may be killed as well, and the next one goes on.
+// rule 58: a cleaner may be killed as well, and the next one goes on.
 func TestCleanerKilledBeforeEachStep(t *testing.T) {
 	for _, w := range workloads {
 		t.Run(w.name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.Outcome {
 }
 
 // start does everything up to the ready file, which comes last and only if all
-// else succeeded (acceptance 55).
+// else succeeded (rule 55).
 func (l *lifecycle) start(ctx context.Context) error {
 	if err := l.cleanEarlier(ctx); err != nil {
 		return fmt.Errorf("clean what an earlier injector left: %w", err)
@@ -182,7 +182,7 @@ func (l *lifecycle) left() []string {
 }
 
 // tellFailure says why nothing is injected to all who ask while the process
-// stays: the log and the readiness probe (acceptance 33, 57).
+// stays: the log and the readiness probe (rules 33, 57).
 func (l *lifecycle) tellFailure(failure error) {
 	reason := shorten(failure.Error(), maxReason)
 	if err := writeReason(l.config.ReasonFile, reason); err != nil {

@@ -59,7 +59,7 @@ func (w world) injection(params fakeParams) v1beta1.Injection {
 	return injectionOn(fakeKind, string(document))
 }
 
-// acceptance 27, 51, 55, 56, 59
+// rules 27, 51, 55, 56, 59
 func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
 	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
 	}
 }
 
-// acceptance 55
+// rule 55
 func TestReadyFileDoesNotComeBeforeTheInjection(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	os.WriteFile(s.file("ready"), nil, 0o644) // of an earlier life of the container
@@ -177,7 +177,7 @@ func TestSignalEndsTheWaitForTheTime(t *testing.T) {
 	}
 }
 
-// acceptance 33, 57, 58
+// rules 33, 57, 58
 func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{FailSecond: true}))
@@ -210,7 +210,7 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	}
 }
 
-// acceptance 58
+// rule 58
 func TestSignalDuringTheInjectionCleans(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{Gate: "never"}))
@@ -230,7 +230,7 @@ func TestSignalDuringTheInjectionCleans(t *testing.T) {
 	}
 }
 
-// acceptance 60
+// rule 60
 func TestCleaningIsTriedFourTimes(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{FailCleans: 3}))
@@ -245,7 +245,7 @@ func TestCleaningIsTriedFourTimes(t *testing.T) {
 	w.expect("cleaned", "one", "two")
 }
 
-// acceptance 61
+// rule 61
 func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{FailCleans: 4}))

@@ -22,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
-// acceptance 50
+// rule 50
 func TestUnknownCommandListsTheKnown(t *testing.T) {
 	s := realSite(t)
 	for _, args := range [][]string{{"no-such-kind"}, {}, {"container-failure", "--forced"}, {"clean", "--everything"}} {
@@ -58,7 +58,7 @@ var sampleParams = map[v1beta1.Kind]string{
 	v1beta1.KindNetwork:          `{"drop":100}`,
 }
 
-// acceptance 27, 50, 51, 54, 56, 59
+// rules 27, 50, 51, 54, 56, 59
 func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 	for kind := range registry {
 		t.Run(string(kind), func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 	}
 }
 
-// acceptance 52
+// rule 52
 func TestInitialisationRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	valid := injectionOn(v1beta1.KindContainerFailure, `{"forced":true}`)
 	document := func(change func(map[string]any)) string {
@@ -159,7 +159,7 @@ func TestUnknownParameterIsAFailedInjection(t *testing.T) {
 	}
 }
 
-// acceptance 52
+// rule 52
 func TestMetricsSinkOfChoice(t *testing.T) {
 	w := newWorld(t)
 	for sink, want := range map[string]bool{"noop": false, "log": true} {
@@ -173,7 +173,7 @@ func TestMetricsSinkOfChoice(t *testing.T) {
 	}
 }
 
-// acceptance 53
+// rule 53
 func TestNodeLevelLoadsNoContainer(t *testing.T) {
 	p := realSite(t).inject(injectionOn(v1beta1.KindContainerFailure, `{"forced":true}`))
 	line := p.awaitLine(v1beta1.MessageInjectionFailed)
@@ -186,7 +186,7 @@ func TestNodeLevelLoadsNoContainer(t *testing.T) {
 	}
 }
 
-// acceptance 53, 55
+// rules 53, 55
 func TestContainerFailureEndsARealContainer(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	s := realSite(t)
@@ -201,7 +201,7 @@ func TestContainerFailureEndsARealContainer(t *testing.T) {
 	}
 }
 
-// acceptance 33, 57
+// rules 33, 57
 func TestIgnoredSignalIsAFailedInjection(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	s := realSite(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// cleanRetries is how often a failed cleaning is tried again (acceptance 60).
+// cleanRetries is how often a failed cleaning is tried again (rule 60).
 const cleanRetries = 3
 
 // errHangs says that a kind did not return long after it was asked to. Calling

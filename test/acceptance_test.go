@@ -15,8 +15,8 @@ import (
 const rules = 61
 
 // TestEveryRuleHasATest finds rules of the lifecycle that no test claims to
-// prove. A claim is a comment that begins with the word acceptance and lists
-// numbers: "acceptance 38-40, 44". That the claim is true is for the reviewer.
+// prove. A claim is a comment that begins with the word rule and lists
+// numbers: "rules 38-40, 44". That the claim is true is for the reviewer.
 func TestEveryRuleHasATest(t *testing.T) {
 	claimed := map[int][]string{}
 	for _, file := range goFiles(t, "_test.go") {
@@ -38,7 +38,7 @@ func TestEveryRuleHasATest(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		t.Errorf("no test cites: acceptance %s", strings.Join(missing, ", "))
+		t.Errorf("no test cites: rule %s", strings.Join(missing, ", "))
 	}
 }
 
@@ -59,19 +59,19 @@ func TestEveryRuleOfTemporalHasATest(t *testing.T) {
 	}
 	for n := 1; n <= 8; n++ {
 		if rule := fmt.Sprint("T", n); !claimed[rule] {
-			t.Errorf("no test cites: acceptance %s", rule)
+			t.Errorf("no test cites: rule %s", rule)
 		}
 	}
 }
 
 func TestClaims(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
-		{"// acceptance 14", "[14]"},
-		{"x := 1 // acceptance 2, 5-7", "[2 5 6 7]"},
-		{"// (acceptance 43a, 48a)", "[43 48]"},
-		{"// Acceptance 3 and 4", "[3 4]"},
-		{"acceptance 9 outside of a comment", "[]"},
-		{`name: "acceptance 9 in a string"`, "[]"},
+		{"// rule 14", "[14]"},
+		{"x := 1 // rule 2, 5-7", "[2 5 6 7]"},
+		{"// (rule 43a, 48a)", "[43 48]"},
+		{"// Rules 3 and 4", "[3 4]"},
+		{"rule 9 outside of a comment", "[]"},
+		{`name: "rule 9 in a string"`, "[]"},
 	} {
 		if got := fmt.Sprint(claims(c.source)); got != c.want {
 			t.Errorf("claims(%q) = %s, want %s", c.source, got, c.want)
@@ -80,8 +80,8 @@ func TestClaims(t *testing.T) {
 }
 
 var (
-	claim         = regexp.MustCompile(`//.*\b[Aa]cceptance ((?:\d+a?(?:-\d+)?(?:, | and )?)+)`)
-	temporalClaim = regexp.MustCompile(`//.*\b[Aa]cceptance .*\bT[1-8]\b.*`)
+	claim         = regexp.MustCompile(`//.*\b[Rr]ules? ((?:\d+a?(?:-\d+)?(?:, | and )?)+)`)
+	temporalClaim = regexp.MustCompile(`//.*\b[Rr]ules? .*\bT[1-8]\b.*`)
 	temporalRule  = regexp.MustCompile(`\bT[1-8]\b`)
 	span          = regexp.MustCompile(`(\d+)a?(?:-(\d+))?`)
 )

@@ -115,7 +115,7 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 	})
 }
 
-// acceptance T8: a worker that starts while Temporal is away waits for it.
+// rule T8: a worker that starts while Temporal is away waits for it.
 func TestWorkerWaitsForTemporal(t *testing.T) {
 	server := temporalserver.New(t)
 	said, lines := observer.New(zap.WarnLevel)

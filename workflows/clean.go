@@ -12,7 +12,7 @@ import (
 )
 
 // clean takes everything off and finishes the disruption. false means that a
-// person must decide about what is left (acceptance 44-49). What was left
+// person must decide about what is left (rules 44-49). What was left
 // before stays known until the outcome is: a person who just read of it may
 // decide at any time.
 func (d *disruption) clean(ctx workflow.Context) bool {

@@ -153,7 +153,7 @@ func TestDisruption(t *testing.T) {
 	t.Run("it expires: everything is taken off and let go", func(t *testing.T) {
 		w := newWorld(t)
 		result := w.run(t)
-		// acceptance 1, 6
+		// rules 1, 6
 		w.want(t, "prepare", "select", "create", "clean", "finish")
 		if result.Ending != activities.EndingExpired || !strings.Contains(result.Summary, "nothing is left") {
 			t.Errorf("result = %+v, want expired with nothing left", result)
@@ -164,7 +164,7 @@ func TestDisruption(t *testing.T) {
 		w.after(10*time.Minute, w.end)
 		started := w.env.Now()
 		result := w.run(t)
-		// acceptance 2, 34
+		// rules 2, 34
 		if result.Ending != "deleted" || w.env.Now().Sub(started) > 11*time.Minute {
 			t.Errorf("ended %q after %s, want deleted after 10 minutes", result.Ending, w.env.Now().Sub(started))
 		}
@@ -201,7 +201,7 @@ func TestDisruption(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static = true
 		w.run(t)
-		// acceptance 3, T6: an hour of holding has no activity at all
+		// rules 3, T6: an hour of holding has no activity at all
 		w.want(t, "prepare", "select", "create", "clean", "finish")
 	})
 	t.Run("the spec cannot run: nothing is injected", func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.run(t)
-		// acceptance 36, 37
+		// rules 36, 37
 		w.want(t, "prepare", "select", "create", "sweep", "select", "create", "clean", "clean", "finish")
 	})
 	t.Run("observed before targets are chosen: nothing is looked at twice", func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.plan.Static = true
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", SpecChanged: true}) })
 		w.run(t)
-		// acceptance 8, 9
+		// rules 8, 9
 		w.want(t, "prepare", "select", "create", "spec changed", "clean", "finish")
 	})
 	t.Run("a hundred observations at once are two looks at most", func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestStuck(t *testing.T) {
 		w.after(time.Hour+5*time.Minute, func() {
 			last := w.reports[len(w.reports)-1]
 			if last.Phase != v1beta1.PhaseStuck || len(last.Left) != 1 || last.Left[0].Why != "qdisc busy" {
-				t.Errorf("report = %+v, want Stuck with the failed pod", last) // acceptance 45
+				t.Errorf("report = %+v, want Stuck with the failed pod", last) // rule 45
 			}
 			retried = resume(w, contract.Resume{Action: "retry"})
 		})
@@ -327,7 +327,7 @@ func TestStuck(t *testing.T) {
 		if retried.rejected != nil {
 			t.Errorf("retry refused: %v", retried.rejected)
 		}
-		// acceptance 46
+		// rule 46
 		w.want(t, "prepare", "select", "create", "clean", "clean", "clean", "clean", "finish")
 	})
 	t.Run("cleaners are tried a few times before a person is asked", func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestStuck(t *testing.T) {
 		started := w.env.Now()
 		w.run(t)
 		if took := w.env.Now().Sub(started) - time.Hour; took < 3*retryPeriod || took > 3*retryPeriod+time.Minute {
-			t.Errorf("healed after %s, want three retries of %s", took, retryPeriod) // acceptance 49
+			t.Errorf("healed after %s, want three retries of %s", took, retryPeriod) // rule 49
 		}
 	})
 	t.Run("a person removed the finalizer by hand: it goes on at once", func(t *testing.T) {
@@ -406,7 +406,7 @@ func TestStuck(t *testing.T) {
 		started := w.env.Now()
 		w.run(t)
 		if took := w.env.Now().Sub(started); took > time.Hour+2*time.Minute {
-			t.Errorf("went on after %s, want at once", took) // acceptance 46
+			t.Errorf("went on after %s, want at once", took) // rule 46
 		}
 	})
 	t.Run("wrong resumes are refused with the reason, and change nothing", func(t *testing.T) {
@@ -443,7 +443,7 @@ func TestStuck(t *testing.T) {
 			t.Errorf("released = %v, want web-1", got)
 		}
 		if want := []string{"release web-1 by ann: node is scrap"}; result.LetGo != 1 || !cmp.Equal(result.Decisions, want) {
-			t.Errorf("result = %+v, want one let go and decisions %q", result, want) // acceptance 48
+			t.Errorf("result = %+v, want one let go and decisions %q", result, want) // rule 48
 		}
 	})
 	t.Run("a decision that comes while it cleans again counts", func(t *testing.T) {
@@ -458,7 +458,7 @@ func TestStuck(t *testing.T) {
 		started := w.env.Now()
 		result := w.run(t)
 		if released == nil || released.rejected != nil || result.LetGo != 1 {
-			t.Errorf("release answered %+v, result %+v; want it taken", released, result) // acceptance 48
+			t.Errorf("release answered %+v, result %+v; want it taken", released, result) // rule 48
 		}
 		if took := w.env.Now().Sub(started); took > time.Hour+5*time.Minute {
 			t.Errorf("went on after %s, want right after the cleaning", took)
@@ -515,7 +515,7 @@ func TestStuck(t *testing.T) {
 		w.run(t)
 		for _, r := range w.reports {
 			if r.Phase == v1beta1.PhaseStuck {
-				t.Error("stuck after one round, want patience") // acceptance 47
+				t.Error("stuck after one round, want patience") // rule 47
 			}
 		}
 	})
@@ -533,7 +533,7 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		w.left = []int{1, 0}
 		w.run(t)
-		w.want(t, "prepare", "select", "create", "clean", "finish", "clean", "finish") // acceptance 6
+		w.want(t, "prepare", "select", "create", "clean", "finish", "clean", "finish") // rule 6
 	})
 }
 
@@ -549,6 +549,6 @@ func TestActivityThatCannotSucceedIsCleaned(t *testing.T) {
 	w.createError = temporal.NewNonRetryableApplicationError("the record is broken", "Internal", nil)
 	result := w.run(t)
 	if !strings.Contains(result.Ending, "the record is broken") {
-		t.Errorf("ending = %q, want the cause", result.Ending) // acceptance 58, at the workflow's level
+		t.Errorf("ending = %q, want the cause", result.Ending) // rule 58, at the workflow's level
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // TestReplay replays what real disruptions went through on a real cluster: a
 // change of the workflow that running disruptions would not survive fails here
-// (acceptance T3). Each directory is the generation of one release, see
+// (rule T3). Each directory is the generation of one release, see
 // docs/upgrades.md; test/e2e and test/scale record the newest.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/histories/*/*.json")

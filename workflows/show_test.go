@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// acceptance T2
+// rule T2
 func TestDetailsOfAStuckDisruption(t *testing.T) {
 	left := []activities.LeftPod{
 		{Pod: "chaos-1", Node: "n1", Target: "till-1", Kind: v1beta1.KindNetwork, Why: "exit 1\nfilter a|b"},
@@ -46,7 +46,7 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 	})
 }
 
-// acceptance 48
+// rule 48
 func TestDetailsSayWhoDecided(t *testing.T) {
 	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseFinished, LetGo: 1, Resumes: []v1beta1.ResumeRecord{
 		{Action: contract.ActionRetry},

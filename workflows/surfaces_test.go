@@ -23,7 +23,7 @@ import (
 )
 
 // What a person sees in Temporal, phase by phase, as the real server gives it
-// (acceptance T2).
+// (rule T2).
 func TestEveryPhaseSpeaks(t *testing.T) {
 	server := temporalserver.New(t).Start()
 	t.Run("from the trigger to a release", func(t *testing.T) { throughEveryPhase(newStage(t, server)) })

@@ -7,12 +7,12 @@ const (
 	// ConditionTargetsSelected is True when at least one target was chosen.
 	ConditionTargetsSelected = "TargetsSelected"
 	// ConditionInjected is True from the moment every chosen target is
-	// injected until the disruption ends (acceptance 31).
+	// injected until the disruption ends (rule 31).
 	ConditionInjected = "Injected"
 	// ConditionCleaned is True when no chaos pod is left.
 	ConditionCleaned = "Cleaned"
 	// ConditionStuckOnRemoval is True while a chaos pod failed to clean and a
-	// person must decide (acceptance 45). Bad when True.
+	// person must decide (rule 45). Bad when True.
 	ConditionStuckOnRemoval = "StuckOnRemoval"
 	// ConditionOrchestrated is False while Temporal cannot be reached. The
 	// bridge writes it.

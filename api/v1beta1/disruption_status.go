@@ -10,7 +10,7 @@ import (
 type DisruptionStatus struct {
 	// ObservedGeneration is the generation of the spec this status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// SpecHash is the SHA-256 of the spec that is carried out (acceptance 7).
+	// SpecHash is the SHA-256 of the spec that is carried out.
 	SpecHash string `json:"specHash,omitempty"`
 	// Phase is where the disruption is in its life: Pending, Selecting,
 	// Injecting, Holding, Cleaning, Stuck, Finished or Rejected.

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 )
 
-// Hash is the SHA-256 of the spec in hexadecimal (acceptance 7). It is taken
+// Hash is the SHA-256 of the spec in hexadecimal (rule 7). It is taken
 // over JSON with sorted keys and with the defaults set, so neither the order of
 // keys in a manifest, nor the order of fields in this package, nor reading an
 // object and writing it back changes it.

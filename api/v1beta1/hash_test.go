@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// acceptance 7
+// rule 7
 func TestHash(t *testing.T) {
 	const original = `{"count": 1, "level": "pod", "selector": {"app": "shop", "tier": "web"}, "network": {"drop": 10}}`
 	for _, c := range []struct {

@@ -12,12 +12,12 @@ import (
 const InjectionEnv = "SQUALL_INJECTION"
 
 // ReadyFile is created by the injector once everything is injected, and
-// removed when cleaning starts (acceptance 32, 55).
+// removed when cleaning starts (rules 32, 55).
 const ReadyFile = "/tmp/readiness_probe"
 
 // MessageInjectionFailed is the message of the log line that says why an
 // injection failed. The line is JSON, the reason is its key "error". The worker
-// reads it from the chaos pod's log into status (acceptance 33, 57).
+// reads it from the chaos pod's log into status (rules 33, 57).
 const MessageInjectionFailed = "injection failed"
 
 // Injection is all an injector is told: one kind, one target. Nothing else

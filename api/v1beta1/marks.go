@@ -19,8 +19,8 @@ const (
 )
 
 // Finalizers. The first is on a Disruption until no chaos pod is left
-// (acceptance 4-6); the second on a chaos pod until its outcome is known
-// (acceptance 26, 38-44).
+// (rules 4-6); the second on a chaos pod until its outcome is known
+// (rules 26, 38-44).
 const (
 	DisruptionFinalizer = "finalizer.chaos.squall.dev"
 	ChaosPodFinalizer   = "finalizer.chaos.squall.dev/chaos-pod"

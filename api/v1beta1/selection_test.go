@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// acceptance 13, 14, 15, 17
+// rules 13, 14, 15, 17
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -15,12 +15,12 @@ func TestWanted(t *testing.T) {
 		matching int
 		want     int
 	}{
-		{"acceptance 13: 2 of 5", "2", 5, 2},
-		{"acceptance 14: 25% of 5 is rounded up", "25%", 5, 2},
-		{"acceptance 15: 25% of 4", "25%", 4, 1},
-		{"acceptance 15: 1% of 3", "1%", 3, 1},
-		{"acceptance 15: 100% of 5", "100%", 5, 5},
-		{"acceptance 17a: more than there are", "7", 5, 5},
+		{"rule 13: 2 of 5", "2", 5, 2},
+		{"rule 14: 25% of 5 is rounded up", "25%", 5, 2},
+		{"rule 15: 25% of 4", "25%", 4, 1},
+		{"rule 15: 1% of 3", "1%", 3, 1},
+		{"rule 15: 100% of 5", "100%", 5, 5},
+		{"rule 17a: more than there are", "7", 5, 5},
 		{"30% of 2", "30%", 2, 1},
 		{"50% of 10000", "50%", 10000, 5000},
 		{"nothing matches a number", "3", 0, 0},

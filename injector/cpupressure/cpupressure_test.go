@@ -234,7 +234,7 @@ func TestBurnerEndsWithTheTarget(t *testing.T) {
 	clean(t, injector)
 }
 
-// acceptance 58
+// rule 58
 func TestCleanEndsWhatAnotherProcessLeft(t *testing.T) {
 	c, neighbour := newContainer(t), newContainer(t)
 	startInjector(t, c.id)
@@ -258,7 +258,7 @@ func TestCleanEndsWhatAnotherProcessLeft(t *testing.T) {
 	}
 }
 
-// acceptance 58
+// rule 58
 func TestPartOfTheTargetGone(t *testing.T) {
 	alive, gone := newContainer(t), newContainer(t)
 	loaded := alive.load(t)

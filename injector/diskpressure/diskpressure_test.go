@@ -182,7 +182,7 @@ func TestLimitChangedMeanwhileIsLeft(t *testing.T) {
 	cleanTwice(t, injector, c, before) // the other limit was put back all the same
 }
 
-// acceptance 58
+// rule 58
 func TestCleanFromTheJournalAfterACrash(t *testing.T) { crashAndClean(t, "inject") }
 
 // TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
@@ -281,7 +281,7 @@ func newOverlaid(t *testing.T, upper disk, lower string) *container {
 	return newContainerWith(t, syscall.CLONE_NEWNS, "overlaid", lower, filepath.Join(upper.dir, "fs"), filepath.Join(upper.dir, "work"), t.TempDir())
 }
 
-// acceptance 58
+// rule 58
 func TestTargetGoneIsCleaned(t *testing.T) {
 	d, gone, alive := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
 	before := alive.limits(t)

@@ -83,7 +83,7 @@ func TestForeignIngressQdiscHoldsIngressFilters(t *testing.T) {
 	})
 }
 
-// acceptance 58: a link that refuses must not leave the others disturbed.
+// rule 58: a link that refuses must not leave the others disturbed.
 func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	runTC(t, w, "qdisc add dev "+linkName+" ingress")
@@ -102,7 +102,7 @@ func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	clean(t, i)
 }
 
-// acceptance 58: the injector died between the clsact and its filter, so that
+// rule 58: the injector died between the clsact and its filter, so that
 // only the journal knows whose the clsact is.
 func TestCleanAfterDeathBetweenClsactAndFilter(t *testing.T) {
 	w := newWorld(t)

@@ -25,7 +25,7 @@ var ErrGone = errors.New("target is gone")
 type Target struct {
 	Injection v1beta1.Injection
 	// Containers are those to disturb, in the injection's order. Empty at
-	// node level (acceptance 53).
+	// node level (rule 53).
 	Containers []Container
 	// Proc is where processes are seen. Empty means DefaultProc.
 	Proc string

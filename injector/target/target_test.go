@@ -41,7 +41,7 @@ func load(t *testing.T, containers ...*testcontainer.Container) *Target {
 	return loaded
 }
 
-// acceptance 53
+// rule 53
 func TestPodLevelLoadsTheContainers(t *testing.T) {
 	first := testcontainer.Start(t, testcontainer.Sleeps...)
 	second := testcontainer.Start(t, testcontainer.Sleeps...)
@@ -72,7 +72,7 @@ func TestPodLevelLoadsTheContainers(t *testing.T) {
 	}
 }
 
-// acceptance 53
+// rule 53
 func TestNodeLevelLoadsNoContainer(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	injection := injectionOf(made)

@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// acceptance 18, 26, 37, 41: a chaos pod that somebody deletes, and one that a
+// rules 18, 26, 37, 41: a chaos pod that somebody deletes, and one that a
 // drain evicts, clean and are let go; their targets are not chosen again.
 func TestChaosPodsTakenFromOutside(t *testing.T) {
 	t.Parallel()

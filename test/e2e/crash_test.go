@@ -68,7 +68,7 @@ func TestInjectorEndsByItselfWhenAllElseIsDead(t *testing.T) {
 	s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 }
 
-// acceptance 42: chaos pods that never start are told with the reason and let
+// rule 42: chaos pods that never start are told with the reason and let
 // go at the end.
 func TestImageThatCannotBePulled(t *testing.T) {
 	s := newSpace(t)
@@ -203,7 +203,7 @@ func (s *space) patchDeployment(name string, patch []byte) *appsv1.Deployment {
 	return deployment
 }
 
-// acceptance T8: Temporal hangs from before the end of a disruption until long
+// rule T8: Temporal hangs from before the end of a disruption until long
 // after it. The injectors end by themselves, `kubectl get` says why nothing
 // else moves, and it finishes when Temporal is back.
 func TestTemporalIsAwayAtTheExpiry(t *testing.T) {
@@ -225,7 +225,7 @@ func TestTemporalIsAwayAtTheExpiry(t *testing.T) {
 	s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 }
 
-// acceptance T5: Temporal is killed while the disruption is injected and again
+// rule T5: Temporal is killed while the disruption is injected and again
 // while it is cleaned.
 func TestTemporalIsKilledMidway(t *testing.T) {
 	s := newSpace(t)

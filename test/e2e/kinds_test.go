@@ -140,7 +140,7 @@ func TestSeveralKindsOnOneTarget(t *testing.T) {
 }
 
 // At level node the node itself is disturbed: here, only its way to an address
-// that nobody has. acceptance 12
+// that nobody has. rule 12
 func TestNodeLevel(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -152,7 +152,7 @@ func TestNodeLevel(t *testing.T) {
 		t.Errorf("targets = %v, want the node %s", got, node)
 	}
 	pods := s.chaosPods(t, d)
-	if len(pods) != 1 || pods[0].Spec.NodeName != node { // acceptance 24
+	if len(pods) != 1 || pods[0].Spec.NodeName != node { // rule 24
 		t.Errorf("chaos pods = %d, want one on %s", len(pods), node)
 	}
 	s.probe(t, &during, node, "snapshot")

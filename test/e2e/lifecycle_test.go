@@ -27,18 +27,18 @@ func TestLifeOfADisruption(t *testing.T) {
 	first := s.firstChaosPod()
 
 	d := s.create("life", "{selector: {app: target}, count: 2, duration: 10m, cpuPressure: {count: 1%}, network: {drop: 10, hosts: [{host: 192.0.2.1}]}}")
-	// acceptance 4: when the first chaos pod is seen, the finalizer is there.
+	// rule 4: when the first chaos pod is seen, the finalizer is there.
 	if finalizers := <-first; !slices.Contains(finalizers, v1beta1.DisruptionFinalizer) {
 		t.Errorf("when the first chaos pod existed the disruption had the finalizers %v", finalizers)
 	}
-	d = s.injected(d) // acceptance 1, 30: no other call was needed
+	d = s.injected(d) // rules 1, 30: no other call was needed
 	s.wantHash(d)
 	s.wantTargets(d)
 	s.wantChaosPods(d)
 	s.wantQuiet(d)
 	s.wantSpecKept(d)
 
-	// acceptance 2, 5, 6: deleted, it stays until the chaos pods are gone.
+	// rules 2, 5, 6: deleted, it stays until the chaos pods are gone.
 	s.delete(d)
 	live := s.read(d)
 	if live != nil && live.DeletionTimestamp == nil {
@@ -81,7 +81,7 @@ func (s *space) firstChaosPod() <-chan []string {
 	return seen
 }
 
-// acceptance 7
+// rule 7
 func (s *space) wantHash(d *v1beta1.Disruption) {
 	s.t.Helper()
 	if len(d.Status.SpecHash) != 64 || d.Status.SpecHash != d.Spec.Hash() {
@@ -89,7 +89,7 @@ func (s *space) wantHash(d *v1beta1.Disruption) {
 	}
 }
 
-// acceptance 11, 13, 20, 21: two different pods of this namespace that match,
+// rules 11, 13, 20, 21: two different pods of this namespace that match,
 // listed in status, each with an event.
 func (s *space) wantTargets(d *v1beta1.Disruption) {
 	s.t.Helper()
@@ -121,7 +121,7 @@ func (s *space) wantTargets(d *v1beta1.Disruption) {
 	}
 }
 
-// acceptance 22-26, 32: one chaos pod for each target and kind, as it should be.
+// rules 22-26, 32: one chaos pod for each target and kind, as it should be.
 func (s *space) wantChaosPods(d *v1beta1.Disruption) {
 	s.t.Helper()
 	pods := s.chaosPods(s.t, d)
@@ -154,7 +154,7 @@ func (s *space) wantChaosPods(d *v1beta1.Disruption) {
 	}
 }
 
-// acceptance 3, 27: while nothing changes nothing is written and no chaos pod
+// rules 3, 27: while nothing changes nothing is written and no chaos pod
 // is made, ends or starts again.
 func (s *space) wantQuiet(d *v1beta1.Disruption) {
 	s.t.Helper()
@@ -191,7 +191,7 @@ func (s *space) versions(d *v1beta1.Disruption) string {
 	return strings.Join(all, " ")
 }
 
-// acceptance 8-10: an edited spec is warned of and changes nothing; other edits
+// rules 8-10: an edited spec is warned of and changes nothing; other edits
 // are not even warned of.
 func (s *space) wantSpecKept(d *v1beta1.Disruption) {
 	s.t.Helper()
@@ -243,7 +243,7 @@ func TestExpiry(t *testing.T) {
 	s.record("expired", d)
 }
 
-// acceptance 28, 29, 31, 33, 57, 58: of two targets one cannot be injected. It
+// rules 28, 29, 31, 33, 57, 58: of two targets one cannot be injected. It
 // is told where a user looks, never counted, and taken back with the other.
 func TestOneOfTwoCannotBeInjected(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,7 @@ func TestHostThatDoesNotResolve(t *testing.T) {
 	d = s.await(d, "told that the host does not resolve", func(d *v1beta1.Disruption) bool {
 		return strings.Contains(d.Status.TargetInjections["target-0"][v1beta1.KindNetwork].Reason, "no-such-host.invalid")
 	})
-	if d.Status.InjectionStatus != v1beta1.NotInjected { // acceptance 33
+	if d.Status.InjectionStatus != v1beta1.NotInjected { // rule 33
 		t.Errorf("injection status %s, want NotInjected", d.Status.InjectionStatus)
 	}
 	s.delete(d)

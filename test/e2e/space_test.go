@@ -263,7 +263,7 @@ func (s *space) delete(d *v1beta1.Disruption) {
 }
 
 // gone waits until the disruption is gone and checks that its chaos pods went
-// before it (acceptance 6).
+// before it (rule 6).
 func (s *space) gone(d *v1beta1.Disruption) {
 	s.t.Helper()
 	eventually(s.t, func() string {

@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// acceptance 44-46, 48: what neither an injector nor a cleaner can clean. Its
+// rules 44-46, 48: what neither an injector nor a cleaner can clean. Its
 // chaos pod is kept and the disruption says so everywhere; the others are
 // cleaned; a person lets it go through Temporal.
 func TestStuckAndResumed(t *testing.T) {
@@ -62,7 +62,7 @@ func (s *space) wantStuck(d *v1beta1.Disruption, bad corev1.Pod) {
 	}
 }
 
-// acceptance 46: the finalizer is taken off by hand.
+// rule 46: the finalizer is taken off by hand.
 func TestStuckAndFinalizerTakenOffByHand(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -76,7 +76,7 @@ func TestStuckAndFinalizerTakenOffByHand(t *testing.T) {
 	s.mendNode(d, bad.Spec.NodeName)
 }
 
-// acceptance 38-40: what failed to clean a target that is gone now is let go.
+// rules 38-40: what failed to clean a target that is gone now is let go.
 func TestStuckUntilTheTargetIsGone(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

@@ -32,12 +32,12 @@ func TestCounts(t *testing.T) {
 		count, selector string
 		want            int
 	}{
-		{"2", "app: target", 2},      // acceptance 13
-		{"25%", "app: target", 2},    // acceptance 14
-		{"25%", "four: 'yes'", 1},    // acceptance 15
-		{"1%", "three: 'yes'", 1},    // acceptance 15
-		{"'100%'", "app: target", 5}, // acceptance 15
-		{"9", "app: target", 5},      // acceptance 17
+		{"2", "app: target", 2},      // rule 13
+		{"25%", "app: target", 2},    // rule 14
+		{"25%", "four: 'yes'", 1},    // rule 15
+		{"1%", "three: 'yes'", 1},    // rule 15
+		{"'100%'", "app: target", 5}, // rule 15
+		{"9", "app: target", 5},      // rule 17
 	} {
 		t.Run(fmt.Sprintf("%s of %s is %d", c.count, c.selector, c.want), func(t *testing.T) {
 			s := &space{s.world, t, s.name}
@@ -54,7 +54,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// acceptance 16: five times 2 of 6 pods; the same pair each time has a chance
+// rule 16: five times 2 of 6 pods; the same pair each time has a chance
 // of 1 in 50,625.
 func TestSelectionIsRandom(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestSelectionIsRandom(t *testing.T) {
 	t.Errorf("five selections all chose %v", chosen)
 }
 
-// acceptance 19, 35: three disruptions that start at the same moment share no
+// rules 19, 35: three disruptions that start at the same moment share no
 // target, and the end of one does not touch the chaos pods of another.
 func TestDisruptionsNeverShareATarget(t *testing.T) {
 	t.Parallel()
@@ -140,14 +140,14 @@ func TestTargetsThatComeLater(t *testing.T) {
 	d = s.await(d, "told that no target is there", func(d *v1beta1.Disruption) bool {
 		return condition(d, v1beta1.ConditionTargetsSelected).Status == metav1.ConditionFalse
 	})
-	if c := condition(d, v1beta1.ConditionTargetsSelected); c.Reason != "NoTargetsFound" || d.Status.InjectionStatus != v1beta1.NotInjected { // acceptance 28
+	if c := condition(d, v1beta1.ConditionTargetsSelected); c.Reason != "NoTargetsFound" || d.Status.InjectionStatus != v1beta1.NotInjected { // rule 28
 		t.Errorf("condition %+v, status %s; want NoTargetsFound, NotInjected", c, d.Status.InjectionStatus)
 	}
 	s.targets(1)
 	s.injected(d)
 }
 
-// acceptance 36-38, 40: the target's pod is replaced by another of the same
+// rules 36-38, 40: the target's pod is replaced by another of the same
 // name. The chaos pod of the old one goes without asking anybody, and the new
 // one is disrupted in its place.
 func TestTargetReplacedUnderTheSameName(t *testing.T) {

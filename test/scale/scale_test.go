@@ -71,7 +71,7 @@ func (w scale) oneTarget() {
 	}
 }
 
-// acceptance T7
+// rule T7
 func (w scale) thousandTargets() {
 	before, clock := w.Meter.Settled(w), world.StartClock()
 	d := w.Create(w.Disruption("thousand", many))
@@ -117,7 +117,7 @@ func (w scale) compare(what string, ours, floor world.Cost) {
 }
 
 // waitingIsFree: while nothing happens nothing is written, neither to the API
-// (acceptance 3) nor into the history (T6).
+// (rule 3) nor into the history (T6).
 func (w scale) waitingIsFree(d *v1beta1.Disruption) {
 	w.Helper()
 	before := w.Meter.Settled(w)
@@ -147,7 +147,7 @@ func (w scale) tenAtOnce() {
 	for _, d := range all {
 		w.Injected(d)
 		for target := range d.Status.TargetInjections {
-			if other := owner[target]; other != "" { // acceptance 19
+			if other := owner[target]; other != "" { // rule 19
 				w.Errorf("%s and %s share target %s", other, d.Name, target)
 			}
 			owner[target] = d.Name

@@ -50,7 +50,7 @@ func TestSurvival(t *testing.T) {
 	}
 }
 
-// acceptance T1, T5, T8
+// rules T1, T5, T8
 func (w scale) awayAtBothEnds() {
 	w.Temporal.Kill()
 	d := w.Create(w.Disruption("away", some))
@@ -73,7 +73,7 @@ func (w scale) awayAtBothEnds() {
 	w.OneRun(d)
 }
 
-// acceptance T8: the injectors end at their own deadline, played here and real
+// rule T8: the injectors end at their own deadline, played here and real
 // in test/e2e; nothing else of the disruption moves until Temporal is back.
 func (w scale) awayAtTheExpiry() {
 	d := w.Disruption("expiring", some)
@@ -101,7 +101,7 @@ func (w scale) awayAtTheExpiry() {
 }
 
 // allKilled kills in this order while it injects, and again while it cleans,
-// and starts in the other. acceptance T1, T5
+// and starts in the other. rules T1, T5
 func (w scale) allKilled(name string, kills ...func()) {
 	d := w.Create(w.Disruption(name, some))
 	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > 0 })
@@ -130,7 +130,7 @@ func (w scale) killAndStart(kills []func()) {
 	w.Temporal.Start()
 }
 
-// acceptance T1: nobody deletes the disruption and nothing changes in the
+// rule T1: nobody deletes the disruption and nothing changes in the
 // cluster; it is cleaned all the same.
 func (w scale) terminated() {
 	d := w.Create(w.Disruption("terminated", some))

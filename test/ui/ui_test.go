@@ -33,7 +33,7 @@ type story struct {
 }
 
 // A disruption that is stuck on a real node is found through the inbox link,
-// understood, and resolved in the browser alone (acceptance 44-46, 48).
+// understood, and resolved in the browser alone (rules 44-46, 48).
 func TestAPersonResolvesAStuckDisruption(t *testing.T) {
 	s := begin(t)
 	s.looksAtARunningDisruption()

@@ -70,7 +70,7 @@ func (w *World) Vanishes(d *v1beta1.Disruption) {
 	Eventually(w, w.Patience, d.Name+" is gone", func() bool { return !w.See(d) })
 }
 
-// NothingLeft wants neither chaos pods nor records of d (acceptance 6).
+// NothingLeft wants neither chaos pods nor records of d (rule 6).
 func (w *World) NothingLeft(d *v1beta1.Disruption) {
 	w.Helper()
 	left, err := promise.Cluster{Kube: w.Kube, Chaos: w.Chaos}.Left(w.Context(), d.UID)
