@@ -205,7 +205,6 @@ func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
 	eventually(t, 2*statusLate, "it is told", func() bool { return b.temporal.lastObservation(d).Ended == 1 })
 }
 
-// rules 8, 9, 10
 func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
 	b := newBridge(t).start()
 	for _, name := range []string{"one", "two", "three"} {
@@ -221,6 +220,7 @@ func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
 	eventually(t, soon, "a candidate that came later is told", func() bool { return observed() == 1 && b.temporal.lastObservation(d).Candidates == 4 })
 }
 
+// rules 9, 10
 func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
 	b := newBridge(t).start()
 	d := b.disrupt("edited")
