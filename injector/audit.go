@@ -20,9 +20,9 @@ func (p program) audit(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("audit", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
 	var only choice
-	only.flags(flags)
+	only.flags(flags, p.kinds)
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(p.stderr, "usage: injector audit [--disruption UID] [--except UID,...]")
+		fmt.Fprintln(p.stderr, "usage: injector audit [--disruption UID] [--except UID,...] [--kind KIND]...")
 		return exitRefused
 	}
 	report := p.look(ctx, config, only)
@@ -45,11 +45,14 @@ func (p program) look(ctx context.Context, config Config, only choice) v1beta1.A
 	var marks []v1beta1.Mark
 	for n, entry := range entries {
 		known[n] = entry.Injection
+		if !only.hasKind(entry.Injection.Kind) {
+			continue
+		}
 		errs = append(errs, entry.Err)
 		marks = append(marks, marksIn(entry)...)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(p.kinds)) {
-		if p.kinds[kind].audit == nil {
+		if p.kinds[kind].audit == nil || !only.hasKind(kind) {
 			continue
 		}
 		found, err := p.kinds[kind].audit(ctx, config.Proc, known)
@@ -58,7 +61,7 @@ func (p program) look(ctx context.Context, config Config, only choice) v1beta1.A
 			errs = append(errs, fmt.Errorf("audit %s: %w", kind, err))
 		}
 	}
-	marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return !only.has(m.Disruption.UID, m.Target) })
+	marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return !only.has(m.Disruption.UID, m.Target, m.Kind) })
 	report := v1beta1.Audit{Marks: withNames(marks, known), Disruptions: disruptionsOf(marks)}
 	if err := errors.Join(errs...); err != nil {
 		report.Error = err.Error()

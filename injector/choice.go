@@ -2,37 +2,55 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
-// choice says of which disruptions and targets a command is to speak. The zero
-// value chooses all.
+// choice says of which disruptions, targets and kinds a command is to speak. The
+// zero value chooses all.
 type choice struct {
 	disruption, target string
 	except             []string
+	kinds              []v1beta1.Kind
 }
 
-func (c *choice) flags(flags *flag.FlagSet) {
+// flags reads what clean and audit have in common. A kind that is not among the
+// known ones is refused: nothing would be found of it, which looks like clean.
+func (c *choice) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
 	flags.StringVar(&c.disruption, "disruption", "", "only the disruption with this `UID`")
 	flags.Func("except", "all but the disruptions with these `UIDs`, separated by commas", func(uids string) error {
 		c.except = append(c.except, strings.Split(uids, ",")...)
 		return nil
 	})
+	flags.Func("kind", "only injections of this `kind`; may be given several times", func(name string) error {
+		kind := v1beta1.Kind(name)
+		if _, found := known[kind]; !found {
+			return fmt.Errorf("want one of %v", slices.Sorted(maps.Keys(known)))
+		}
+		c.kinds = append(c.kinds, kind)
+		return nil
+	})
 }
 
-func (c choice) has(disruption, target types.UID) bool {
+func (c choice) has(disruption, target types.UID, kind v1beta1.Kind) bool {
 	return (c.disruption == "" || string(disruption) == c.disruption) &&
 		(c.target == "" || string(target) == c.target) &&
-		!slices.Contains(c.except, string(disruption))
+		!slices.Contains(c.except, string(disruption)) && c.hasKind(kind)
+}
+
+func (c choice) hasKind(kind v1beta1.Kind) bool {
+	return len(c.kinds) == 0 || slices.Contains(c.kinds, kind)
 }
 
 func (c choice) of(entries []journal.Entry) []journal.Entry {
 	return slices.DeleteFunc(entries, func(e journal.Entry) bool {
-		return !c.has(e.Injection.Disruption.UID, e.Injection.Target.UID)
+		return !c.has(e.Injection.Disruption.UID, e.Injection.Target.UID, e.Injection.Kind)
 	})
 }

@@ -11,41 +11,19 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
-// cleanReport is what the subcommand clean prints.
-type cleanReport struct {
-	// Cleaned are the injections of which nothing is left now.
-	Cleaned []string `json:"cleaned"`
-	// Audited is true when the node was searched for all that carries their
-	// marks, and nothing was found.
-	Audited bool `json:"audited"`
-	// Left are those that could not be cleaned.
-	Left []leftOver `json:"left"`
-	// More is how many were cut off, those cleaned first.
-	More int `json:"more,omitempty"`
-	// Error says what kept some journals from being read.
-	Error string `json:"error,omitempty"`
-}
-
-type leftOver struct {
-	Injection string   `json:"injection"`
-	Error     string   `json:"error"`
-	Objects   []string `json:"objects,omitempty"`
-}
-
 // clean undoes what journals note, after the injectors that wrote them died. It
 // leaves alone what belongs to an injector that lives: ending that one cleans.
 func (p program) clean(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
 	var only choice
-	only.flags(flags)
-	target := flags.String("target", "", "only what was done to the target with this `UID`")
+	only.flags(flags, p.kinds)
+	flags.StringVar(&only.target, "target", "", "only what was done to the target with this `UID`")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID] [--except UID,...] [--target UID]")
+		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID] [--except UID,...] [--target UID] [--kind KIND]...")
 		return exitRefused
 	}
-	only.target = *target
-	report := cleanReport{Cleaned: []string{}, Audited: true, Left: []leftOver{}}
+	report := v1beta1.CleanReport{Cleaned: []string{}, Audited: true, Left: []v1beta1.LeftInjection{}}
 	entries, err := journal.List(config.JournalDir)
 	if err != nil {
 		report.Error = err.Error()
@@ -54,10 +32,10 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 		report.Error = err.Error()
 	}
 	if only.disruption != "" && len(report.Left) == 0 {
-		report.search(p.look(ctx, config, only))
+		addMarks(&report, p.look(ctx, config, only))
 	}
 	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0
-	if err := p.tell(config, report, len(report.Cleaned)+len(report.Left), report.cut); err != nil || report.Error != "" || len(report.Left) > 0 {
+	if err := p.tell(config, report, len(report.Cleaned)+len(report.Left), func(keep int) any { return cutCleanReport(report, keep) }); err != nil || report.Error != "" || len(report.Left) > 0 {
 		return exitNotCleaned
 	}
 	return exitOK
@@ -66,20 +44,20 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 // cleanAll goes over the injections, and again over those that were not cleaned.
 // All share the pauses, so that many that cannot be cleaned take no longer than
 // one. A journal is locked only while its turn lasts.
-func (p program) cleanAll(ctx context.Context, config Config, pending []journal.Entry, report *cleanReport) error {
+func (p program) cleanAll(ctx context.Context, config Config, pending []journal.Entry, report *v1beta1.CleanReport) error {
 	log, err := newLogger(config.LogLevel, p.stderr)
 	if err != nil {
 		return err
 	}
-	var hang []leftOver
+	var hang []v1beta1.LeftInjection
 	// What went wrong is in the report.
 	_ = withRetries(ctx, config, log, func() error {
 		var again []journal.Entry
-		report.Left = []leftOver{}
+		report.Left = []v1beta1.LeftInjection{}
 		for _, entry := range pending {
 			name := injectionName(entry.Injection)
 			objects, audited, err := p.cleanOne(ctx, config, entry)
-			left := leftOver{Injection: name, Objects: objects}
+			left := v1beta1.LeftInjection{Injection: name, Objects: objects}
 			switch {
 			case err == nil:
 				report.Cleaned = append(report.Cleaned, name)
@@ -125,11 +103,11 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 	return nil, s.blind == nil, nil
 }
 
-// search adds what an audit of the whole node finds of a disruption although all
-// its journals were cleaned: a journal that was lost.
-func (r *cleanReport) search(found v1beta1.Audit) {
+// addMarks adds what an audit of the whole node finds of a disruption although
+// all its journals were cleaned: a journal that was lost.
+func addMarks(r *v1beta1.CleanReport, found v1beta1.Audit) {
 	for _, mark := range found.Marks {
-		r.Left = append(r.Left, leftOver{
+		r.Left = append(r.Left, v1beta1.LeftInjection{
 			Injection: injectionName(v1beta1.Injection{Kind: mark.Kind, Disruption: mark.Disruption, Target: v1beta1.InjectionTarget{UID: mark.Target}}),
 			Error:     "no journal tells how to take it off", Objects: []string{mark.Object},
 		})
@@ -137,8 +115,9 @@ func (r *cleanReport) search(found v1beta1.Audit) {
 	r.Audited = r.Audited && found.Error == ""
 }
 
-// cut keeps as many injections as told, those left before those cleaned.
-func (r cleanReport) cut(keep int) any {
+// cutCleanReport keeps as many injections as told, those left before those
+// cleaned.
+func cutCleanReport(r v1beta1.CleanReport, keep int) v1beta1.CleanReport {
 	left := min(keep, len(r.Left))
 	cleaned := keep - left
 	r.More = len(r.Left) - left + len(r.Cleaned) - cleaned

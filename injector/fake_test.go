@@ -13,9 +13,15 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-const fakeKind v1beta1.Kind = "fake-disruption"
+const (
+	fakeKind      v1beta1.Kind = "fake-disruption"
+	otherFakeKind v1beta1.Kind = "other-fake"
+)
 
-var fakeKinds = map[v1beta1.Kind]entry{fakeKind: {from(newFake), auditFakes}}
+var fakeKinds = map[v1beta1.Kind]entry{
+	fakeKind:      {from(newFake), auditFakes},
+	otherFakeKind: {from(newFake), auditFakes},
+}
 
 // fakeParams tell the fake what to do wrong. What it disturbs are the files
 // "first" and "second" in Dir: it writes "broken" into them.

@@ -43,8 +43,8 @@ type command struct {
 func (p program) commands() []command {
 	return []command{
 		{"ready", "exit 0 once everything is injected; until then print why not and exit 1", p.ready},
-		{"clean", "undo what journals on this node note [--disruption UID, --target UID, --except UIDs]", p.clean},
-		{"audit", "list what on this node carries the marks of injections; exit 3 if anything does [--disruption UID, --except UIDs]", p.audit},
+		{"clean", "undo what journals on this node note [--disruption UID, --target UID, --kind KIND, --except UIDs]", p.clean},
+		{"audit", "list what on this node carries the marks of injections; exit 3 if anything does [--disruption UID, --kind KIND, --except UIDs]", p.audit},
 		{"probe-kernel", "say what this kernel can do, kind by kind", p.probeKernel},
 	}
 }

@@ -90,6 +90,36 @@ type Outcome struct {
 	Left []string `json:"left,omitempty"`
 }
 
+// CleanReport is what the command clean of the injector says about its node. As
+// a termination message it is cut to what the kubelet keeps, as standard output
+// it is whole.
+//
+// +kubebuilder:object:generate=false
+type CleanReport struct {
+	// Cleaned are the injections of which nothing is left now. Never nil.
+	Cleaned []string `json:"cleaned"`
+	// Audited is true when the node was searched for all that carries their
+	// marks, and nothing was found.
+	Audited bool `json:"audited"`
+	// Left are those that could not be cleaned. Never nil.
+	Left []LeftInjection `json:"left"`
+	// More is how many were cut off, those cleaned first.
+	More int `json:"more,omitempty"`
+	// Error says what kept some journals from being read.
+	Error string `json:"error,omitempty"`
+}
+
+// LeftInjection is one injection that the command clean could not take off.
+//
+// +kubebuilder:object:generate=false
+type LeftInjection struct {
+	Injection string `json:"injection"`
+	// Error says what kept it from being cleaned.
+	Error string `json:"error"`
+	// Objects are what is left of it, one object each.
+	Objects []string `json:"objects,omitempty"`
+}
+
 // Audit is what the command audit of the injector says about its node. As a
 // termination message it is cut to what the kubelet keeps, as standard output
 // it is whole.
