@@ -32,15 +32,15 @@ const (
 	calmGap = 2 * time.Second
 )
 
-// Watching says what AwaitInjection is to watch and to tell.
-type Watching struct {
+// AwaitInput says what AwaitInjection is to watch and to tell.
+type AwaitInput struct {
 	Disruption Ref `json:"disruption"`
-	// Tell are the shards whose targets were not told yet that they are disrupted.
-	Tell []int `json:"tell,omitempty"`
+	// Announce are the shards whose targets were not told yet that they are disrupted.
+	Announce []int `json:"announce,omitempty"`
 }
 
-// Injection says how far an injection has come.
-type Injection struct {
+// InjectionProgress says how far an injection has come.
+type InjectionProgress struct {
 	Injected int `json:"injected"`
 	Total    int `json:"total"`
 }
@@ -50,10 +50,10 @@ type Injection struct {
 // returns when everything is injected. It waits as long as it takes: a failed
 // injection is no error, it is told in status. Once all is injected, or nothing
 // moves any more, it records an event on each target (rule 21).
-func (a *Activities) AwaitInjection(ctx context.Context, in Watching) (Injection, error) {
+func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (InjectionProgress, error) {
 	w, err := a.newInjectionWatch(ctx, in)
 	if err != nil {
-		return Injection{}, err
+		return InjectionProgress{}, err
 	}
 	changes, stop := a.ChaosPods.Changes(in.Disruption)
 	defer stop()
@@ -64,27 +64,27 @@ func (a *Activities) AwaitInjection(ctx context.Context, in Watching) (Injection
 	for {
 		p := w.look()
 		if err := w.write(ctx, p); err != nil {
-			return Injection{}, err
+			return InjectionProgress{}, err
 		}
 		if p.done() {
-			return Injection{p.injected, p.total}, w.tell(ctx)
+			return InjectionProgress{p.injected, p.total}, w.tell(ctx)
 		}
 		for worth := false; !worth; {
 			select {
 			case <-ctx.Done():
-				return Injection{p.injected, p.total}, ctx.Err()
+				return InjectionProgress{p.injected, p.total}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
-				return Injection{}, fmt.Errorf("worker stops; another one goes on")
+				return InjectionProgress{}, fmt.Errorf("worker stops; another one goes on")
 			case <-changes:
 				calm.Reset(calmGap)
 				if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
-					return Injection{}, err
+					return InjectionProgress{}, err
 				}
 				worth = w.worth()
 				w.pending = !worth
 			case <-calm.C:
 				if err := w.tell(ctx); err != nil {
-					return Injection{}, err
+					return InjectionProgress{}, err
 				}
 			case <-w.wait():
 				worth = true
@@ -115,7 +115,7 @@ type injectionWatch struct {
 	expected int
 }
 
-func (a *Activities) newInjectionWatch(ctx context.Context, in Watching) (*injectionWatch, error) {
+func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*injectionWatch, error) {
 	d, err := a.frozen(ctx, in.Disruption)
 	if err != nil {
 		return nil, err
@@ -127,11 +127,11 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in Watching) (*injec
 	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}}
 	for _, s := range shards {
 		for _, target := range s.targets {
-			if target.Released != "" {
+			if target.Ended != "" {
 				continue
 			}
 			w.targets = append(w.targets, target)
-			if slices.Contains(in.Tell, s.number) {
+			if slices.Contains(in.Announce, s.number) {
 				w.untold = append(w.untold, target)
 			}
 		}

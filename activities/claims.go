@@ -128,7 +128,7 @@ func (a *Activities) claimed(ctx context.Context, d *v1beta1.Disruption, written
 			continue
 		}
 		for _, target := range s.targets {
-			if target.Released == "" {
+			if target.Ended == "" {
 				busy[target.UID] = true
 			}
 		}

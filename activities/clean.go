@@ -29,22 +29,22 @@ type CleanInput struct {
 	// Retry are target names whose failed chaos pods a cleaner may try again on
 	// their node, from the journal; "*" is all.
 	Retry []string `json:"retry,omitempty"`
-	// Doubted is true when an earlier cleaning may have let chaos pods go and
+	// ResultLost is true when an earlier cleaning may have let chaos pods go and
 	// nobody heard of it.
-	Doubted bool `json:"doubted,omitempty"`
+	ResultLost bool `json:"resultLost,omitempty"`
 	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
 	Patience time.Duration `json:"patience"`
 }
 
-// Cleaned says what CleanChaosPods left.
-type Cleaned struct {
+// CleanResult says what CleanChaosPods left.
+type CleanResult struct {
 	// Remaining counts chaos pods that are to go and are not gone.
 	Remaining int `json:"remaining"`
 	// Left describes them, failed ones first; at most 50.
 	Left []LeftPod `json:"left,omitempty"`
-	// Unproved are the nodes on which chaos pods ended without a proof that they
+	// UnverifiedNodes are the nodes on which chaos pods ended without a proof that they
 	// left nothing, each once.
-	Unproved []string `json:"unproved,omitempty"`
+	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
 	// Lost counts targets that are no longer disrupted though the disruption goes on.
 	Lost int `json:"lost,omitempty"`
 }
@@ -67,10 +67,10 @@ const maxLeft = 50
 // CleanChaosPods deletes chaos pods, waits for their end, judges each outcome
 // and lets go of those that are clean (rules 34-49). It returns what is
 // not clean, rather than failing: one bad node does not stop the others.
-func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned, error) {
+func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
 	c, err := a.newCleaning(ctx, in)
 	if err != nil {
-		return Cleaned{}, err
+		return CleanResult{}, err
 	}
 	changes, stop := a.ChaosPods.Changes(in.Shard.Disruption)
 	defer stop()
@@ -82,7 +82,7 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 	for over := false; ; {
 		left, err := c.round(ctx)
 		if err != nil {
-			return Cleaned{}, err
+			return CleanResult{}, err
 		}
 		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == Waiting }) {
 			return c.result(ctx, left)
@@ -90,16 +90,16 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (Cleaned
 		for began, due := time.Now(), false; !due; {
 			select {
 			case <-ctx.Done():
-				return Cleaned{}, ctx.Err()
+				return CleanResult{}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
-				return Cleaned{}, fmt.Errorf("worker stops; another one goes on")
+				return CleanResult{}, fmt.Errorf("worker stops; another one goes on")
 			case <-deadline.C:
 				due, over = true, true
 			case <-again.C:
 				due = true
 			case <-changes:
 				if err := gather(ctx, changes); err != nil {
-					return Cleaned{}, err
+					return CleanResult{}, err
 				}
 				due = c.due(time.Since(began))
 			}
@@ -190,7 +190,7 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 // recall doubts all nodes of the shard when an earlier attempt, or an earlier
 // workflow, may have let chaos pods go: what it saw is lost.
 func (c *cleaning) recall(ctx context.Context) error {
-	if !c.in.Doubted && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
+	if !c.in.ResultLost && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
 	}
 	shards, err := c.a.shards(ctx, c.in.Shard.Disruption)
@@ -262,11 +262,11 @@ func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 
 // result describes what is left and, while the disruption goes on, notes in
 // the record which targets are no longer disrupted.
-func (c *cleaning) result(ctx context.Context, left []LeftPod) (Cleaned, error) {
+func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, error) {
 	slices.SortFunc(left, func(a, b LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
 	})
-	cleaned := Cleaned{Remaining: len(left), Left: left[:min(len(left), maxLeft)], Unproved: slices.Sorted(maps.Keys(c.unproved))}
+	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unproved))}
 	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == AllShards {
 		return cleaned, nil
 	}

@@ -77,7 +77,7 @@ func TestCleanChaosPods(t *testing.T) {
 			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
 		c.kubelet(mine, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{mine, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{mine, 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.chaosPods(mine)) != 0 { // rules 34, 41
 			t.Errorf("left %+v", cleaned)
 		}
@@ -95,7 +95,7 @@ func TestCleanChaosPods(t *testing.T) {
 			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		left := c.chaosPods(ref)
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || cleaned.Left[0].Node != "node-1" { // rules 44, 48
 			t.Fatalf("cleaned = %+v, want node-1 failed and the others gone", cleaned)
@@ -103,7 +103,7 @@ func TestCleanChaosPods(t *testing.T) {
 		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rules 26, 44
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
-		if n, err := c.env.ExecuteActivity(c.Finish, Ended{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.get(ref)) { // rules 6, 45
+		if n, err := c.env.ExecuteActivity(c.Finish, FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.get(ref)) { // rules 6, 45
 			t.Errorf("Finish let the disruption go although a chaos pod is left")
 		}
 		do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
@@ -111,7 +111,7 @@ func TestCleanChaosPods(t *testing.T) {
 		if len(c.events("StuckOnRemoval")) != 1 || !c.get(ref).Status.IsStuckOnRemoval {
 			t.Error("want one StuckOnRemoval event and the status flag")
 		}
-		again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].Target}, Patience: patience})
+		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].Target}, Patience: patience})
 		if again.Remaining != 0 { // rule 46
 			t.Errorf("released: %+v, want nothing left", again)
 		}
@@ -123,7 +123,7 @@ func TestCleanChaosPods(t *testing.T) {
 		chaos := c.chaosPods(ref)
 		c.becomes(chaos[0], corev1.PodFailed, exited(137, "Error", ""), corev1.ConditionFalse)
 		c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{"*"}, Patience: time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{"*"}, Patience: time.Second})
 		left := c.chaosPods(ref)
 		if cleaned.Remaining != 1 || len(left) != 1 || left[0].Name != chaos[1].Name || *left[0].DeletionGracePeriodSeconds != 60 {
 			t.Errorf("cleaned = %+v, left %d; want the running injector left to clean in its own time", cleaned, len(left))
@@ -145,7 +145,7 @@ func TestCleanChaosPods(t *testing.T) {
 		pods[1].Status.Phase = corev1.PodFailed // rule 39
 		_, err = c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
 		c.must(err)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 40
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
@@ -159,7 +159,7 @@ func TestCleanChaosPods(t *testing.T) {
 			defer close(dropped)
 			c.startsLate(ref)
 		}()
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		<-dropped
 		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || len(left) != 1 { // rules 42, 44
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
@@ -170,9 +170,9 @@ func TestCleanChaosPods(t *testing.T) {
 		c.targets(2, nil)
 		ref := c.started("calm", nil)
 		c.kubelet(ref, nil)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: startPatience + againGap})
-		if len(cleaned.Unproved) != 2 {
-			t.Errorf("nodes to be searched = %v, want both", cleaned.Unproved)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: startPatience + againGap})
+		if len(cleaned.UnverifiedNodes) != 2 {
+			t.Errorf("nodes to be searched = %v, want both", cleaned.UnverifiedNodes)
 		}
 		for _, pod := range c.chaosPods(ref) {
 			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // rule 42
@@ -185,12 +185,12 @@ func TestCleanChaosPods(t *testing.T) {
 		c.targets(1, nil)
 		ref := c.started("calm", nil)
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Waiting { // rule 47
 			t.Errorf("cleaned = %+v, want one that waits", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
-		if again := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // rules 47, 49
+		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // rules 47, 49
 			t.Errorf("second round left %+v", again)
 		}
 	})
@@ -201,12 +201,12 @@ func TestCleanChaosPods(t *testing.T) {
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0})
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chaosPods(ref)) != 0 {
 			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.chaosPods(ref)))
 		}
 		again := func() int {
-			return do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := again(); n != 0 {
 			t.Errorf("another activity tells of %d lost targets, want none", n)
@@ -214,10 +214,10 @@ func TestCleanChaosPods(t *testing.T) {
 		// The next try of the first, whose worker died before the workflow heard of it.
 		record, err := c.shard(t.Context(), Shard{ref, 0})
 		c.must(err)
-		run, number, _ := strings.Cut(record.targets[0].ReleasedBy, "/")
+		run, number, _ := strings.Cut(record.targets[0].EndedBy, "/")
 		first, err := strconv.Atoi(number)
 		c.must(err)
-		record.targets[0].ReleasedBy = fmt.Sprintf("%s/%d", run, first+2) // what the test environment calls the next
+		record.targets[0].EndedBy = fmt.Sprintf("%s/%d", run, first+2) // what the test environment calls the next
 		c.must(c.rewrite(t.Context(), &record))
 		if n := again(); n != 1 {
 			t.Errorf("tried again it tells of %d lost targets, want 1", n)
@@ -228,7 +228,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.targets(1, nil)
 		ref := c.started("calm", nil)
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, exited(137, "Error", ""), corev1.ConditionFalse)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed { // rule 44
 			t.Errorf("cleaned = %+v, want it failed", cleaned)
 		}
@@ -243,7 +243,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 		c.must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // rule 37
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
-		cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
 			t.Errorf("cleaned = %+v with %d targets, want one lost of %d", cleaned, len(c.chosen(ref)), len(pods))
 		}
@@ -260,8 +260,8 @@ func TestFinish(t *testing.T) {
 	c.targets(1, nil)
 	ref := c.started("calm", nil)
 	c.becomes(c.chaosPods(ref)[0], corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
-	do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
-	if left := do[int](c, c.Finish, Ended{Disruption: ref}); left != 0 {
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
+	if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
 		t.Fatalf("%d left", left)
 	}
 	d := c.get(ref)
@@ -275,7 +275,7 @@ func TestFinish(t *testing.T) {
 	if _, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), contract.RecordName(ref.UID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the record is left: %v", err)
 	}
-	do[int](c, c.Finish, Ended{Disruption: ref}) // twice is once
+	do[int](c, c.Finish, FinishInput{Disruption: ref}) // twice is once
 }
 
 func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
@@ -288,11 +288,11 @@ func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {
 		t.Errorf("plan = %+v, want clean only", plan)
 	}
-	do[int](c, c.Finish, Ended{Disruption: ref})
+	do[int](c, c.Finish, FinishInput{Disruption: ref})
 	if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) { // rule 6
 		t.Errorf("still there after Finish: %v", err)
 	}
-	do[int](c, c.Finish, Ended{Disruption: ref}) // gone is done
+	do[int](c, c.Finish, FinishInput{Disruption: ref}) // gone is done
 }
 
 func hasFinalizer(d *v1beta1.Disruption) bool {

@@ -53,7 +53,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
 		go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
-		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 46
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 46
 			t.Errorf("left %+v", cleaned)
 		}
 		cleaner := <-found
@@ -92,7 +92,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		if now, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), first.Name, metav1.GetOptions{}); err != nil || now.UID != first.UID {
 			t.Errorf("the cleaner that succeeded is not there any more: %v", err)
 		}
-		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
 	})
@@ -102,7 +102,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		found := make(chan *corev1.Pod, 1)
 		report := `{"cleaned":[],"left":[{"injection":"x","error":"write blkio.throttle: busy","objects":["blkio.throttle 8:0"]}]}`
 		go c.cleanerEnds(failed, corev1.PodFailed, exited(1, "Error", report), found)
-		cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, targetName(&failed)))
+		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, targetName(&failed)))
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
 			t.Errorf("cleaned = %+v, want the cleaner's words", cleaned)
 		}
@@ -117,7 +117,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 	t.Run("another target's retry: nothing is tried", func(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
-		if cleaned := do[Cleaned](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed {
 			t.Errorf("cleaned = %+v", cleaned)
 		}
 		if _, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), cleanerName(&failed), metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -215,7 +215,7 @@ func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) Ref
 	ref := c.disruption(name, change)
 	do[Plan](c, c.Prepare, ref)
 	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
-		do[Created](c, c.CreateChaosPods, Shard{ref, number})
+		do[CreateResult](c, c.CreateChaosPods, Shard{ref, number})
 	}
 	return ref
 }

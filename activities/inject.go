@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Created says what CreateChaosPods did.
-type Created struct {
+// CreateResult says what CreateChaosPods did.
+type CreateResult struct {
 	Pods int `json:"pods"`
 	// Refused counts chaos pods the API server will never take, Why the first refusal.
 	Refused int    `json:"refused,omitempty"`
@@ -30,22 +30,22 @@ type Created struct {
 // kind (rule 22), unless the disruption was stopped. Called again it
 // creates what is missing. What the API server refuses for good is counted and
 // told as an event; what it cannot take now is an error, to be tried again.
-func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (Created, error) {
+func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult, error) {
 	d, err := a.frozen(ctx, s.Disruption)
 	if err != nil {
-		return Created{}, err
+		return CreateResult{}, err
 	}
 	record, err := a.shard(ctx, s)
 	if err != nil {
-		return Created{}, err
+		return CreateResult{}, err
 	}
 	pods, err := a.chaosPods(d, s, record.targets)
 	if err != nil {
-		return Created{}, err
+		return CreateResult{}, err
 	}
 	// Looked for last, so that as little as can be comes between this and the deed.
 	if why, err := a.stopped(ctx, s.Disruption); why != "" || err != nil {
-		return Created{Stopped: why}, err
+		return CreateResult{Stopped: why}, err
 	}
 	created, err := a.createAll(ctx, pods)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target)
 	var pods []*corev1.Pod
 	now := time.Now()
 	for _, target := range targets {
-		if target.Released != "" {
+		if target.Ended != "" {
 			continue
 		}
 		for _, fault := range d.Spec.Requested() {
@@ -73,7 +73,7 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target)
 	return pods, nil
 }
 
-func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created, error) {
+func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateResult, error) {
 	refusals := make([]string, len(pods))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(a.Parallel)
@@ -84,7 +84,7 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (Created
 		})
 	}
 	err := group.Wait()
-	created := Created{Pods: len(pods)}
+	created := CreateResult{Pods: len(pods)}
 	for _, refusal := range refusals {
 		if refusal != "" {
 			created.Pods--
@@ -111,7 +111,7 @@ func (a *Activities) create(ctx context.Context, pod *corev1.Pod) (refusal strin
 }
 
 // announce records on the disruption what happened.
-func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c Created) error {
+func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaosPods(c.Pods), s.Number)
 		if err := a.tell(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {

@@ -77,7 +77,7 @@ func TestCreateChaosPods(t *testing.T) {
 		all(spec)
 		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
 	})
-	do[Created](c, c.CreateChaosPods, Shard{ref, 0}) // a lost answer: the same pods
+	do[CreateResult](c, c.CreateChaosPods, Shard{ref, 0}) // a lost answer: the same pods
 	chaos := c.chaosPods(ref)
 	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
@@ -110,7 +110,7 @@ func TestCreateChaosPods(t *testing.T) {
 	for _, pod := range c.chaosPods(ref) {
 		c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
-	do[Injection](c, c.AwaitInjection, Watching{Disruption: ref, Tell: []int{0}})
+	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
 	for _, pod := range pods {
 		told := slices.ContainsFunc(c.events("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
 		if !told { // rule 21
@@ -147,10 +147,10 @@ func TestAwaitInjection(t *testing.T) {
 	c := newCluster(t)
 	c.targets(2, nil)
 	ref := c.started("calm", nil)
-	done := make(chan Injection, 1)
+	done := make(chan InjectionProgress, 1)
 	go func() {
-		value, err := c.env.ExecuteActivity(c.AwaitInjection, Watching{Disruption: ref, Tell: []int{0}})
-		var injection Injection
+		value, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
+		var injection InjectionProgress
 		if err == nil {
 			err = value.Get(&injection)
 		}
@@ -201,15 +201,15 @@ func TestPrepare(t *testing.T) {
 		live := c.get(ref)
 		live.Labels = map[string]string{"team": "a"}
 		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
-		do[any](c, c.TellSpecChanged, ref)
+		do[any](c, c.WarnSpecChanged, ref)
 		if n := len(c.events("SpecChanged")); n != 0 { // rule 10
 			t.Errorf("%d SpecChanged events after a change of labels", n)
 		}
 		live = c.get(ref)
 		live.Spec.DryRun = true
 		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
-		do[any](c, c.TellSpecChanged, ref)
-		do[any](c, c.TellSpecChanged, ref)
+		do[any](c, c.WarnSpecChanged, ref)
+		do[any](c, c.WarnSpecChanged, ref)
 		if n := len(c.events("SpecChanged")); n != 1 { // rule 9
 			t.Errorf("%d SpecChanged events, want 1", n)
 		}

@@ -47,7 +47,7 @@ func measure(ref Ref, targets []Target, faults []v1beta1.Fault, pods []*corev1.P
 	}
 	p := progress{targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}}
 	for _, target := range targets {
-		if target.Released != "" {
+		if target.Ended != "" {
 			continue
 		}
 		p.total++

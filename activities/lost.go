@@ -94,14 +94,14 @@ func (c *cleaning) noteReleased(ctx context.Context) (int, error) {
 	lost, news := 0, false
 	for i := range record.targets {
 		target := &record.targets[i]
-		if target.Released == "" && !c.held[target.UID] {
+		if target.Ended == "" && !c.held[target.UID] {
 			news = true
-			target.Released, target.ReleasedBy = "its chaos pod ended", self
+			target.Ended, target.EndedBy = "its chaos pod ended", self
 			if c.lost[target.UID] {
-				target.Released = "the target is gone"
+				target.Ended = "the target is gone"
 			}
 		}
-		if target.ReleasedBy == self {
+		if target.EndedBy == self {
 			lost++
 		}
 	}

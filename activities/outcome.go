@@ -13,12 +13,12 @@ import (
 // Outcome is what became of a chaos pod.
 type Outcome string
 
-// The outcomes. Waiting needs more time; Released may lose its finalizer;
+// The outcomes. Waiting needs more time; Clean may lose its finalizer;
 // Failed is kept, with its finalizer, for a person to look at.
 const (
-	Waiting  Outcome = "Waiting"
-	Released Outcome = "Released"
-	Failed   Outcome = "Failed"
+	Waiting Outcome = "Waiting"
+	Clean   Outcome = "Clean"
+	Failed  Outcome = "Failed"
 )
 
 // judge decides what may become of a chaos pod that is to go, by the table of
@@ -31,15 +31,15 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	case exited != nil && (exited.ExitCode == 0 || neverStarted(pod) || lastWords(exited).Cleaned):
 		// 41, and 43a: the exit code counts before the phase. An injector that
 		// refused its document changed nothing and says so.
-		return Released, ""
+		return Clean, ""
 	case exited == nil && state.Running == nil && ended(pod), unstarted(pod) && dropped(pod):
-		return Released, "" // 42, 43a: nothing ever ran
+		return Clean, "" // 42, 43a: nothing ever ran
 	case unstarted(pod):
 		return Waiting, "its kubelet has not said that the chaos pod will not run"
 	case exited == nil && !ended(pod):
 		return Waiting, "the chaos pod is still running" // 47
 	case !cleanable:
-		return Released, "" // 38-40
+		return Clean, "" // 38-40
 	}
 	return Failed, failure(pod, state) // 44
 }
@@ -104,10 +104,10 @@ func neverStarted(pod *corev1.Pod) bool {
 
 // lastWords is the injector's termination message; the zero value when it
 // said nothing that can be read.
-func lastWords(t *corev1.ContainerStateTerminated) v1beta1.Outcome {
-	words := v1beta1.Outcome{}
+func lastWords(t *corev1.ContainerStateTerminated) v1beta1.InjectionReport {
+	words := v1beta1.InjectionReport{}
 	if json.Unmarshal([]byte(t.Message), &words) != nil {
-		return v1beta1.Outcome{}
+		return v1beta1.InjectionReport{}
 	}
 	return words
 }

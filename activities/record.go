@@ -53,12 +53,12 @@ func (c *specCache) cache() *lru.Cache {
 // Target is one chosen pod or node.
 type Target struct {
 	v1beta1.InjectionTarget `json:",inline"`
-	// Released says why the target is no longer disrupted. It stays in the
+	// Ended says why the target is no longer disrupted. It stays in the
 	// record so that it is not chosen again (rule 18). Empty while it is.
-	Released string `json:"released,omitempty"`
-	// ReleasedBy is the activity that found it released. A worker may die before
+	Ended string `json:"ended,omitempty"`
+	// EndedBy is the activity that found it released. A worker may die before
 	// the workflow hears of it; the next try of the activity tells it again.
-	ReleasedBy string `json:"releasedBy,omitempty"`
+	EndedBy string `json:"endedBy,omitempty"`
 }
 
 // freeze stores the disruption as it is now under its UID. When that was done

@@ -129,9 +129,9 @@ func previously(s v1beta1.InjectionStatus) v1beta1.InjectionStatus {
 	return s
 }
 
-// TellSpecChanged warns that an edited spec has no effect (rules 8-10a).
+// WarnSpecChanged warns that an edited spec has no effect (rules 8-10a).
 // It tells each edit once.
-func (a *Activities) TellSpecChanged(ctx context.Context, ref Ref) error {
+func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 	live, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -152,15 +152,15 @@ func (a *Activities) TellSpecChanged(ctx context.Context, ref Ref) error {
 		"the spec was edited; the disruption goes on as it began. Delete it and create it again to change it", hash)
 }
 
-// Ended is what a finished disruption is asked for.
-type Ended struct {
+// FinishInput is what a finished disruption is asked for.
+type FinishInput struct {
 	Disruption Ref  `json:"disruption"`
 	Rejected   bool `json:"rejected,omitempty"`
 	// Ending says why the disruption ended.
 	Ending  string                 `json:"ending,omitempty"`
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
-	// LetGo counts chaos pods a person released without their being clean.
-	LetGo int `json:"letGo,omitempty"`
+	// ReleasedPods counts chaos pods a person released without their being clean.
+	ReleasedPods int `json:"releasedPods,omitempty"`
 	// NotVerified lists what is left on nodes, or could not be looked at.
 	NotVerified []string `json:"notVerified,omitempty"`
 }
@@ -168,7 +168,7 @@ type Ended struct {
 // Finish writes the last status, forgets the records and lets the Disruption
 // go, in this order, once no chaos pod is left (rule 6). It returns how
 // many are left; then it did nothing.
-func (a *Activities) Finish(ctx context.Context, e Ended) (left int, err error) {
+func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
 	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})
 	if err != nil || len(pods) > 0 {
 		return len(pods), err
@@ -184,7 +184,7 @@ func (a *Activities) Finish(ctx context.Context, e Ended) (left int, err error) 
 	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption)
 }
 
-func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
+func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
 		group.Go(func() error { return a.tell(ctx, named(e.Disruption), reason, message, "") })
@@ -193,7 +193,7 @@ func (a *Activities) reportFinished(ctx context.Context, e Ended) error {
 	return group.Wait()
 }
 
-func (a *Activities) showFinished(ctx context.Context, e Ended) error {
+func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {
 	if e.Ending == EndingDeleted {
 		a.Disruptions.Deleted(e.Disruption)
 	}
@@ -217,15 +217,15 @@ func (a *Activities) showFinished(ctx context.Context, e Ended) error {
 }
 
 // verdict is the reason and the message of the condition Cleaned.
-func (e Ended) verdict() (reason, message string) {
+func (e FinishInput) verdict() (reason, message string) {
 	reason, message = "Cleaned", "no chaos pod is left, and the nodes were searched: nothing is left there"
 	if len(e.NotVerified) > 0 {
 		reason = "NotVerified"
 		message = "no chaos pod is left, but on the nodes: " + strings.Join(e.NotVerified, "; ")
 	}
-	if e.LetGo > 0 {
+	if e.ReleasedPods > 0 {
 		reason = "Released"
-		message += fmt.Sprintf("; a person released %s that did not clean", chaosPods(e.LetGo))
+		message += fmt.Sprintf("; a person released %s that did not clean", chaosPods(e.ReleasedPods))
 	}
 	return reason, message
 }

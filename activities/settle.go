@@ -37,14 +37,14 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 	}
 	if outcome == Waiting && unstarted(pod) && time.Since(deletedAt(pod)) > startPatience {
 		c.doubt(pod) // 42: let go, and its node is searched
-		outcome = Released
+		outcome = Clean
 	}
 	if outcome == Failed {
 		if left, err := c.cleanAgain(ctx, pod); left != nil || err != nil {
 			return left, err
 		}
 	}
-	if outcome != Released {
+	if outcome != Clean {
 		return leftPod(pod, outcome, why), nil
 	}
 	if !proved(pod) {

@@ -76,7 +76,7 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 			do[Plan](c, c.Prepare, ref)
 			added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 			s.stop(c, ref)
-			created := do[Created](c, c.CreateChaosPods, Shard{ref, added[0]})
+			created := do[CreateResult](c, c.CreateChaosPods, Shard{ref, added[0]})
 			if n := len(c.chaosPods(ref)); created.Stopped != s.want || created.Pods != 0 || n != 0 {
 				t.Errorf("created = %+v and %d chaos pods are there, want none because of %q", created, n, s.want)
 			}
@@ -96,7 +96,7 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 	if why, err := c.stopped(dead, ref); err == nil {
 		t.Errorf("stopped = %q without an error though nothing could be read", why)
 	}
-	if created := do[Created](c, c.CreateChaosPods, Shard{ref, added[0]}); created.Pods != 2 {
+	if created := do[CreateResult](c, c.CreateChaosPods, Shard{ref, added[0]}); created.Pods != 2 {
 		t.Errorf("created = %+v, want two chaos pods: there is no stop", created)
 	}
 }

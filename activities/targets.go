@@ -76,7 +76,7 @@ func tally(spec v1beta1.DisruptionSpec, healthy []candidate, shards []shard) (s 
 	for _, shard := range shards {
 		for _, target := range shard.targets {
 			known[target.UID] = true
-			if target.Released == "" {
+			if target.Ended == "" {
 				s.Selected++
 			}
 		}
@@ -168,7 +168,7 @@ func listTargets(status *v1beta1.DisruptionStatus, shards []shard, faults []v1be
 	listed := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
 	for _, s := range shards {
 		for _, t := range s.targets {
-			if t.Released != "" {
+			if t.Ended != "" {
 				continue
 			}
 			if old := status.TargetInjections[t.Name]; old != nil && sameTarget(old, t.UID) {

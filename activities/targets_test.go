@@ -30,7 +30,7 @@ func (c *cluster) chosen(ref Ref) []types.UID {
 	var uids []types.UID
 	for _, s := range shards {
 		for _, target := range s.targets {
-			if target.Released == "" {
+			if target.Ended == "" {
 				uids = append(uids, target.UID)
 			}
 		}
@@ -250,7 +250,7 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		ref := c.started("calm", nil)
 		pod := c.chaosPods(ref)[0]
 		c.becomes(pod, corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
-		do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
 		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 { // rule 18
 			t.Errorf("chosen again: %+v", again)
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Doubt names the nodes on which a disruption's chaos pods ended without a
+// VerifyInput names the nodes on which a disruption's chaos pods ended without a
 // proof that they left nothing.
-type Doubt struct {
+type VerifyInput struct {
 	Disruption Ref      `json:"disruption"`
 	Nodes      []string `json:"nodes"`
 	// Released is true when a person let go of what failed to clean: then it is
@@ -25,8 +25,8 @@ type Doubt struct {
 	Released bool `json:"released,omitempty"`
 }
 
-// Verified says what was found on these nodes.
-type Verified struct {
+// VerifyResult says what was found on these nodes.
+type VerifyResult struct {
 	// Left lists what is there still, or could not be looked at; at most 50.
 	Left []string `json:"left,omitempty"`
 }
@@ -35,7 +35,7 @@ type Verified struct {
 // it off from the journal, and says what is left. A node that is gone has
 // nothing left. It costs two API writes for each node, and four more for one
 // with something to clean.
-func (a *Activities) VerifyNodes(ctx context.Context, in Doubt) (Verified, error) {
+func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyResult, error) {
 	owned := ownedBy(in.Disruption)
 	owned[v1beta1.LabelCleaner] = "true"
 	v := &verification{a: a, in: in, errand: errand{activity.GetInfo(ctx).WorkflowExecution.RunID, owned}}
@@ -45,16 +45,16 @@ func (a *Activities) VerifyNodes(ctx context.Context, in Doubt) (Verified, error
 		group.Go(func() error { return v.verify(groupCtx, name) })
 	}
 	if err := group.Wait(); err != nil {
-		return Verified{}, err
+		return VerifyResult{}, err
 	}
 	slices.Sort(v.left)
-	return Verified{Left: v.left[:min(len(v.left), maxLeft)]}, nil
+	return VerifyResult{Left: v.left[:min(len(v.left), maxLeft)]}, nil
 }
 
 // verification is the state of one VerifyNodes.
 type verification struct {
 	a      *Activities
-	in     Doubt
+	in     VerifyInput
 	errand errand
 	mu     sync.Mutex
 	left   []string

@@ -24,8 +24,8 @@ func TestVerifyNodes(t *testing.T) {
 	away, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "verify-away", metav1.GetOptions{})
 	c.must(err)
 	n.setReady(away, corev1.ConditionFalse)
-	in := Doubt{Disruption: ref, Nodes: []string{"verify-clean", "verify-dirty", "verify-stuck", "verify-away", "verify-gone"}}
-	verified := do[Verified](c, c.VerifyNodes, in)
+	in := VerifyInput{Disruption: ref, Nodes: []string{"verify-clean", "verify-dirty", "verify-stuck", "verify-away", "verify-gone"}}
+	verified := do[VerifyResult](c, c.VerifyNodes, in)
 	want := []string{
 		"node verify-away: the node is not ready, so nobody could look",
 		"node verify-stuck: io.max 8:0", "node verify-stuck: write io.max: busy; io.max 8:0",
@@ -38,7 +38,7 @@ func TestVerifyNodes(t *testing.T) {
 	}
 	n.ran = nil
 	n.marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
-	verified = do[Verified](c, c.VerifyNodes, Doubt{Disruption: ref, Nodes: []string{"verify-dirty"}, Released: true})
+	verified = do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-dirty"}, Released: true})
 	if len(verified.Left) != 1 || len(n.ran) != 1 {
 		t.Errorf("left %v, ran %v; want what a person released told and left alone", verified.Left, n.ran)
 	}
@@ -71,16 +71,16 @@ func TestUnproved(t *testing.T) {
 			_ = pause(c.Context(), 20*time.Millisecond)
 		}
 	}()
-	cleaned := do[Cleaned](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 10 * time.Second})
-	if cleaned.Remaining != 0 || !cmp.Equal(cleaned.Unproved, []string{"node-1"}) {
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 10 * time.Second})
+	if cleaned.Remaining != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{"node-1"}) {
 		t.Errorf("cleaned = %+v, want all let go and node-1 without a proof", cleaned)
 	}
 	for what, in := range map[string]CleanInput{
-		"an earlier workflow": {Shard: Shard{ref, AllShards}}, "a cleaning nobody heard of": {Shard: Shard{ref, 0}, Doubted: true},
+		"an earlier workflow": {Shard: Shard{ref, AllShards}}, "a cleaning nobody heard of": {Shard: Shard{ref, 0}, ResultLost: true},
 	} {
-		cleaned = do[Cleaned](c, c.CleanChaosPods, in)
-		if !slices.Equal(cleaned.Unproved, []string{"node-0", "node-1", "node-2"}) {
-			t.Errorf("after %s, without a proof: %v, want every node of the record", what, cleaned.Unproved)
+		cleaned = do[CleanResult](c, c.CleanChaosPods, in)
+		if !slices.Equal(cleaned.UnverifiedNodes, []string{"node-0", "node-1", "node-2"}) {
+			t.Errorf("after %s, without a proof: %v, want every node of the record", what, cleaned.UnverifiedNodes)
 		}
 	}
 }

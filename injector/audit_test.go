@@ -26,7 +26,7 @@ func TestCleaningThatOverlooksSomethingIsTriedAgain(t *testing.T) {
 		t.Errorf("exit code = %d, want 0: the fourth cleaning did it", code)
 	}
 	w.expect("cleaned", "one", "two")
-	if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -65,7 +65,7 @@ func TestCleaningThatCannotBeAuditedSaysSo(t *testing.T) {
 	if code := p.exit(); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
-	if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true}, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }

@@ -30,7 +30,7 @@ func (p program) inject(ctx context.Context, config Config, kind v1beta1.Kind) i
 	injection, err := readInjection(os.Getenv(v1beta1.InjectionEnv), kind)
 	if err != nil {
 		log.Error(v1beta1.MessageInjectionFailed, zap.String("error", err.Error()))
-		writeOutcome(config.TerminationLog, v1beta1.Outcome{Cleaned: true, Error: err.Error()}, log)
+		writeOutcome(config.TerminationLog, v1beta1.InjectionReport{Cleaned: true, Error: err.Error()}, log)
 		return exitRefused
 	}
 	log = log.With(
@@ -59,10 +59,10 @@ type lifecycle struct {
 }
 
 // run injects, holds until ctx is done or the deadline has come, and cleans.
-func (l *lifecycle) run(ctx context.Context) v1beta1.Outcome {
+func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	ctx, stop := context.WithDeadline(ctx, l.injection.Deadline.Time)
 	defer stop()
-	var outcome v1beta1.Outcome
+	var outcome v1beta1.InjectionReport
 
 	removeStale(l.config.ReadyFile, l.config.ReasonFile)
 	failure := l.start(ctx)

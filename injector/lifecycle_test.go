@@ -79,7 +79,7 @@ func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
 				t.Errorf("exit code = %d, want 0", code)
 			}
 			w.expect("ended", "one", "two")
-			if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+			if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
@@ -138,7 +138,7 @@ func TestDeadlineInThePastInjectsNothing(t *testing.T) {
 	if strings.Contains(w.calls(), "inject") || s.exists("ready") {
 		t.Errorf("calls = %q, ready file %t, want no injection", w.calls(), s.exists("ready"))
 	}
-	if diff := cmp.Diff(v1beta1.Outcome{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -172,7 +172,7 @@ func TestSignalEndsTheWaitForTheTime(t *testing.T) {
 	if strings.Contains(w.calls(), "inject") || s.exists("ready") || len(s.journals()) > 0 {
 		t.Errorf("calls %q, ready file %t, journals %v, want nothing", w.calls(), s.exists("ready"), s.journals())
 	}
-	if diff := cmp.Diff(v1beta1.Outcome{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -201,7 +201,7 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 		t.Errorf("exit code = %d, want 0", code)
 	}
 	w.expect("cleaned", "one", "two")
-	want := v1beta1.Outcome{Cleaned: true, Audited: true, Error: "the second file could not be broken"}
+	want := v1beta1.InjectionReport{Cleaned: true, Audited: true, Error: "the second file could not be broken"}
 	if diff := cmp.Diff(want, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
@@ -225,7 +225,7 @@ func TestSignalDuringTheInjectionCleans(t *testing.T) {
 	if w.calls() != "inject clean" {
 		t.Errorf("calls = %q, want an injection and its cleaning", w.calls())
 	}
-	if diff := cmp.Diff(v1beta1.Outcome{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -350,7 +350,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if w.calls() != "" || len(s.journals()) > 0 {
 		t.Errorf("calls = %q, journals = %v, want none", w.calls(), s.journals())
 	}
-	if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }

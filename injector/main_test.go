@@ -78,7 +78,7 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 			if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(v1beta1.Outcome{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+			if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			if !made.Running() || len(s.journals()) > 0 {
@@ -336,11 +336,11 @@ func TestOutcomeFitsIntoATerminationMessage(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		outcome v1beta1.Outcome
+		outcome v1beta1.InjectionReport
 	}{
-		{"a long error", v1beta1.Outcome{Error: strings.Repeat("no space left on device; ", 1000)}},
-		{"many objects", v1beta1.Outcome{Error: "failed", Left: many}},
-		{"both, in characters that JSON spells out", v1beta1.Outcome{Error: strings.Repeat("\x01<é", 2000), Left: many}},
+		{"a long error", v1beta1.InjectionReport{Error: strings.Repeat("no space left on device; ", 1000)}},
+		{"many objects", v1beta1.InjectionReport{Error: "failed", Left: many}},
+		{"both, in characters that JSON spells out", v1beta1.InjectionReport{Error: strings.Repeat("\x01<é", 2000), Left: many}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -348,7 +348,7 @@ func TestOutcomeFitsIntoATerminationMessage(t *testing.T) {
 			if err != nil || len(data) > 4096 {
 				t.Fatalf("encodeOutcome: %d bytes, %v, want at most 4096", len(data), err)
 			}
-			var got v1beta1.Outcome
+			var got v1beta1.InjectionReport
 			if err := json.Unmarshal(data, &got); err != nil {
 				t.Fatalf("cut in the middle: %v", err)
 			}
@@ -357,9 +357,9 @@ func TestOutcomeFitsIntoATerminationMessage(t *testing.T) {
 			}
 		})
 	}
-	whole := v1beta1.Outcome{Injected: true, Error: "failed", Left: []string{"/a", "/b"}}
+	whole := v1beta1.InjectionReport{Injected: true, Error: "failed", Left: []string{"/a", "/b"}}
 	data, err := encodeOutcome(whole)
-	var got v1beta1.Outcome
+	var got v1beta1.InjectionReport
 	if err != nil || json.Unmarshal(data, &got) != nil || !cmp.Equal(whole, got) {
 		t.Errorf("a short outcome became %s, %v", data, err)
 	}

@@ -38,7 +38,7 @@ func writeReason(path, failure string) error {
 
 // writeOutcome leaves the last words of this process. It cannot do more than
 // log it if that fails, as on a machine where nobody listens.
-func writeOutcome(path string, outcome v1beta1.Outcome, log *zap.Logger) {
+func writeOutcome(path string, outcome v1beta1.InjectionReport, log *zap.Logger) {
 	data, err := encodeOutcome(outcome)
 	if err == nil {
 		err = os.WriteFile(path, data, 0o644)
@@ -84,7 +84,7 @@ func encodeFitting(n int, cut func(keep int) any) []byte {
 // encodeOutcome makes a document of at most maxOutcome bytes: the kubelet would
 // cut a longer one in the middle. It shortens what is said, never whether it
 // was cleaned.
-func encodeOutcome(outcome v1beta1.Outcome) ([]byte, error) {
+func encodeOutcome(outcome v1beta1.InjectionReport) ([]byte, error) {
 	outcome.Error = shorten(outcome.Error, maxOutcome/2)
 	all := outcome.Left
 	for keep := len(all); ; keep-- {

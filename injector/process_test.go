@@ -238,13 +238,13 @@ func (p *process) awaitReady() {
 }
 
 // outcome reads the termination message.
-func (p *process) outcome() v1beta1.Outcome {
+func (p *process) outcome() v1beta1.InjectionReport {
 	p.t.Helper()
 	data, err := os.ReadFile(p.file("termination"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	var outcome v1beta1.Outcome
+	var outcome v1beta1.InjectionReport
 	if err := decodeStrictly(data, &outcome); err != nil {
 		p.t.Fatalf("termination message %q: %v", data, err)
 	}

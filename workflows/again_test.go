@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-var stuckPods = activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+var stuckPods = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
 
 // A disruption whose history is long goes on in a new run. All that comes in
 // the very task that ends the old run, in any order, counts in the new one.
@@ -24,7 +24,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 	server := temporalserver.New(t).Start()
 	t.Run("while it holds: end, observation, resume by update", func(t *testing.T) {
 		s := newStage(t, server)
-		s.cleans = []activities.Cleaned{stuckPods, {}}
+		s.cleans = []activities.CleanResult{stuckPods, {}}
 		first := s.lastTaskOfARun()
 		answers := make(chan string, 1)
 		go func() {
@@ -78,7 +78,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 	})
 	t.Run("while it is stuck: a resume of each sort", func(t *testing.T) {
 		s := newStage(t, server)
-		s.cleans = []activities.Cleaned{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
+		s.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
 		s.begin()
 		s.eventually("it holds", func() bool { return s.state().Injected })
 		s.signal(contract.SignalEnd, nil)
@@ -133,7 +133,7 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plan.Static, w.cleaning = true, time.Minute
-			w.sweeps = []activities.Cleaned{stuckPods}
+			w.sweeps = []activities.CleanResult{stuckPods}
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 			w.after(6*time.Minute, func() {
 				w.env.SetContinueAsNewSuggested(true)
@@ -152,7 +152,7 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 func TestANewRunLooksAtTheInjectionAgain(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Static = true
-	w.sweeps = []activities.Cleaned{{Lost: 1}}
+	w.sweeps = []activities.CleanResult{{Lost: 1}}
 	w.after(time.Minute, func() {
 		w.env.SetContinueAsNewSuggested(true)
 		w.injecting = time.Hour

@@ -62,8 +62,8 @@ func (d *disruption) verify(ctx workflow.Context) {
 	if len(d.Unproved) == 0 {
 		return
 	}
-	var verified activities.Verified
-	in := activities.Doubt{Disruption: d.ref, Nodes: d.Unproved, Released: d.LetGo > 0}
+	var verified activities.VerifyResult
+	in := activities.VerifyInput{Disruption: d.ref, Nodes: d.Unproved, Released: d.LetGo > 0}
 	if err := workflow.ExecuteActivity(searching(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
 		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", number(len(d.Unproved), "node"), cause(err))}
 	}
@@ -73,8 +73,8 @@ func (d *disruption) verify(ctx workflow.Context) {
 // finish lets the Disruption go, if really nothing is left.
 func (d *disruption) finish(ctx workflow.Context) bool {
 	d.verify(ctx)
-	ended := activities.Ended{
-		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, LetGo: d.LetGo, NotVerified: d.NotVerified,
+	ended := activities.FinishInput{
+		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.LetGo, NotVerified: d.NotVerified,
 	}
 	var left int
 	if err := d.soon(ctx, short(ctx, "verify that nothing is left and let go"), a.Finish, ended, &left); err != nil {
@@ -96,7 +96,7 @@ func (d *disruption) finish(ctx workflow.Context) bool {
 
 // sweep cleans shard by shard, several at once. onlyEnded leaves alone what
 // still disturbs a live target. Each decision counts for one sweep.
-func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities.Cleaned, lost int) {
+func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities.CleanResult, lost int) {
 	retry, release := d.Retry, d.Release
 	if d.Tries < cleanerTries {
 		retry = everything
@@ -105,21 +105,21 @@ func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities
 	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
 		in := activities.CleanInput{
 			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
-			Retry: retry, Release: release, Doubted: d.Doubted, Patience: cleaningPatience,
+			Retry: retry, Release: release, ResultLost: d.Doubted, Patience: cleaningPatience,
 		}
-		var cleaned activities.Cleaned
+		var cleaned activities.CleanResult
 		if err := workflow.ExecuteActivity(cleaning(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
 			d.Doubted = true // it may have let something go before
 			if onlyEnded && ctx.Err() != nil {
 				return // the disruption ends: everything is cleaned next
 			}
-			cleaned = activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{{
+			cleaned = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
 				Pod: fmt.Sprintf("all of shard %d", number), Outcome: activities.Failed, Why: cause(err),
 			}}}
 		}
 		all.Remaining += cleaned.Remaining
 		all.Left = merge(all.Left, cleaned.Left)
-		d.Unproved = slices.Compact(slices.Sorted(slices.Values(append(d.Unproved, cleaned.Unproved...))))
+		d.Unproved = slices.Compact(slices.Sorted(slices.Values(append(d.Unproved, cleaned.UnverifiedNodes...))))
 		lost += cleaned.Lost
 	})
 	return all, lost
@@ -183,7 +183,7 @@ var everything = []string{"*"}
 // noteLeft keeps what a sweep left, and counts how often a cleaner has tried
 // the same chaos pods in vain. A sweep without cleaners does not know what the
 // last ones said.
-func (d *disruption) noteLeft(left activities.Cleaned) {
+func (d *disruption) noteLeft(left activities.CleanResult) {
 	same := samePods(left.Left, d.Left)
 	if same && !d.retried {
 		for i := range left.Left {
@@ -206,7 +206,7 @@ func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome
 
 // tellLeft tells, once, which chaos pods failed to clean though the disruption
 // goes on.
-func (d *disruption) tellLeft(ctx workflow.Context, left activities.Cleaned) {
+func (d *disruption) tellLeft(ctx workflow.Context, left activities.CleanResult) {
 	left.Left = slices.DeleteFunc(left.Left, func(pod activities.LeftPod) bool { return pod.Outcome != activities.Failed })
 	left.Remaining = len(left.Left)
 	wasStuck, before := d.stuck(), d.Left

@@ -142,7 +142,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.watchInjection(ctx)
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
 		shard := activities.Shard{Disruption: d.ref, Number: number}
-		var created activities.Created
+		var created activities.CreateResult
 		if err := d.bySize(ctx, d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard, &created); err != nil {
 			d.fail(ctx, err)
 		}
@@ -169,8 +169,8 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 	}
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var seen activities.Injection
-		in := activities.Watching{Disruption: d.ref, Tell: d.Untold}
+		var seen activities.InjectionProgress
+		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Untold}
 		err := workflow.ExecuteActivity(d.watcher(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // another watch took over, or the disruption ends
@@ -206,7 +206,7 @@ func (d *disruption) settle(ctx workflow.Context) {
 		return
 	}
 	if d.Observed != nil && d.Observed.SpecChanged {
-		if err := workflow.ExecuteActivity(d.choosing(ctx, "warn that the edit has no effect"), a.TellSpecChanged, d.ref).Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(d.choosing(ctx, "warn that the edit has no effect"), a.WarnSpecChanged, d.ref).Get(ctx, nil); err != nil {
 			d.fail(ctx, err)
 			return
 		}

@@ -30,9 +30,9 @@ type world struct {
 	// select answers each SelectTargets, the last one for good.
 	selections []activities.Selection
 	// cleans answers each final CleanChaosPods, the last one for good.
-	cleans []activities.Cleaned
+	cleans []activities.CleanResult
 	// sweeps answers each CleanChaosPods while the disruption goes on.
-	sweeps   []activities.Cleaned
+	sweeps   []activities.CleanResult
 	released [][]string
 	// retried is what cleaners were asked for, sweep by sweep.
 	retried [][]string
@@ -41,7 +41,7 @@ type world struct {
 	// found is what a search of nodes finds.
 	found []string
 	// created answers CreateChaosPods.
-	created activities.Created
+	created activities.CreateResult
 	// createError is what CreateChaosPods always fails with.
 	createError error
 	// injecting is how long AwaitInjection takes.
@@ -78,11 +78,11 @@ func newWorld(t *testing.T) *world {
 	on(a.SelectTargets, func(context.Context, activities.SelectInput) (activities.Selection, error) {
 		return next(&w.selections), w.did("select")
 	}, 2)
-	on(a.CreateChaosPods, func(context.Context, activities.Shard) (activities.Created, error) {
+	on(a.CreateChaosPods, func(context.Context, activities.Shard) (activities.CreateResult, error) {
 		return w.created, errors.Join(w.did("create"), w.createError)
 	}, 2)
 	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
-		Return(func(_ context.Context, in activities.CleanInput) (activities.Cleaned, error) {
+		Return(func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
 			w.retried = append(w.retried, in.Retry)
 			if in.OnlyEnded {
 				return next(&w.sweeps), w.did("sweep")
@@ -91,16 +91,16 @@ func newWorld(t *testing.T) *world {
 			return next(&w.cleans), w.did("clean")
 		})
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
-		Return(activities.Injection{Injected: 2, Total: 2}, nil)
+		Return(activities.InjectionProgress{Injected: 2, Total: 2}, nil)
 	on(a.ReportPhase, func(_ context.Context, r activities.Report) error {
 		w.reports = append(w.reports, r)
 		return nil
 	}, 2)
-	on(a.TellSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
-	on(a.VerifyNodes, func(_ context.Context, in activities.Doubt) (activities.Verified, error) {
-		return activities.Verified{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
+	on(a.WarnSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
+	on(a.VerifyNodes, func(_ context.Context, in activities.VerifyInput) (activities.VerifyResult, error) {
+		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
-	on(a.Finish, func(context.Context, activities.Ended) (int, error) { return next(&w.left), w.did("finish") }, 2)
+	on(a.Finish, func(context.Context, activities.FinishInput) (int, error) { return next(&w.left), w.did("finish") }, 2)
 	return w
 }
 
@@ -306,7 +306,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 }
 
 func TestStuck(t *testing.T) {
-	stuck := activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+	stuck := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
 	resume := func(w *world, r contract.Resume) *answer {
 		got := &answer{}
 		w.env.UpdateWorkflow(contract.UpdateResume, "", got, r)
@@ -314,7 +314,7 @@ func TestStuck(t *testing.T) {
 	}
 	t.Run("it waits for a person, says what is wrong, and ends when resumed", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		var retried *answer
 		w.after(time.Hour+5*time.Minute, func() {
 			last := w.reports[len(w.reports)-1]
@@ -332,7 +332,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("cleaners are tried a few times before a person is asked", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, {}}
 		started := w.env.Now()
 		w.run(t)
 		for _, retried := range w.retried {
@@ -352,7 +352,7 @@ func TestStuck(t *testing.T) {
 	t.Run("one that fails while the disruption goes on is cleaned, and told of when that fails too", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static = true
-		w.sweeps = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.sweeps = []activities.CleanResult{stuck, stuck, stuck, {}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.after(time.Minute+5*time.Second, func() {
 			if n := len(w.reports); n != 0 {
@@ -373,8 +373,8 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		words, plain := failedPod, failedPod
 		words.Why = "the cleaner failed too: qdisc busy"
-		said := activities.Cleaned{Remaining: 1, Left: []activities.LeftPod{words}}
-		w.cleans = []activities.Cleaned{said, said, said, {Remaining: 1, Left: []activities.LeftPod{plain}}, {}}
+		said := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{words}}
+		w.cleans = []activities.CleanResult{said, said, said, {Remaining: 1, Left: []activities.LeftPod{plain}}, {}}
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) }) // as a bridge that restarts
 		w.run(t)
 		var rounds []int
@@ -392,7 +392,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("it tries again by itself", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, stuck, stuck, {}}
 		started := w.env.Now()
 		w.run(t)
 		if took := w.env.Now().Sub(started) - time.Hour; took < 3*retryPeriod || took > 3*retryPeriod+time.Minute {
@@ -401,7 +401,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("a person removed the finalizer by hand: it goes on at once", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
 		started := w.env.Now()
 		w.run(t)
@@ -411,7 +411,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("wrong resumes are refused with the reason, and change nothing", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		answers := map[string]*answer{}
 		ask := func(when time.Duration, want string, r contract.Resume) {
 			w.after(when, func() { answers[want] = resume(w, r) })
@@ -434,7 +434,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("release lets go of what is left, and says who and why", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() {
 			resume(w, contract.Resume{Action: "release", Targets: []string{"web-1"}, By: "ann", Reason: "node is scrap"})
 		})
@@ -449,7 +449,7 @@ func TestStuck(t *testing.T) {
 	t.Run("a decision that comes while it cleans again counts", func(t *testing.T) {
 		w := newWorld(t)
 		w.cleaning = time.Minute
-		w.cleans = []activities.Cleaned{stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, {}}
 		var released *answer
 		w.after(time.Hour+90*time.Second, func() { w.observe(contract.Observation{Hash: "2"}) })
 		w.after(time.Hour+2*time.Minute, func() {
@@ -467,7 +467,7 @@ func TestStuck(t *testing.T) {
 	t.Run("two people decide before it goes on: both count, and no chaos pod is let go twice", func(t *testing.T) {
 		w := newWorld(t)
 		w.cleaning = time.Minute
-		w.cleans = []activities.Cleaned{stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, {}}
 		w.after(time.Hour+2*time.Minute, func() {
 			resume(w, contract.Resume{Action: "retry", By: "bob"})
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
@@ -488,7 +488,7 @@ func TestStuck(t *testing.T) {
 		w.cleaning = time.Minute
 		many := stuck
 		many.Remaining = 60
-		w.cleans = []activities.Cleaned{many, many, {}}
+		w.cleans = []activities.CleanResult{many, many, {}}
 		w.after(time.Hour+2*time.Minute, func() {
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
 			resume(w, contract.Resume{Action: "release", By: "eve", Reason: "so it is"})
@@ -499,7 +499,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{stuck, stuck, stuck, {}}
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: "retry"}) })
 		started := w.env.Now()
 		w.run(t)
@@ -511,7 +511,7 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		waiting := failedPod
 		waiting.Outcome = activities.Waiting
-		w.cleans = []activities.Cleaned{{Remaining: 1, Left: []activities.LeftPod{waiting}}, {}}
+		w.cleans = []activities.CleanResult{{Remaining: 1, Left: []activities.LeftPod{waiting}}, {}}
 		w.run(t)
 		for _, r := range w.reports {
 			if r.Phase == v1beta1.PhaseStuck {
@@ -521,7 +521,7 @@ func TestStuck(t *testing.T) {
 	})
 	t.Run("nodes without a proof are searched, and what is left is told", func(t *testing.T) {
 		w := newWorld(t)
-		w.cleans = []activities.Cleaned{{Unproved: []string{"n2", "n1"}}}
+		w.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n2", "n1"}}}
 		w.found = []string{"node n1: qdisc clsact on eth0"}
 		result := w.run(t)
 		w.want(t, "prepare", "select", "create", "clean", "verify n1 n2", "finish")

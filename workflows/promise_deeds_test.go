@@ -72,7 +72,7 @@ func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selec
 	return s
 }
 
-func (c *cluster) createAll(a *attempt, number int) activities.Created {
+func (c *cluster) createAll(a *attempt, number int) activities.CreateResult {
 	if number >= len(c.shards) {
 		panic(stopped{errCall}) // the record is gone
 	}
@@ -85,7 +85,7 @@ func (c *cluster) createAll(a *attempt, number int) activities.Created {
 	for _, t := range names {
 		a.write("create the chaos pod of "+t.name, func(late bool) { c.create(t, number, late) })
 	}
-	return activities.Created{Pods: len(names)}
+	return activities.CreateResult{Pods: len(names)}
 }
 
 func (c *cluster) create(t *target, number int, late bool) {
@@ -99,9 +99,9 @@ func (c *cluster) create(t *target, number int, late bool) {
 	c.pods[name] = &chaosPod{name: name, target: t, shard: number, made: c.now(), finalizer: true, late: late}
 }
 
-func (c *cluster) awaitInjection(a *attempt) activities.Injection {
+func (c *cluster) awaitInjection(a *attempt) activities.InjectionProgress {
 	for {
-		seen := activities.Injection{}
+		seen := activities.InjectionProgress{}
 		for _, shard := range c.shards {
 			for _, t := range shard {
 				pod := c.pods["chaos-"+t.name]
@@ -131,9 +131,9 @@ type cleaningAttempt struct {
 	held     map[string]bool
 }
 
-func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.Cleaned {
+func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.CleanResult {
 	k := &cleaningAttempt{a, in, map[string]bool{}, map[string]bool{}, nil}
-	if in.Doubted || in.Shard.Number == activities.AllShards || a.n > 1 {
+	if in.ResultLost || in.Shard.Number == activities.AllShards || a.n > 1 {
 		for number, shard := range c.shards {
 			for _, t := range shard {
 				k.unproved[t.node] = k.unproved[t.node] || k.has(number)
@@ -153,13 +153,13 @@ func (k *cleaningAttempt) has(shard int) bool {
 	return k.in.Shard.Number == activities.AllShards || k.in.Shard.Number == shard
 }
 
-func (k *cleaningAttempt) result(left []activities.LeftPod) activities.Cleaned {
+func (k *cleaningAttempt) result(left []activities.LeftPod) activities.CleanResult {
 	slices.SortStableFunc(left, func(a, b activities.LeftPod) int {
 		rank := map[activities.Outcome]int{activities.Failed: 0, activities.Waiting: 1}
 		return rank[a.Outcome] - rank[b.Outcome]
 	})
 	maps.DeleteFunc(k.unproved, func(_ string, doubt bool) bool { return !doubt })
-	cleaned := activities.Cleaned{Remaining: len(left), Left: left, Unproved: slices.Sorted(maps.Keys(k.unproved))}
+	cleaned := activities.CleanResult{Remaining: len(left), Left: left, UnverifiedNodes: slices.Sorted(maps.Keys(k.unproved))}
 	if number := k.in.Shard.Number; k.in.OnlyEnded && number != activities.AllShards && number < len(k.c.shards) {
 		for _, l := range left {
 			k.held[l.Target] = true
@@ -194,7 +194,7 @@ func (k *cleaningAttempt) round() (left []activities.LeftPod) {
 			k.held[pod.target.name] = true
 			continue
 		}
-		if outcome, why := k.settle(pod); outcome != activities.Released {
+		if outcome, why := k.settle(pod); outcome != activities.Clean {
 			left = append(left, activities.LeftPod{Pod: pod.name, Node: pod.target.node, Target: pod.target.name, Outcome: outcome, Why: why})
 		}
 	}
@@ -234,18 +234,18 @@ func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
 	if k.c.pods[pod.name] == pod {
 		return activities.Waiting, "the kubelet removes it"
 	}
-	return activities.Released, ""
+	return activities.Clean, ""
 }
 
 // judged follows activities.judge.
 func judged(pod *chaosPod) activities.Outcome {
 	switch {
 	case pod.ended && pod.exit <= cleanByItsWord:
-		return activities.Released
+		return activities.Clean
 	case !pod.ended:
 		return activities.Waiting
 	case pod.target.gone:
-		return activities.Released
+		return activities.Clean
 	}
 	return activities.Failed
 }
@@ -276,7 +276,7 @@ func (c *cluster) force(pod *chaosPod) {
 	}
 }
 
-func (c *cluster) verify(a *attempt, in activities.Doubt) (v activities.Verified) {
+func (c *cluster) verify(a *attempt, in activities.VerifyInput) (v activities.VerifyResult) {
 	for _, name := range slices.Sorted(maps.Keys(c.marks)) {
 		pod := c.marks[name]
 		if pod == nil || !slices.Contains(in.Nodes, pod.target.node) {
@@ -301,7 +301,7 @@ func (c *cluster) report(a *attempt, r activities.Report) error {
 	return nil
 }
 
-func (c *cluster) finish(a *attempt, e activities.Ended) int {
+func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
 	if len(c.pods) > 0 {
 		return len(c.pods)
 	}

@@ -261,14 +261,14 @@ func (c *cluster) deed(a *attempt, name string, arg any) (any, error) {
 	case "CleanChaosPods":
 		return c.clean(a, arg.(activities.CleanInput)), nil
 	case "VerifyNodes":
-		return c.verify(a, arg.(activities.Doubt)), nil
+		return c.verify(a, arg.(activities.VerifyInput)), nil
 	case "ReportPhase":
 		return nil, c.report(a, arg.(activities.Report))
-	case "TellSpecChanged":
+	case "WarnSpecChanged":
 		a.write(name, func(bool) {})
 		return nil, nil
 	case "Finish":
-		return c.finish(a, arg.(activities.Ended)), nil
+		return c.finish(a, arg.(activities.FinishInput)), nil
 	}
 	return nil, fmt.Errorf("the model knows no activity %s", name)
 }

@@ -36,7 +36,7 @@ type stage struct {
 	plan activities.Plan
 	// sweeps and cleans answer CleanChaosPods, while the disruption goes on and
 	// at its end; the last answer counts for good.
-	sweeps, cleans []activities.Cleaned
+	sweeps, cleans []activities.CleanResult
 	// gate holds back every answer of CleanChaosPods until it is closed, told
 	// those of ReportPhase.
 	gate, told chan struct{}
@@ -92,19 +92,21 @@ func (s *stage) activities() map[string]any {
 			}
 			return activities.Selection{Desired: 2, Selected: 2, Added: []int{0}}, nil
 		},
-		"CreateChaosPods": func(context.Context, activities.Shard) (activities.Created, error) { return activities.Created{}, nil },
-		"AwaitInjection": func(context.Context, activities.Watching) (activities.Injection, error) {
+		"CreateChaosPods": func(context.Context, activities.Shard) (activities.CreateResult, error) {
+			return activities.CreateResult{}, nil
+		},
+		"AwaitInjection": func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
 			<-s.injected
-			return activities.Injection{Injected: 2, Total: 2}, nil
+			return activities.InjectionProgress{Injected: 2, Total: 2}, nil
 		},
 		"CleanChaosPods":  s.clean,
 		"ReportPhase":     s.report,
-		"TellSpecChanged": func(context.Context, activities.Ref) error { return nil },
-		"Finish":          func(context.Context, activities.Ended) (int, error) { return 0, nil },
+		"WarnSpecChanged": func(context.Context, activities.Ref) error { return nil },
+		"Finish":          func(context.Context, activities.FinishInput) (int, error) { return 0, nil },
 	}
 }
 
-func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities.Cleaned, error) {
+func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities.CleanResult, error) {
 	s.mu.Lock()
 	s.cleaning++
 	gate := s.gate
@@ -253,7 +255,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
 	other := failedPod
 	other.Pod = "chaos-2"
-	s.sweeps = []activities.Cleaned{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
+	s.sweeps = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})

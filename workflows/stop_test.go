@@ -28,7 +28,7 @@ func TestEmergencyStop(t *testing.T) {
 	})
 	t.Run("seen right before the first chaos pod: nothing is injected", func(t *testing.T) {
 		w := newWorld(t)
-		w.created = activities.Created{Stopped: fire}
+		w.created = activities.CreateResult{Stopped: fire}
 		started := w.env.Now()
 		result := w.run(t)
 		if took := w.env.Now().Sub(started); result.Ending != fire || took > time.Minute {
@@ -57,7 +57,7 @@ func TestEmergencyStop(t *testing.T) {
 		w := newWorld(t)
 		w.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}}
 		w.after(time.Minute, func() {
-			w.created = activities.Created{Stopped: fire}
+			w.created = activities.CreateResult{Stopped: fire}
 			w.observe(contract.Observation{Hash: "1", Ended: 2})
 		})
 		if result := w.run(t); result.Ending != fire {

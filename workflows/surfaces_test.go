@@ -53,7 +53,7 @@ func throughEveryPhase(s *stage) {
 	expires := clock(s.plan.ExpireAt)
 	s.plan.CreateAt = time.Now().Add(3 * time.Second)
 	s.found, s.injected = make(chan struct{}), make(chan struct{})
-	s.sweeps, s.cleans = []activities.Cleaned{stuckPods}, []activities.Cleaned{stuckPods, {}}
+	s.sweeps, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
 	s.begin()
 	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
 	s.sees(v1beta1.PhasePending, "Nothing is injected before "+clock(s.plan.CreateAt))

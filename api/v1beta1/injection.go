@@ -73,10 +73,10 @@ type InjectionContainer struct {
 	ID string `json:"id"`
 }
 
-// Outcome is the JSON termination message of an injector: its last words.
+// InjectionReport is the JSON termination message of an injector: its last words.
 //
 // +kubebuilder:object:generate=false
-type Outcome struct {
+type InjectionReport struct {
 	// Injected is true when the ready file was written at some time.
 	Injected bool `json:"injected"`
 	// Cleaned is true when nothing of this injection is left on the node.
