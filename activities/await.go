@@ -143,7 +143,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 // worth tells whether a look is worth its time, which grows with the number of
 // targets: the last chaos pod is ready, or the last look was a while ago.
 func (w *injectionWatch) worth() bool {
-	ready := w.a.ChaosPods.Ready(refOf(w.d))
+	ready := w.a.ChaosPods.Ready(w.d.Ref())
 	w.counted = time.Now()
 	return ready >= w.expected || time.Since(w.looked) >= w.gap()
 }
@@ -154,7 +154,7 @@ func (w *injectionWatch) gap() time.Duration {
 }
 
 func (w *injectionWatch) look() progress {
-	ref := refOf(w.d)
+	ref := w.d.Ref()
 	w.looked, w.pending = time.Now(), false
 	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
 }
@@ -167,7 +167,7 @@ func (w *injectionWatch) write(ctx context.Context, p progress) error {
 	if w.told && same(w.written, p) {
 		return nil
 	}
-	if err := w.a.Disruptions.UpdateStatus(ctx, refOf(w.d), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
+	if err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
 		return err
 	}
 	w.written, w.told = p, true
@@ -266,7 +266,7 @@ func firstReason(p progress) string {
 // status only, so a pod that cannot be asked is passed over.
 func (w *injectionWatch) askReasons(ctx context.Context) {
 	asked := 0
-	for _, pod := range w.a.ChaosPods.Of(refOf(w.d)) {
+	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		ready, _ := podReady(pod)
 		if ready || injectorState(pod).Running == nil || w.reasons[pod.Name] != "" || asked >= 20 {
 			continue

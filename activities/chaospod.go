@@ -51,9 +51,9 @@ func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1
 	if err != nil {
 		return nil, err
 	}
-	pod.Name = ChaosPodName(refOf(d), t.InjectionTarget, fault.Kind)
+	pod.Name = ChaosPodName(d.Ref(), t.InjectionTarget, fault.Kind)
 	pod.Namespace = a.Namespace
-	pod.Labels = ownedBy(refOf(d))
+	pod.Labels = ownedBy(d.Ref())
 	pod.Labels[v1beta1.LabelDisruptionKind] = string(fault.Kind)
 	pod.Labels[v1beta1.LabelTarget] = labelValue(t.Name)
 	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
@@ -82,7 +82,7 @@ func (a *Activities) injection(d *v1beta1.Disruption, t Target, fault v1beta1.Fa
 		return "", err
 	}
 	injection := v1beta1.Injection{
-		Disruption: refOf(d), Kind: fault.Kind, Params: params, Level: d.Spec.Level, Target: t.InjectionTarget,
+		Disruption: d.Ref(), Kind: fault.Kind, Params: params, Level: d.Spec.Level, Target: t.InjectionTarget,
 		Deadline: metav1.NewTime(d.Spec.Expiry(d.CreationTimestamp.Time).Add(injectorMargin)),
 		DryRun:   d.Spec.DryRun, AllowedHosts: a.AllowedHosts,
 	}

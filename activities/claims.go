@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -143,13 +142,8 @@ func tolerated(spec v1beta1.DisruptionSpec, claim *corev1.ConfigMap) bool {
 	if !spec.AllowDisruptedTargets {
 		return false
 	}
-	theirs := "," + claim.Annotations[annotationKind] + ","
-	for _, fault := range spec.Requested() {
-		if strings.Contains(theirs, ","+string(fault.Kind)+",") {
-			return false
-		}
-	}
-	return true
+	theirs := v1beta1.ParseKinds(claim.Annotations[annotationKind])
+	return !slices.ContainsFunc(spec.Kinds(), func(kind v1beta1.Kind) bool { return slices.Contains(theirs, kind) })
 }
 
 // writeClaims makes the shards from number first on hold these targets. They
@@ -207,7 +201,7 @@ func (a *Activities) writeClaims(ctx context.Context, d *v1beta1.Disruption, fir
 }
 
 func (a *Activities) createShard(ctx context.Context, d *v1beta1.Disruption, number int, targets []Target) (*corev1.ConfigMap, error) {
-	object, err := newShard(refOf(d), number, kindNames(kindsOf(d.Spec)), targets)
+	object, err := newShard(d.Ref(), number, d.Spec.Kinds().String(), targets)
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (c *cluster) disruption(name string, change func(*v1beta1.DisruptionSpec)) 
 	}
 	created := &v1beta1.Disruption{}
 	c.must(c.Disruptions.client.Post().Namespace(c.namespace).Resource("disruptions").Body(d).Do(c.Context()).Into(created))
-	return refOf(created)
+	return created.Ref()
 }
 
 func (c *cluster) get(ref Ref) *v1beta1.Disruption {

@@ -130,7 +130,7 @@ func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shar
 
 // explainRefusal puts the reason where a user looks first.
 func (a *Activities) explainRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
-	return a.Disruptions.UpdateStatus(ctx, refOf(d), func(live *v1beta1.Disruption) {
+	return a.Disruptions.UpdateStatus(ctx, d.Ref(), func(live *v1beta1.Disruption) {
 		setCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
 	})
 }

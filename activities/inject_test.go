@@ -42,7 +42,7 @@ func TestChaosPodGolden(t *testing.T) {
 				NodeIPs: []string{"10.1.0.1"}, PodIPs: []string{"10.244.1.7"},
 				Containers: []v1beta1.InjectionContainer{{Name: "main", ID: "abc"}},
 			}}
-			pod, err := a.chaosPod(d, Shard{refOf(d), 0}, target, fault, created.Add(time.Minute))
+			pod, err := a.chaosPod(d, Shard{d.Ref(), 0}, target, fault, created.Add(time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}

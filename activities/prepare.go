@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -17,12 +16,12 @@ import (
 
 // Plan is what the workflow needs to know of a disruption to carry it out.
 type Plan struct {
-	Kinds    []v1beta1.Kind `json:"kinds"`
-	CreateAt time.Time      `json:"createAt"`
-	ExpireAt time.Time      `json:"expireAt"`
-	Static   bool           `json:"static,omitempty"`
-	MaxRuns  int            `json:"maxRuns,omitempty"`
-	SpecHash string         `json:"specHash"`
+	Kinds    v1beta1.Kinds `json:"kinds"`
+	CreateAt time.Time     `json:"createAt"`
+	ExpireAt time.Time     `json:"expireAt"`
+	Static   bool          `json:"static,omitempty"`
+	MaxRuns  int           `json:"maxRuns,omitempty"`
+	SpecHash string        `json:"specHash"`
 	// CleanOnly says why nothing may be injected any more and only cleaning is
 	// left. Empty when the disruption is to be carried out.
 	CleanOnly string `json:"cleanOnly,omitempty"`
@@ -92,7 +91,7 @@ func planShown(ctx context.Context, d *v1beta1.Disruption) func(*v1beta1.Disrupt
 		if s.StartTime != nil {
 			return
 		}
-		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, kindNames(plan.Kinds)
+		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, plan.Kinds.String()
 		s.ObservedGeneration = d.Generation
 		s.InjectionStatus = v1beta1.NotInjected
 		s.StartTime, s.ExpiryTime = &now, &metav1.Time{Time: plan.ExpireAt}
@@ -112,7 +111,7 @@ func planOf(d *v1beta1.Disruption) Plan {
 	if d.Spec.MaxRuns != nil {
 		plan.MaxRuns = *d.Spec.MaxRuns
 	}
-	plan.Kinds = kindsOf(d.Spec)
+	plan.Kinds = d.Spec.Kinds()
 	return plan
 }
 
@@ -130,7 +129,7 @@ func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, 
 }
 
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
-	ref := refOf(d)
+	ref := d.Ref()
 	if err := a.warn(ctx, d, reason, why, d.Spec.Hash()); err != nil {
 		return Plan{}, err
 	}
@@ -139,19 +138,4 @@ func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, 
 		d.Status.InjectionStatus, d.Status.Ending = v1beta1.NotInjected, why
 		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionFalse, reason, why)
 	})
-}
-
-func kindsOf(spec v1beta1.DisruptionSpec) (kinds []v1beta1.Kind) {
-	for _, fault := range spec.Requested() {
-		kinds = append(kinds, fault.Kind)
-	}
-	return kinds
-}
-
-func kindNames(kinds []v1beta1.Kind) string {
-	names := make([]string, len(kinds))
-	for i, kind := range kinds {
-		names[i] = string(kind)
-	}
-	return strings.Join(names, ",")
 }

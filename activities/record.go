@@ -72,7 +72,7 @@ func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run stri
 		return "", err
 	}
 	record := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: contract.RecordName(d.UID), Labels: ownedBy(refOf(d))},
+		ObjectMeta: metav1.ObjectMeta{Name: contract.RecordName(d.UID), Labels: ownedBy(d.Ref())},
 		Data:       map[string]string{keyDisruption: string(document), keyRun: run},
 	}
 	record.Labels[labelRecord] = recordSpec
@@ -217,10 +217,6 @@ func (a *Activities) forget(ctx context.Context, ref Ref) error {
 
 func shardName(uid types.UID, number int) string {
 	return fmt.Sprintf("%s-%d", contract.RecordName(uid), number)
-}
-
-func refOf(d *v1beta1.Disruption) Ref {
-	return Ref{Namespace: d.Namespace, Name: d.Name, UID: d.UID}
 }
 
 // ownedBy are the labels that mark an object as part of a disruption.

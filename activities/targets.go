@@ -120,7 +120,7 @@ func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption,
 	}
 	kinds := d.Spec.Requested()
 	showPlan := planShown(ctx, d)
-	return a.Disruptions.UpdateStatus(ctx, refOf(d), func(live *v1beta1.Disruption) {
+	return a.Disruptions.UpdateStatus(ctx, d.Ref(), func(live *v1beta1.Disruption) {
 		showPlan(live)
 		status := &live.Status
 		status.DesiredTargetsCount, status.SelectedTargetsCount = s.Desired, s.Selected

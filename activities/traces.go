@@ -56,7 +56,7 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 		if found[d.UID] == nil {
 			found[d.UID] = &trace{}
 		}
-		found[d.UID].ref, found[d.UID].disruption = refOf(d), d
+		found[d.UID].ref, found[d.UID].disruption = d.Ref(), d
 	}
 	return found, nil
 }

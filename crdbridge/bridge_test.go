@@ -347,14 +347,14 @@ func (r *recorder) back() { r.answers(func(context.Context, string) error { retu
 func (r *recorder) starts(d *v1beta1.Disruption) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.started[contract.WorkflowID(refOf(d))])
+	return len(r.started[contract.WorkflowID(d.Ref())])
 }
 
 func (r *recorder) signals(d *v1beta1.Disruption, name string) []signal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []signal
-	for _, s := range r.sent[contract.WorkflowID(refOf(d))] {
+	for _, s := range r.sent[contract.WorkflowID(d.Ref())] {
 		if s.name == name {
 			found = append(found, s)
 		}

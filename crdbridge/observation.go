@@ -162,7 +162,7 @@ func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
 			there++
 		}
 	}
-	kinds := 1 + strings.Count(d.Status.Kinds, ",")
+	kinds := max(1, len(v1beta1.ParseKinds(d.Status.Kinds)))
 	return max(0, d.Status.InjectedTargetsCount*kinds-there)
 }
 

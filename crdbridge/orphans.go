@@ -48,7 +48,7 @@ func watchOrphans(m manager.Manager, r *reconciler) error {
 	gone := handler.TypedFuncs[client.Object, v1beta1.DisruptionRef]{
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[v1beta1.DisruptionRef]) {
 			if d, ok := e.Object.(*v1beta1.Disruption); ok && !letGo(d) {
-				q.Add(refOf(d))
+				q.Add(d.Ref())
 			}
 		},
 	}

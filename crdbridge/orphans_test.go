@@ -102,8 +102,8 @@ func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T)
 	eventually(t, soon, "one is started", func() bool { return b.temporal.starts(d) == 2 })
 	b.temporal.mu.Lock()
 	defer b.temporal.mu.Unlock()
-	if in := b.temporal.inputs[contract.WorkflowID(refOf(d))]; in.Disruption != refOf(d) {
-		t.Errorf("input = %+v, want %+v", in, refOf(d))
+	if in := b.temporal.inputs[contract.WorkflowID(d.Ref())]; in.Disruption != d.Ref() {
+		t.Errorf("input = %+v, want %+v", in, d.Ref())
 	}
 }
 

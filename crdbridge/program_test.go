@@ -132,7 +132,7 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	}
 
 	t.Run("a workflow that was terminated is started again, though nothing changes", func(t *testing.T) {
-		if err := server.client.TerminateWorkflow(t.Context(), contract.WorkflowID(refOf(during)), "", "by hand"); err != nil {
+		if err := server.client.TerminateWorkflow(t.Context(), contract.WorkflowID(during.Ref()), "", "by hand"); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -306,7 +306,7 @@ func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
 	b.t.Helper()
 	eventually(b.t, 30*time.Second, "one workflow runs", func() bool { return server.runs(b.t, d) == 1 })
 	eventually(b.t, soon, "it was told", func() bool { return server.signals(b.t, d)[contract.SignalObserved] > 0 })
-	description, err := server.client.DescribeWorkflow(b.t.Context(), contract.WorkflowID(refOf(d)), "")
+	description, err := server.client.DescribeWorkflow(b.t.Context(), contract.WorkflowID(d.Ref()), "")
 	b.must(err)
 	attributes := description.TypedSearchAttributes.GetUntypedValues()
 	got := make(map[string]any)
@@ -341,7 +341,7 @@ func (s *temporalServer) runs(t *testing.T, d *v1beta1.Disruption) int {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	answer, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowId = %q", contract.WorkflowID(refOf(d))),
+		Query: fmt.Sprintf("WorkflowId = %q", contract.WorkflowID(d.Ref())),
 	})
 	if err != nil {
 		return -1
@@ -355,7 +355,7 @@ func (s *temporalServer) signals(t *testing.T, d *v1beta1.Disruption) map[string
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	counts := make(map[string]int)
-	events := s.client.GetWorkflowHistory(ctx, contract.WorkflowID(refOf(d)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := s.client.GetWorkflowHistory(ctx, contract.WorkflowID(d.Ref()), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		if err != nil {

@@ -41,7 +41,7 @@ func TestCreatingADisruptionStartsItsWorkflow(t *testing.T) {
 	if !<-finalizer {
 		t.Error("the workflow was started before the API server had the finalizer")
 	}
-	if got, want := b.temporal.inputs[contract.WorkflowID(refOf(d))], (contract.Input{Disruption: refOf(d)}); got != want {
+	if got, want := b.temporal.inputs[contract.WorkflowID(d.Ref())], (contract.Input{Disruption: d.Ref()}); got != want {
 		t.Errorf("input = %+v, want %+v", got, want)
 	}
 	if n := b.temporal.starts(d); n != 1 {
@@ -368,7 +368,7 @@ func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
 	calls := b.temporal.total()
 	b.temporal.mu.Lock()
 	b.temporal.gone = map[string]string{
-		contract.WorkflowID(refOf(waiting[1])): "run-1", "disruption/other/cluster/uid": "run-2", "somebody-elses": "run-3",
+		contract.WorkflowID(waiting[1].Ref()): "run-1", "disruption/other/cluster/uid": "run-2", "somebody-elses": "run-3",
 	}
 	b.temporal.mu.Unlock()
 	eventually(t, 2*terminatedEvery, "it is started again and told", func() bool {

@@ -134,7 +134,7 @@ func (t *told) lost(err error) (time.Duration, error) {
 func (r *reconciler) start(ctx context.Context, d *v1beta1.Disruption) error {
 	ctx, cancel := context.WithTimeout(ctx, r.pulse.timeout())
 	defer cancel()
-	_, err := r.temporal.ExecuteWorkflow(ctx, startOptions(d), contract.WorkflowType, contract.Input{Disruption: refOf(d)})
+	_, err := r.temporal.ExecuteWorkflow(ctx, startOptions(d), contract.WorkflowType, contract.Input{Disruption: d.Ref()})
 	if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
 		return errWorkflowEnded
 	}
@@ -149,7 +149,7 @@ func (r *reconciler) start(ctx context.Context, d *v1beta1.Disruption) error {
 func (r *reconciler) signal(ctx context.Context, d *v1beta1.Disruption, name string, arg any) error {
 	ctx, cancel := context.WithTimeout(ctx, r.pulse.timeout())
 	defer cancel()
-	if err := r.temporal.SignalWorkflow(ctx, contract.WorkflowID(refOf(d)), "", name, arg); err != nil {
+	if err := r.temporal.SignalWorkflow(ctx, contract.WorkflowID(d.Ref()), "", name, arg); err != nil {
 		return fmt.Errorf("send the signal %s: %w", name, err)
 	}
 	r.pulse.set(nil)

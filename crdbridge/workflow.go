@@ -19,7 +19,7 @@ import (
 // started again. The new run finds out by itself what is there to be cleaned.
 func startOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID:                       contract.WorkflowID(refOf(d)),
+		ID:                       contract.WorkflowID(d.Ref()),
 		TaskQueue:                contract.TaskQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
@@ -28,7 +28,7 @@ func startOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(v1beta1.PhasePending)),
 			temporal.NewSearchAttributeKeyKeyword(contract.AttributeNamespace).ValueSet(d.Namespace),
-			temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds).ValueSet(kinds(d.Spec)),
+			temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds).ValueSet(d.Spec.Kinds().Names()),
 			temporal.NewSearchAttributeKeyBool(contract.AttributeStuck).ValueSet(false),
 			temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets).ValueSet(0),
 		),
@@ -37,21 +37,9 @@ func startOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
 	}
 }
 
-func refOf(d *v1beta1.Disruption) v1beta1.DisruptionRef {
-	return v1beta1.DisruptionRef{Namespace: d.Namespace, Name: d.Name, UID: d.UID}
-}
-
-func kinds(spec v1beta1.DisruptionSpec) []string {
-	var names []string
-	for _, fault := range spec.Requested() {
-		names = append(names, string(fault.Kind))
-	}
-	return names
-}
-
 // summary is one line for the workflow's page; Temporal refuses more than 400 bytes.
 func summary(d *v1beta1.Disruption) string {
-	line := fmt.Sprintf("%s on %s of the %s", strings.Join(kinds(d.Spec), ", "), count(d.Spec), where(d))
+	line := fmt.Sprintf("%s on %s of the %s", strings.Join(d.Spec.Kinds().Names(), ", "), count(d.Spec), where(d))
 	if len(line) > 200 {
 		line = strings.ToValidUTF8(line[:197], "") + "..."
 	}
@@ -65,7 +53,7 @@ func details(d *v1beta1.Disruption) string {
 	var b strings.Builder
 	b.WriteString("| | |\n|---|---|\n")
 	b.WriteString(row("Disruption", d.Namespace+"/"+d.Name))
-	b.WriteString(row("What", strings.Join(kinds(d.Spec), ", ")))
+	b.WriteString(row("What", strings.Join(d.Spec.Kinds().Names(), ", ")))
 	b.WriteString(row("Where", where(d)))
 	b.WriteString(row("Count", count(d.Spec)))
 	b.WriteString(row("Duration", duration(d.Spec)))

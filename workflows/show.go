@@ -42,7 +42,7 @@ func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
 		attributeStuck.ValueSet(d.stuck()),
 		attributeTargets.ValueSet(int64(d.Targets)),
 	}
-	if kinds := kindNames(d.Plan.Kinds); len(kinds) > 0 {
+	if kinds := d.Plan.Kinds.Names(); len(kinds) > 0 {
 		updates = append(updates, attributeKinds.ValueSet(kinds))
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
@@ -80,14 +80,7 @@ func origin(ref v1beta1.DisruptionRef, plan *activities.Plan) string {
 	if plan == nil || len(plan.Kinds) == 0 {
 		return look
 	}
-	return "Kinds: " + strings.Join(kindNames(plan.Kinds), ", ") + ". " + look
-}
-
-func kindNames(kinds []v1beta1.Kind) (names []string) {
-	for _, kind := range kinds {
-		names = append(names, string(kind))
-	}
-	return names
+	return "Kinds: " + strings.Join(plan.Kinds.Names(), ", ") + ". " + look
 }
 
 // decisions says what people decided, who and why, the oldest first.

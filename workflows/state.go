@@ -195,7 +195,7 @@ type Result struct {
 
 func (d *disruption) result(ctx workflow.Context) Result {
 	r := Result{
-		Targets: d.Targets, Kinds: kindNames(d.Plan.Kinds), Ending: d.Ending, LetGo: d.LetGo,
+		Targets: d.Targets, Kinds: d.Plan.Kinds.Names(), Ending: d.Ending, LetGo: d.LetGo,
 		NotVerified: d.NotVerified, Decisions: decisions(d.Resumes),
 	}
 	switch {
