@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,16 @@ func (a *Activities) chaosPod(d *v1beta1.Disruption, s Shard, t Target, fault v1
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	a.fillContainer(&pod.Spec, fault.Kind, injection)
+	pod.Spec.Containers[0].StartupProbe.InitialDelaySeconds = secondsToInjection(d, now)
 	return pod, nil
+}
+
+// secondsToInjection is how long the kubelet need not ask the injector whether
+// it has injected, because triggers.inject lets it begin later only. A probe
+// costs the node a process.
+func secondsToInjection(d *v1beta1.Disruption, now time.Time) int32 {
+	wait := d.Spec.TimeToInject(d.CreationTimestamp.Time).Sub(now)
+	return int32(min(max(wait, 0)/time.Second, math.MaxInt32))
 }
 
 func (a *Activities) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, injection string) {

@@ -74,7 +74,7 @@ func cleanerFor(failed *corev1.Pod) *corev1.Pod {
 	spec.ActiveDeadlineSeconds = &seconds
 	container := &spec.Containers[0]
 	container.Args = []string{"clean", "--disruption", failed.Labels[v1beta1.LabelDisruptionUID], "--target", failed.Labels[v1beta1.LabelTargetUID]}
-	container.Env, container.ReadinessProbe = nil, nil
+	container.Env, container.StartupProbe, container.ReadinessProbe = nil, nil, nil
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	labels := map[string]string{v1beta1.LabelCleaner: "true"}
 	for key, value := range failed.Labels {

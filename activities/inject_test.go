@@ -46,8 +46,10 @@ func TestChaosPodGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if probe := pod.Spec.Containers[0].ReadinessProbe; !cmp.Equal(probe.Exec.Command, []string{"/injector", "ready"}) {
-				t.Errorf("readiness probe = %v, want the injector's own look at %s", probe, v1beta1.ReadyFile) // rule 32
+			for _, probe := range []*corev1.Probe{pod.Spec.Containers[0].StartupProbe, pod.Spec.Containers[0].ReadinessProbe} {
+				if !cmp.Equal(probe.Exec.Command, []string{"/injector", "ready"}) {
+					t.Errorf("probe = %v, want the injector's own look at %s", probe, v1beta1.ReadyFile) // rule 32
+				}
 			}
 			got, err := yaml.Marshal(pod)
 			if err != nil {

@@ -55,7 +55,7 @@ func (a *Activities) sweeper(e errand, node *corev1.Node, args []string) (*corev
 	}
 	container := &pod.Spec.Containers[0]
 	container.Image, container.ImagePullPolicy = a.Image, corev1.PullPolicy(a.ImagePullPolicy)
-	container.Args, container.ReadinessProbe = args, nil
+	container.Args, container.StartupProbe, container.ReadinessProbe = args, nil, nil
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	return pod, nil
 }

@@ -23,7 +23,7 @@ type Config struct {
 	Proc string `mapstructure:"proc"`
 	// ReadyFile exists while everything is injected.
 	ReadyFile string `mapstructure:"ready_file"`
-	// ReasonFile holds why nothing is injected, for the readiness probe.
+	// ReasonFile holds why nothing is injected, for the probes.
 	ReasonFile string `mapstructure:"reason_file"`
 	// TerminationLog is where the container's last words go.
 	TerminationLog string `mapstructure:"termination_log"`

@@ -182,11 +182,11 @@ func (l *lifecycle) left() []string {
 }
 
 // tellFailure says why nothing is injected to all who ask while the process
-// stays: the log and the readiness probe (rules 33, 57).
+// stays: the log and the probes (rules 33, 57).
 func (l *lifecycle) tellFailure(failure error) {
 	reason := shorten(failure.Error(), maxReason)
 	if err := writeReason(l.config.ReasonFile, reason); err != nil {
-		l.log.Warn("the readiness probe cannot tell the reason", zap.String("reason", err.Error()))
+		l.log.Warn("the probes cannot tell the reason", zap.String("reason", err.Error()))
 	}
 	l.log.Error(v1beta1.MessageInjectionFailed, zap.String("error", reason))
 }

@@ -21,7 +21,7 @@ const (
 	maxReason = 1024
 )
 
-// reason is what the readiness probe prints while nothing is injected. Its keys
+// reason is what the probes print while nothing is injected. Its keys
 // are those of the log line that tells the same.
 type reason struct {
 	Message string `json:"msg"`

@@ -148,8 +148,10 @@ func (s *space) wantChaosPods(d *v1beta1.Disruption) {
 		case pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken:
 			s.t.Errorf("chaos pod %s has credentials", pod.Name)
 		}
-		if probe := container.ReadinessProbe; probe == nil || probe.Exec == nil || probe.Exec.Command[0] != "/injector" {
-			s.t.Errorf("chaos pod %s has the readiness probe %v", pod.Name, probe)
+		for name, probe := range map[string]*corev1.Probe{"startup": container.StartupProbe, "readiness": container.ReadinessProbe} {
+			if probe == nil || probe.Exec == nil || probe.Exec.Command[0] != "/injector" {
+				s.t.Errorf("chaos pod %s has the %s probe %v", pod.Name, name, probe)
+			}
 		}
 	}
 }

@@ -226,13 +226,13 @@ func commanded(pod *corev1.Pod) bool {
 }
 
 func running(pod *corev1.Pod) corev1.PodStatus {
-	now := metav1.NewTime(time.Now())
+	now, started := metav1.NewTime(time.Now()), true
 	return corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &now,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}},
 		HostIP:     "10.0.0.1", HostIPs: []corev1.HostIP{{IP: "10.0.0.1"}}, PodIP: "10.1.0.1", PodIPs: []corev1.PodIP{{IP: "10.1.0.1"}},
 		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, Ready: true, ContainerID: "containerd://" + string(pod.UID),
+			Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, Started: &started, Ready: true, ContainerID: "containerd://" + string(pod.UID),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}

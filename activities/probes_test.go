@@ -1,0 +1,92 @@
+package activities
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// rules 32, 33, 57: the kubelet asks every second until a fault is injected and
+// rarely from then on, and never kills an injector for its answer.
+func TestProbesAskUntilInjected(t *testing.T) {
+	pod := probedPod(t, nil, 0)
+	startup, readiness := pod.Spec.Containers[0].StartupProbe, pod.Spec.Containers[0].ReadinessProbe
+	if startup == nil || startup.PeriodSeconds != 1 {
+		t.Fatalf("startup probe = %+v, want one every second", startup)
+	}
+	if years := int64(startup.FailureThreshold) * int64(startup.PeriodSeconds) / (365 * 24 * 3600); years < 60 {
+		t.Errorf("the kubelet kills an injector after %d failures", startup.FailureThreshold)
+	}
+	if readiness == nil || readiness.PeriodSeconds != 20 || readiness.FailureThreshold != 1 {
+		t.Errorf("readiness probe = %+v, want one every 20 s whose first failure counts", readiness)
+	}
+	if pod.Spec.Containers[0].LivenessProbe != nil {
+		t.Error("a liveness probe kills injectors")
+	}
+}
+
+func TestProbesWaitForTheTrigger(t *testing.T) {
+	for name, c := range map[string]struct {
+		trigger time.Duration // after the disruption was created
+		age     time.Duration // of the disruption when the chaos pod is made
+		delay   int32
+	}{
+		"at once":                     {0, 3 * time.Second, 0},
+		"later":                       {time.Hour, 10 * time.Second, 3590},
+		"a part of a second is early": {time.Minute, 500 * time.Millisecond, 59},
+		"already over":                {time.Minute, time.Hour, 0},
+		"too far away to be counted":  {200 * 365 * 24 * time.Hour, 0, 1<<31 - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			container := probedPod(t, &c.trigger, c.age).Spec.Containers[0]
+			if got := container.StartupProbe.InitialDelaySeconds; got != c.delay {
+				t.Errorf("the startup probe begins after %d s, want %d", got, c.delay)
+			}
+			if got := container.ReadinessProbe.InitialDelaySeconds; got != 0 {
+				t.Errorf("the readiness probe waits %d s more", got)
+			}
+		})
+	}
+}
+
+func TestCommandsAreNotProbed(t *testing.T) {
+	a := &Activities{Namespace: "squall-chaos", Image: "squall:test"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: types.UID("n1")}}
+	sweeper, err := a.sweeper(errand{"sweep", nil}, node, []string{"audit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pod := range map[string]*corev1.Pod{"cleaner": cleanerFor(probedPod(t, nil, 0)), "sweeper": sweeper} {
+		container := pod.Spec.Containers[0]
+		if container.StartupProbe != nil || container.ReadinessProbe != nil || container.LivenessProbe != nil {
+			t.Errorf("a %s has probes: %+v, %+v, %+v", name, container.StartupProbe, container.ReadinessProbe, container.LivenessProbe)
+		}
+	}
+}
+
+// probedPod is the chaos pod of a disruption of that age, which triggers.inject
+// lets begin when trigger is over.
+func probedPod(t *testing.T, trigger *time.Duration, age time.Duration) *corev1.Pod {
+	t.Helper()
+	created := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	d := &v1beta1.Disruption{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "calm", UID: "11111111-2222", CreationTimestamp: metav1.NewTime(created)},
+		Spec:       v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Level: v1beta1.LevelPod},
+	}
+	if trigger != nil {
+		notBefore := metav1.NewTime(created.Add(*trigger))
+		d.Spec.Triggers = &v1beta1.DisruptionTriggers{Inject: v1beta1.DisruptionTrigger{NotBefore: notBefore}}
+	}
+	a := &Activities{Namespace: "squall-chaos", Image: "squall:test"}
+	target := Target{InjectionTarget: v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}}
+	pod, err := a.chaosPod(d, Shard{refOf(d), 0}, target, d.Spec.Faults.Requested()[0], created.Add(age))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
