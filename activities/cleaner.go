@@ -37,7 +37,8 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		return leftPod(failed, Waiting, "a cleaner works on the node"), nil
 	}
 	if exit := injectorState(&cleaner).Terminated; exit != nil && exit.ExitCode == 0 {
-		if !lastWords(exit).Audited {
+		// One whose report cannot be read has proved nothing.
+		if report, _ := cleanReport(exit); !report.Audited {
 			c.doubt(failed)
 		}
 		// The cleaner is the proof until its chaos pod is gone; then it is swept.
@@ -94,14 +95,8 @@ func cleanerWords(cleaner *corev1.Pod) string {
 	if exit == nil {
 		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
 	}
-	report := struct {
-		Left []struct {
-			Error   string   `json:"error"`
-			Objects []string `json:"objects"`
-		} `json:"left"`
-		Error string `json:"error"`
-	}{}
-	if json.Unmarshal([]byte(exit.Message), &report) != nil {
+	report, err := cleanReport(exit)
+	if err != nil {
 		return fmt.Sprintf("exit code %d: %s", exit.ExitCode, strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]))
 	}
 	words := []string{}
@@ -113,6 +108,15 @@ func cleanerWords(cleaner *corev1.Pod) string {
 		words = append(words, report.Error)
 	}
 	return strings.Join(words, "; ")
+}
+
+// cleanReport reads the termination message of the injector's command clean.
+func cleanReport(exit *corev1.ContainerStateTerminated) (v1beta1.CleanReport, error) {
+	var report v1beta1.CleanReport
+	if err := json.Unmarshal([]byte(exit.Message), &report); err != nil {
+		return v1beta1.CleanReport{}, fmt.Errorf("the cleaner's report: %w", err)
+	}
+	return report, nil
 }
 
 // splitCleaners takes the cleaners out of a list of our pods.

@@ -66,6 +66,24 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			t.Error("the cleaner has other rights than the chaos pod had")
 		}
 	})
+	for _, test := range []struct {
+		name, said string
+		unverified []string
+	}{
+		{"a cleaner that searched the node is believed", `{"cleaned":["cpu-pressure of disruption shop/calm"],"audited":true,"left":[]}`, nil},
+		{"a cleaner that could not search leaves the node unverified", `{"cleaned":["x"],"audited":false,"left":[]}`, []string{"node-0"}},
+		{"a cleaner that said nothing leaves the node unverified", "", []string{"node-0"}},
+		{"the words of an injector prove nothing for a cleaner", `{"injected":true,"cleaned":true,"audited":true}`, []string{"node-0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			ref, failed := c.failedOn()
+			go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
+			if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || !cmp.Equal(test.unverified, cleaned.UnverifiedNodes) {
+				t.Errorf("cleaned = %+v, want nothing left and %v unverified", cleaned, test.unverified)
+			}
+		})
+	}
 	t.Run("cut short when the cleaner has succeeded: tried again it needs no other", func(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()

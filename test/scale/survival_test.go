@@ -33,7 +33,7 @@ func TestSurvival(t *testing.T) {
 		if strings.HasPrefix(pod.Labels[v1beta1.LabelTarget], broken) {
 			return world.Exit{Code: 1, Message: "it cannot clean"}
 		}
-		return world.Exit{Message: world.Clean}
+		return world.Clean(pod)
 	})
 	for _, part := range []struct {
 		name string

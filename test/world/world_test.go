@@ -33,7 +33,7 @@ func TestWorld(t *testing.T) {
 		if pod.Labels[v1beta1.LabelTarget] == "web-00001" && !(mended.Load() && pod.Labels[v1beta1.LabelCleaner] != "") {
 			return world.Exit{Code: 1, Message: "the wheel came off"}
 		}
-		return world.Exit{Message: world.Clean}
+		return world.Clean(pod)
 	})
 	d := w.Create(w.Disruption("unlucky", 3))
 	w.Injected(d)
