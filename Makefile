@@ -84,8 +84,7 @@ bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and P
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
-	SQUALL_REQUIRE=1 KUBE_CACHE_MUTATION_DETECTOR=true go test ./...
-	cd hack && go test ./...
+	cd hack && go run ./suite unit
 
 .PHONY: verify
 verify: generate ## generated code, format, vet, rules of the code, workflowcheck

@@ -14,8 +14,23 @@ import (
 // packages; a test with subtests counts as well as they do.
 type counts struct {
 	passed, failed int
-	skipped        []string // "package.Test: reason"
+	skipped        []skip
 	failures       []string
+	// outcomes are "pass", "fail" or "skip", by names such as
+	// "activities:_TestJudge/still_running:_wait".
+	outcomes map[string]string
+}
+
+// tell notes how a test ended. One that runs twice has failed if it failed once.
+func (c *counts) tell(name, outcome string) {
+	if c.outcomes == nil {
+		c.outcomes = map[string]string{}
+	}
+	name = strings.ReplaceAll(name, " ", "_")
+	if before := c.outcomes[name]; before == "fail" || before == "pass" && outcome == "skip" {
+		return
+	}
+	c.outcomes[name] = outcome
 }
 
 // silence is how long nothing may be printed before a line says what runs.
@@ -119,13 +134,14 @@ func (r *reading) finish(e event, key string) {
 		return
 	}
 	inside := r.inside[e.Package]
-	name := short(e.Package) + "." + e.Test
+	name := short(e.Package) + ": " + e.Test
+	r.counts.tell(name, e.Action)
 	switch e.Action {
 	case "pass":
 		r.counts.passed++
 		inside[0]++
 	case "skip":
-		r.counts.skipped = append(r.counts.skipped, name+": "+reason(r.output[key]))
+		r.counts.skipped = append(r.counts.skipped, skip{name, reason(r.output[key])})
 		inside[1]++
 	case "fail":
 		r.counts.failed++
@@ -159,7 +175,7 @@ func (r *reading) running() string {
 	for key, began := range r.began {
 		pkg, test, _ := strings.Cut(key, " ")
 		if test != "" {
-			names = append(names, fmt.Sprintf("%s.%s (%.0f s)", short(pkg), test, time.Since(began).Seconds()))
+			names = append(names, fmt.Sprintf("%s: %s (%.0f s)", short(pkg), test, time.Since(began).Seconds()))
 		}
 	}
 	if len(names) == 0 {

@@ -25,7 +25,7 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 	newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }).read(strings.NewReader(stream))
 
 	got := fmt.Sprintf("%d passed, %d failed, %q, %q", c.passed, c.failed, c.skipped, c.failures)
-	want := `1 passed, 1 failed, ["api.TestB: no tcx before kernel 6.6"], ["api.TestC/a_case"]`
+	want := `1 passed, 1 failed, ["api: TestB: no tcx before kernel 6.6"], ["api: TestC/a_case"]`
 	if got != want {
 		t.Errorf("counts = %s, want %s", got, want)
 	}
@@ -58,5 +58,36 @@ func TestSummaryFailsWithAnyStage(t *testing.T) {
 				t.Errorf("summary() = %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	const listed = "test/scale: TestScale/a_history_to_replay"
+	for name, c := range map[string]struct {
+		counts counts
+		want   string
+	}{
+		"enough passed":         {counts{passed: 10}, ""},
+		"too few passed":        {counts{passed: 9}, "9 tests passed, and at least 10 must"},
+		"a listed one skipped":  {counts{passed: 10, skipped: []skip{{listed, "so"}}}, ""},
+		"another one skipped":   {counts{passed: 10, skipped: []skip{{"api: TestA", "no tcx"}}}, "api: TestA: no tcx"},
+		"listed ones count not": {counts{passed: 9, skipped: []skip{{listed, "so"}}}, "9 tests passed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.counts.verdict(10)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("verdict() = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestATestThatFailedOnceHasFailed(t *testing.T) {
+	var c counts
+	for _, outcome := range []string{"pass", "fail", "pass", "skip"} {
+		c.tell("api: TestA/a b", outcome)
+	}
+	if got := c.outcomes["api:_TestA/a_b"]; got != "fail" {
+		t.Errorf("outcome = %q, want fail", got)
 	}
 }

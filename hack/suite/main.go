@@ -41,6 +41,9 @@ type stage struct {
 	name  string
 	needs []string
 	limit time.Duration
+	// least is how many tests must pass: a little less than there are, so that a
+	// stage that lost its tests is noticed. Raise it when many have been added.
+	least int
 	// always runs it also after an interruption.
 	always bool
 	run    func(context.Context, *counts) error
@@ -50,16 +53,17 @@ func (s *suite) stages() []stage {
 	return []stage{
 		{name: "packages", limit: 10 * time.Minute, run: s.packages},
 		{name: "cluster", needs: []string{"packages"}, limit: 40 * time.Minute, run: s.cluster},
-		{name: "unit", needs: []string{"packages"}, limit: 25 * time.Minute, run: s.unit},
+		{name: "unit", needs: []string{"packages"}, limit: 25 * time.Minute, least: 450, run: s.unit},
 		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
-		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, run: s.endToEnd("./test/e2e")},
-		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, run: s.browser},
-		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, run: s.endToEnd("./test/demo")},
+		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, least: 33, run: s.endToEnd("./test/e2e")},
+		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.browser},
+		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 5 * time.Minute, run: s.make("soak", "SOAK="+shortSoak)},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},
+		{name: "rules", limit: time.Minute, run: s.rules},
 	}
 }
 
@@ -116,7 +120,7 @@ func (s *suite) runStage(ctx context.Context, st stage) result {
 	ctx, cancel := context.WithTimeout(ctx, st.limit)
 	defer cancel()
 	began := time.Now()
-	r.err = st.run(ctx, &r.tests)
+	r.err = errors.Join(st.run(ctx, &r.tests), r.tests.verdict(st.least))
 	r.took = time.Since(began)
 	if r.err != nil {
 		s.say("--- %s FAILED: %v", st.name, r.err)

@@ -66,12 +66,14 @@ func (s *suite) down(ctx context.Context, _ *counts) error {
 	return s.program("./devcluster", "down")(ctx, nil)
 }
 
-// unit tests both modules. What cannot run on this machine fails.
+// unit tests both modules. What cannot run on this machine fails. Nothing is
+// taken from the cache of tests: it does not see that a test builds and starts
+// programs.
 func (s *suite) unit(ctx context.Context, c *counts) error {
 	env := []string{"SQUALL_REQUIRE=1", "KUBE_CACHE_MUTATION_DETECTOR=true"}
 	return errors.Join(
-		s.goTest(ctx, c, s.root, env, "-timeout", "15m", "./..."),
-		s.goTest(ctx, c, filepath.Join(s.root, "hack"), env, "./..."),
+		s.goTest(ctx, c, s.root, env, "-count=1", "-timeout", "15m", "./..."),
+		s.goTest(ctx, c, filepath.Join(s.root, "hack"), env, "-count=1", "./..."),
 	)
 }
 

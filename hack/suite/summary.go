@@ -3,7 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,7 +30,7 @@ func (s *suite) summary() bool {
 		all.skipped = append(all.skipped, r.tests.skipped...)
 		all.failures = append(all.failures, r.tests.failures...)
 	}
-	sort.Strings(all.skipped)
+	slices.SortFunc(all.skipped, func(a, b skip) int { return strings.Compare(a.test, b.test) })
 	for _, why := range all.skipped {
 		fmt.Println("skipped    ", why)
 	}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const someRules = `
+| rule | statement | tests |
+|---|---|---|
+| 1 | It runs. | ` + "`api: TestA`, `api/v1: TestB/the first of two: it is taken`" + ` |
+| 2a | It waits. | not built yet |
+| T4 | It is determined. | ` + "`make verify: workflowcheck`" + ` |
+`
+
+func TestProofs(t *testing.T) {
+	got := fmt.Sprint(proofs(someRules))
+	want := "[{1 api: TestA} {1 api/v1: TestB/the first of two: it is taken} {T4 make verify: workflowcheck}]"
+	if got != want {
+		t.Errorf("proofs() = %s, want %s", got, want)
+	}
+}
+
+func TestRulesAreProvedByWhatRanAndPassed(t *testing.T) {
+	const a, b = "api:_TestA", "api/v1:_TestB/the_first_of_two:_it_is_taken"
+	ran := func(outcomes map[string]string, verify error) []result {
+		return []result{{name: "unit", tests: counts{outcomes: outcomes}}, {name: "verify", err: verify}}
+	}
+	for name, c := range map[string]struct {
+		results []result
+		want    string
+	}{
+		"all passed":         {ran(map[string]string{a: "pass", b: "pass"}, nil), ""},
+		"a test is missing":  {ran(map[string]string{b: "pass"}, nil), "rule 1 is not proved: api: TestA did not run"},
+		"a test was skipped": {ran(map[string]string{a: "skip", b: "pass"}, nil), "rule 1 is not proved: api: TestA was skipped"},
+		"a subtest failed":   {ran(map[string]string{a: "pass", b: "fail"}, nil), "rule 1 is not proved: api/v1: TestB/the first of two: it is taken failed"},
+		"skipped in one stage, passed in another": {
+			append(ran(map[string]string{a: "skip", b: "pass"}, nil), result{name: "e2e", tests: counts{outcomes: map[string]string{a: "pass"}}}), ""},
+		"passed in one stage, failed in another": {
+			append(ran(map[string]string{a: "pass", b: "pass"}, nil), result{name: "e2e", tests: counts{outcomes: map[string]string{a: "fail"}}}),
+			"rule 1 is not proved: api: TestA failed"},
+		"make verify failed":  {ran(map[string]string{a: "pass", b: "pass"}, errNotRun), "rule T4 is not proved: make verify: workflowcheck did not pass"},
+		"make verify not run": {ran(map[string]string{a: "pass", b: "pass"}, nil)[:1], "rule T4 is not proved: make verify: workflowcheck did not pass"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := strings.Join((&suite{results: c.results}).unproved(proofs(someRules)), "; ")
+			if got != c.want {
+				t.Errorf("unproved() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
