@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // looksAtOnce bounds for how many disruptions a worker lists candidates at once,
@@ -45,7 +46,7 @@ func (a *Activities) healthy(ctx context.Context, d *v1beta1.Disruption) ([]cand
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if podHealthy(pod) && d.Spec.Matches(pod.Labels, pod.Annotations) {
+			if kube.PodHealthy(pod) && d.Spec.Matches(pod.Labels, pod.Annotations) {
 				found = append(found, podCandidate(pod, d.Spec.Containers))
 			}
 		}
@@ -81,7 +82,7 @@ func (a *Activities) readyNodes(ctx context.Context, d *v1beta1.Disruption, opti
 	var found []candidate
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if !nodeReady(node) || !d.Spec.Matches(node.Labels, node.Annotations) {
+		if !kube.NodeReady(node) || !d.Spec.Matches(node.Labels, node.Annotations) {
 			continue
 		}
 		target := v1beta1.InjectionTarget{Name: node.Name, UID: node.UID, NodeName: node.Name}
@@ -93,16 +94,6 @@ func (a *Activities) readyNodes(ctx context.Context, d *v1beta1.Disruption, opti
 		found = append(found, candidate{target: target})
 	}
 	return found, nil
-}
-
-func podHealthy(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
-}
-
-func nodeReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // podCandidate describes a pod as an injector needs it. wanted are the

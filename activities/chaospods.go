@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // ChaosPods is a worker's one watch on all chaos pods: activities that wait
@@ -33,10 +33,10 @@ const (
 )
 
 // NewChaosPods returns a watch that Run starts.
-func NewChaosPods(kube kubernetes.Interface, namespace string) (*ChaosPods, error) {
+func NewChaosPods(clientset kubernetes.Interface, namespace string) (*ChaosPods, error) {
 	ours := func(o *metav1.ListOptions) { o.LabelSelector = v1beta1.LabelDisruptionUID }
-	all := cache.NewFilteredListWatchFromClient(kube.CoreV1().RESTClient(), "pods", namespace, ours)
-	informer := cache.NewSharedIndexInformer(connect.Patient(all), &corev1.Pod{}, 0, cache.Indexers{})
+	all := cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", namespace, ours)
+	informer := cache.NewSharedIndexInformer(kube.QuickReconnect(all), &corev1.Pod{}, 0, cache.Indexers{})
 	pods := &ChaosPods{informer: informer, waiters: map[string]map[chan struct{}]struct{}{}}
 	if err := pods.informer.SetTransform(strip); err != nil {
 		return nil, err

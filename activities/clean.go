@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // CleanInput says which chaos pods to take away.
@@ -141,7 +142,7 @@ func gather(ctx context.Context, changes <-chan struct{}) error {
 func (c *cleaning) due(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard) {
-		if c.in.OnlyEnded && pod.DeletionTimestamp == nil && !ended(pod) {
+		if c.in.OnlyEnded && pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 			continue // it stays
 		}
 		present++
@@ -254,7 +255,7 @@ func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 	c.held = map[types.UID]bool{}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		uid := targetUID(&pod)
-		stays := pod.DeletionTimestamp == nil && !ended(&pod) && !c.lost[uid]
+		stays := pod.DeletionTimestamp == nil && !kube.InjectorEnded(&pod) && !c.lost[uid]
 		c.held[uid] = c.held[uid] || stays
 		return stays
 	}), nil

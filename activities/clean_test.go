@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -32,7 +33,7 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 				if !known || pod.DeletionTimestamp == nil {
 					continue
 				}
-				if !ended(&pod) {
+				if !kube.InjectorEnded(&pod) {
 					phase := corev1.PodSucceeded
 					if code != 0 {
 						phase = corev1.PodFailed

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // cleanAgain lets a fresh pod on the node of a failed chaos pod undo what the
@@ -33,7 +34,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		}
 		return leftPod(failed, Waiting, "a cleaner works on the node"), nil
 	}
-	if !ended(&cleaner) {
+	if !kube.InjectorEnded(&cleaner) {
 		return leftPod(failed, Waiting, "a cleaner works on the node"), nil
 	}
 	if exit := injectorState(&cleaner).Terminated; exit != nil && exit.ExitCode == 0 {

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Disruptions reads and writes Disruption objects. Get is a live read; writes
@@ -139,7 +139,7 @@ func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
 				return err
 			}
 		}
-		patch, found := finalizerPatchAnyVersion(live, v1beta1.DisruptionFinalizer)
+		patch, found := kube.FinalizerPatchAnyVersion(live, v1beta1.DisruptionFinalizer)
 		if !found {
 			return nil
 		}
@@ -153,29 +153,4 @@ func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
 		return fmt.Errorf("remove finalizer of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	return nil
-}
-
-// finalizerPatch is the JSON patch that takes one finalizer off the object as
-// it was read, and fails on any other version of it. found is false when the
-// finalizer is not there.
-func finalizerPatch(object metav1.Object, finalizer string) (patch []byte, found bool) {
-	return removal(object, finalizer, "resourceVersion", object.GetResourceVersion())
-}
-
-// finalizerPatchAnyVersion takes the finalizer off the object whatever was
-// written to it since, for a judgement that nothing written can change. It
-// fails on another object of the name, or when the finalizers have moved.
-func finalizerPatchAnyVersion(object metav1.Object, finalizer string) (patch []byte, found bool) {
-	return removal(object, finalizer, "uid", string(object.GetUID()))
-}
-
-func removal(object metav1.Object, finalizer, guard, value string) (patch []byte, found bool) {
-	for i, name := range object.GetFinalizers() {
-		if name != finalizer {
-			continue
-		}
-		return fmt.Appendf(nil, `[{"op":"test","path":"/metadata/%s","value":%q},{"op":"test","path":"/metadata/finalizers/%d","value":%q},{"op":"remove","path":"/metadata/finalizers/%d"}]`,
-			guard, value, i, finalizer, i), true
-	}
-	return nil, false
 }

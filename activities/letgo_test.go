@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // What is written to a chaos pod after it was judged must not undo a final
@@ -106,7 +107,7 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 				if pod.DeletionTimestamp != nil {
 					deleted++
 				}
-				if ended(pod) {
+				if kube.InjectorEnded(pod) {
 					gone++
 				}
 			}

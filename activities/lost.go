@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // cleanable says whether the target of a failed chaos pod still runs
@@ -39,7 +40,7 @@ func (a *Activities) readTarget(ctx context.Context, namespace, name string, uid
 		if err != nil {
 			return false, false, fmt.Errorf("read target node %s: %w", name, err)
 		}
-		return node.UID == uid && nodeReady(node), node.DeletionTimestamp != nil, nil
+		return node.UID == uid && kube.NodeReady(node), node.DeletionTimestamp != nil, nil
 	}
 	pod, err := a.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

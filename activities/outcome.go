@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Outcome is what became of a chaos pod.
@@ -32,11 +33,11 @@ func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 		// 41, and 43a: the exit code counts before the phase. An injector that
 		// refused its document changed nothing and says so.
 		return Clean, ""
-	case exited == nil && state.Running == nil && ended(pod), unstarted(pod) && dropped(pod):
+	case exited == nil && state.Running == nil && kube.InjectorEnded(pod), unstarted(pod) && dropped(pod):
 		return Clean, "" // 42, 43a: nothing ever ran
 	case unstarted(pod):
 		return Waiting, "its kubelet has not said that the chaos pod will not run"
-	case exited == nil && !ended(pod):
+	case exited == nil && !kube.InjectorEnded(pod):
 		return Waiting, "the chaos pod is still running" // 47
 	case !cleanable:
 		return Clean, "" // 38-40
@@ -52,13 +53,6 @@ func proved(pod *corev1.Pod) bool {
 		return state.Running == nil && pod.Status.Reason == ""
 	}
 	return neverStarted(pod) || lastWords(state.Terminated).Audited
-}
-
-// ended is true as soon as the injector has ended: the kubelet reports that a
-// moment before the pod's phase, and what is told of it comes only once.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
-		injectorState(pod).Terminated != nil
 }
 
 // unstarted is true of a pod of which no kubelet has said that it ran. It may be
@@ -77,23 +71,14 @@ func dropped(pod *corev1.Pod) bool {
 
 // injectorState is the state of the injector's container; the zero value when
 // the kubelet never reported one.
-func injectorState(pod *corev1.Pod) corev1.ContainerState { return injectorStatus(pod).State }
-
-func injectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == "injector" {
-			return status
-		}
-	}
-	return corev1.ContainerStatus{}
-}
+func injectorState(pod *corev1.Pod) corev1.ContainerState { return kube.InjectorStatus(pod).State }
 
 // neverStarted is true for a container whose process was never executed, so
 // that nothing can have been injected: it could not be, or the kubelet was done
 // with the pod before there was a container, as when its image is missing. Of
 // one that ran and was lost it keeps the ID, or says so as its last state.
 func neverStarted(pod *corev1.Pod) bool {
-	status := injectorStatus(pod)
+	status := kube.InjectorStatus(pod)
 	exited := status.State.Terminated
 	if exited == nil {
 		return false

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/kube"
 )
 
 // injectorIs is a chaos pod in a phase with its injector in a state.
@@ -89,8 +91,8 @@ func TestEnded(t *testing.T) {
 		{"evicted, nothing known of the injector", injectorIs(corev1.PodFailed, corev1.ContainerState{}), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := ended(test.pod); got != test.want {
-				t.Errorf("ended() = %t, want %t", got, test.want)
+			if got := kube.InjectorEnded(test.pod); got != test.want {
+				t.Errorf("InjectorEnded() = %t, want %t", got, test.want)
 			}
 		})
 	}

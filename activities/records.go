@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Records is a worker's one watch on the records of targets, which are the
@@ -40,11 +40,11 @@ type versions map[string]string
 const recordsPatience = time.Second
 
 // NewRecords returns a watch that Run starts.
-func NewRecords(kube kubernetes.Interface, namespace string) *Records {
+func NewRecords(clientset kubernetes.Interface, namespace string) *Records {
 	ours := func(o *metav1.ListOptions) { o.LabelSelector = labelRecord + "=" + recordTargets }
-	all := cache.NewFilteredListWatchFromClient(kube.CoreV1().RESTClient(), "configmaps", namespace, ours)
+	all := cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "configmaps", namespace, ours)
 	r := &Records{changed: make(chan struct{})}
-	r.reflector = cache.NewReflectorWithOptions(connect.Patient(all), &corev1.ConfigMap{}, recordStore{r}, cache.ReflectorOptions{})
+	r.reflector = cache.NewReflectorWithOptions(kube.QuickReconnect(all), &corev1.ConfigMap{}, recordStore{r}, cache.ReflectorOptions{})
 	return r
 }
 

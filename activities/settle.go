@@ -14,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // settle brings one chaos pod as far as it can go now; nil means it is let go.
 func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
-	if pod.DeletionTimestamp == nil && !ended(pod) {
+	if pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 		// A pod that is Pending now may run in a moment: it is judged when its
 		// kubelet has seen that it is to go.
 		return leftPod(pod, Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
@@ -131,14 +132,14 @@ func (a *Activities) removeFinalizer(ctx context.Context, pod *corev1.Pod) error
 	}
 	// How it exited is said once and for all, while the kubelet still writes to
 	// the pod: any version of it will do.
-	patch, _ := finalizerPatchAnyVersion(pod, v1beta1.ChaosPodFinalizer)
+	patch, _ := kube.FinalizerPatchAnyVersion(pod, v1beta1.ChaosPodFinalizer)
 	_, err = a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
 // force lets a chaos pod go whatever it says: a person took the decision.
 func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
-	if patch, found := finalizerPatch(pod, v1beta1.ChaosPodFinalizer); found {
+	if patch, found := kube.FinalizerPatch(pod, v1beta1.ChaosPodFinalizer); found {
 		_, err := a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 		if apierrors.IsInvalid(err) {
 			return nil // it changed meanwhile: the next round sees it again

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // NodePage is a part of the cluster's nodes.
@@ -111,7 +112,7 @@ func (s *nodeSweep) each(ctx context.Context, nodes []corev1.Node, do func(conte
 
 // look finds out which marks a node carries.
 func (s *nodeSweep) look(ctx context.Context, node *corev1.Node) error {
-	if !nodeReady(node) {
+	if !kube.NodeReady(node) {
 		s.skip(ctx, node, "the node is not ready")
 		return nil
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -293,7 +294,7 @@ func (n *nodes) play() {
 			continue
 		}
 		for i := range list.Items {
-			if pod := &list.Items[i]; strings.HasPrefix(pod.Name, "sweep-") && !ended(pod) && pod.DeletionTimestamp == nil {
+			if pod := &list.Items[i]; strings.HasPrefix(pod.Name, "sweep-") && !kube.InjectorEnded(pod) && pod.DeletionTimestamp == nil {
 				n.answer(pod)
 			}
 		}

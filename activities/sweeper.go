@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // sweeperPatience is how long a sweep waits for a command on a node: a few
@@ -92,7 +93,7 @@ func (a *Activities) awaitSweeper(ctx context.Context, name string) (*corev1.Pod
 			return nil, "pod " + name + " was taken away", nil
 		case err != nil:
 			return nil, "", fmt.Errorf("read pod %s: %w", name, err)
-		case ended(pod):
+		case kube.InjectorEnded(pod):
 			return pod, "", nil
 		case time.Now().After(deadline):
 			return nil, strings.TrimSuffix(fmt.Sprintf("pod %s did not end within %s: %s", name, sweeperPatience, waitingFor(pod)), ": "), nil

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // VerifyInput names the nodes on which a disruption's chaos pods ended without a
@@ -67,7 +68,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read node %s: %w", name, err)
-	case !nodeReady(node):
+	case !kube.NodeReady(node):
 		v.doubt(name, "the node is not ready, so nobody could look")
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/kube"
 )
 
 const (
@@ -40,17 +40,17 @@ const (
 )
 
 // newManager builds the bridge of c: caches, watches, queue, election, endpoints.
-func newManager(c Config, kube *rest.Config, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {
+func newManager(c Config, cluster *rest.Config, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {
 	options, err := managerOptions(c)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(c, kube, options, temporal, registry)
+	return assemble(c, cluster, options, temporal, registry)
 }
 
 // newInformer sees soon that an API server is back.
 func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	return toolscache.NewSharedIndexInformer(connect.Patient(lw), object, resync, indexers)
+	return toolscache.NewSharedIndexInformer(kube.QuickReconnect(lw), object, resync, indexers)
 }
 
 // managerOptions give every type one cache for the whole cluster, so one list
@@ -101,14 +101,14 @@ func only(some []string, more ...string) map[string]cache.Config {
 	return limit
 }
 
-func assemble(c Config, kube *rest.Config, o manager.Options, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {
+func assemble(c Config, cluster *rest.Config, o manager.Options, temporal orchestrator, registry prometheus.Registerer) (manager.Manager, error) {
 	counters, err := newCounters(registry)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	kube = rest.CopyConfig(kube)
-	kube.QPS = -1 // the API server's own priorities and fairness decide
-	m, err := manager.New(kube, o)
+	cluster = rest.CopyConfig(cluster)
+	cluster.QPS = -1 // the API server's own priorities and fairness decide
+	m, err := manager.New(cluster, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}

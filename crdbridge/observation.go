@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -70,7 +71,7 @@ func podTargets(spec v1beta1.DisruptionSpec, pods []corev1.Pod) []target {
 	targets := make([]target, 0, len(pods))
 	for i := range pods {
 		p := &pods[i]
-		targets = append(targets, target{p.Name, p.UID, podRuns(p), matches(p)})
+		targets = append(targets, target{p.Name, p.UID, kube.PodHealthy(p), matches(p)})
 	}
 	return targets
 }
@@ -81,37 +82,16 @@ func nodeTargets(spec v1beta1.DisruptionSpec, nodes []corev1.Node) []target {
 	targets := make([]target, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		targets = append(targets, target{n.Name, n.UID, nodeRuns(n), matches(n)})
+		targets = append(targets, target{n.Name, n.UID, kube.NodeHealthy(n), matches(n)})
 	}
 	return targets
-}
-
-func podRuns(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning
-}
-
-// podEnded looks at the containers too: the kubelet reports their end before
-// it reports the pod's phase.
-func podEnded(p *corev1.Pod) bool {
-	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-		return true
-	}
-	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated != nil
-	})
-}
-
-func nodeRuns(n *corev1.Node) bool {
-	return n.DeletionTimestamp == nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func endedPods(pods []corev1.Pod) []string {
 	var ended []string
 	for i := range pods {
 		switch p := &pods[i]; {
-		case podEnded(p):
+		case kube.InjectorEnded(p):
 			ended = append(ended, "ended "+string(p.UID))
 		case p.DeletionTimestamp != nil:
 			ended = append(ended, "deleting "+string(p.UID))

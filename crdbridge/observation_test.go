@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // scene is a disruption that holds one target of three candidates.
@@ -62,7 +62,7 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 		{"a chaos pod succeeded", func(s *scene) { s.chaos[0].Status.Phase = corev1.PodSucceeded }, 1, 0, 3, false},
 		{"a chaos pod failed", func(s *scene) { s.chaos[0].Status.Phase = corev1.PodFailed }, 1, 0, 3, false},
 		{"its container ended before its phase says so", func(s *scene) {
-			s.chaos[0].Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+			s.chaos[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: kube.InjectorContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 		}, 1, 0, 3, false},
 		{"a chaos pod that injected is gone", func(s *scene) { s.chaos = nil }, 1, 0, 3, false},
 		{"a target is gone", func(s *scene) { s.pods = s.pods[1:] }, 0, 1, 2, false},

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 const (
@@ -92,9 +93,9 @@ func (s *stopper) concernsPod(ctx context.Context, object client.Object) bool {
 }
 
 // stopExists reads from the cache.
-func stopExists(ctx context.Context, kube client.Reader) bool {
+func stopExists(ctx context.Context, cached client.Reader) bool {
 	var stops v1beta1.EmergencyStopList
-	err := kube.List(ctx, &stops, client.UnsafeDisableDeepCopy)
+	err := cached.List(ctx, &stops, client.UnsafeDisableDeepCopy)
 	return err == nil && len(stops.Items) > 0 // the cache fails only for a type nobody watches
 }
 
@@ -210,7 +211,7 @@ func (o *overview) toDelete() (pods []*corev1.Pod) {
 		pod := &o.chaosPods[i]
 		uid := types.UID(pod.Labels[v1beta1.LabelDisruptionUID])
 		goes := o.marked[uid] || len(o.stops) > 0 && !alive[uid]
-		if goes && pod.DeletionTimestamp == nil && !podEnded(pod) {
+		if goes && pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 			pods = append(pods, pod)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // statusGap is the shortest time between two writes of how far a stop is.
@@ -80,7 +81,7 @@ func (o *overview) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStopStat
 	}
 	for i := range o.chaosPods {
 		pod := &o.chaosPods[i]
-		if !podEnded(pod) {
+		if !kube.InjectorEnded(pod) {
 			status.Injectors++
 		}
 		if !exists[types.UID(pod.Labels[v1beta1.LabelDisruptionUID])] {

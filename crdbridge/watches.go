@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Indexes of the caches.
@@ -149,7 +150,7 @@ func (r *reconciler) podPredicate() predicate.Predicate {
 // going is true of a pod that has ended or is being deleted.
 func going(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return !ok || podEnded(pod) || pod.DeletionTimestamp != nil
+	return !ok || kube.InjectorEnded(pod) || pod.DeletionTimestamp != nil
 }
 
 // onUpdate lets creations and deletions pass, and the updates that change
@@ -164,7 +165,7 @@ func podChanged(before, after client.Object) bool {
 	if !ok || !found {
 		return true
 	}
-	return podRuns(old) != podRuns(now) || podEnded(old) != podEnded(now) || markChanged(old, now)
+	return kube.PodHealthy(old) != kube.PodHealthy(now) || kube.InjectorEnded(old) != kube.InjectorEnded(now) || markChanged(old, now)
 }
 
 func nodeChanged(before, after client.Object) bool {
@@ -173,7 +174,7 @@ func nodeChanged(before, after client.Object) bool {
 	if !ok || !found {
 		return true
 	}
-	return nodeRuns(old) != nodeRuns(now) || markChanged(old, now)
+	return kube.NodeHealthy(old) != kube.NodeHealthy(now) || markChanged(old, now)
 }
 
 // markChanged compares what selectors look at, and whether an object ends. The

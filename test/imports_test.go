@@ -25,6 +25,8 @@ func TestImports(t *testing.T) {
 			"whoever imports the types must not get a controller with them"},
 		{"injector", []string{temporal, controllerRuntime, clientGo, module + "activities", module + "workflows"},
 			"a program on every node holds no credentials and talks to nobody"},
+		{"kube", []string{temporal, controllerRuntime, module + "activities", module + "workflows", module + "worker", module + "crdbridge", module + "injector"},
+			"what a pod's state means is the same for the bridge and the worker"},
 		{"activities", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"an activity is one attempt at one effect"},
 		{"workflows", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},

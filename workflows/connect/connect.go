@@ -1,7 +1,6 @@
 // Package connect reaches a Temporal server the same way from every program of
 // Squall: plain, with TLS, with a client certificate or with an API key. It
-// reads no settings itself and never logs a secret. It also lets every program
-// notice soon that an API server is back.
+// reads no settings itself and never logs a secret.
 package connect
 
 import (

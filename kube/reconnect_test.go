@@ -1,4 +1,4 @@
-package connect
+package kube
 
 import (
 	"context"
@@ -18,14 +18,14 @@ import (
 )
 
 // An informer whose API server refused five calls in a row sees it come back
-// within a second or two. One that is not patient waits at least 12.8 s then.
-func TestPatientInformerSeesTheServerComeBack(t *testing.T) {
+// within a second or two. Without QuickReconnect it waits at least 12.8 s then.
+func TestInformerSeesTheServerComeBack(t *testing.T) {
 	t.Parallel()
 	const refusals = 5
 	var calls atomic.Int64
 	back := make(chan time.Time, 1)
 	server := watch.NewFake()
-	lw := Patient(&cache.ListWatch{
+	lw := QuickReconnect(&cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 		},
@@ -79,9 +79,9 @@ func TestAnswered(t *testing.T) {
 }
 
 // Stopped, it does not go on calling.
-func TestPatienceEndsWithTheContext(t *testing.T) {
+func TestRetryingEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	lw := Patient(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	lw := QuickReconnect(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 		cancel()
 		return nil, syscall.ECONNREFUSED
 	}})

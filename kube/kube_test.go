@@ -1,0 +1,100 @@
+package kube
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestPods(t *testing.T) {
+	deleting := &metav1.Time{Time: time.Unix(1, 0)}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	for _, test := range []struct {
+		name                    string
+		pod                     corev1.Pod
+		healthy, running, ended bool
+	}{
+		{name: "one that waits", pod: podWith(corev1.PodPending, nil)},
+		{name: "one that runs", pod: podWith(corev1.PodRunning, nil), healthy: true, running: true},
+		{name: "one that runs and is being deleted", pod: podWith(corev1.PodRunning, deleting), running: true},
+		{name: "one that succeeded", pod: podWith(corev1.PodSucceeded, nil), ended: true},
+		{name: "one that failed", pod: podWith(corev1.PodFailed, nil), ended: true},
+		{name: "the injector ended, and the phase is late",
+			pod:     podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "injector", State: ended}),
+			healthy: true, running: true, ended: true},
+		{name: "another container ended",
+			pod:     podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "proxy", State: ended}, corev1.ContainerStatus{Name: "injector"}),
+			healthy: true, running: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			healthy, running, ended := PodHealthy(&test.pod), PodRunning(&test.pod), InjectorEnded(&test.pod)
+			if healthy != test.healthy || running != test.running || ended != test.ended {
+				t.Errorf("healthy %t, running %t, ended %t; want %t, %t, %t", healthy, running, ended, test.healthy, test.running, test.ended)
+			}
+		})
+	}
+}
+
+func podWith(phase corev1.PodPhase, deleting *metav1.Time, containers ...corev1.ContainerStatus) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: deleting},
+		Status:     corev1.PodStatus{Phase: phase, ContainerStatuses: containers},
+	}
+}
+
+func TestNodes(t *testing.T) {
+	deleting := &metav1.Time{Time: time.Unix(1, 0)}
+	for _, test := range []struct {
+		name           string
+		node           corev1.Node
+		healthy, ready bool
+	}{
+		{"one that never reported", corev1.Node{}, false, false},
+		{"one that is ready", nodeWith(corev1.ConditionTrue, nil), true, true},
+		{"one that is not", nodeWith(corev1.ConditionFalse, nil), false, false},
+		{"one that nobody has heard of lately", nodeWith(corev1.ConditionUnknown, nil), false, false},
+		{"one that is ready and is being deleted", nodeWith(corev1.ConditionTrue, deleting), false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			healthy, ready := NodeHealthy(&test.node), NodeReady(&test.node)
+			if healthy != test.healthy || ready != test.ready {
+				t.Errorf("healthy %t, ready %t; want %t, %t", healthy, ready, test.healthy, test.ready)
+			}
+		})
+	}
+}
+
+func nodeWith(ready corev1.ConditionStatus, deleting *metav1.Time) corev1.Node {
+	return corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: deleting},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue},
+			{Type: corev1.NodeReady, Status: ready},
+		}},
+	}
+}
+
+func TestFinalizerPatches(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7", Finalizers: []string{"a", "b"}}}
+	for _, test := range []struct {
+		name  string
+		patch func(metav1.Object, string) ([]byte, bool)
+		want  string
+	}{
+		{"of this version", FinalizerPatch,
+			`[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"test","path":"/metadata/finalizers/1","value":"b"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
+		{"of any version", FinalizerPatchAnyVersion,
+			`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/finalizers/1","value":"b"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if patch, found := test.patch(pod, "b"); !found || string(patch) != test.want {
+				t.Errorf("patch = %s, %t; want %s", patch, found, test.want)
+			}
+			if patch, found := test.patch(pod, "c"); found {
+				t.Errorf("patch of a finalizer that is not there = %s, want none", patch)
+			}
+		})
+	}
+}

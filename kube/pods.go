@@ -1,0 +1,37 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// InjectorContainer is the name of the injector's container in every pod that
+// Squall creates.
+const InjectorContainer = "injector"
+
+// PodHealthy is true for a pod that may be a target: it runs, and nobody is
+// deleting it.
+func PodHealthy(pod *corev1.Pod) bool {
+	return PodRunning(pod) && pod.DeletionTimestamp == nil
+}
+
+// PodRunning is true also for a pod that is being deleted and has not ended.
+func PodRunning(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
+
+// InjectorEnded is true as soon as the injector of a chaos pod has ended: the
+// kubelet reports that a moment before the pod's phase. Other containers, which
+// a cluster may add to every pod, do not count.
+func InjectorEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
+		InjectorStatus(pod).State.Terminated != nil
+}
+
+// InjectorStatus is what the kubelet reported of the injector's container; the
+// zero value when it never did.
+func InjectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == InjectorContainer {
+			return status
+		}
+	}
+	return corev1.ContainerStatus{}
+}

@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// reconnectGap is how often an API server that is away is tried again, and up
+// to half more, so that not all watchers come at once.
+const reconnectGap = time.Second
+
+// QuickReconnect lets an informer notice within a second or two that an API
+// server is back. By itself an informer waits twice as long after each call that
+// failed: up to a minute when the server crashed some times in a row, and so
+// long it sees no deletion and no emergency stop.
+func QuickReconnect(lw cache.ListerWatcher) cache.ListerWatcher {
+	return quickReconnect{cache.ToListerWatcherWithContext(lw)}
+}
+
+type quickReconnect struct{ cache.ListerWatcherWithContext }
+
+func (p quickReconnect) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return retryUntilReachable(ctx, func() (runtime.Object, error) { return p.ListerWatcherWithContext.ListWithContext(ctx, options) })
+}
+
+func (p quickReconnect) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return retryUntilReachable(ctx, func() (watch.Interface, error) { return p.ListerWatcherWithContext.WatchWithContext(ctx, options) })
+}
+
+// List is for callers without a context, and does not retry.
+func (p quickReconnect) List(options metav1.ListOptions) (runtime.Object, error) {
+	return p.ListerWatcherWithContext.ListWithContext(context.Background(), options)
+}
+
+// Watch is like List.
+func (p quickReconnect) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return p.ListerWatcherWithContext.WatchWithContext(context.Background(), options)
+}
+
+// retryUntilReachable calls again until an API server answers, or ctx ends.
+func retryUntilReachable[T any](ctx context.Context, call func() (T, error)) (T, error) {
+	for {
+		got, err := call()
+		if err == nil || answered(err) {
+			return got, err
+		}
+		select {
+		case <-ctx.Done():
+			return got, err
+		case <-time.After(wait.Jitter(reconnectGap, 0.5)):
+		}
+	}
+}
+
+// answered is true when an API server said no, and it is not that it is only
+// starting or ending.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code < 500
+}
