@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -12,106 +11,123 @@ import (
 )
 
 // clean takes everything off and finishes the disruption. false means that a
-// person must decide about what is left (rules 44-49). What was left
-// before stays known until the outcome is: a person who just read of it may
-// decide at any time.
+// person must decide about what is left (rules 44-49). Left keeps what was left
+// before until this round knows better, so that a person who has just read it
+// may decide at any time.
 func (d *disruption) clean(ctx workflow.Context) bool {
-	d.enter(ctx, v1beta1.PhaseCleaning)
-	var over, slow bool // nothing is left to be done; what is left takes its time
-	told := workflow.NewWaitGroup(ctx)
-	if d.Plan.Rejected == "" {
-		told.Add(1)
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			defer told.Done()
-			if d.Ending == activities.EndingDeleted && d.Rounds == 0 { // everybody sees that it is deleted
-				_, _ = awaitFor(ctx, moment, "tell that it is being cleaned", func() bool { return over || slow })
-			}
-			if !over {
-				d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
-			}
-		})
-	}
+	d.publishPhase(ctx, v1beta1.PhaseCleaning)
+	status := d.reportCleaning(ctx)
 	for range cleaningRounds {
-		left, _ := d.sweep(ctx, false)
-		d.noteLeft(left)
+		left, _ := d.cleanShards(ctx, false)
+		d.updateLeft(left)
 		if left.Remaining == 0 {
-			over = len(d.Unproved) == 0
-			slow = !over
-			told.Wait(ctx)
+			status.over = len(d.UnverifiedNodes) == 0
+			status.slow = !status.over
+			status.wait(ctx)
 			if d.finish(ctx) {
 				return true
 			}
-			continue // somebody else's chaos pods with our UID, or a late one
+			continue // a chaos pod with our UID that is in no shard we know, or was created late
 		}
 		if d.failed() {
 			break // waiting longer changes nothing
 		}
 	}
-	slow = true
+	status.slow = true
 	if !d.failed() {
-		d.Tries = cleanerTries // a cleaner is no help to one that does not end
+		d.Tries = cleanerTries // a cleaner cannot help while the chaos pod has not ended
 	}
-	told.Wait(ctx)
-	d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+	status.wait(ctx)
+	d.newRunDue = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	return false
 }
 
-// verify searches the nodes on which something ended without a proof that it
-// left nothing there.
+// cleaningStatus is the report of phase Cleaning, on its way beside the cleaning.
+type cleaningStatus struct {
+	// over is true when nothing is left to do, slow when the cleaning takes its time.
+	over, slow bool
+	reported   workflow.WaitGroup
+}
+
+func (s *cleaningStatus) wait(ctx workflow.Context) { s.reported.Wait(ctx) }
+
+// reportCleaning reports phase Cleaning in the background: for a deleted
+// disruption only if its cleaning is slow, at once for any other.
+func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
+	s := &cleaningStatus{reported: workflow.NewWaitGroup(ctx)}
+	if d.Plan.Rejected != "" {
+		return s
+	}
+	s.reported.Add(1)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer s.reported.Done()
+		if d.Ending == activities.EndingDeleted && d.Rounds == 0 { // its object says that it is deleted
+			_, _ = awaitFor(ctx, cleaningStatusDelay, "tell that it is being cleaned", func() bool { return s.over || s.slow })
+		}
+		if !s.over {
+			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
+		}
+	})
+	return s
+}
+
+// verify searches the nodes on which a chaos pod ended and nobody has searched
+// for what it may have left.
 func (d *disruption) verify(ctx workflow.Context) {
-	if len(d.Unproved) == 0 {
+	if len(d.UnverifiedNodes) == 0 {
 		return
 	}
 	var verified activities.VerifyResult
-	in := activities.VerifyInput{Disruption: d.ref, Nodes: d.Unproved, Released: d.LetGo > 0}
-	if err := workflow.ExecuteActivity(searching(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
-		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", number(len(d.Unproved), "node"), cause(err))}
+	in := activities.VerifyInput{Disruption: d.ref, Nodes: d.UnverifiedNodes, Released: d.ReleasedPods > 0}
+	if err := workflow.ExecuteActivity(searchOptions(ctx, "search nodes for what may be left"), a.VerifyNodes, in).Get(ctx, &verified); err != nil {
+		verified.Left = []string{fmt.Sprintf("%s could not be searched: %s", number(len(d.UnverifiedNodes), "node"), cause(err))}
 	}
 	d.NotVerified = verified.Left
 }
 
-// finish lets the Disruption go, if really nothing is left.
+// finish writes the last status and removes the finalizer, if a live list finds
+// no chaos pod.
 func (d *disruption) finish(ctx workflow.Context) bool {
 	d.verify(ctx)
-	ended := activities.FinishInput{
-		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.LetGo, NotVerified: d.NotVerified,
+	in := activities.FinishInput{
+		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.ReleasedPods, NotVerified: d.NotVerified,
 	}
 	var left int
-	if err := d.soon(ctx, short(ctx, "verify that nothing is left and let go"), a.Finish, ended, &left); err != nil {
+	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and let go"), a.Finish, in, &left); err != nil {
 		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the Disruption could not be let go: " + cause(err)}}
 		d.Remaining = 1
 		return false
 	}
 	if left > 0 {
-		d.everywhere = true
+		d.allShards = true
 		return false
 	}
 	phase := v1beta1.PhaseFinished
 	if d.Plan.Rejected != "" {
 		phase = v1beta1.PhaseRejected
 	}
-	d.enter(ctx, phase)
+	d.publishPhase(ctx, phase)
 	return true
 }
 
-// sweep cleans shard by shard, several at once. onlyEnded leaves alone what
-// still disturbs a live target. Each decision counts for one sweep.
-func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities.CleanResult, lost int) {
+// cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos
+// pods that still disrupt a live target. A decision counts for one round.
+func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool) (all activities.CleanResult, lost int) {
 	retry, release := d.Retry, d.Release
 	if d.Tries < cleanerTries {
-		retry = everything
+		retry = allTargets
 	}
-	d.Retry, d.Release, d.retried = nil, nil, retry != nil
-	d.forEach(ctx, d.sweepShards(), func(ctx workflow.Context, number int) {
+	d.Retry, d.Release, d.cleanersRan = nil, nil, retry != nil
+	d.forEach(ctx, d.shardsToClean(), func(ctx workflow.Context, number int) {
 		in := activities.CleanInput{
 			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
-			Retry: retry, Release: release, ResultLost: d.Doubted, Patience: cleaningPatience,
+			Retry: retry, Release: release, ResultLost: d.ResultLost, Patience: cleaningPatience,
 		}
 		var cleaned activities.CleanResult
-		if err := workflow.ExecuteActivity(cleaning(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
-			d.Doubted = true // it may have let something go before
+		if err := workflow.ExecuteActivity(cleaningOptions(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
+			d.ResultLost = true // it may have finalized some chaos pods before it failed
 			if onlyEnded && ctx.Err() != nil {
-				return // the disruption ends: everything is cleaned next
+				return // the disruption ends, and everything is cleaned next
 			}
 			cleaned = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
 				Pod: fmt.Sprintf("all of shard %d", number), Outcome: activities.Failed, Why: cause(err),
@@ -119,16 +135,16 @@ func (d *disruption) sweep(ctx workflow.Context, onlyEnded bool) (all activities
 		}
 		all.Remaining += cleaned.Remaining
 		all.Left = merge(all.Left, cleaned.Left)
-		d.Unproved = slices.Compact(slices.Sorted(slices.Values(append(d.Unproved, cleaned.UnverifiedNodes...))))
+		d.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(d.UnverifiedNodes, cleaned.UnverifiedNodes...))))
 		lost += cleaned.Lost
 	})
 	return all, lost
 }
 
-// sweepShards are the shards to clean: those this life made, or everything
-// with our UID when they are not known or not all.
-func (d *disruption) sweepShards() []int {
-	if d.Plan.CleanOnly != "" || d.everywhere || d.Plan.Rejected != "" {
+// shardsToClean are the shards that this workflow made, or AllShards, which is
+// every chaos pod with our UID, when these are not known or not all.
+func (d *disruption) shardsToClean() []int {
+	if d.Plan.CleanOnly != "" || d.allShards || d.Plan.Rejected != "" {
 		return []int{activities.AllShards}
 	}
 	numbers := make([]int, d.Shards)
@@ -136,115 +152,6 @@ func (d *disruption) sweepShards() []int {
 		numbers[i] = i
 	}
 	return numbers
-}
-
-// awaitDecision waits for the next try by itself, for the cluster to change,
-// or for a person. When fresh cleaners have failed too, it says what is stuck.
-func (d *disruption) awaitDecision(ctx workflow.Context) {
-	if d.stuck() {
-		if d.News {
-			d.Rounds++ // or the events of the round before are those of this one
-			d.News = false
-		}
-		d.enter(ctx, v1beta1.PhaseStuck)
-		d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
-	} else {
-		d.enter(ctx, v1beta1.PhaseCleaning)
-	}
-	d.Observed = nil
-	told, err := awaitFor(ctx, d.patience(), "try to clean again by itself",
-		func() bool { return len(d.Decided) > 0 || d.Observed != nil })
-	if err != nil {
-		return // a disconnected context is not cancelled
-	}
-	if !told {
-		d.Retry = everything
-	}
-	d.decide(ctx)
-}
-
-// stuck is true when fresh cleaners could not clean either: a person must see it.
-func (d *disruption) stuck() bool { return len(d.Left) > 0 && d.Tries >= cleanerTries }
-
-// patience is how long to wait before the next try by itself.
-func (d *disruption) patience() time.Duration {
-	switch {
-	case len(d.Left) == 0:
-		return safetyPeriod
-	case d.stuck():
-		return retryPeriod
-	}
-	return cleanerPauses[d.Tries]
-}
-
-// everything stands for all targets.
-var everything = []string{"*"}
-
-// noteLeft keeps what a sweep left, and counts how often a cleaner has tried
-// the same chaos pods in vain. A sweep without cleaners does not know what the
-// last ones said.
-func (d *disruption) noteLeft(left activities.CleanResult) {
-	same := samePods(left.Left, d.Left)
-	if same && !d.retried {
-		for i := range left.Left {
-			left.Left[i].Why = d.Left[i].Why
-		}
-	}
-	d.News = d.News || !slices.Equal(left.Left, d.Left)
-	d.Left, d.Remaining = left.Left, left.Remaining
-	if !same || len(d.Left) == 0 {
-		d.Tries = 0
-	}
-	if d.failed() {
-		d.Tries = min(d.Tries+1, cleanerTries)
-	}
-}
-
-// failed is true when an injector and its cleaner failed; otherwise what is
-// left only needs time.
-func (d *disruption) failed() bool { return len(d.Left) > 0 && d.Left[0].Outcome == activities.Failed }
-
-// tellLeft tells, once, which chaos pods failed to clean though the disruption
-// goes on.
-func (d *disruption) tellLeft(ctx workflow.Context, left activities.CleanResult) {
-	left.Left = slices.DeleteFunc(left.Left, func(pod activities.LeftPod) bool { return pod.Outcome != activities.Failed })
-	left.Remaining = len(left.Left)
-	wasStuck, before := d.stuck(), d.Left
-	d.noteLeft(left)
-	if d.stuck() == wasStuck && samePods(before, d.Left) {
-		return
-	}
-	d.enter(ctx, d.Phase)
-	if d.stuck() || wasStuck {
-		d.Rounds++
-		d.report(ctx, d.stuckReport(d.resting()))
-	}
-}
-
-func (d *disruption) stuckReport(phase v1beta1.Phase) activities.Report {
-	return activities.Report{
-		Phase: phase, Ending: d.Ending, Left: d.Left, Remaining: d.Remaining,
-		Advice: advice(d.ref), Round: d.Rounds,
-	}
-}
-
-func (d *disruption) report(ctx workflow.Context, r activities.Report) {
-	r.Disruption, r.Resumes = d.ref, d.Resumes
-	if err := workflow.ExecuteActivity(telling(ctx, r.Phase), a.ReportPhase, r).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("status not written", "error", err)
-	}
-}
-
-func samePods(a, b []activities.LeftPod) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Pod != b[i].Pod {
-			return false
-		}
-	}
-	return true
 }
 
 // merge keeps the failed ones in front, and not more than a history should carry.
@@ -260,5 +167,5 @@ func merge(a, b []activities.LeftPod) []activities.LeftPod {
 		}
 	}
 	all := append(failed, waiting...)
-	return all[:min(len(all), 50)]
+	return all[:min(len(all), maxNamed)]
 }

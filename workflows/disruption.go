@@ -1,6 +1,8 @@
-// Package workflows holds the durable decisions of a disruption: its life from
-// the first look to the last finalizer, read from top to bottom. It touches
-// neither cluster nor clock; what has an effect is an activity.
+// Package workflows makes the durable decisions of a disruption: its life from
+// Prepare to the removal of its finalizer, to be read from top to bottom. It
+// touches neither cluster nor clock: whatever reads or changes the cluster is
+// an activity, and activities decide only what a live read decides (which
+// target is chosen, what became of a chaos pod, what is an orphan).
 package workflows
 
 import (
@@ -13,47 +15,47 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Input is contract.Input, and what a long life carries over into a new run.
+// Input is contract.Input, and the state that a run gives to the next one.
 type Input struct {
 	contract.Input
 	Carried *State `json:"carried,omitempty"`
 }
 
-// Disruption is the life of one disruption. Whatever dies, it is gone through
-// to the end: nothing it injected is left, or it says what is left and waits
+// Disruption is the life of one disruption. Whatever dies meanwhile, it comes to
+// its end: nothing that it injected is left, or it says what is left and waits
 // for a person.
 func Disruption(ctx workflow.Context, in Input) (Result, error) {
 	d, err := begin(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
-	free, _ := workflow.NewDisconnectedContext(ctx)
-	if err := d.prepare(free); err != nil { // one that is cancelled meanwhile ends in good order
+	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation must not keep it from cleaning
+	if err := d.prepare(free); err != nil {
 		return Result{}, err
 	}
 	if d.mayDisturb() {
 		d.disturb(ctx) // until it expires, is deleted or cancelled
 	}
-	if d.renews {
-		return Result{}, d.again(ctx)
+	if d.newRunDue {
+		return Result{}, d.continueAsNew(ctx)
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on nothing stops us
 	for !d.clean(ctx) {
-		if d.renews {
-			return Result{}, d.again(ctx)
+		if d.newRunDue {
+			return Result{}, d.continueAsNew(ctx)
 		}
 		d.awaitDecision(ctx)
 	}
 	return d.result(ctx), nil
 }
 
-// prepare learns what is to be done.
+// prepare has the spec read, checked and stored, and keeps the plan made of it.
 func (d *disruption) prepare(ctx workflow.Context) error {
 	if d.Plan != nil {
 		return nil // carried over from an earlier run
 	}
 	var plan activities.Plan
-	if err := d.soon(ctx, short(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
+	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "read the spec and keep it"), a.Prepare, d.ref, &plan); err != nil {
 		return err
 	}
 	d.Plan = &plan
@@ -75,15 +77,15 @@ func (d *disruption) disturb(ctx workflow.Context) {
 	workflow.Go(ctx, d.expire)
 	d.sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
 	if d.Shards > 0 && !d.Injected {
-		d.watchInjection(ctx) // an earlier run began it
+		d.watchInjection(ctx) // the run before this one began it
 	}
-	for ctx.Err() == nil && !d.renews {
+	for ctx.Err() == nil && !d.newRunDue {
 		if d.mayTakeTargets() {
 			d.takeTargets(ctx)
 		}
 		d.hold(ctx)
-		d.settle(ctx)
-		d.renews = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+		d.handleChanges(ctx)
+		d.newRunDue = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	}
 	if d.Ending == "" && ctx.Err() != nil {
 		d.Ending = "cancelled" // a new run would not hear of it
@@ -109,8 +111,8 @@ func (d *disruption) sleepUntil(ctx workflow.Context, t time.Time, what string) 
 	}
 }
 
-// mayTakeTargets is true the first time, until some target is found, and later
-// on whenever targets come and go, unless they are chosen once only.
+// mayTakeTargets is true until some target was found, and after that unless
+// targeting is static or maxRuns is reached.
 func (d *disruption) mayTakeTargets() bool {
 	if d.Plan.MaxRuns > 0 && d.Runs >= d.Plan.MaxRuns {
 		return false
@@ -120,30 +122,30 @@ func (d *disruption) mayTakeTargets() bool {
 
 // takeTargets chooses the targets that are missing and starts their injection.
 func (d *disruption) takeTargets(ctx workflow.Context) {
-	d.at(ctx, d.resting())
+	d.showPhase(ctx, d.idlePhase())
 	if d.Shards == 0 && d.Observed != nil && !d.Observed.SpecChanged {
-		d.Observed = nil // the choice sees all of it, and there is nothing else to settle
+		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod is there yet
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
-	if err := d.soon(ctx, d.choosing(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
+	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
 		return
 	}
 	d.Targets = chosen.Selected
 	if len(chosen.Added) == 0 {
-		d.enter(ctx, d.resting())
+		d.publishPhase(ctx, d.idlePhase())
 		return
 	}
 	d.Runs++
 	d.Shards += len(chosen.Added)
-	d.Untold = append(d.Untold, chosen.Added...)
-	d.enter(ctx, v1beta1.PhaseInjecting)
+	d.Unannounced = append(d.Unannounced, chosen.Added...)
+	d.publishPhase(ctx, v1beta1.PhaseInjecting)
 	d.watchInjection(ctx)
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
 		shard := activities.Shard{Disruption: d.ref, Number: number}
 		var created activities.CreateResult
-		if err := d.bySize(ctx, d.untilEnd(ctx, "create chaos pods"), a.CreateChaosPods, shard, &created); err != nil {
+		if err := d.executeCreation(ctx, shard, &created); err != nil {
 			d.fail(ctx, err)
 		}
 		if created.Stopped != "" {
@@ -152,17 +154,18 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	})
 }
 
-// bySize is soon for few targets. What many need takes too long for that, and
-// must stop when the disruption ends.
-func (d *disruption) bySize(ctx, visibly workflow.Context, activity, in, out any) error {
-	if d.Targets <= few {
-		return d.soon(ctx, visibly, activity, in, out)
+// executeCreation runs CreateChaosPods: for few targets within the workflow's
+// task, for more as an activity, which the end of the disruption cancels.
+func (d *disruption) executeCreation(ctx workflow.Context, shard activities.Shard, created *activities.CreateResult) error {
+	options := d.creationOptions(ctx, "create chaos pods")
+	if d.Targets <= localTargetLimit {
+		return d.executeLocalFirst(ctx, options, a.CreateChaosPods, shard, created)
 	}
-	return workflow.ExecuteActivity(visibly, activity, in).Get(ctx, out)
+	return workflow.ExecuteActivity(options, a.CreateChaosPods, shard).Get(ctx, created)
 }
 
-// watchInjection follows the injection in the background; a new one takes the
-// place of the one before.
+// watchInjection follows the injection in the background. A new watch ends the
+// one before.
 func (d *disruption) watchInjection(ctx workflow.Context) {
 	if d.stopWatch != nil {
 		d.stopWatch()
@@ -170,43 +173,44 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
-		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Untold}
-		err := workflow.ExecuteActivity(d.watcher(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
+		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced}
+		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
-			return // another watch took over, or the disruption ends
+			return // a new watch has begun, or the disruption ends
 		}
-		d.stopWatch, d.Untold = nil, nil
+		d.stopWatch, d.Unannounced = nil, nil
 		if err != nil {
 			d.fail(ctx, err)
 			return
 		}
 		d.Injected = d.Injected || seen.Total > 0
-		d.enter(ctx, d.resting())
+		d.publishPhase(ctx, d.idlePhase())
 	})
 }
 
-// hold waits until something is to be done. Nothing else happens: no write,
-// no event but the safety timer.
+// hold waits for an observation, a decision or the next try by itself.
+// Meanwhile nothing is written, and the history has no event but the timer.
 func (d *disruption) hold(ctx workflow.Context) {
-	told, err := awaitFor(ctx, d.patience(), "look again even if nothing was observed",
+	called, err := awaitFor(ctx, d.nextTryDelay(), "look again even if nothing was observed",
 		func() bool { return d.Observed != nil || len(d.Decided) > 0 })
 	if err != nil {
 		return // the disruption ends: the caller looks at ctx
 	}
-	if !told && len(d.Left) > 0 {
-		d.Retry = everything
+	if !called && len(d.Left) > 0 {
+		d.Retry = allTargets
 	}
-	d.decide(ctx)
+	d.applyResumes(ctx)
 }
 
-// settle takes leave of chaos pods that ended and targets that are lost while
-// the disruption goes on.
-func (d *disruption) settle(ctx workflow.Context) {
+// handleChanges acts on what was observed while the disruption goes on: it warns
+// of an edited spec, and cleans up after chaos pods that ended and targets that
+// were lost.
+func (d *disruption) handleChanges(ctx workflow.Context) {
 	if ctx.Err() != nil {
 		return
 	}
 	if d.Observed != nil && d.Observed.SpecChanged {
-		if err := workflow.ExecuteActivity(d.choosing(ctx, "warn that the edit has no effect"), a.WarnSpecChanged, d.ref).Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(d.selectionOptions(ctx, "warn that the edit has no effect"), a.WarnSpecChanged, d.ref).Get(ctx, nil); err != nil {
 			d.fail(ctx, err)
 			return
 		}
@@ -216,13 +220,13 @@ func (d *disruption) settle(ctx workflow.Context) {
 	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil {
 		return // only candidates came or went
 	}
-	left, lost := d.sweep(ctx, true)
+	left, lost := d.cleanShards(ctx, true)
 	if ctx.Err() != nil {
 		return
 	}
-	d.tellLeft(ctx, left)
+	d.reportLeft(ctx, left)
 	if lost > 0 {
 		d.Targets -= lost
-		d.watchInjection(ctx) // there are other targets to look at
+		d.watchInjection(ctx) // of the targets that are left
 	}
 }

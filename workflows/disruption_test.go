@@ -31,9 +31,9 @@ type world struct {
 	selections []activities.Selection
 	// cleans answers each final CleanChaosPods, the last one for good.
 	cleans []activities.CleanResult
-	// sweeps answers each CleanChaosPods while the disruption goes on.
-	sweeps   []activities.CleanResult
-	released [][]string
+	// endedCleans answers each CleanChaosPods while the disruption goes on.
+	endedCleans []activities.CleanResult
+	released    [][]string
 	// retried is what cleaners were asked for, sweep by sweep.
 	retried [][]string
 	reports []activities.Report
@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 		Return(func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
 			w.retried = append(w.retried, in.Retry)
 			if in.OnlyEnded {
-				return next(&w.sweeps), w.did("sweep")
+				return next(&w.endedCleans), w.did("clean ended")
 			}
 			w.released = append(w.released, in.Release)
 			return next(&w.cleans), w.did("clean")
@@ -170,7 +170,7 @@ func TestDisruption(t *testing.T) {
 		}
 		w.want(t, "prepare", "select", "create", "clean", "finish")
 	})
-	for takes, reports := range map[time.Duration]int{moment / 2: 0, 2 * moment: 1} {
+	for takes, reports := range map[time.Duration]int{cleaningStatusDelay / 2: 0, 2 * cleaningStatusDelay: 1} {
 		t.Run(fmt.Sprintf("it is deleted and clean after %s: status says %d times that it is being cleaned", takes, reports), func(t *testing.T) {
 			w := newWorld(t)
 			w.cleaning = takes
@@ -239,7 +239,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.run(t)
 		// rules 36, 37
-		w.want(t, "prepare", "select", "create", "sweep", "select", "create", "clean", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "clean ended", "select", "create", "clean", "clean", "finish")
 	})
 	t.Run("observed before targets are chosen: nothing is looked at twice", func(t *testing.T) {
 		w := newWorld(t)
@@ -259,7 +259,7 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.plan.Static = true
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.run(t)
-		w.want(t, "prepare", "select", "create", "sweep", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "clean ended", "clean", "finish")
 	})
 	t.Run("maxRuns 1: no second run", func(t *testing.T) {
 		w := newWorld(t)
@@ -293,14 +293,14 @@ func TestTargetsComeAndGo(t *testing.T) {
 			}
 		})
 		w.run(t)
-		sweeps := 0
+		cleanings := 0
 		for _, call := range w.calls {
-			if call == "sweep" {
-				sweeps++
+			if call == "clean ended" {
+				cleanings++
 			}
 		}
-		if sweeps < 1 || sweeps > 2 {
-			t.Errorf("%d looks, want 1 or 2", sweeps)
+		if cleanings < 1 || cleanings > 2 {
+			t.Errorf("%d looks, want 1 or 2", cleanings)
 		}
 	})
 }
@@ -336,7 +336,7 @@ func TestStuck(t *testing.T) {
 		started := w.env.Now()
 		w.run(t)
 		for _, retried := range w.retried {
-			if !cmp.Equal(retried, everything) {
+			if !cmp.Equal(retried, allTargets) {
 				t.Errorf("cleaners were asked for %v, want all", retried)
 			}
 		}
@@ -352,7 +352,7 @@ func TestStuck(t *testing.T) {
 	t.Run("one that fails while the disruption goes on is cleaned, and told of when that fails too", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static = true
-		w.sweeps = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.endedCleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 		w.after(time.Minute+5*time.Second, func() {
 			if n := len(w.reports); n != 0 {
@@ -366,7 +366,7 @@ func TestStuck(t *testing.T) {
 		})
 		w.run(t)
 		if got := w.reports[1]; len(got.Left) != 0 || len(w.retried) != 5 {
-			t.Errorf("then %+v after %d sweeps, want it healed by the fourth", got, len(w.retried))
+			t.Errorf("then %+v after %d rounds of cleaning, want it healed by the fourth", got, len(w.retried))
 		}
 	})
 	t.Run("what a cleaner said is told once, and kept while none runs", func(t *testing.T) {
@@ -442,7 +442,7 @@ func TestStuck(t *testing.T) {
 		if got := w.released[len(w.released)-1]; !cmp.Equal(got, []string{"web-1"}) {
 			t.Errorf("released = %v, want web-1", got)
 		}
-		if want := []string{"release web-1 by ann: node is scrap"}; result.LetGo != 1 || !cmp.Equal(result.Decisions, want) {
+		if want := []string{"release web-1 by ann: node is scrap"}; result.ReleasedPods != 1 || !cmp.Equal(result.Decisions, want) {
 			t.Errorf("result = %+v, want one let go and decisions %q", result, want) // rule 48
 		}
 	})
@@ -457,7 +457,7 @@ func TestStuck(t *testing.T) {
 		})
 		started := w.env.Now()
 		result := w.run(t)
-		if released == nil || released.rejected != nil || result.LetGo != 1 {
+		if released == nil || released.rejected != nil || result.ReleasedPods != 1 {
 			t.Errorf("release answered %+v, result %+v; want it taken", released, result) // rule 48
 		}
 		if took := w.env.Now().Sub(started); took > time.Hour+5*time.Minute {
@@ -475,11 +475,11 @@ func TestStuck(t *testing.T) {
 		})
 		result := w.run(t)
 		want := []string{"retry by bob", "release web-1 by ann: node is scrap", "release web-1 by eve: so it is"}
-		if result.LetGo != 1 || !cmp.Equal(result.Decisions, want) {
+		if result.ReleasedPods != 1 || !cmp.Equal(result.Decisions, want) {
 			t.Errorf("result = %+v, want one let go and decisions %q", result, want)
 		}
 		last := len(w.released) - 1
-		if !cmp.Equal(w.released[last], []string{"web-1"}) || !cmp.Equal(w.retried[last], everything) {
+		if !cmp.Equal(w.released[last], []string{"web-1"}) || !cmp.Equal(w.retried[last], allTargets) {
 			t.Errorf("released %v, retried %v; want web-1, and everything", w.released[last], w.retried[last])
 		}
 	})
@@ -493,7 +493,7 @@ func TestStuck(t *testing.T) {
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
 			resume(w, contract.Resume{Action: "release", By: "eve", Reason: "so it is"})
 		})
-		if result := w.run(t); result.LetGo != 60 || len(result.Decisions) != 2 {
+		if result := w.run(t); result.ReleasedPods != 60 || len(result.Decisions) != 2 {
 			t.Errorf("result = %+v, want 60 let go and two decisions", result)
 		}
 	})

@@ -13,12 +13,12 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// inbox holds the signal channels, so that none is lost when a new run begins.
-type inbox struct{ observed, end, resume workflow.ReceiveChannel }
+// signals are the channels of the workflow's signals.
+type signals struct{ observed, end, resume workflow.ReceiveChannel }
 
 // listen registers the query, the update and the signals.
 func (d *disruption) listen(ctx workflow.Context) error {
-	d.inbox = inbox{
+	d.signals = signals{
 		observed: workflow.GetSignalChannelWithOptions(ctx, contract.SignalObserved, workflow.SignalChannelOptions{
 			Description: "Sent by the bridge: something relevant changed in the cluster."}),
 		end: workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
@@ -26,14 +26,14 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		resume: workflow.GetSignalChannelWithOptions(ctx, contract.SignalResume, workflow.SignalChannelOptions{
 			Description: "As the update of the same name, for scripts that cannot wait for an answer. " + resumeHelp}),
 	}
-	workflow.Go(ctx, func(ctx workflow.Context) { d.inbox.receive(ctx, d) })
+	workflow.Go(ctx, func(ctx workflow.Context) { d.signals.receive(ctx, d) })
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryStatus, func() (State, error) { return d.State, nil },
 		workflow.QueryHandlerOptions{Description: "All the workflow knows of the disruption."})
 	if err != nil {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume,
-		func(_ workflow.Context, r contract.Resume) (string, error) { return d.take(r), nil },
+		func(_ workflow.Context, r contract.Resume) (string, error) { return d.acceptResume(r), nil },
 		workflow.UpdateHandlerOptions{
 			Description: "Resumes a stuck disruption. " + resumeHelp,
 			Validator:   func(r contract.Resume) error { return checkResume(d.Left, r) },
@@ -43,43 +43,43 @@ func (d *disruption) listen(ctx workflow.Context) error {
 const resumeHelp = `{"action":"retry"} cleans again from the journal on the node. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
 
 // receive takes in signals for as long as the run lasts, also when the
-// disruption is cancelled. It waits without a selector: one that waits is
-// handed a signal as soon as that comes, and a run that ended before the
-// selector's turn would take it along.
-func (in inbox) receive(ctx workflow.Context, d *disruption) {
+// disruption is cancelled. It uses Await and Len instead of a Selector: a
+// Selector consumes a signal when that arrives, before its callback runs, and
+// if the run ends in between, the signal is lost.
+func (s signals) receive(ctx workflow.Context, d *disruption) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for workflow.Await(ctx, in.full) == nil {
-		in.drain(ctx, d)
+	for workflow.Await(ctx, s.waiting) == nil {
+		s.drain(ctx, d)
 	}
 }
 
-func (in inbox) full() bool { return in.observed.Len()+in.end.Len()+in.resume.Len() > 0 }
+func (s signals) waiting() bool { return s.observed.Len()+s.end.Len()+s.resume.Len() > 0 }
 
-// drain takes in what has come and was not received yet.
-func (in inbox) drain(ctx workflow.Context, d *disruption) {
-	each(in.observed, d.observe)
-	each(in.end, func(end any) { d.end(endingOf(end)) })
-	each(in.resume, func(r contract.Resume) {
-		if err := d.offer(r); err != nil {
+// drain takes in all signals that have arrived and were not received yet.
+func (s signals) drain(ctx workflow.Context, d *disruption) {
+	each(s.observed, d.observe)
+	each(s.end, func(end any) { d.end(endingOf(end)) })
+	each(s.resume, func(r contract.Resume) {
+		if err := d.receiveResume(r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
 		}
 	})
 }
 
-// each takes all that waits in a channel. What is not a T is dropped, and
-// the SDK says so in the log.
-func each[T any](c workflow.ReceiveChannel, take func(T)) {
+// each handles all messages that wait in a channel. The SDK drops a message
+// that is not a T, and logs it.
+func each[T any](c workflow.ReceiveChannel, handle func(T)) {
 	for {
 		var message T
 		if !c.ReceiveAsync(&message) {
 			return
 		}
-		take(message)
+		handle(message)
 	}
 }
 
 // endingOf is the reason in a contract.End. Any other argument ends the
-// disruption as well: it is not the time to be particular.
+// disruption as well: a person who sends "end" by hand may get it wrong.
 func endingOf(end any) string {
 	if fields, ok := end.(map[string]any); ok {
 		if reason, ok := fields["reason"].(string); ok && reason != "" {
@@ -89,7 +89,8 @@ func endingOf(end any) string {
 	return activities.EndingDeleted
 }
 
-// observe keeps the newest observation, and that the spec changed in any.
+// observe keeps the newest observation, and that an earlier one said that the
+// spec changed.
 func (d *disruption) observe(o contract.Observation) {
 	if d.Observed != nil {
 		o.SpecChanged = o.SpecChanged || d.Observed.SpecChanged
@@ -97,18 +98,19 @@ func (d *disruption) observe(o contract.Observation) {
 	d.Observed = &o
 }
 
-// offer is a resume that nobody checked yet.
-func (d *disruption) offer(r contract.Resume) error {
+// receiveResume takes a resume that came as a signal, which nobody checked yet.
+func (d *disruption) receiveResume(r contract.Resume) error {
 	if err := checkResume(d.Left, r); err != nil {
 		return err
 	}
-	d.take(r)
+	d.acceptResume(r)
 	return nil
 }
 
-// take keeps a decision until it is carried out. Who releases all that is left
-// lets go of what is left now, and not of what fails meanwhile.
-func (d *disruption) take(r contract.Resume) string {
+// acceptResume keeps a decision until applyResumes. A release of all that is
+// left names the targets that are left now: a chaos pod that fails later was
+// not part of the decision.
+func (d *disruption) acceptResume(r contract.Resume) string {
 	if r.Action == contract.ActionRelease && len(r.Targets) == 0 && d.Remaining <= len(d.Left) {
 		r.Targets = targetsOf(d.Left)
 	}
@@ -119,21 +121,22 @@ func (d *disruption) take(r contract.Resume) string {
 	return "cleaning again: " + names(d.Left, r.Targets)
 }
 
-// decide carries out what people decided, in the order in which they did.
-func (d *disruption) decide(ctx workflow.Context) {
+// applyResumes carries out the accepted decisions, in the order in which they
+// came.
+func (d *disruption) applyResumes(ctx workflow.Context) {
 	for _, r := range d.Decided {
 		switch {
 		case r.Action == contract.ActionRetry && len(r.Targets) == 0:
-			d.Retry = everything
+			d.Retry = allTargets
 		case r.Action == contract.ActionRetry:
 			d.Retry = append(slices.Clone(d.Retry), r.Targets...)
-		case slices.Equal(d.Release, everything): // all that is left is let go already
+		case slices.Equal(d.Release, allTargets): // all that is left is let go already
 		case len(r.Targets) == 0:
-			d.LetGo += d.Remaining - count(d.Left, d.Release)
-			d.Release = everything
+			d.ReleasedPods += d.Remaining - count(d.Left, d.Release)
+			d.Release = allTargets
 		default:
 			fresh := slices.DeleteFunc(slices.Clone(r.Targets), func(name string) bool { return slices.Contains(d.Release, name) })
-			d.LetGo += count(d.Left, fresh)
+			d.ReleasedPods += count(d.Left, fresh)
 			d.Release = append(slices.Clone(d.Release), fresh...)
 		}
 		d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{

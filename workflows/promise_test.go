@@ -70,10 +70,10 @@ func TestPromise(t *testing.T) {
 		}
 		seed := *randomSeed + uint64(i)
 		s := scenarios[i%len(scenarios)]
-		e.try(s, fmt.Sprintf("seed %d", seed), func() *choices {
+		e.try(s, fmt.Sprintf("seed %d", seed), func() *faults {
 			random := rand.New(rand.NewPCG(seed, 1))
-			return &choices{random: random, burst: random.IntN(60)}
-		}, func(*choices) {})
+			return &faults{random: random, burst: random.IntN(60)}
+		}, func(*faults) {})
 	}
 	e.group.Wait()
 	t.Logf("%d trials with at most %d deviations, %d at random, in %.1fs", single, *depth, e.trials-single, time.Since(began).Seconds())
@@ -87,7 +87,7 @@ func again(t *testing.T, trial string) {
 	if err != nil || i < 0 {
 		t.Fatalf("-trial %q: no such scenario, or %v", trial, err)
 	}
-	made, wrong := attemptTrial(scenarios[i], &choices{forced: d})
+	made, wrong := attemptTrial(scenarios[i], &faults{forced: d})
 	t.Logf("%s", made.told())
 	for _, what := range wrong {
 		t.Error(what)
@@ -112,7 +112,7 @@ var scenarios = []scenario{
 }
 
 // attemptTrial is one trial from the first look to the last trace.
-func attemptTrial(s scenario, c *choices) (*choices, []string) {
+func attemptTrial(s scenario, c *faults) (*faults, []string) {
 	m := newCluster(s, c)
 	m.all()
 	return c, m.wrong
@@ -201,7 +201,7 @@ func (c *cluster) checkResult() {
 // afterwards lets workers that were given up do what they still do, and wants
 // two sweeps to leave nothing, for good.
 func (c *cluster) afterwards(clock time.Time) {
-	c.kind, c.mends, c.awayUntil = true, true, time.Time{}
+	c.calm, c.mends, c.awayUntil = true, true, time.Time{}
 	clear(c.tries)
 	for range 20 {
 		clock = clock.Add(time.Minute)
@@ -211,7 +211,7 @@ func (c *cluster) afterwards(clock time.Time) {
 	for range 2 {
 		if len(c.pods)+len(c.shards) > 0 || c.spec != "" {
 			c.run++
-			c.kindSince, c.fixed = clock, time.Time{}
+			c.calmSince, c.fixed = clock, time.Time{}
 			clock, _ = c.runOnce(clock, fresh())
 		}
 	}
@@ -239,7 +239,7 @@ func (e *explorer) exhaust(s scenario, deviationsAtMost int) {
 		var mu sync.Mutex
 		var next []deviations
 		for _, d := range level {
-			e.try(s, "one after the other", func() *choices { return &choices{forced: d} }, func(made *choices) {
+			e.try(s, "one after the other", func() *faults { return &faults{forced: d} }, func(made *faults) {
 				mu.Lock()
 				defer mu.Unlock()
 				next = append(next, made.neighbours()...)
@@ -251,7 +251,7 @@ func (e *explorer) exhaust(s scenario, deviationsAtMost int) {
 }
 
 // try makes one trial, in the background.
-func (e *explorer) try(s scenario, name string, with func() *choices, then func(*choices)) {
+func (e *explorer) try(s scenario, name string, with func() *faults, then func(*faults)) {
 	e.slots <- struct{}{}
 	e.trials++
 	e.group.Go(func() {
@@ -266,12 +266,12 @@ func (e *explorer) try(s scenario, name string, with func() *choices, then func(
 
 // report makes a failure as little as it can be. Of failures that say the same
 // one is enough.
-func (e *explorer) report(s scenario, name string, made *choices, wrong []string) {
+func (e *explorer) report(s scenario, name string, made *faults, wrong []string) {
 	least := shrunk(made.deviations(), func(d deviations) bool {
-		_, wrong := attemptTrial(s, &choices{forced: d})
+		_, wrong := attemptTrial(s, &faults{forced: d})
 		return len(wrong) > 0
 	})
-	made, wrong = attemptTrial(s, &choices{forced: least})
+	made, wrong = attemptTrial(s, &faults{forced: least})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed[least.String()] || len(e.failed) >= 5 {

@@ -34,9 +34,9 @@ type stage struct {
 
 	mu   sync.Mutex
 	plan activities.Plan
-	// sweeps and cleans answer CleanChaosPods, while the disruption goes on and
+	// endedCleans and cleans answer CleanChaosPods, while the disruption goes on and
 	// at its end; the last answer counts for good.
-	sweeps, cleans []activities.CleanResult
+	endedCleans, cleans []activities.CleanResult
 	// gate holds back every answer of CleanChaosPods until it is closed, told
 	// those of ReportPhase.
 	gate, told chan struct{}
@@ -112,7 +112,7 @@ func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities
 	gate := s.gate
 	answers := &s.cleans
 	if in.OnlyEnded {
-		answers = &s.sweeps
+		answers = &s.endedCleans
 	}
 	answer := next(answers)
 	s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.Helper()
 	other := failedPod
 	other.Pod = "chaos-2"
-	s.sweeps = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
+	s.endedCleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 2, Left: []activities.LeftPod{failedPod, other}}}
 	s.begin()
 	s.eventually("it holds", func() bool { return s.state().Injected })
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})

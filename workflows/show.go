@@ -22,21 +22,21 @@ var (
 	attributeKinds   = temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds)
 )
 
-// at shows a phase on the workflow's page. That costs nothing.
-func (d *disruption) at(ctx workflow.Context, phase v1beta1.Phase) {
+// showPhase shows a phase on the workflow's page. That adds no event to the history.
+func (d *disruption) showPhase(ctx workflow.Context, phase v1beta1.Phase) {
 	d.Phase = phase
 	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 }
 
-// enter shows a phase to whoever looks at the workflow in Temporal, or looks
-// for workflows by their phase.
-func (d *disruption) enter(ctx workflow.Context, phase v1beta1.Phase) {
-	d.at(ctx, phase)
-	shown := fmt.Sprint(phase, d.stuck(), d.Targets)
-	if shown == d.shown {
-		return // nothing new costs nothing
+// publishPhase shows a phase on the workflow's page and in the search
+// attributes, by which workflows are found.
+func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
+	d.showPhase(ctx, phase)
+	publish := fmt.Sprint(phase, d.stuck(), d.Targets)
+	if publish == d.published {
+		return // the same again would only add an event
 	}
-	d.shown = shown
+	d.published = publish
 	updates := []temporal.SearchAttributeUpdate{
 		attributePhase.ValueSet(string(phase)),
 		attributeStuck.ValueSet(d.stuck()),
@@ -139,8 +139,8 @@ func sentence(s State) string {
 		return fmt.Sprintf("**Not clean: %s.** It cleans again by itself every %d minutes, and looks again when the cluster changes.",
 			number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
 	case v1beta1.PhaseFinished:
-		if s.LetGo > 0 {
-			return fmt.Sprintf("Over. Released by a person without being clean: %s.", number(s.LetGo, "chaos pod"))
+		if s.ReleasedPods > 0 {
+			return fmt.Sprintf("Over. Released by a person without being clean: %s.", number(s.ReleasedPods, "chaos pod"))
 		}
 		return "Over. Nothing is left."
 	}

@@ -17,7 +17,7 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 		{Pod: "chaos-2", Node: "n1", Target: "till-1", Kind: v1beta1.KindCPUPressure},
 		{Pod: "chaos-3", Node: "n2", Target: "till-2", Kind: v1beta1.KindNetwork},
 	}
-	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseStuck, Left: left, Remaining: 3})
+	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseStuck, Cleaning: Cleaning{Left: left, Remaining: 3}})
 
 	t.Run("every example is accepted as it stands", func(t *testing.T) {
 		examples := strings.Split(page, "```json\n")[1:]
@@ -39,7 +39,7 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 		if want := `| chaos-1 (network-disruption) | n1 | till-1 | exit 1 filter a\|b |`; !strings.Contains(page, want) {
 			t.Errorf("no line %q in\n%s", want, page)
 		}
-		one := details(ref, State{Plan: &activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindNetwork}}, Phase: v1beta1.PhaseStuck, Left: left[:1], Remaining: 1})
+		one := details(ref, State{Plan: &activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindNetwork}}, Phase: v1beta1.PhaseStuck, Cleaning: Cleaning{Left: left[:1], Remaining: 1}})
 		if want := `| chaos-1 | n1 |`; !strings.Contains(one, want) {
 			t.Errorf("no line %q in\n%s", want, one)
 		}
@@ -48,7 +48,7 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 
 // rule 48
 func TestDetailsSayWhoDecided(t *testing.T) {
-	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseFinished, LetGo: 1, Resumes: []v1beta1.ResumeRecord{
+	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseFinished, Cleaning: Cleaning{ReleasedPods: 1}, Resumes: []v1beta1.ResumeRecord{
 		{Action: contract.ActionRetry},
 		{Action: contract.ActionRelease, Targets: []string{"till-1", "till-2"}, By: "ann", Reason: "scrap\n## Over. `Nothing` is left."},
 	}})

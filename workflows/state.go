@@ -16,62 +16,89 @@ import (
 // a names the activities; it is never called.
 var a *activities.Activities
 
-// State is all a disruption remembers. It is small whatever the number of
-// targets, so that a new run can carry it on.
+// State is all that a disruption remembers. Its size does not depend on the
+// number of targets, so that a new run can be given it. The query "status"
+// answers with it.
 type State struct {
-	Plan    *activities.Plan `json:"plan,omitempty"`
-	Phase   v1beta1.Phase    `json:"phase"`
-	Shards  int              `json:"shards"`
-	Targets int              `json:"targets"`
-	Runs    int              `json:"runs"`
-	// Untold are the shards whose targets were not told that they are disrupted.
-	Untold   []int `json:"untold,omitempty"`
-	Injected bool  `json:"injected,omitempty"`
+	Plan  *activities.Plan `json:"plan,omitempty"`
+	Phase v1beta1.Phase    `json:"phase"`
 	// Ending says why the disruption ends; empty while it goes on.
-	Ending string `json:"ending,omitempty"`
-	// Observed and Decided came in and are not dealt with yet.
-	Observed *contract.Observation `json:"observed,omitempty"`
-	Decided  []contract.Resume     `json:"decided,omitempty"`
+	Ending   string `json:"ending,omitempty"`
+	Progress `json:"progress"`
+	Cleaning `json:"cleaning"`
+	Inbox    `json:"inbox"`
+	// Resumes are the last 20 decisions of people, the oldest first.
+	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+}
+
+// Progress says how far the injection has come.
+type Progress struct {
+	// Shards counts the shards of targets that were ever chosen.
+	Shards int `json:"shards,omitempty"`
+	// Targets counts the targets that are disrupted, or are to be.
+	Targets int `json:"targets,omitempty"`
+	// Runs counts how often targets were chosen and some were found.
+	Runs     int  `json:"runs,omitempty"`
+	Injected bool `json:"injected,omitempty"`
+	// Unannounced are the shards whose targets have no event yet that says that
+	// they are disrupted.
+	Unannounced []int `json:"unannounced,omitempty"`
+}
+
+// Cleaning says what is left, and what was tried and decided about it.
+type Cleaning struct {
 	// Left are the chaos pods that failed to clean, at most 50 of Remaining.
 	Left      []activities.LeftPod `json:"left,omitempty"`
 	Remaining int                  `json:"remaining,omitempty"`
-	Rounds    int                  `json:"rounds,omitempty"`
-	// News is true when what is left is not what was told last.
-	News bool `json:"news,omitempty"`
-	// Tries counts how often a fresh cleaner has tried in vain what is left.
+	// LeftChanged is true when Left is not what was reported last.
+	LeftChanged bool `json:"leftChanged,omitempty"`
+	// Rounds counts the reports of what is left: each has events of its own.
+	Rounds int `json:"rounds,omitempty"`
+	// Tries counts how often fresh cleaners have failed to clean what is left.
 	Tries int `json:"tries,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
 	Retry []string `json:"retry,omitempty"`
-	// Unproved are the nodes that nobody has searched after the cleaning.
-	Unproved []string `json:"unproved,omitempty"`
-	// Doubted is true when a cleaning was lost, and with it what it knew of nodes.
-	Doubted bool `json:"doubted,omitempty"`
-	// NotVerified lists what a search has found there.
-	NotVerified []string `json:"notVerified,omitempty"`
-	// Release are the targets a person let go.
-	Release []string               `json:"release,omitempty"`
-	LetGo   int                    `json:"letGo,omitempty"`
-	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+	// Release are the targets whose chaos pods a person lets go of, clean or not;
+	// ReleasedPods counts these chaos pods.
+	Release      []string `json:"release,omitempty"`
+	ReleasedPods int      `json:"releasedPods,omitempty"`
+	// ResultLost is true when a CleanChaosPods failed, and with it what it knew
+	// of nodes.
+	ResultLost bool `json:"resultLost,omitempty"`
+	// UnverifiedNodes are the nodes that nobody has searched after the cleaning;
+	// NotVerified lists what a search of them has found.
+	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
+	NotVerified     []string `json:"notVerified,omitempty"`
+}
+
+// Inbox holds messages that were received and not acted on yet.
+type Inbox struct {
+	// Observed is the newest observation.
+	Observed *contract.Observation `json:"observed,omitempty"`
+	// Decided are accepted resumes, in the order in which they came.
+	Decided []contract.Resume `json:"decided,omitempty"`
 }
 
 // disruption is one run of the workflow.
 type disruption struct {
 	State
-	ref        v1beta1.DisruptionRef
-	stop       workflow.CancelFunc
-	stopWatch  workflow.CancelFunc
-	everywhere bool
-	// retried is true when the last sweep ran cleaners.
-	retried bool
-	// shown is what the search attributes say.
-	shown string
-	// renews is true when the history is long enough for a new run.
-	renews bool
-	inbox  inbox
+	ref     v1beta1.DisruptionRef
+	signals signals
+	// stop cancels disturb, stopWatch the activity that watches the injection.
+	stop, stopWatch workflow.CancelFunc
+	// allShards is true when every chaos pod with our UID is to be cleaned,
+	// whether this workflow knows its shard or not.
+	allShards bool
+	// cleanersRan is true when the last round of cleaning ran cleaners.
+	cleanersRan bool
+	// published is what the search attributes say.
+	published string
+	// newRunDue is true when the history is long enough for a new run.
+	newRunDue bool
 }
 
-// begin registers what the disruption can be asked and told, before anything
-// else, so that it can be asked whatever happens.
+// begin registers the query, the update and the signals before anything else,
+// so that the workflow answers whatever happens.
 func begin(ctx workflow.Context, in Input) (*disruption, error) {
 	d := &disruption{ref: in.Disruption}
 	d.Phase = v1beta1.PhasePending
@@ -82,11 +109,11 @@ func begin(ctx workflow.Context, in Input) (*disruption, error) {
 	return d, d.listen(ctx)
 }
 
-// again continues in a new run with an empty history. The update's handler
-// never waits, so none is half done now; one that comes in this very task was
-// handled before.
-func (d *disruption) again(ctx workflow.Context) error {
-	d.inbox.drain(ctx, d)
+// continueAsNew continues in a new run with an empty history. The update's
+// handler never waits, so no update is half done now; an update that comes in
+// this very task was handled before.
+func (d *disruption) continueAsNew(ctx workflow.Context) error {
+	d.signals.drain(ctx, d)
 	state := d.State
 	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
@@ -109,23 +136,23 @@ func (d *disruption) fail(ctx workflow.Context, err error) {
 	}
 }
 
-// soon carries out an activity of a few API calls within the workflow's own
-// task: that costs Temporal one event instead of six. Should it fail, or take
-// longer than promptly, it is done again with the given options, where
-// everybody sees it, its attempts and its error. It is never cancelled half-way.
-func (d *disruption) soon(ctx, visibly workflow.Context, activity, in, out any) error {
+// executeLocalFirst runs an activity of a few API calls as a local activity:
+// one event of history instead of six. If that fails or takes longer than
+// localTimeout, it runs again as an activity with the given options, so that
+// Temporal shows its attempts and its error. It is never cancelled half-way.
+func (d *disruption) executeLocalFirst(ctx, options workflow.Context, activity, in, out any) error {
 	free, _ := workflow.NewDisconnectedContext(ctx)
-	if workflow.ExecuteLocalActivity(prompt(free, visibly), activity, in).Get(free, out) == nil {
+	if workflow.ExecuteLocalActivity(localOptions(free, options), activity, in).Get(free, out) == nil {
 		return nil
 	}
 	if d.Plan != nil {
-		d.enter(ctx, d.Phase)
+		d.publishPhase(ctx, d.Phase)
 	}
-	return workflow.ExecuteActivity(visibly, activity, in).Get(ctx, out)
+	return workflow.ExecuteActivity(options, activity, in).Get(ctx, out)
 }
 
-// resting is the phase of a disruption that has nothing to do.
-func (d *disruption) resting() v1beta1.Phase {
+// idlePhase is the phase of a disruption that waits for something to happen.
+func (d *disruption) idlePhase() v1beta1.Phase {
 	switch {
 	case d.Injected:
 		return v1beta1.PhaseHolding
@@ -136,15 +163,16 @@ func (d *disruption) resting() v1beta1.Phase {
 	}
 }
 
-// forEach runs f for several numbers at once, window at most, and waits for all.
+// forEach runs f for each number, for at most parallelShards of them at once,
+// and waits for all.
 func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
-	slots := workflow.NewSemaphore(ctx, window)
+	slots := workflow.NewSemaphore(ctx, parallelShards)
 	all := workflow.NewWaitGroup(ctx)
 	for _, number := range numbers {
 		all.Add(1)
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			defer all.Done()
-			free, _ := workflow.NewDisconnectedContext(ctx) // a cancelled f still ends by itself
+			free, _ := workflow.NewDisconnectedContext(ctx) // when ctx is cancelled, f still runs and sees it
 			if err := slots.Acquire(free, 1); err != nil {
 				return
 			}
@@ -156,9 +184,10 @@ func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflo
 	all.Wait(wait)
 }
 
-// awaitFor waits until the condition holds, told is true, or the time is over.
-// Its timer ends with it: one that was left would fire hours later for nothing.
-func awaitFor(ctx workflow.Context, t time.Duration, summary string, condition func() bool) (told bool, err error) {
+// awaitFor waits until the condition holds or the time is over, and says
+// whether it holds. It cancels its timer when it returns: a timer left behind
+// would fire hours later and add events to the history for nothing.
+func awaitFor(ctx workflow.Context, t time.Duration, summary string, condition func() bool) (holds bool, err error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
@@ -181,11 +210,11 @@ func cause(err error) string {
 
 // Result is what the Temporal UI shows of a disruption that is over.
 type Result struct {
-	Summary string   `json:"summary"`
-	Targets int      `json:"targets"`
-	Kinds   []string `json:"kinds,omitempty"`
-	Ending  string   `json:"ending"`
-	LetGo   int      `json:"letGo,omitempty"`
+	Summary      string   `json:"summary"`
+	Targets      int      `json:"targets"`
+	Kinds        []string `json:"kinds,omitempty"`
+	Ending       string   `json:"ending"`
+	ReleasedPods int      `json:"letGo,omitempty"`
 	// NotVerified lists what is left on nodes, or could not be looked at.
 	NotVerified []string `json:"notVerified,omitempty"`
 	// Decisions say who decided what and why: the Disruption, whose status says
@@ -195,14 +224,14 @@ type Result struct {
 
 func (d *disruption) result(ctx workflow.Context) Result {
 	r := Result{
-		Targets: d.Targets, Kinds: d.Plan.Kinds.Names(), Ending: d.Ending, LetGo: d.LetGo,
+		Targets: d.Targets, Kinds: d.Plan.Kinds.Names(), Ending: d.Ending, ReleasedPods: d.ReleasedPods,
 		NotVerified: d.NotVerified, Decisions: decisions(d.Resumes),
 	}
 	switch {
 	case d.Plan.Rejected != "":
 		r.Ending, r.Summary = "rejected", "nothing was injected: "+d.Plan.Rejected
-	case d.LetGo > 0:
-		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", number(d.Targets, "target"), d.Ending, number(d.LetGo, "chaos pod"))
+	case d.ReleasedPods > 0:
+		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", number(d.Targets, "target"), d.Ending, number(d.ReleasedPods, "chaos pod"))
 	case len(d.NotVerified) > 0:
 		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", number(d.Targets, "target"), d.Ending)
 	default:

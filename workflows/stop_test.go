@@ -63,7 +63,7 @@ func TestEmergencyStop(t *testing.T) {
 		if result := w.run(t); result.Ending != fire {
 			t.Errorf("ending = %q, want %q", result.Ending, fire)
 		}
-		w.want(t, "prepare", "select", "create", "sweep", "select", "create", "clean", "clean", "finish")
+		w.want(t, "prepare", "select", "create", "clean ended", "select", "create", "clean", "clean", "finish")
 	})
 	t.Run("the first reason counts", func(t *testing.T) {
 		w := newWorld(t)

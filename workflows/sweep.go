@@ -40,7 +40,7 @@ type Swept struct {
 func Sweep(ctx workflow.Context) (Swept, error) {
 	var s Swept
 	var records activities.SweptRecords
-	err := workflow.ExecuteActivity(searching(ctx, "chaos pods and records"), a.SweepRecords, activities.Patience{For: orphanPatience}).Get(ctx, &records)
+	err := workflow.ExecuteActivity(searchOptions(ctx, "chaos pods and records"), a.SweepRecords, activities.Patience{For: orphanPatience}).Get(ctx, &records)
 	if err != nil {
 		return s, err
 	}
@@ -48,7 +48,7 @@ func Sweep(ctx workflow.Context) (Swept, error) {
 	for page := (activities.NodePage{Size: nodePage}); ; {
 		var nodes activities.SweptNodes
 		summary := fmt.Sprintf("nodes from %d on", s.Nodes+1)
-		if err := workflow.ExecuteActivity(searching(ctx, summary), a.SweepNodes, page).Get(ctx, &nodes); err != nil {
+		if err := workflow.ExecuteActivity(searchOptions(ctx, summary), a.SweepNodes, page).Get(ctx, &nodes); err != nil {
 			return s, err
 		}
 		s.add(nodes)

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// safetyPeriod is how long a holding disruption trusts that it is told of
-	// every change. Four events an hour would be too many; a bridge that comes
-	// back tells everything again anyway.
+	// safetyPeriod is how long a holding disruption waits for an observation
+	// before it looks at the cluster anyway. A shorter one would fill the history;
+	// a bridge that restarts sends its observations again.
 	safetyPeriod = 6 * time.Hour
 	// retryPeriod is how often a stuck disruption tries by itself, so that a
 	// healed node clears itself.
@@ -27,18 +27,19 @@ const (
 	// cleaningRounds bounds how often a chaos pod that does not end is waited
 	// for before a person is asked.
 	cleaningRounds = 3
-	// moment is how long the cleaning of a deleted disruption takes before status
-	// says so.
-	moment = time.Second
-	// window is how many shards are worked on at once. More only queue at the
-	// API server.
-	window = 6
-	// promptly is how long a few API calls may take within the workflow's task.
-	promptly = 8 * time.Second
-	// few targets are injected within the workflow's task.
-	few = 20
-	// heartbeat is when a silent worker is given up, and another one goes on.
-	// The worker itself sees to it that every activity beats.
+	// cleaningStatusDelay saves a write: a deleted disruption that is clean within
+	// this time never shows phase Cleaning.
+	cleaningStatusDelay = time.Second
+	// parallelShards is how many shards are worked on at once. More only queue at
+	// the API server.
+	parallelShards = 6
+	// localTimeout bounds a local activity: Temporal gives a workflow task 10 s.
+	localTimeout = 8 * time.Second
+	// localTargetLimit is up to how many targets their chaos pods are created by a
+	// local activity.
+	localTargetLimit = 20
+	// heartbeat is after which silence of a worker another one takes its activity
+	// over. The worker itself heartbeats for every activity.
 	heartbeat = 10 * time.Second
 )
 
@@ -48,9 +49,9 @@ var cleanerPauses = [cleanerTries]time.Duration{0, 2 * time.Second, 10 * time.Se
 // retries suit calls to an API server that may be away for a while.
 var retries = temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second}
 
-// short is for a few API calls. It is tried for as long as it takes: nothing
-// can go on without it.
-func short(ctx workflow.Context, summary string) workflow.Context {
+// requiredOptions are for a few API calls without which nothing can go on: they
+// are tried for as long as it takes.
+func requiredOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
 		HeartbeatTimeout:    heartbeat,
@@ -59,19 +60,19 @@ func short(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// prompt is for the one attempt at an activity within the workflow's own task,
-// which Temporal gives 10 s.
-func prompt(ctx, visibly workflow.Context) workflow.Context {
+// localOptions are for the one attempt as a local activity, with the summary of
+// the activity that takes its place if it fails.
+func localOptions(ctx, options workflow.Context) workflow.Context {
 	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		ScheduleToCloseTimeout: promptly,
+		ScheduleToCloseTimeout: localTimeout,
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
-		Summary:                workflow.GetActivityOptions(visibly).Summary,
+		Summary:                workflow.GetActivityOptions(options).Summary,
 	})
 }
 
-// telling is for what a user should see, and cleaning must not wait for: after
-// two minutes it goes on without.
-func telling(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
+// statusOptions are for what a user should see but the cleaning must not wait
+// for: after two minutes it goes on without it.
+func statusOptions(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 2 * time.Minute,
 		StartToCloseTimeout:    30 * time.Second,
@@ -81,10 +82,10 @@ func telling(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	})
 }
 
-// untilEnd is for what injects: it is tried until the disruption ends, and
-// waited for when it is cancelled, so that nothing is injected after cleaning
-// has begun.
-func (d *disruption) untilEnd(ctx workflow.Context, summary string) workflow.Context {
+// creationOptions are for what injects: it is tried until the disruption ends,
+// and waited for when it is cancelled, so that nothing is injected after the
+// cleaning has begun.
+func (d *disruption) creationOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
 		StartToCloseTimeout:    5 * time.Minute,
@@ -95,9 +96,9 @@ func (d *disruption) untilEnd(ctx workflow.Context, summary string) workflow.Con
 	})
 }
 
-// choosing is for a few seconds' work that injects nothing but leaves records:
-// it is waited for, too.
-func (d *disruption) choosing(ctx workflow.Context, summary string) workflow.Context {
+// selectionOptions are for a few seconds' work that injects nothing but writes
+// records: it is waited for when it is cancelled, too.
+func (d *disruption) selectionOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: d.remaining(ctx),
 		StartToCloseTimeout:    time.Minute,
@@ -108,9 +109,9 @@ func (d *disruption) choosing(ctx workflow.Context, summary string) workflow.Con
 	})
 }
 
-// watcher is for what only looks: a worker that dies is replaced within
-// seconds, and nobody waits for its end.
-func (d *disruption) watcher(ctx workflow.Context, summary string) workflow.Context {
+// watchOptions are for an activity that only reads and reports: it goes on on
+// another worker within seconds, and nobody waits for it when it is cancelled.
+func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           contract.WatcherTaskQueue,
 		StartToCloseTimeout: d.remaining(ctx),
@@ -120,9 +121,9 @@ func (d *disruption) watcher(ctx workflow.Context, summary string) workflow.Cont
 	})
 }
 
-// cleaning is for taking away chaos pods. At the end of a disruption it is
-// tried for 15 minutes before a person is told that it cannot be done.
-func cleaning(ctx workflow.Context, onlyEnded bool) workflow.Context {
+// cleaningOptions are for taking away chaos pods: that is tried for 15 minutes
+// before a person is told that it cannot be done.
+func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	summary := "take everything off"
 	if onlyEnded {
 		summary = "clear away what has ended"
@@ -137,10 +138,10 @@ func cleaning(ctx workflow.Context, onlyEnded bool) workflow.Context {
 	})
 }
 
-// searching is for looking through nodes, a minute and a half each, several at
-// once: 200 that all let it wait take seven minutes. What cannot be looked at
-// for half an hour is told as such, or is the next sweep's.
-func searching(ctx workflow.Context, summary string) workflow.Context {
+// searchOptions are for searching nodes, several at once, for at most a minute
+// and a half each: 200 nodes that do not answer take seven minutes. Nodes that
+// cannot be searched for half an hour are reported, or left to the next sweep.
+func searchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 30 * time.Minute,
 		StartToCloseTimeout:    20 * time.Minute,
@@ -150,7 +151,7 @@ func searching(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// remaining is how long the disruption still lasts, and a minute to spare.
+// remaining is how long the disruption still lasts, plus a minute.
 func (d *disruption) remaining(ctx workflow.Context) time.Duration {
 	return max(d.Plan.ExpireAt.Sub(workflow.Now(ctx)), 0) + time.Minute
 }

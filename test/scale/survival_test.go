@@ -174,7 +174,7 @@ func (w scale) badResumes() {
 		return w.resume(d, contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"}) == nil
 	})
 	w.Vanishes(d)
-	if result := w.Completed(d); result.LetGo != 1 {
+	if result := w.Completed(d); result.ReleasedPods != 1 {
 		w.Errorf("result = %+v, want one released", result)
 	}
 }

@@ -178,7 +178,7 @@ var (
 	errGone = temporal.NewHeartbeatTimeoutError()
 )
 
-// carryOut does the activity's deeds, as far as it comes.
+// carryOut does what the activity does, as far as it comes.
 func (a *attempt) carryOut(name string, arg any) (value any, err error) {
 	defer func() {
 		switch stop := recover().(type) {
@@ -190,10 +190,10 @@ func (a *attempt) carryOut(name string, arg any) (value any, err error) {
 		}
 	}()
 	a.reach()
-	if value, err = a.c.deed(a, name, arg); err != nil {
+	if value, err = a.c.performActivity(a, name, arg); err != nil {
 		return nil, err
 	}
-	if a.hung > 0 || a.c.moment(a.free, "the answer of "+name, "is lost") == 1 {
+	if a.hung > 0 || a.c.faultPoint(a.free, "the answer of "+name, "is lost") == 1 {
 		return nil, errGone
 	}
 	return value, nil
@@ -211,7 +211,7 @@ func (a *attempt) reach() {
 // given up.
 func (a *attempt) write(what string, do func(late bool)) {
 	if a.hung == 0 {
-		switch a.c.moment(a.free, what, "the call fails", "the worker dies before it",
+		switch a.c.faultPoint(a.free, what, "the call fails", "the worker dies before it",
 			"the worker hangs, and goes on as soon as it is given up", "the worker hangs, and goes on 4 minutes later") {
 		case 1:
 			panic(stopped{errCall})
@@ -247,8 +247,8 @@ func (a *attempt) wait(t time.Duration) {
 	}
 }
 
-// deed is what an activity does.
-func (c *cluster) deed(a *attempt, name string, arg any) (any, error) {
+// performActivity is what an activity does.
+func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error) {
 	switch name {
 	case "Prepare":
 		return c.prepare(a), nil

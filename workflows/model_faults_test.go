@@ -21,8 +21,8 @@ type choice struct {
 // number of the choice. They are all that is needed to make a trial again.
 type deviations map[int]int
 
-// choices makes every choice of a trial, and keeps them.
-type choices struct {
+// faults makes every choice of a trial, and keeps them.
+type faults struct {
 	forced deviations
 	// random makes those beyond the forced ones; nil makes them quiet.
 	random *rand.Rand
@@ -36,7 +36,7 @@ type choices struct {
 // every trial comes to an end.
 const most = 500
 
-func (c *choices) pick(what string, options []string) int {
+func (c *faults) pick(what string, options []string) int {
 	number, taken := len(c.made), 0
 	if number >= most || len(options) < 2 {
 		return 0
@@ -50,7 +50,7 @@ func (c *choices) pick(what string, options []string) int {
 	return taken
 }
 
-func (c *choices) troubled(number int) bool {
+func (c *faults) troubled(number int) bool {
 	if number >= c.burst && number < c.burst+12 {
 		return c.random.IntN(2) == 0
 	}
@@ -58,7 +58,7 @@ func (c *choices) troubled(number int) bool {
 }
 
 // deviations are those of the choices made.
-func (c *choices) deviations() deviations {
+func (c *faults) deviations() deviations {
 	found := deviations{}
 	for number, one := range c.made {
 		if one.taken != 0 {
@@ -69,7 +69,7 @@ func (c *choices) deviations() deviations {
 }
 
 // told lists what was not quiet, for a person.
-func (c *choices) told() string {
+func (c *faults) told() string {
 	var lines []string
 	for number, one := range c.made {
 		if one.taken != 0 {
@@ -118,7 +118,7 @@ func (d deviations) with(number, way int) deviations {
 
 // neighbours are all trials that differ from this one in one more choice, made
 // after its last deviation: so that every set of deviations comes up once.
-func (c *choices) neighbours() (all []deviations) {
+func (c *faults) neighbours() (all []deviations) {
 	last := -1
 	for number := range c.forced {
 		last = max(last, number)

@@ -53,7 +53,7 @@ func throughEveryPhase(s *stage) {
 	expires := clock(s.plan.ExpireAt)
 	s.plan.CreateAt = time.Now().Add(3 * time.Second)
 	s.found, s.injected = make(chan struct{}), make(chan struct{})
-	s.sweeps, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
+	s.endedCleans, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
 	s.begin()
 	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
 	s.sees(v1beta1.PhasePending, "Nothing is injected before "+clock(s.plan.CreateAt))
@@ -81,7 +81,7 @@ func throughEveryPhase(s *stage) {
 	}
 	want := Result{
 		Summary: "2 targets disrupted, ended (deleted); a person released 1 chaos pod that did not clean",
-		Targets: 2, Kinds: []string{"cpu-pressure"}, Ending: "deleted", LetGo: 1, Decisions: []string{"release web-1 by ann: scrap"},
+		Targets: 2, Kinds: []string{"cpu-pressure"}, Ending: "deleted", ReleasedPods: 1, Decisions: []string{"release web-1 by ann: scrap"},
 	}
 	if diff := cmp.Diff(want, s.result()); diff != "" {
 		s.Errorf("result (-want +got):\n%s", diff)

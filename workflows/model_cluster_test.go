@@ -34,9 +34,9 @@ type scenario struct {
 
 const (
 	lasts = 2 * time.Minute
-	// kindAfter is when the cluster and the people in it begin to behave:
+	// calmAfter is when the cluster and the people in it begin to behave:
 	// nothing goes wrong any more, and what has to be decided is decided.
-	kindAfter = 12 * time.Minute
+	calmAfter = 12 * time.Minute
 	// healsWithin is how long Squall may take from then on, if nodes are mended;
 	// askedWithin how long until it says that a person must decide, if not.
 	healsWithin, askedWithin = 40 * time.Minute, 40 * time.Minute
@@ -95,11 +95,11 @@ type lateWrite struct {
 // cluster is the model: all there is of the API, the nodes and the people.
 type cluster struct {
 	scenario
-	choices *choices
-	env     *testsuite.TestWorkflowEnvironment
-	time    workflow.Context
-	fixed   time.Time
-	began   time.Time
+	faults *faults
+	env    *testsuite.TestWorkflowEnvironment
+	time   workflow.Context
+	fixed  time.Time
+	began  time.Time
 
 	// The Disruption's object.
 	there, deleting, finalizer bool
@@ -126,9 +126,9 @@ type cluster struct {
 	run        int // of the workflow, by the bridge or a sweep
 	terminated bool
 	awayUntil  time.Time
-	kind       bool
-	kindSince  time.Time
-	mends      bool // once it is kind nodes are mended; else a person releases
+	calm       bool
+	calmSince  time.Time
+	mends      bool // once it is calm nodes are mended; else a person releases
 	cleaning   bool // it has begun
 	told       string
 	stuckShown bool
@@ -137,9 +137,9 @@ type cluster struct {
 	wrong      []string
 }
 
-func newCluster(s scenario, c *choices) *cluster {
+func newCluster(s scenario, c *faults) *cluster {
 	m := &cluster{
-		scenario: s, choices: c, there: true, finalizer: true, run: 1, began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		scenario: s, faults: c, there: true, finalizer: true, run: 1, began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		pods: map[string]*chaosPod{}, marks: map[string]*chaosPod{}, tries: map[string]int{}, released: map[string]bool{}, byHand: map[string]bool{},
 	}
 	for i := range s.pods {
@@ -162,15 +162,15 @@ func (c *cluster) now() time.Time {
 }
 
 func (c *cluster) pick(what string, options ...string) int {
-	if c.kind {
+	if c.calm {
 		return 0
 	}
-	return c.choices.pick(what, options)
+	return c.faults.pick(what, options)
 }
 
-// moment is when something may go wrong, or somebody may do something: it
+// faultPoint is when something may go wrong, or somebody may do something: it
 // returns which of the faults it is, 0 for none.
-func (c *cluster) moment(ctx workflow.Context, what string, faults ...string) int {
+func (c *cluster) faultPoint(ctx workflow.Context, what string, faults ...string) int {
 	for {
 		now := c.possible()
 		options := append([]string{"all is well"}, faults...)
@@ -202,21 +202,21 @@ func (c *cluster) live(ctx workflow.Context) {
 				one.do()
 			}
 		}
-		if !c.kind && c.now().Sub(c.began) > kindAfter {
+		if !c.calm && c.now().Sub(c.began) > calmAfter {
 			c.mends = c.pick("from here on all is well, and", "nodes are mended", "people release what is stuck") == 0
-			c.kind, c.kindSince = true, c.now()
+			c.calm, c.calmSince = true, c.now()
 		}
-		if !c.kind {
-			c.moment(ctx, "time passes")
+		if !c.calm {
+			c.faultPoint(ctx, "time passes")
 			continue
 		}
-		c.beKind(ctx)
+		c.endTrial(ctx)
 	}
 }
 
-// beKind lets the disruption come to an end, or finds that it does not.
-func (c *cluster) beKind(ctx workflow.Context) {
-	since := c.now().Sub(c.kindSince)
+// endTrial lets the disruption come to an end, or finds that it does not.
+func (c *cluster) endTrial(ctx workflow.Context) {
+	since := c.now().Sub(c.calmSince)
 	switch {
 	case c.mends:
 		clear(c.tries)
@@ -330,7 +330,7 @@ func (c *cluster) endInjector(pod *chaosPod) {
 		way := c.pick(pod.name+" ends", "as the others", "clean, and nobody has searched", "it says clean, and something is left",
 			"not clean; a cleaner mends it", "not clean; the third cleaner mends it", "not clean; no cleaner mends it",
 			"clean, after 90 seconds", "clean, after 6 minutes", "evicted, clean", "evicted, not clean")
-		if way == 0 && !c.kind {
+		if way == 0 && !c.calm {
 			way = c.ends
 		}
 		switch way {
@@ -360,7 +360,7 @@ func (c *cluster) endInjector(pod *chaosPod) {
 	if asked.IsZero() {
 		asked = c.plan().ExpireAt
 	}
-	if c.now().Before(asked.Add(pod.takes)) && !c.kind {
+	if c.now().Before(asked.Add(pod.takes)) && !c.calm {
 		return
 	}
 	pod.ended, pod.exit = true, pod.willBe

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// The deeds of the model's activities: what those of package activities do to
+// The model's activities do what those of package activities do to
 // the cluster, write by write.
 
 func (c *cluster) prepare(a *attempt) activities.Plan {

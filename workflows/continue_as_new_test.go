@@ -60,7 +60,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		}
 		s.eventually("the new run releases", func() bool { return len(s.state().Resumes) == 1 })
 		s.signal(contract.SignalEnd, nil)
-		if result := s.result(); result.LetGo != 2 || !cmp.Equal(result.Decisions, []string{"release web-1 by ann: scrap"}) {
+		if result := s.result(); result.ReleasedPods != 2 || !cmp.Equal(result.Decisions, []string{"release web-1 by ann: scrap"}) {
 			t.Errorf("result = %+v, want both chaos pods of web-1 released by ann", result)
 		}
 	})
@@ -96,7 +96,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		if carried := s.carried(first); len(carried.Decided) != 1 || carried.Decided[0].Action != contract.ActionRelease {
 			t.Errorf("the new run was given %+v, want the release", carried)
 		}
-		if result := s.result(); result.LetGo != 1 {
+		if result := s.result(); result.ReleasedPods != 1 {
 			t.Errorf("result = %+v, want one released", result)
 		}
 	})
@@ -133,7 +133,7 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.plan.Static, w.cleaning = true, time.Minute
-			w.sweeps = []activities.CleanResult{stuckPods}
+			w.endedCleans = []activities.CleanResult{stuckPods}
 			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
 			w.after(6*time.Minute, func() {
 				w.env.SetContinueAsNewSuggested(true)
@@ -152,7 +152,7 @@ func TestWhatANewRunIsGiven(t *testing.T) {
 func TestANewRunLooksAtTheInjectionAgain(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Static = true
-	w.sweeps = []activities.CleanResult{{Lost: 1}}
+	w.endedCleans = []activities.CleanResult{{Lost: 1}}
 	w.after(time.Minute, func() {
 		w.env.SetContinueAsNewSuggested(true)
 		w.injecting = time.Hour
