@@ -51,7 +51,7 @@ func (a *Activities) sweeper(e errand, node *corev1.Node, args []string) (*corev
 	pod.Spec.NodeName = node.Name
 	seconds := int64(sweeperPatience.Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
-	for _, kind := range []v1beta1.Kind{v1beta1.KindContainerFailure, v1beta1.KindCPUPressure, v1beta1.KindDiskPressure, v1beta1.KindNetwork} {
+	for _, kind := range v1beta1.SupportedKinds() {
 		addRights(&pod.Spec, kind.Needs())
 	}
 	container := &pod.Spec.Containers[0]

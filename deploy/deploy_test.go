@@ -132,7 +132,7 @@ func TestSamples(t *testing.T) {
 		}
 		sampled = append(sampled, name)
 	}
-	want := []string{"container-failure", "cpu-pressure", "disk-pressure", "network-disruption"}
+	want := slices.Sorted(slices.Values(v1beta1.SupportedKinds().Names()))
 	if diff := cmp.Diff(want, sampled); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}

@@ -11,48 +11,41 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// Every field of Faults is a kind, and a kind is complete or the API says that
-// it is not supported: the two lists never differ.
+// A kind that can be asked for is complete, and one that an injector does not
+// carry out, or that the API refuses, has no line here.
 func TestEveryKindIsComplete(t *testing.T) {
-	fields := reflect.TypeFor[v1beta1.Faults]()
-	kinds := map[v1beta1.Kind]string{}
-	for i := range fields.NumField() {
-		name := fields.Field(i).Name
-		var faults v1beta1.Faults
-		field := reflect.ValueOf(&faults).Elem().Field(i)
-		field.Set(reflect.New(field.Type().Elem()))
-
-		requested := faults.Requested()
-		if len(requested) != 1 {
-			t.Errorf("field %s: Requested() = %v, want one fault: a line is missing", name, requested)
+	var ours []v1beta1.Kind
+	faults := everyFault()
+	for i, row := range v1beta1.KindTable() {
+		if row.By != v1beta1.ByInjector || row.Missing != "" {
 			continue
 		}
-		kind := requested[0].Kind
-		if other, taken := kinds[kind]; taken {
-			t.Errorf("fields %s and %s are both of kind %s", name, other, kind)
-		}
-		kinds[kind] = name
-		path, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		if isUnsupported(path) {
-			if _, known := registry[kind]; known {
-				t.Errorf("kind %s is in the registry, and the API says that %s is not supported", kind, path)
-			}
-			continue
-		}
-		t.Run(string(kind), func(t *testing.T) { checkKind(t, requested[0]) })
+		ours = append(ours, row.Kind)
+		t.Run(string(row.Kind), func(t *testing.T) {
+			checkDocuments(t, row.Kind)
+			checkKind(t, faults[i])
+		})
 	}
 	for kind := range registry {
-		if kinds[kind] == "" {
-			t.Errorf("kind %s is in the registry and has no field in Faults", kind)
+		if !slices.Contains(ours, kind) {
+			t.Errorf("kind %s is in the registry, and the table of kinds says that it is not supported or not an injector's", kind)
+		}
+	}
+	for _, row := range v1beta1.KindTable() {
+		if row.By == v1beta1.ByWorker && row.Missing == "" {
+			t.Run(string(row.Kind), func(t *testing.T) { checkDocuments(t, row.Kind) })
 		}
 	}
 }
 
-// isUnsupported is true for a kind of which the API refuses everything.
-func isUnsupported(path string) bool {
-	return slices.ContainsFunc(v1beta1.Unsupported(), func(u v1beta1.UnsupportedField) bool {
-		return u.Path == path && u.Level == ""
-	})
+// everyFault has the zero parameters of every kind, in the order of the table.
+func everyFault() []v1beta1.Fault {
+	var faults v1beta1.Faults
+	fields := reflect.ValueOf(&faults).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).Set(reflect.New(fields.Field(i).Type().Elem()))
+	}
+	return faults.Requested()
 }
 
 func checkKind(t *testing.T, fault v1beta1.Fault) {
@@ -73,14 +66,14 @@ func checkKind(t *testing.T, fault v1beta1.Fault) {
 	if sampleParams[fault.Kind] == "" {
 		t.Error("there are no sampleParams for the test of its lifecycle")
 	}
+}
+
+// checkDocuments looks for what users need of a kind, whoever carries it out.
+func checkDocuments(t *testing.T, kind v1beta1.Kind) {
 	for folder, file := range map[string]string{
-		"../docs/kinds":     string(fault.Kind) + ".md",
-		"../deploy/samples": string(fault.Kind) + ".yaml",
+		"../docs/kinds":     string(kind) + ".md",
+		"../deploy/samples": string(kind) + ".yaml",
 	} {
-		if _, err := os.Stat(folder); err != nil {
-			t.Logf("%s is not there yet, so %s is not looked for", folder, file)
-			continue
-		}
 		if _, err := os.Stat(folder + "/" + file); err != nil {
 			t.Errorf("%s/%s is missing", strings.TrimPrefix(folder, "../"), file)
 		}

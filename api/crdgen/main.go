@@ -1,5 +1,6 @@
 // Command crdgen finishes the CRDs that controller-gen wrote: it adds what no
-// marker can say. Running it again changes nothing. make generate calls it.
+// marker can say, and what the table of kinds says. make generate calls it after
+// controller-gen; it runs once on what that wrote.
 package main
 
 import (
@@ -37,19 +38,35 @@ func run(file string) error {
 	values := spec.property("selector")["additionalProperties"].(map[string]any)
 	values["maxLength"] = 63
 	values["pattern"] = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
-	for _, unsupported := range v1beta1.Unsupported() {
-		rule, err := refusal(spec, unsupported)
-		if err != nil {
-			return fmt.Errorf("%s: refuse %s: %w", file, unsupported.Path, err)
-		}
-		rules, _ := spec["x-kubernetes-validations"].([]any)
-		spec["x-kubernetes-validations"] = append(rules, rule)
+	rules, err := rulesOf(spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
+	spec["x-kubernetes-validations"] = rules
 	text, err = yaml.Marshal(crd)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+}
+
+// rulesOf are the rules on spec: those about kinds, those of the markers, and
+// those that refuse what is not supported.
+func rulesOf(spec schema) ([]any, error) {
+	var rules []any
+	for _, c := range v1beta1.Combinations() {
+		rules = append(rules, combination(c))
+	}
+	marked, _ := spec["x-kubernetes-validations"].([]any)
+	rules = append(rules, marked...)
+	for _, unsupported := range v1beta1.Unsupported() {
+		rule, err := refusal(spec, unsupported)
+		if err != nil {
+			return nil, fmt.Errorf("refuse %s: %w", unsupported.Path, err)
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
 }
 
 // specOf finds the schema of spec in the CRD's only version.

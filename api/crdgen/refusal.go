@@ -17,6 +17,15 @@ func (s schema) property(name string) schema {
 	return property
 }
 
+// combination is the rule on spec about kinds that cannot be asked for together.
+func combination(c v1beta1.Combination) map[string]any {
+	rule := map[string]any{"rule": c.Rule, "message": c.Message}
+	if c.FieldPath != "" {
+		rule["fieldPath"] = "." + c.FieldPath
+	}
+	return rule
+}
+
 // refusal is the rule on spec that refuses one unsupported field.
 func refusal(spec schema, field v1beta1.UnsupportedField) (map[string]any, error) {
 	set, err := isSet("self", spec, strings.Split(field.Path, "."))

@@ -54,14 +54,9 @@ const (
 	LevelNode Level = "node"
 )
 
-// DisruptionSpec is what to break, where, how much and for how long.
+// DisruptionSpec is what to break, where, how much and for how long. The rules
+// about kinds are in Combinations; crdgen adds them to the schema.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.containerFailure), has(self.cpuPressure), has(self.diskFailure), has(self.diskPressure), has(self.dns), has(self.grpc), has(self.memoryPressure), has(self.network), has(self.nodeFailure), has(self.podReplacement)].exists(k, k)",message="no kind is asked for: set at least one of containerFailure, cpuPressure, diskFailure, diskPressure, dns, grpc, memoryPressure, network, nodeFailure and podReplacement"
-// +kubebuilder:validation:XValidation:rule="!(has(self.containerFailure) || has(self.nodeFailure) || has(self.podReplacement)) || [has(self.containerFailure), has(self.cpuPressure), has(self.diskFailure), has(self.diskPressure), has(self.dns), has(self.grpc), has(self.memoryPressure), has(self.network), has(self.nodeFailure), has(self.podReplacement)].exists_one(k, k)",message="containerFailure, nodeFailure and podReplacement end their targets and stand alone: put every other kind into a disruption of its own"
-// +kubebuilder:validation:XValidation:rule="!has(self.level) || self.level != 'node' || !(has(self.containerFailure) || has(self.podReplacement) || has(self.grpc) || has(self.dns))",message="containerFailure, podReplacement, grpc and dns disturb pods: set level to pod"
-// +kubebuilder:validation:XValidation:rule="!has(self.containers) || self.containers.size() == 0 || !((has(self.level) && self.level == 'node') || has(self.diskPressure) || has(self.memoryPressure) || (has(self.onInit) && self.onInit))",message="containers cannot be chosen at level node, with diskPressure, memoryPressure or onInit: remove containers"
-// +kubebuilder:validation:XValidation:rule="!has(self.onInit) || !self.onInit || ((!has(self.level) || self.level != 'node') && !(has(self.containerFailure) || has(self.cpuPressure) || has(self.diskFailure) || has(self.diskPressure) || has(self.grpc) || has(self.memoryPressure) || has(self.nodeFailure) || has(self.podReplacement)))",message="onInit works at level pod with network and dns only",fieldPath=".onInit"
-// +kubebuilder:validation:XValidation:rule="!has(self.pulse) || !(has(self.containerFailure) || has(self.nodeFailure) || has(self.podReplacement))",message="containerFailure, nodeFailure and podReplacement cannot pulse: remove pulse",fieldPath=".pulse"
 // +kubebuilder:validation:XValidation:rule="!has(self.network) || !has(self.network.http) || !has(self.level) || self.level != 'node'",message="network.http works at level pod only",fieldPath=".network.http"
 // +kubebuilder:validation:XValidation:rule="!has(self.diskFailure) || !has(self.level) || self.level != 'node' || !self.diskFailure.paths.exists(p, p.trim() == '/') || (has(self.unsafeMode) && ((has(self.unsafeMode.allowRootDiskFailure) && self.unsafeMode.allowRootDiskFailure) || (has(self.unsafeMode.disableAll) && self.unsafeMode.disableAll)))",message="\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure",fieldPath=".diskFailure.paths"
 type DisruptionSpec struct {

@@ -1,23 +1,9 @@
 package v1beta1
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// Kind names what is done to a target. It is the subcommand of the injector
-// and the value of LabelDisruptionKind.
-type Kind string
-
-// The kinds, with the names the reference product gives them.
-const (
-	KindContainerFailure Kind = "container-failure"
-	KindCPUPressure      Kind = "cpu-pressure"
-	KindDiskFailure      Kind = "disk-failure"
-	KindDiskPressure     Kind = "disk-pressure"
-	KindDNS              Kind = "dns-disruption"
-	KindGRPC             Kind = "grpc-disruption"
-	KindMemoryPressure   Kind = "memory-pressure"
-	KindNetwork          Kind = "network-disruption"
-	KindNodeFailure      Kind = "node-failure"
-	KindPodReplacement   Kind = "pod-replacement"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Faults has one optional field per kind; what is set is asked for, even when
@@ -73,46 +59,27 @@ type Fault struct {
 	Params any
 }
 
-// Requested lists the faults asked for, in a fixed order.
+// Requested lists the faults asked for, in the order of the table of kinds.
 func (f Faults) Requested() []Fault {
 	var requested []Fault
-	add := func(present bool, kind Kind, params any) {
-		if present {
-			requested = append(requested, Fault{kind, params})
+	for _, row := range kindTable {
+		if params := row.params(f); params != nil {
+			requested = append(requested, Fault{row.Kind, params})
 		}
 	}
-	add(f.ContainerFailure != nil, KindContainerFailure, f.ContainerFailure)
-	add(f.CPUPressure != nil, KindCPUPressure, f.CPUPressure)
-	add(f.DiskFailure != nil, KindDiskFailure, f.DiskFailure)
-	add(f.DiskPressure != nil, KindDiskPressure, f.DiskPressure)
-	add(f.DNS != nil, KindDNS, f.DNS)
-	add(f.GRPC != nil, KindGRPC, f.GRPC)
-	add(f.MemoryPressure != nil, KindMemoryPressure, f.MemoryPressure)
-	add(f.Network != nil, KindNetwork, f.Network)
-	add(f.NodeFailure != nil, KindNodeFailure, f.NodeFailure)
-	add(f.PodReplacement != nil, KindPodReplacement, f.PodReplacement)
 	return requested
+}
+
+// validate checks the parameters of every kind asked for.
+func (f Faults) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, row := range kindTable {
+		if params := row.params(f); params != nil {
+			errs = append(errs, params.validate(path.Child(row.Field))...)
+		}
+	}
+	return errs
 }
 
 // Document returns the parameters as the JSON an injector receives.
 func (f Fault) Document() (json.RawMessage, error) { return json.Marshal(f.Params) }
-
-// Needs is what the chaos pod of a kind gets beyond nothing at all.
-//
-// +kubebuilder:object:generate=false
-type Needs struct {
-	// Capabilities of the container, without the CAP_ prefix.
-	Capabilities []string
-	// Cgroups mounts the node's /sys/fs/cgroup at the same path, writable.
-	Cgroups bool
-}
-
-// Needs returns the rights the kind's injector uses, and no more.
-func (k Kind) Needs() Needs { return needs[k] }
-
-var needs = map[Kind]Needs{
-	KindContainerFailure: {Capabilities: []string{"KILL", "SYS_PTRACE"}},
-	KindCPUPressure:      {Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE", "SYS_NICE", "KILL", "DAC_OVERRIDE"}, Cgroups: true},
-	KindDiskPressure:     {Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE", "DAC_OVERRIDE"}, Cgroups: true},
-	KindNetwork:          {Capabilities: []string{"NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "BPF", "DAC_OVERRIDE"}, Cgroups: true},
-}

@@ -1,9 +1,6 @@
 package v1beta1
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Ref names the disruption for good.
 func (d *Disruption) Ref() DisruptionRef {
@@ -38,42 +35,4 @@ func (d *Disruption) Settled() bool {
 		return false
 	}
 	return d.Status.Phase.Over() || d.DeletionTimestamp != nil
-}
-
-// Kinds are the kinds of a disruption in the order of Faults.Requested.
-//
-// +kubebuilder:object:generate=false
-type Kinds []Kind
-
-// Kinds are the kinds asked for.
-func (f Faults) Kinds() Kinds {
-	var kinds Kinds
-	for _, fault := range f.Requested() {
-		kinds = append(kinds, fault.Kind)
-	}
-	return kinds
-}
-
-// Names are the kinds as plain strings.
-func (k Kinds) Names() []string {
-	names := make([]string, len(k))
-	for i, kind := range k {
-		names[i] = string(kind)
-	}
-	return names
-}
-
-// String is the form of status.kinds: the names, separated by commas.
-func (k Kinds) String() string { return strings.Join(k.Names(), ",") }
-
-// ParseKinds reads what String wrote.
-func ParseKinds(text string) Kinds {
-	if text == "" {
-		return nil
-	}
-	var kinds Kinds
-	for name := range strings.SplitSeq(text, ",") {
-		kinds = append(kinds, Kind(name))
-	}
-	return kinds
 }

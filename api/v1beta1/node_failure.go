@@ -1,5 +1,7 @@
 package v1beta1
 
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
 // NodeFailure crashes the target's node, or at node level the target itself.
 // Nothing can take it back but the machine's own restart. No other kind beside it.
 type NodeFailure struct {
@@ -7,3 +9,5 @@ type NodeFailure struct {
 	// machines then start again. Default false.
 	Shutdown bool `json:"shutdown,omitempty"`
 }
+
+func (*NodeFailure) validate(*field.Path) field.ErrorList { return nil }

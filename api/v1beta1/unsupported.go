@@ -2,23 +2,16 @@ package v1beta1
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// unsupported is everything of the API that no injector can do yet. It is the
-// only place that says so: Validate refuses these fields, and crdgen writes
-// the same refusals into the CRD. Delete a line when its injector is there and
-// run make generate.
-var unsupported = []UnsupportedField{
-	{Path: "diskFailure", Why: "nothing can make the opening of files fail"},
-	{Path: "dns", Why: "nothing can falsify name resolution"},
-	{Path: "grpc", Why: "nothing can alter gRPC answers"},
-	{Path: "memoryPressure", Why: "nothing can fill memory"},
-	{Path: "nodeFailure", Why: "nothing can crash nodes"},
-	{Path: "podReplacement", Why: "nothing can move pods"},
+// unsupportedFields are the fields that cannot be used yet of kinds that can.
+// Validate refuses them and the kinds of which the table of kinds says that they
+// are missing, and crdgen writes the same refusals into the CRD. Nothing else
+// says so: delete a line when its injector is there and run make generate.
+var unsupportedFields = []UnsupportedField{
 	{Path: "network.duplicate", Why: "drop is the only thing done to packets"},
 	{Path: "network.corrupt", Why: "drop is the only thing done to packets"},
 	{Path: "network.delay", Why: "drop is the only thing done to packets"},
@@ -50,7 +43,13 @@ type UnsupportedField struct {
 
 // Unsupported lists the fields of the spec that have to be left out for now.
 func Unsupported() []UnsupportedField {
-	return slices.Clone(unsupported)
+	var all []UnsupportedField
+	for _, row := range kindTable {
+		if row.Missing != "" {
+			all = append(all, UnsupportedField{Path: row.Field, Why: row.Missing})
+		}
+	}
+	return append(all, unsupportedFields...)
 }
 
 // Message is what a user of the field is told.

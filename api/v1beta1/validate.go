@@ -23,12 +23,13 @@ func (d *Disruption) Validate() field.ErrorList {
 			"selector and advancedSelector are both empty: name the labels of the targets"))
 	}
 	errs = append(errs, d.Spec.validate(spec)...)
-	return append(errs, d.Spec.validateSupported(spec, unsupported)...)
+	return append(errs, d.Spec.validateSupported(spec, Unsupported())...)
 }
 
 func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {
 	errs := s.validateTargets(path)
 	errs = append(errs, s.validateCombination(path)...)
+	errs = append(errs, s.validateLevel(path)...)
 	if s.Duration != nil && s.Duration.Duration <= 0 {
 		errs = append(errs, field.Invalid(path.Child("duration"), s.Duration.String(),
 			"want a duration of more than 0, such as \"5m\""))
@@ -63,34 +64,19 @@ func (s DisruptionSpec) validateTargets(path *field.Path) field.ErrorList {
 	return append(errs, items(path.Child("containers"), len(s.Containers), 0, 64)...)
 }
 
-// validateCombination checks what cannot be asked for together.
-func (s DisruptionSpec) validateCombination(path *field.Path) field.ErrorList {
+// validateLevel checks what parts of kinds cannot do at a level.
+func (s DisruptionSpec) validateLevel(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	refuse := func(broken bool, at *field.Path, message string) {
-		if broken {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, message))
-		}
+	if s.Level != LevelNode {
+		return nil
 	}
-	kinds, node := len(s.Requested()), s.Level == LevelNode
-	fatal := s.ContainerFailure != nil || s.NodeFailure != nil || s.PodReplacement != nil
-	refuse(kinds == 0, path, "no kind is asked for: set at least one of containerFailure, cpuPressure, diskFailure, diskPressure, dns, grpc, memoryPressure, network, nodeFailure and podReplacement")
-	refuse(fatal && kinds > 1, path, "containerFailure, nodeFailure and podReplacement end their targets and stand alone: put every other kind into a disruption of its own")
-	refuse(node && (s.ContainerFailure != nil || s.PodReplacement != nil || s.GRPC != nil || s.DNS != nil), path.Child("level"),
-		"containerFailure, podReplacement, grpc and dns disturb pods: set level to pod")
-	refuse(len(s.Containers) > 0 && (node || s.DiskPressure != nil || s.MemoryPressure != nil || s.OnInit), path.Child("containers"),
-		"containers cannot be chosen at level node, with diskPressure, memoryPressure or onInit: remove containers")
-	early := 0
-	if s.Network != nil {
-		early++
+	if s.Network != nil && s.Network.HTTP != nil {
+		errs = append(errs, field.Invalid(path.Child("network", "http"), field.OmitValueType{}, "network.http works at level pod only"))
 	}
-	if s.DNS != nil {
-		early++
+	if s.breaksRoot() && !s.UnsafeMode.allowsRootDiskFailure() {
+		errs = append(errs, field.Invalid(path.Child("diskFailure", "paths"), field.OmitValueType{},
+			"\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure"))
 	}
-	refuse(s.OnInit && (node || kinds > early), path.Child("onInit"), "onInit works at level pod with network and dns only")
-	refuse(s.Pulse != nil && fatal, path.Child("pulse"), "containerFailure, nodeFailure and podReplacement cannot pulse: remove pulse")
-	refuse(s.Network != nil && s.Network.HTTP != nil && node, path.Child("network", "http"), "network.http works at level pod only")
-	refuse(node && s.breaksRoot() && !s.UnsafeMode.allowsRootDiskFailure(), path.Child("diskFailure", "paths"),
-		"\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure")
 	return errs
 }
 
@@ -98,33 +84,4 @@ func (s DisruptionSpec) breaksRoot() bool {
 	return s.DiskFailure != nil && slices.ContainsFunc(s.DiskFailure.Paths, func(p string) bool {
 		return strings.TrimSpace(p) == "/"
 	})
-}
-
-func (f Faults) validate(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if f.CPUPressure != nil {
-		errs = append(errs, f.CPUPressure.validate(path.Child("cpuPressure"))...)
-	}
-	if f.DiskFailure != nil {
-		errs = append(errs, f.DiskFailure.validate(path.Child("diskFailure"))...)
-	}
-	if f.DiskPressure != nil {
-		errs = append(errs, f.DiskPressure.validate(path.Child("diskPressure"))...)
-	}
-	if f.DNS != nil {
-		errs = append(errs, f.DNS.validate(path.Child("dns"))...)
-	}
-	if f.GRPC != nil {
-		errs = append(errs, f.GRPC.validate(path.Child("grpc"))...)
-	}
-	if f.MemoryPressure != nil {
-		errs = append(errs, f.MemoryPressure.validate(path.Child("memoryPressure"))...)
-	}
-	if f.Network != nil {
-		errs = append(errs, f.Network.validate(path.Child("network"))...)
-	}
-	if f.PodReplacement != nil {
-		errs = append(errs, f.PodReplacement.validate(path.Child("podReplacement"))...)
-	}
-	return errs
 }

@@ -43,8 +43,8 @@ func TestPlansAreValidAndOfAllSorts(t *testing.T) {
 		}
 		seen[p.spec.Count.String()] = true
 	}
-	for _, sort := range []string{string(expires), string(deleted), string(nipped), "1", "2", "3",
-		string(v1beta1.KindNetwork), string(v1beta1.KindCPUPressure), string(v1beta1.KindDiskPressure), string(v1beta1.KindContainerFailure)} {
+	sorts := []string{string(expires), string(deleted), string(nipped), "1", "2", "3"}
+	for _, sort := range append(sorts, v1beta1.SupportedKinds().Names()...) {
 		if !seen[sort] {
 			t.Errorf("no disruption of 300 is %q", sort)
 		}
