@@ -82,7 +82,7 @@ func (a *Activities) readyNodes(ctx context.Context, d *v1beta1.Disruption, opti
 	var found []candidate
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if !kube.NodeReady(node) || !d.Spec.Matches(node.Labels, node.Annotations) {
+		if !kube.NodeHealthy(node) || !d.Spec.Matches(node.Labels, node.Annotations) {
 			continue
 		}
 		target := v1beta1.InjectionTarget{Name: node.Name, UID: node.UID, NodeName: node.Name}

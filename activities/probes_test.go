@@ -84,7 +84,7 @@ func probedPod(t *testing.T, trigger *time.Duration, age time.Duration) *corev1.
 	}
 	a := &Activities{Namespace: "squall-chaos", Image: "squall:test"}
 	target := Target{InjectionTarget: v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}}
-	pod, err := a.chaosPod(d, Shard{refOf(d), 0}, target, d.Spec.Faults.Requested()[0], created.Add(age))
+	pod, err := a.chaosPod(d, Shard{d.Ref(), 0}, target, d.Spec.Faults.Requested()[0], created.Add(age))
 	if err != nil {
 		t.Fatal(err)
 	}
