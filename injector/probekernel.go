@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -23,7 +21,7 @@ type kindReport struct {
 // probeKernel tells what an injection of each kind would find. It changes
 // nothing and succeeds also where the kernel offers little.
 func (p program) probeKernel(_ context.Context, config Config, _ []string) int {
-	report := kernelReport{Kernel: kernelRelease(), Kinds: map[string]kindReport{}}
+	report := kernelReport{Kernel: target.KernelRelease(), Kinds: map[string]kindReport{}}
 	for kind, entry := range p.kinds {
 		report.Kinds[string(kind)] = probeKind(entry)
 	}
@@ -47,12 +45,4 @@ func probeKind(kind entry) kindReport {
 		return kindReport{Offers: offers, Error: err.Error()}
 	}
 	return kindReport{Offers: offers}
-}
-
-func kernelRelease() string {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return "unknown"
-	}
-	return unix.ByteSliceToString(name.Release[:])
 }

@@ -1,23 +1,19 @@
 package network
 
 import (
-	"encoding/binary"
 	"fmt"
-	"os"
-	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
 // cgroupsOf finds the version 2 cgroup of each container, by which its packets
 // are known.
-func cgroupsOf(t *target.Target) ([]Cgroup, error) {
-	var cgroups []Cgroup
+func cgroupsOf(t *target.Target) ([]classifier.Cgroup, error) {
+	var cgroups []classifier.Cgroup
 	for _, container := range t.Containers {
-		cgroup, err := readCgroup(container.Cgroups.Unified)
+		cgroup, err := classifier.ReadCgroup(container.Cgroups.Unified)
 		if err != nil {
 			return nil, fmt.Errorf("tell the packets of container %s from others: %w%s", container.Name, err, wayOut(t.Injection))
 		}
@@ -31,47 +27,4 @@ func wayOut(injection v1beta1.Injection) string {
 		return "; leave out spec.containers to disturb the whole pod, or use a node with cgroup v2"
 	}
 	return "; the pod uses its node's network, so choose level node, or a node with cgroup v2"
-}
-
-// readCgroup reads what BPF knows a cgroup by: the ID that its file handle
-// holds, and its depth.
-func readCgroup(dir string) (Cgroup, error) {
-	if dir == "" {
-		return Cgroup{}, fmt.Errorf("it has no cgroup of version 2")
-	}
-	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, dir, 0)
-	if err != nil {
-		return Cgroup{}, fmt.Errorf("read the ID of cgroup %s: %w", dir, err)
-	}
-	if handle.Size() != 8 {
-		return Cgroup{}, fmt.Errorf("read the ID of cgroup %s: it has %d bytes, want 8", dir, handle.Size())
-	}
-	level, err := depth(dir)
-	if err != nil {
-		return Cgroup{}, err
-	}
-	if level == 0 {
-		return Cgroup{}, fmt.Errorf("its cgroup of version 2 is the node's root, %s", dir)
-	}
-	return Cgroup{ID: binary.NativeEndian.Uint64(handle.Bytes()), Level: level}, nil
-}
-
-// depth counts the cgroups above dir. Only the root of the hierarchy is without
-// a cgroup.type, so that a root which is not in sight shows itself.
-func depth(dir string) (int32, error) {
-	level := int32(0)
-	for {
-		var stat unix.Statfs_t
-		if err := unix.Statfs(dir, &stat); err != nil {
-			return 0, fmt.Errorf("look at cgroup %s: %w", dir, err)
-		}
-		if stat.Type != unix.CGROUP2_SUPER_MAGIC {
-			return 0, fmt.Errorf("the root of the node's cgroup hierarchy is not visible above %s", dir)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
-			return level, nil
-		}
-		dir = filepath.Dir(dir)
-		level++
-	}
 }

@@ -14,12 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
 func TestOnlySomeContainersAreDisturbed(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		w.injection.Target.SomeContainers = true
 		i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}}}, try)
 		meant := i.target.Containers[0].Cgroups.Unified
@@ -99,7 +101,7 @@ func TestContainersWithoutACgroupV2AreRefused(t *testing.T) {
 }
 
 func TestNodeLevelKeepsTheNodeReachable(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		w.injection.Level = v1beta1.LevelNode
 		w.injection.Target.Containers = nil
 		w.pretend(t, nil, nil)
@@ -159,7 +161,7 @@ func lostFrom(t *testing.T, w *world, cgroup string, count int) int {
 func unifiedRoot(t *testing.T) string {
 	t.Helper()
 	for _, dir := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
-		if level, err := depth(dir); err == nil && level == 0 {
+		if _, err := classifier.ReadCgroup(dir); err != nil && strings.Contains(err.Error(), "is the node's root") {
 			return dir
 		}
 	}

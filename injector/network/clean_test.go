@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
@@ -36,7 +37,7 @@ func TestForeignQdiscsAndFiltersSurvive(t *testing.T) {
 		runTC(t, w, "filter add dev "+linkName+" egress protocol ip pref 7 u32 match ip dst 10.1.2.3/32 flowid 1:1")
 		addForeignFilter(t, w, link, netlink.HANDLE_MIN_EGRESS)
 		addForeignFilter(t, w, link, netlink.HANDLE_MIN_INGRESS)
-	}, func(t *testing.T, w *world, try mechanism) {
+	}, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{
 			{Host: hostIPv4, Port: 7000}, {Host: hostIPv4, Port: 8000, Flow: "ingress"},
 		}}, try)
@@ -62,7 +63,7 @@ func TestForeignFilterOfAnotherSortAtTheFirstPriority(t *testing.T) {
 	everyMechanismOn(t, func(t *testing.T, w *world) {
 		runTC(t, w, "qdisc add dev "+linkName+" clsact")
 		runTC(t, w, "filter add dev "+linkName+" egress protocol ip pref 1 u32 match ip dst 10.1.2.3/32 flowid 1:1")
-	}, func(t *testing.T, w *world, try mechanism) {
+	}, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}}}, try)
 		if got := lost(t, w.out(hostIPv4, 7000, 300)); got != 300 {
 			t.Errorf("%d of 300 lost, want all", got)
@@ -74,7 +75,7 @@ func TestForeignFilterOfAnotherSortAtTheFirstPriority(t *testing.T) {
 func TestForeignIngressQdiscHoldsIngressFilters(t *testing.T) {
 	everyMechanismOn(t, func(t *testing.T, w *world) {
 		runTC(t, w, "qdisc add dev "+linkName+" ingress")
-	}, func(t *testing.T, w *world, try mechanism) {
+	}, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4, Port: 8000, Flow: "ingress"}}}, try)
 		if got := lost(t, w.in(hostIPv4, 8000, 300)); got != 300 {
 			t.Errorf("%d of 300 lost, want all", got)
@@ -88,7 +89,7 @@ func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	runTC(t, w, "qdisc add dev "+linkName+" ingress")
 	before := state(t, w.target)
-	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
+	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
 	err := i.Inject(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "ingress qdisc of somebody else") || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("Inject() = %v, want an error that names the foreign qdisc and says that nothing was changed", err)
@@ -102,23 +103,17 @@ func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	clean(t, i)
 }
 
-// rule 58: the injector died between the clsact and its filter, so that
-// only the journal knows whose the clsact is.
+// rule 58: the injector died between the clsact and its filter, so that only the
+// journal knows whose the clsact is.
 func TestCleanAfterDeathBetweenClsactAndFilter(t *testing.T) {
 	w := newWorld(t)
 	before := state(t, w.target)
-	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
-	places, err := i.plan(context.Background())
-	must(t, err)
-	c := openForTest(t, w.target)
-	kinds, err := c.classifiers()
-	must(t, err)
-	for _, hook := range places[0].hooks {
-		_, err := ensureClsact(c, places[0], hook, kinds)
-		must(t, err)
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
+	for _, link := range []string{"lo", linkName} {
+		runTC(t, w, "filter del dev "+link+" egress")
 	}
-	if state(t, w.target) == before {
-		t.Fatal("no clsact was made")
+	if objects, err := attach.Audit(w.target); err != nil || len(objects) > 0 || state(t, w.target) == before {
+		t.Fatalf("the filters are %v, %v, want none, and the clsact alone", objects, err)
 	}
 	i.journal.Close()
 	w.cleanFromJournal(t)
@@ -172,9 +167,9 @@ func TestKilledInjectorIsCleanedFromTheJournalByClsBPF(t *testing.T) {
 func TestTwoDisruptionsShareAClsact(t *testing.T) {
 	w := newWorld(t)
 	before := state(t, w.target)
-	first := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}}}, attachClsact)
+	first := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}}}, attach.Clsact)
 	w.injection.Disruption.UID = "d2"
-	second := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: otherIPv4}}}, attachClsact)
+	second := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: otherIPv4}}}, attach.Clsact)
 	clean(t, first)
 	if got := lost(t, w.out(hostIPv4, 7000, 300)); got != 0 {
 		t.Errorf("host of the first, cleaned: %d of 300 lost, want 0", got)
@@ -190,7 +185,7 @@ func TestTwoDisruptionsShareAClsact(t *testing.T) {
 
 func TestClsactThatAppearedAfterCleaningIsLeft(t *testing.T) {
 	w := newWorld(t)
-	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
 	clean(t, i)
 	runTC(t, w, "qdisc add dev "+linkName+" clsact")
 	before := state(t, w.target)
@@ -202,7 +197,7 @@ func TestClsactThatAppearedAfterCleaningIsLeft(t *testing.T) {
 
 func TestCleanOfATargetThatIsGone(t *testing.T) {
 	w := newWorld(t)
-	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
 	w.container.Stop(t)
 	clean(t, i)
 	i.journal.Close()
@@ -211,7 +206,7 @@ func TestCleanOfATargetThatIsGone(t *testing.T) {
 
 func TestTargetHoldingTheLockCannotKeepUsFromCleaning(t *testing.T) {
 	w := newWorld(t)
-	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
 	var lock int
 	must(t, target.Do(w.target, func() (err error) {
 		lock, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
@@ -220,13 +215,13 @@ func TestTargetHoldingTheLockCannotKeepUsFromCleaning(t *testing.T) {
 	defer unix.Close(lock)
 	must(t, unix.Bind(lock, &unix.SockaddrUnix{Name: "@squall-network"}))
 	must(t, i.Clean(context.Background()))
-	if left, err := auditNetns(w.target); err != nil || len(left) > 0 {
-		t.Errorf("auditNetns() = %q, %v, want nothing", left, err)
+	if left, err := attach.Audit(w.target); err != nil || len(left) > 0 {
+		t.Errorf("attach.Audit() = %q, %v, want nothing", left, err)
 	}
 }
 
 func TestAuditFindsWhatADeadInjectorLeft(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, try)
 		if mine := marksOf(t, w.injection); len(mine) != 2 || mine[0].Target != w.injection.Target.UID {
 			t.Errorf("Audit() = %+v, want one object on the link and one on loopback", mine)
@@ -262,7 +257,7 @@ func marksOf(t *testing.T, injection v1beta1.Injection) []v1beta1.Mark {
 // uses is not.
 func TestLeftFindsAnEmptyClsact(t *testing.T) {
 	w := newWorld(t)
-	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attachClsact)
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
 	runTC(t, w, "filter del dev "+linkName+" egress")
 	left, err := i.Left(context.Background())
 	if err != nil || !slices.ContainsFunc(left, func(s string) bool { return strings.Contains(s, "clsact of link") && strings.Contains(s, linkName) }) {
@@ -281,8 +276,8 @@ func TestProbeNamesWhatWorks(t *testing.T) {
 	if err != nil || !strings.Contains(text, "cls_bpf") {
 		t.Errorf("Probe() = %q, %v, want at least cls_bpf", text, err)
 	}
-	refuses := func(place) (attachment, error) { return nil, unix.EPERM }
-	_, err = (&Injector{mechanisms: []mechanism{refuses}}).Probe()
+	refuses := func(attach.Point) (attach.Attachment, error) { return nil, unix.EPERM }
+	_, err = (&Injector{mechanisms: []attach.Mechanism{refuses}}).Probe()
 	if !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "cls_bpf") {
 		t.Errorf("Probe() = %v, want what the kernel lacks and its answer", err)
 	}
@@ -317,7 +312,7 @@ func addForeignFilter(t *testing.T, w *world, link netlink.Link, parent uint32) 
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "foreign", Type: ebpf.SchedCLS, License: "MIT",
 		Instructions: asm.Instructions{
 			asm.LoadMem(asm.R1, asm.R1, 0, asm.Word), // the packet's length
-			asm.Mov.Imm(asm.R0, verdictDrop),
+			asm.Mov.Imm(asm.R0, 2),                   // TC_ACT_SHOT: drop
 			asm.JEq.Imm(asm.R1, 14+20+8+foreignPayload, "end"),
 			asm.Mov.Imm(asm.R0, 0),
 			asm.Return().WithSymbol("end"),
@@ -389,7 +384,7 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	i := New(v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}}}, found, j)
-	i.mechanisms = map[string][]mechanism{"tcx": {attachTCX}, "cls_bpf": {attachClsact}}[task.Mechanism]
+	i.mechanisms = map[string][]attach.Mechanism{"tcx": {attach.TCX}, "cls_bpf": {attach.Clsact}}[task.Mechanism]
 	if err := i.Inject(context.Background()); err != nil {
 		log.Fatal(err)
 	}

@@ -14,11 +14,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/rlimit"
+	"github.com/cilium/ebpf/asm"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/network/rule"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -33,44 +35,20 @@ type Injector struct {
 
 	// refreshEvery and mechanisms are what tests change.
 	refreshEvery time.Duration
-	mechanisms   []mechanism
+	mechanisms   []attach.Mechanism
 
-	places      []place
+	namespaces  []namespace
 	stopRefresh context.CancelFunc
 	refreshing  sync.WaitGroup
 }
 
-// place is one network namespace of the target and what is put there.
-type place struct {
-	netns   string
-	id      target.NetnsID
-	mark    mark
-	journal notes
+// namespace is one network namespace of the target and what was put there.
+type namespace struct {
+	attach.Point
 
-	rules    []Rule
-	cgroups  []Cgroup
-	hooks    []Hook
-	programs programs
-	attached attachment
-}
-
-// notes is the part of the journal that is used here; a probe has another.
-type notes interface {
-	Write(journal.Change) error
-	Changes() []journal.Change
-}
-
-type programs map[Direction]*ebpf.Program
-
-// mechanism attaches the programs of a place, or leaves it as it was.
-type mechanism func(place) (attachment, error)
-
-// attachment is a place's programs in force.
-type attachment interface {
-	name() string
-	// replace exchanges the programs without a moment between old and new.
-	replace(programs) error
-	detach() error
+	rules    []classifier.Rule
+	cgroups  []classifier.Cgroup
+	attached attach.Attachment
 }
 
 // New makes an injector. It does nothing yet.
@@ -78,7 +56,7 @@ func New(params v1beta1.NetworkDisruption, t *target.Target, j *journal.Journal)
 	return &Injector{
 		params: params, target: t, journal: j,
 		refreshEvery: refreshEvery,
-		mechanisms:   []mechanism{attachTCX, attachClsact},
+		mechanisms:   []attach.Mechanism{attach.TCX, attach.Clsact},
 	}
 }
 
@@ -86,16 +64,16 @@ func New(params v1beta1.NetworkDisruption, t *target.Target, j *journal.Journal)
 // changes nothing when it fails, and says so. From then on it resolves the
 // names again every minute, until Clean.
 func (i *Injector) Inject(ctx context.Context) error {
-	places, err := i.plan(ctx)
+	namespaces, err := i.plan(ctx)
 	if err != nil {
 		return fmt.Errorf("network drop: %w; nothing was changed", err)
 	}
-	for _, p := range places {
-		if err := i.attach(p); err != nil {
+	for _, n := range namespaces {
+		if err := i.attach(n); err != nil {
 			return errors.Join(err, i.Clean(ctx))
 		}
 	}
-	if len(Names(i.params, i.target.Injection.AllowedHosts)) > 0 {
+	if len(rule.Names(i.params, i.target.Injection.AllowedHosts)) > 0 {
 		i.startRefresh()
 	}
 	return nil
@@ -110,17 +88,17 @@ func (i *Injector) Clean(context.Context) error {
 		i.refreshing.Wait()
 	}
 	var errs []error
-	for _, p := range i.places {
-		errs = append(errs, p.attached.detach())
-		p.programs.close()
+	for _, n := range i.namespaces {
+		errs = append(errs, n.attached.Detach())
+		n.Programs.Close()
 	}
-	i.places = nil
+	i.namespaces = nil
 	netnses, err := i.target.Netnses()
 	if err != nil {
 		errs = append(errs, err)
 	}
 	for _, netns := range netnses {
-		errs = append(errs, removeFilters(netns.Path, markOf(i.target.Injection), i.journal))
+		errs = append(errs, attach.Remove(netns.Path, attach.MarkOf(i.target.Injection), i.journal))
 	}
 	errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, target.ErrGone) })
 	if err := errors.Join(errs...); err != nil {
@@ -130,7 +108,7 @@ func (i *Injector) Clean(context.Context) error {
 }
 
 // plan decides everything and changes nothing.
-func (i *Injector) plan(ctx context.Context) ([]place, error) {
+func (i *Injector) plan(ctx context.Context) ([]namespace, error) {
 	netnses, err := i.target.Netnses()
 	if err != nil {
 		return nil, err
@@ -139,86 +117,70 @@ func (i *Injector) plan(ctx context.Context) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	var places []place
+	var namespaces []namespace
 	for _, netns := range netnses {
-		p := place{netns: netns.Path, id: netns.NetnsID, mark: markOf(i.target.Injection), journal: i.journal}
-		if err := i.planPlace(&p, resolved); err != nil {
+		n := namespace{Point: attach.Point{Netns: netns.Path, ID: netns.NetnsID, Mark: attach.MarkOf(i.target.Injection), Log: i.journal}}
+		if err := i.planNamespace(&n, resolved); err != nil {
 			return nil, err
 		}
-		places = append(places, p)
+		namespaces = append(namespaces, n)
 	}
-	return places, nil
+	return namespaces, nil
 }
 
-func (i *Injector) planPlace(p *place, resolved map[string][]netip.Addr) error {
-	c, err := openTC(p.netns)
+func (i *Injector) planNamespace(n *namespace, resolved map[string][]netip.Addr) error {
+	c, err := attach.Open(n.Netns)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	site, err := survey(i.target, c, p.id)
+	site, err := survey(i.target, c, n.ID)
 	if err != nil {
 		return err
 	}
 	site.Resolved = resolved
-	if p.rules, err = Plan(i.params, site); err != nil {
+	if n.rules, err = rule.Plan(i.params, site); err != nil {
 		return err
 	}
 	if site.Level == v1beta1.LevelPod && (site.SomeContainers || site.NodeNetwork) {
-		if p.cgroups, err = cgroupsOf(i.target); err != nil {
+		if n.cgroups, err = cgroupsOf(i.target); err != nil {
 			return err
 		}
 	}
-	links, err := c.links()
-	p.hooks = Hooks(links, site.Level, Directions(p.rules))
+	links, err := c.Links()
+	n.Hooks = attach.Hooks(links, site.Level, classifier.Directions(n.rules))
 	return err
 }
 
-// attach loads the programs of a place and attaches them by the first mechanism
+// attach loads the programs of a namespace and attaches them by the first mechanism
 // that the kernel takes: whether it does is only known by trying.
-func (i *Injector) attach(p place) error {
+func (i *Injector) attach(n namespace) error {
 	var err error
-	if p.programs, err = load(p.rules, p.cgroups, p.mark); err != nil {
+	if n.Programs, err = n.load(n.rules); err != nil {
 		return refused(i.target, err)
 	}
 	var errs []error
 	for _, try := range i.mechanisms {
-		if p.attached, err = try(p); err == nil {
-			i.places = append(i.places, p)
+		if n.attached, err = try(n.Point); err == nil {
+			i.namespaces = append(i.namespaces, n)
 			return nil
 		}
 		errs = append(errs, err)
 	}
-	p.programs.close()
+	n.Programs.Close()
 	return refused(i.target, errs...)
 }
 
-// load puts a program for each direction into the kernel. It attaches none.
-func load(rules []Rule, cgroups []Cgroup, m mark) (programs, error) {
-	// Before Linux 5.11 programs count as locked memory. If the limit cannot
-	// be lifted, loading tells whether it was needed.
-	_ = rlimit.RemoveMemlock()
-	loaded := programs{}
-	for _, direction := range Directions(rules) {
-		var limitTo []Cgroup
-		if direction == Egress {
-			limitTo = cgroups // an arriving packet has no socket yet
+// load puts a program for each direction of the rules into the kernel. It
+// attaches none.
+func (n namespace) load(rules []classifier.Rule) (attach.Programs, error) {
+	instructions := map[classifier.Direction]asm.Instructions{}
+	for _, direction := range classifier.Directions(rules) {
+		var limitTo []classifier.Cgroup
+		if direction == classifier.Egress {
+			limitTo = n.cgroups // an arriving packet has no socket yet
 		}
-		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Name: m.program, Type: ebpf.SchedCLS, License: "MIT",
-			Instructions: Program(direction, rules, limitTo),
-		})
-		if err != nil {
-			loaded.close()
-			return nil, fmt.Errorf("load the program of %s: %w", direction, err)
-		}
-		loaded[direction] = program
+		instructions[direction] = classifier.Program(direction, rules, limitTo)
 	}
-	return loaded, nil
-}
-
-func (p programs) close() {
-	for _, program := range p {
-		program.Close()
-	}
+	return attach.Load(instructions, n.Mark)
 }

@@ -9,17 +9,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/losstest"
 )
 
 // everyMechanism runs a test once for each, forced.
-func everyMechanism(t *testing.T, test func(t *testing.T, w *world, try mechanism)) {
+func everyMechanism(t *testing.T, test func(t *testing.T, w *world, try attach.Mechanism)) {
 	everyMechanismOn(t, func(*testing.T, *world) {}, test)
 }
 
 // everyMechanismOn is everyMechanism after a preparation. At the end everything
 // must be as it was after the preparation.
-func everyMechanismOn(t *testing.T, prepare func(*testing.T, *world), test func(*testing.T, *world, mechanism)) {
-	for name, try := range map[string]mechanism{"tcx": attachTCX, "cls_bpf": attachClsact} {
+func everyMechanismOn(t *testing.T, prepare func(*testing.T, *world), test func(*testing.T, *world, attach.Mechanism)) {
+	for name, try := range map[string]attach.Mechanism{"tcx": attach.TCX, "cls_bpf": attach.Clsact} {
 		t.Run(name, func(t *testing.T) {
 			needMechanism(t, name)
 			w := newWorld(t)
@@ -52,14 +54,14 @@ func clean(t *testing.T, i *Injector) {
 }
 
 func TestDropTakesItsShareOfWhatMatches(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 40, Hosts: []v1beta1.NetworkHost{
 			{Host: hostIPv4, Port: 7000, Protocol: "udp"}, {Host: hostIPv6, Port: 7000},
 		}}, try)
 		for name, traffic := range map[string]traffic{
 			"IPv4": w.out(hostIPv4, 7000, 5000), "IPv6": w.out(hostIPv6, 7000, 5000),
 		} {
-			low, high := binomialBounds(5000, 40)
+			low, high := losstest.Bounds(5000, 40)
 			if got := lost(t, traffic); got < low || got > high {
 				t.Errorf("%s: %d of 5000 lost, want %d to %d", name, got, low, high)
 			}
@@ -81,7 +83,7 @@ func TestDropTakesItsShareOfWhatMatches(t *testing.T) {
 }
 
 func TestIngressDropsByRemoteHostAndLocalPort(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{
 			{Host: hostIPv4, Port: 8000, Flow: "ingress"},
 		}}, try)
@@ -101,7 +103,7 @@ func TestIngressDropsByRemoteHostAndLocalPort(t *testing.T) {
 }
 
 func TestEverythingDropsButTheAllowedAndTheSafeguards(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		w.injection.AllowedHosts = []v1beta1.NetworkHost{{Host: otherIPv4 + "/32"}}
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, AllowedHosts: []v1beta1.NetworkHost{{Host: "fd09::11"}}}, try)
 		for name, test := range map[string]struct {
@@ -126,7 +128,7 @@ func TestEverythingDropsButTheAllowedAndTheSafeguards(t *testing.T) {
 }
 
 func TestGatewayNamedExactlyIsDropped(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{
 			{Host: gatewayIPv4, Port: 53}, {Host: "10.9.0.0/24"},
 		}}, try)
@@ -147,7 +149,7 @@ func TestGatewayNamedExactlyIsDropped(t *testing.T) {
 }
 
 func TestTCPConnectionsFail(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		if !w.connects(t, hostIPv4, 443) {
 			t.Fatal("no connection even before the injection")
 		}
@@ -174,9 +176,9 @@ func TestFirstMechanismThatWorksIsUsed(t *testing.T) {
 	needMechanism(t, "cls_bpf")
 	w := newWorld(t)
 	before := state(t, w.target)
-	broken := func(place) (attachment, error) { return nil, errors.New("broken") }
-	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, broken, attachClsact, broken)
-	if got := i.places[0].attached.name(); got != "cls_bpf" {
+	broken := func(attach.Point) (attach.Attachment, error) { return nil, errors.New("broken") }
+	i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100}, broken, attach.Clsact, broken)
+	if got := i.namespaces[0].attached.Name(); got != "cls_bpf" {
 		t.Errorf("mechanism = %s, want the second", got)
 	}
 	clean(t, i)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/squall-chaos/squall/injector/classifier"
 )
 
 // startRefresh keeps the rules up to date with the names until Clean.
@@ -37,27 +39,27 @@ func (i *Injector) refresh(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for at := range i.places {
-		current := &i.places[at]
-		for _, p := range planned {
-			if p.id == current.id && !slices.Equal(p.rules, current.rules) {
-				errs = append(errs, current.exchange(p.rules))
+	for at := range i.namespaces {
+		current := &i.namespaces[at]
+		for _, n := range planned {
+			if n.ID == current.ID && !slices.Equal(n.rules, current.rules) {
+				errs = append(errs, current.exchange(n.rules))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (p *place) exchange(rules []Rule) error {
-	fresh, err := load(rules, p.cgroups, p.mark)
+func (n *namespace) exchange(rules []classifier.Rule) error {
+	fresh, err := n.load(rules)
 	if err != nil {
 		return err
 	}
-	if err := p.attached.replace(fresh); err != nil {
-		fresh.close()
+	if err := n.attached.Replace(fresh); err != nil {
+		fresh.Close()
 		return err
 	}
-	p.programs.close()
-	p.programs, p.rules = fresh, rules
+	n.Programs.Close()
+	n.Programs, n.rules = fresh, rules
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
@@ -157,7 +158,7 @@ func TestUnknownNameChangesNothing(t *testing.T) {
 }
 
 func TestChangedNamesReplaceTheProgram(t *testing.T) {
-	everyMechanism(t, func(t *testing.T, w *world, try mechanism) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
 		w.pretend(t, map[string]string{"resolv.conf": "nameserver " + gatewayIPv4 + "\n"}, nil)
 		server := serveNames(t, w.peer, gatewayIPv4, map[string][]string{"db.example.com": {hostIPv4}})
 		i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: "db.example.com", Port: 7000}}}, try)
@@ -187,23 +188,4 @@ func TestChangedNamesReplaceTheProgram(t *testing.T) {
 		}
 		clean(t, i)
 	})
-}
-
-// A container decides what its files are: its links must not lead to the
-// node's files, and a pipe must not hold the injector.
-func TestReadBelowStaysInTheContainer(t *testing.T) {
-	w := newWorld(t)
-	w.pretend(t, map[string]string{"real": "ours"}, nil)
-	root := fmt.Sprintf("%s/%d/root", w.proc, w.container.PID)
-	runIn(t, root+"/etc", "ln", "-s", "/etc/real", "absolute")
-	runIn(t, root+"/etc", "ln", "-s", "../../../../../etc/hostname", "climbing")
-	runIn(t, root+"/etc", "mkfifo", "pipe")
-	if text, err := readBelow(root, "etc/absolute"); err != nil || text != "ours" {
-		t.Errorf("absolute link: %q, %v, want the container's file", text, err)
-	}
-	for _, file := range []string{"climbing", "pipe", "missing"} {
-		if text, err := readBelow(root, "etc/"+file); err == nil {
-			t.Errorf("%s: read %q, want an error", file, text)
-		}
-	}
 }

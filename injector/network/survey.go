@@ -5,37 +5,39 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/vishvananda/netlink"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/network/rule"
+	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
 // survey finds out what a plan depends on, the addresses of names excepted.
-func survey(t *target.Target, c tc, id target.NetnsID) (Site, error) {
-	site := Site{
+func survey(t *target.Target, c attach.Conn, id target.NetnsID) (rule.Site, error) {
+	site := rule.Site{
 		Level:          t.Injection.Level,
 		AllowedHosts:   t.Injection.AllowedHosts,
 		SomeContainers: t.Injection.Target.SomeContainers,
 	}
 	var err error
 	if site.NodeIPs, err = parseAddresses(t.Injection.Target.NodeIPs); err != nil {
-		return Site{}, fmt.Errorf("node %s: %w", t.Injection.Target.NodeName, err)
+		return rule.Site{}, fmt.Errorf("node %s: %w", t.Injection.Target.NodeName, err)
 	}
 	podIPs, err := parseAddresses(t.Injection.Target.PodIPs)
 	if err != nil {
-		return Site{}, fmt.Errorf("pod %s: %w", t.Injection.Target.Name, err)
+		return rule.Site{}, fmt.Errorf("pod %s: %w", t.Injection.Target.Name, err)
 	}
 	// Two signs, as each can be missing: the addresses may not be known yet,
 	// and the node's first process may be one that nobody can look at.
-	node, err := netnsID(filepath.Join(procDir(t), "1/ns/net"))
-	site.NodeNetwork = (err == nil && node == id) ||
+	node, err := t.NodeNetns()
+	site.NodeNetwork = (err == nil && node.NetnsID == id) ||
 		slices.ContainsFunc(podIPs, func(a netip.Addr) bool { return slices.Contains(site.NodeIPs, a) })
-	site.Gateways, err = c.gateways()
+	routes, err := c.Routes()
+	site.Gateways = gateways(routes)
 	return site, err
 }
 
@@ -52,11 +54,7 @@ func parseAddresses(texts []string) ([]netip.Addr, error) {
 }
 
 // gateways are the next hops of the default routes, of both families.
-func (c tc) gateways() ([]netip.Addr, error) {
-	routes, err := dump(func() ([]netlink.Route, error) { return c.RouteList(nil, netlink.FAMILY_ALL) })
-	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
-	}
+func gateways(routes []netlink.Route) []netip.Addr {
 	var gateways []netip.Addr
 	add := func(ip net.IP) {
 		if address, ok := netip.AddrFromSlice(ip); ok {
@@ -75,7 +73,7 @@ func (c tc) gateways() ([]netip.Addr, error) {
 			add(hop.Gw)
 		}
 	}
-	return gateways, nil
+	return gateways
 }
 
 func isDefault(route netlink.Route) bool {
@@ -89,27 +87,19 @@ func isDefault(route netlink.Route) bool {
 // resolve finds the addresses of all names, as the target would and, failing
 // that, as its node would.
 func (i *Injector) resolve(ctx context.Context) (map[string][]netip.Addr, error) {
-	names := Names(i.params, i.target.Injection.AllowedHosts)
+	names := rule.Names(i.params, i.target.Injection.AllowedHosts)
 	if len(names) == 0 {
 		return nil, nil
 	}
-	proc := procDir(i.target)
-	resolvers := []resolver{{"the node", filepath.Join(proc, "1/ns/net"), filepath.Join(proc, "1/root")}}
+	resolvers := []resolve.Resolver{{Who: "the node", Netns: i.target.NodeNetnsPath(), Root: i.target.NodeRoot()}}
 	if i.target.Injection.Level == v1beta1.LevelPod {
 		for _, container := range i.target.Containers {
 			if container.Check() != nil {
 				continue
 			}
-			root := filepath.Join(proc, strconv.Itoa(container.PID), "root")
-			return resolveAll(ctx, names, append([]resolver{{"the pod", container.Netns.Path, root}}, resolvers...))
+			pod := resolve.Resolver{Who: "the pod", Netns: container.Netns.Path, Root: container.Root()}
+			return resolve.All(ctx, names, append([]resolve.Resolver{pod}, resolvers...))
 		}
 	}
-	return resolveAll(ctx, names, resolvers)
-}
-
-func procDir(t *target.Target) string {
-	if t.Proc == "" {
-		return target.DefaultProc
-	}
-	return t.Proc
+	return resolve.All(ctx, names, resolvers)
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
@@ -56,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	stop := make(chan struct{})
 	ready := make(chan error)
 	go func() {
-		ready <- inNewNetns(func(path string) error {
+		ready <- target.InNewNetns(func(path string) error {
 			w.peer = path
 			ready <- nil
 			<-stop
@@ -103,7 +104,7 @@ func (w *world) wire(t *testing.T) {
 	}
 }
 
-func configure(t *testing.T, c tc, name string, addresses ...string) {
+func configure(t *testing.T, c attach.Conn, name string, addresses ...string) {
 	t.Helper()
 	link, err := c.LinkByName(name)
 	must(t, err)
@@ -119,7 +120,7 @@ func configure(t *testing.T, c tc, name string, addresses ...string) {
 }
 
 // injector makes one as the program would: the target is looked up anew.
-func (w *world) injector(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...mechanism) *Injector {
+func (w *world) injector(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...attach.Mechanism) *Injector {
 	t.Helper()
 	found, err := target.Load(context.Background(), w.injection, w.proc)
 	must(t, err)
@@ -135,7 +136,7 @@ func (w *world) injector(t *testing.T, params v1beta1.NetworkDisruption, mechani
 }
 
 // inject injects, and has the test clean and compare at its end.
-func (w *world) inject(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...mechanism) *Injector {
+func (w *world) inject(t *testing.T, params v1beta1.NetworkDisruption, mechanisms ...attach.Mechanism) *Injector {
 	t.Helper()
 	i := w.injector(t, params, mechanisms...)
 	must(t, i.Inject(context.Background()))
@@ -281,7 +282,7 @@ func (w *world) connects(t *testing.T, address string, port int) bool {
 func state(t *testing.T, netns string) string {
 	t.Helper()
 	c := openForTest(t, netns)
-	links, err := c.links()
+	links, err := c.Links()
 	must(t, err)
 	commands := [][]string{{"nft", "list", "ruleset"}, {"tc", "-d", "qdisc", "show"}}
 	for _, link := range links {
@@ -301,15 +302,15 @@ func state(t *testing.T, netns string) string {
 			return err
 		}))
 	}
-	objects, err := auditNetns(netns)
+	objects, err := attach.Audit(netns)
 	must(t, err)
 	fmt.Fprintf(&text, "ours: %v\n", objects)
 	return text.String()
 }
 
-func openForTest(t *testing.T, netns string) tc {
+func openForTest(t *testing.T, netns string) attach.Conn {
 	t.Helper()
-	c, err := openTC(netns)
+	c, err := attach.Open(netns)
 	must(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -349,11 +350,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func runIn(t *testing.T, dir, name string, arguments ...string) {
+func needRoot(t *testing.T) {
 	t.Helper()
-	command := exec.Command(name, arguments...)
-	command.Dir = dir
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v: %s", name, arguments, err, output)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: BPF programs and network namespaces")
 	}
 }

@@ -63,7 +63,7 @@ func (c Cgroups) remain(id string) bool {
 func (t *Target) Join(dir string, pid int) error {
 	// Version 2 refuses to move processes out of the cgroup namespace of
 	// whoever asks, and a chaos pod has one of its own.
-	err := inHostCgroupNamespace(t.procDir(), func() error {
+	err := inHostCgroupNamespace(t.ProcDir(), func() error {
 		procs, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 		if err != nil {
 			return err

@@ -61,6 +61,24 @@ func Do(path string, f func() error) error {
 	return inNamespace(path, unix.CLONE_NEWNET, "net", f)
 }
 
+// InNewNetns runs f with the path of a network namespace that exists as long as
+// f runs. F itself is not inside.
+func InNewNetns(f func(path string) error) error {
+	var namespace *os.File
+	err := Do("/proc/thread-self/ns/net", func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
+		}
+		namespace, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	return f(fmt.Sprintf("/proc/self/fd/%d", namespace.Fd()))
+}
+
 func inNamespace(path string, kind int, name string, f func() error) error {
 	namespace, err := os.Open(path)
 	if err != nil {

@@ -45,6 +45,11 @@ func (c Container) Status(field string) (string, error) {
 	return value, nil
 }
 
+// Root is where the files that the first process sees are seen.
+func (c Container) Root() string {
+	return filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "root")
+}
+
 // process is what tells one process from another.
 type process struct {
 	pid       int

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -58,7 +59,7 @@ func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Targe
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		container, err := loadContainer(t.procDir(), wanted)
+		container, err := loadContainer(t.ProcDir(), wanted)
 		if err != nil {
 			return nil, fmt.Errorf("find container %s (%s) of pod %s/%s: %w",
 				wanted.Name, wanted.ID, injection.Target.Namespace, injection.Target.Name, err)
@@ -75,12 +76,12 @@ func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Targe
 func Recover(injection v1beta1.Injection, recorded []Container, proc string) (*Target, error) {
 	t := &Target{Injection: injection, Proc: proc}
 	for _, container := range recorded {
-		container.proc = t.procDir()
+		container.proc = t.ProcDir()
 		err := container.Check()
 		switch {
 		case errors.Is(err, ErrGone):
 			container.PID = 0
-			if container.Netns, err = currentNetns(t.procDir(), container.Netns); err != nil {
+			if container.Netns, err = currentNetns(t.ProcDir(), container.Netns); err != nil {
 				return nil, err
 			}
 		case err != nil:
@@ -117,7 +118,7 @@ func (t *Target) Gone() (bool, error) {
 // ErrGone, wrapped, if no process is in any of them.
 func (t *Target) Netnses() ([]Netns, error) {
 	if t.Injection.Level == v1beta1.LevelNode {
-		netns, err := netnsOf(t.procDir(), 1)
+		netns, err := t.NodeNetns()
 		if err != nil {
 			return nil, fmt.Errorf("find the network namespace of node %s: %w", t.Injection.Target.Name, err)
 		}
@@ -130,7 +131,7 @@ func (t *Target) Netnses() ([]Netns, error) {
 			continue
 		}
 		seen[container.Netns.NetnsID] = true
-		netns, err := currentNetns(t.procDir(), container.Netns)
+		netns, err := currentNetns(t.ProcDir(), container.Netns)
 		if err != nil {
 			return nil, err
 		}
@@ -146,9 +147,20 @@ func (t *Target) Netnses() ([]Netns, error) {
 }
 
 // NodeCgroups are the cgroups of the node's first process, normally the roots.
-func (t *Target) NodeCgroups() Cgroups { return cgroupsOf(t.procDir(), 1) }
+func (t *Target) NodeCgroups() Cgroups { return cgroupsOf(t.ProcDir(), 1) }
 
-func (t *Target) procDir() string { return procOrDefault(t.Proc) }
+// NodeNetns is the network namespace of the node's first process.
+func (t *Target) NodeNetns() (Netns, error) { return netnsOf(t.ProcDir(), 1) }
+
+// NodeNetnsPath leads to the namespace of NodeNetns, whether it can be looked at
+// or not.
+func (t *Target) NodeNetnsPath() string { return filepath.Join(t.ProcDir(), "1/ns/net") }
+
+// NodeRoot is where the node's own files are seen.
+func (t *Target) NodeRoot() string { return filepath.Join(t.ProcDir(), "1/root") }
+
+// ProcDir is where processes are seen.
+func (t *Target) ProcDir() string { return procOrDefault(t.Proc) }
 
 func procOrDefault(proc string) string {
 	if proc == "" {

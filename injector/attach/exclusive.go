@@ -1,4 +1,4 @@
-package network
+package attach
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ const exclusiveWait = 2 * time.Second
 // another adds its own. The lock is a bound name in the namespace, which the
 // kernel frees when its owner dies. After a while f runs without it, as the
 // target itself could hold the name, and must not keep us from cleaning.
-func exclusively(netns string, f func(tc) error) error {
-	c, err := openTC(netns)
+func exclusively(netns string, f func(Conn) error) error {
+	c, err := Open(netns)
 	if err != nil {
 		return err
 	}

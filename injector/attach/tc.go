@@ -1,4 +1,4 @@
-package network
+package attach
 
 import (
 	"errors"
@@ -8,15 +8,16 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// tc speaks rtnetlink in one network namespace.
-type tc struct{ *netlink.Handle }
+// Conn speaks rtnetlink in one network namespace.
+type Conn struct{ *netlink.Handle }
 
-// openTC returns target.ErrGone, wrapped, if the namespace is not there. The
+// Open returns target.ErrGone, wrapped, if the namespace is not there. The
 // socket is made inside, no thread stays there.
-func openTC(netns string) (tc, error) {
+func Open(netns string) (Conn, error) {
 	var handle *netlink.Handle
 	err := target.Do(netns, func() (err error) {
 		// The family is named because opening all fails where xfrm is missing.
@@ -24,12 +25,13 @@ func openTC(netns string) (tc, error) {
 		return err
 	})
 	if err != nil {
-		return tc{}, fmt.Errorf("open rtnetlink in %s: %w", netns, err)
+		return Conn{}, fmt.Errorf("open rtnetlink in %s: %w", netns, err)
 	}
-	return tc{handle}, nil
+	return Conn{handle}, nil
 }
 
-func (c tc) links() ([]Link, error) {
+// Links lists the links of the namespace.
+func (c Conn) Links() ([]Link, error) {
 	found, err := dump(c.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list network links: %w", err)
@@ -50,8 +52,17 @@ func (c tc) links() ([]Link, error) {
 	return links, nil
 }
 
+// Routes lists the routes of the namespace, of both families.
+func (c Conn) Routes() ([]netlink.Route, error) {
+	routes, err := dump(func() ([]netlink.Route, error) { return c.RouteList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	return routes, nil
+}
+
 // filters lists what is attached at a hook, in all its chains.
-func (c tc) filters(hook Hook) ([]netlink.Filter, error) {
+func (c Conn) filters(hook Hook) ([]netlink.Filter, error) {
 	filters, err := dump(func() ([]netlink.Filter, error) { return c.FilterList(byIndex(hook.Index), parent(hook.Direction)) })
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return nil, fmt.Errorf("list %s filters of %s: %w", hook.Direction, hook.Name, err)
@@ -62,7 +73,7 @@ func (c tc) filters(hook Hook) ([]netlink.Filter, error) {
 // classifiers maps a link to the kind of qdisc that holds its direct filters:
 // "clsact", or the older "ingress". The kernel only lists the qdiscs of all
 // links together, so this is asked once.
-func (c tc) classifiers() (map[int]string, error) {
+func (c Conn) classifiers() (map[int]string, error) {
 	qdiscs, err := dump(func() ([]netlink.Qdisc, error) { return c.QdiscList(nil) })
 	if err != nil {
 		return nil, fmt.Errorf("list qdiscs: %w", err)
@@ -99,8 +110,8 @@ func byIndex(index int) netlink.Link {
 	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}
 }
 
-func parent(direction Direction) uint32 {
-	if direction == Ingress {
+func parent(direction classifier.Direction) uint32 {
+	if direction == classifier.Ingress {
 		return netlink.HANDLE_MIN_INGRESS
 	}
 	return netlink.HANDLE_MIN_EGRESS

@@ -1,4 +1,4 @@
-package network
+package attach
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -22,14 +23,14 @@ type tcxLink struct {
 	hook Hook
 }
 
-// attachTCX puts the programs before all others on their hooks, or changes nothing.
-func attachTCX(p place) (attachment, error) {
+// TCX puts the programs before all others on their hooks, or changes nothing.
+func TCX(p Point) (Attachment, error) {
 	var links tcxLinks
-	err := target.Do(p.netns, func() error {
-		for _, hook := range p.hooks {
+	err := target.Do(p.Netns, func() error {
+		for _, hook := range p.Hooks {
 			attached, err := link.AttachTCX(link.TCXOptions{
 				Interface: hook.Index,
-				Program:   p.programs[hook.Direction],
+				Program:   p.Programs[hook.Direction],
 				Attach:    tcxAttachType(hook.Direction),
 				Anchor:    link.Head(),
 			})
@@ -44,15 +45,15 @@ func attachTCX(p place) (attachment, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, links.detach())
+		return nil, errors.Join(err, links.Detach())
 	}
 	return links, nil
 }
 
-func (l tcxLinks) name() string { return "tcx" }
+func (l tcxLinks) Name() string { return "tcx" }
 
-// replace exchanges the programs, one hook after the other, each at once.
-func (l tcxLinks) replace(programs programs) error {
+// Replace exchanges the programs, one hook after the other, each at once.
+func (l tcxLinks) Replace(programs Programs) error {
 	var errs []error
 	for _, attached := range l {
 		err := attached.Update(programs[attached.hook.Direction])
@@ -64,7 +65,7 @@ func (l tcxLinks) replace(programs programs) error {
 	return errors.Join(errs...)
 }
 
-func (l tcxLinks) detach() error {
+func (l tcxLinks) Detach() error {
 	var errs []error
 	for _, attached := range l {
 		if err := attached.Close(); err != nil {
@@ -74,14 +75,14 @@ func (l tcxLinks) detach() error {
 	return errors.Join(errs...)
 }
 
-func tcxAttachType(direction Direction) ebpf.AttachType {
-	if direction == Ingress {
+func tcxAttachType(direction classifier.Direction) ebpf.AttachType {
+	if direction == classifier.Ingress {
 		return ebpf.AttachTCXIngress
 	}
 	return ebpf.AttachTCXEgress
 }
 
-// tcxPrograms lists the names of our programs at a hook.
+// tcxprograms lists the names of our programs at a hook.
 func tcxPrograms(netns string, hook Hook) ([]string, error) {
 	var names []string
 	err := target.Do(netns, func() error {

@@ -1,4 +1,4 @@
-package network
+package attach
 
 import (
 	"errors"
@@ -9,22 +9,23 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
 // clsactFilters are programs in classic filters of a clsact qdisc. They stay
 // when the injector dies; the mark in their names leads to them. Linux 4.5.
-type clsactFilters struct{ place }
+type clsactFilters struct{ Point }
 
-// attachClsact adds the filters before all others of their hooks, or changes nothing.
-func attachClsact(p place) (attachment, error) {
-	err := exclusively(p.netns, func(c tc) error {
+// Clsact adds the filters before all others of their hooks, or changes nothing.
+func Clsact(p Point) (Attachment, error) {
+	err := exclusively(p.Netns, func(c Conn) error {
 		kinds, err := c.classifiers()
 		if err != nil {
 			return err
 		}
-		for _, hook := range p.hooks {
+		for _, hook := range p.Hooks {
 			err := addFilter(c, p, hook, kinds)
 			if err != nil && !isGone(err) {
 				return fmt.Errorf("attach to %s of %s: %w", hook.Direction, hook.Name, err)
@@ -33,21 +34,21 @@ func attachClsact(p place) (attachment, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, removeFilters(p.netns, p.mark, p.journal))
+		return nil, errors.Join(err, Remove(p.Netns, p.Mark, p.Log))
 	}
 	return clsactFilters{p}, nil
 }
 
-func (f clsactFilters) name() string { return "cls_bpf" }
+func (f clsactFilters) Name() string { return "cls_bpf" }
 
-// replace exchanges the programs, one hook after the other, each at once.
-func (f clsactFilters) replace(programs programs) error {
-	return exclusively(f.netns, func(c tc) error {
+// Replace exchanges the programs, one hook after the other, each at once.
+func (f clsactFilters) Replace(programs Programs) error {
+	return exclusively(f.Netns, func(c Conn) error {
 		var errs []error
-		for _, hook := range f.hooks {
+		for _, hook := range f.Hooks {
 			filters, err := c.filters(hook)
 			errs = append(errs, err)
-			for _, filter := range owned(filters, f.mark) {
+			for _, filter := range owned(filters, f.Mark) {
 				filter.Fd = programs[hook.Direction].FD()
 				filter.DirectAction = true
 				if err := c.FilterReplace(filter); err != nil && !isGone(err) {
@@ -59,9 +60,9 @@ func (f clsactFilters) replace(programs programs) error {
 	})
 }
 
-func (f clsactFilters) detach() error { return removeFilters(f.netns, f.mark, f.journal) }
+func (f clsactFilters) Detach() error { return Remove(f.Netns, f.Mark, f.Log) }
 
-func addFilter(c tc, p place, hook Hook, kinds map[int]string) error {
+func addFilter(c Conn, p Point, hook Hook, kinds map[int]string) error {
 	ours, err := ensureClsact(c, p, hook, kinds)
 	if err != nil {
 		return err
@@ -70,10 +71,10 @@ func addFilter(c tc, p place, hook Hook, kinds map[int]string) error {
 	if err != nil {
 		return err
 	}
-	if len(owned(filters, p.mark)) > 0 {
+	if len(owned(filters, p.Mark)) > 0 {
 		return nil // of an earlier attempt
 	}
-	name := p.mark.filter
+	name := p.Mark.Filter
 	if ours {
 		name += ownsClsact
 	}
@@ -84,7 +85,7 @@ func addFilter(c tc, p place, hook Hook, kinds map[int]string) error {
 			Priority:  firstPriority(filters),
 			Protocol:  unix.ETH_P_ALL,
 		},
-		Fd: p.programs[hook.Direction].FD(), Name: name, DirectAction: true,
+		Fd: p.Programs[hook.Direction].FD(), Name: name, DirectAction: true,
 	})
 }
 
@@ -112,23 +113,23 @@ func mainChain(attrs *netlink.FilterAttrs) bool { return attrs.Chain == nil || *
 // ensureClsact makes the qdisc if the link has none, and tells whether Squall
 // did so, now or for another disruption. It is in the journal before it is in
 // the kernel, since it has no name of its own.
-func ensureClsact(c tc, p place, hook Hook, kinds map[int]string) (ours bool, err error) {
+func ensureClsact(c Conn, p Point, hook Hook, kinds map[int]string) (ours bool, err error) {
 	kind := kinds[hook.Index]
-	if kind == "ingress" && hook.Direction == Egress {
+	if kind == "ingress" && hook.Direction == classifier.Egress {
 		return false, errors.New("the link has an ingress qdisc of somebody else, and no clsact fits beside it")
 	}
 	if kind != "" {
-		return clsactIsOurs(c, p.journal, p.mark, clsactObject(p.id, hook), hook)
+		return clsactIsOurs(c, p.Log, p.Mark, clsactObject(p.ID, hook), hook)
 	}
-	change := journal.Change{Object: clsactObject(p.id, hook), Before: absent, After: present}
-	if err := p.journal.Write(change); err != nil {
+	change := journal.Change{Object: clsactObject(p.ID, hook), Before: absent, After: present}
+	if err := p.Log.Write(change); err != nil {
 		return false, err
 	}
 	err = c.QdiscAdd(clsactOf(hook.Index))
 	if errors.Is(err, unix.EEXIST) {
 		// Somebody was faster: take the note back.
 		change.Before = present
-		return false, p.journal.Write(change)
+		return false, p.Log.Write(change)
 	}
 	if err != nil {
 		return false, fmt.Errorf("add clsact: %w", err)
@@ -149,11 +150,11 @@ func clsactObject(netns target.NetnsID, hook Hook) string {
 
 // clsactIsOurs asks the journal, for what this injection made, and the names of
 // the filters, for what another one made that may have ended before.
-func clsactIsOurs(c tc, j notes, m mark, object string, hook Hook) (bool, error) {
-	if known, ours := noted(j, object); known {
+func clsactIsOurs(c Conn, log ChangeLog, m Mark, object string, hook Hook) (bool, error) {
+	if known, ours := noted(log, object); known {
 		return ours, nil
 	}
-	for _, direction := range []Direction{Egress, Ingress} {
+	for _, direction := range []classifier.Direction{classifier.Egress, classifier.Ingress} {
 		filters, err := c.filters(Hook{hook.Index, hook.Name, direction})
 		if err != nil {
 			return false, err
@@ -167,8 +168,8 @@ func clsactIsOurs(c tc, j notes, m mark, object string, hook Hook) (bool, error)
 
 // noted asks the journal alone; ours is true while we made it and did not take
 // it away.
-func noted(j notes, object string) (known, ours bool) {
-	for _, change := range slices.Backward(j.Changes()) {
+func noted(log ChangeLog, object string) (known, ours bool) {
+	for _, change := range slices.Backward(log.Changes()) {
 		if change.Object == object {
 			return true, change.Before == absent
 		}
@@ -181,22 +182,21 @@ func marksClsact(filter netlink.Filter) bool {
 	return ok && strings.HasPrefix(bpf.Name, filterPrefix) && strings.HasSuffix(bpf.Name, ownsClsact)
 }
 
-func owned(filters []netlink.Filter, m mark) []*netlink.BpfFilter {
+func owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
 	var found []*netlink.BpfFilter
 	for _, filter := range filters {
-		if bpf, ok := filter.(*netlink.BpfFilter); ok && m.owns(bpf.Name) {
+		if bpf, ok := filter.(*netlink.BpfFilter); ok && m.Owns(bpf.Name) {
 			found = append(found, bpf)
 		}
 	}
 	return found
 }
 
-// removeFilters takes off every filter of the injection in a namespace, on
-// whatever link, and the clsact qdiscs that Squall made and nobody uses. What
+// Remove takes off every filter of the mark in a namespace, on whatever link, and the clsact qdiscs that Squall made and nobody uses. What
 // is left after that is its error, not what went wrong on the way.
-func removeFilters(netns string, m mark, j notes) error {
-	return exclusively(netns, func(c tc) error {
-		links, err := c.links()
+func Remove(netns string, m Mark, log ChangeLog) error {
+	return exclusively(netns, func(c Conn) error {
+		links, err := c.Links()
 		if err != nil {
 			return err
 		}
@@ -211,22 +211,22 @@ func removeFilters(netns string, m mark, j notes) error {
 		var errs []error
 		for _, link := range links {
 			if kinds[link.Index] != "" {
-				errs = append(errs, cleanLink(c, link, id, m, j))
+				errs = append(errs, cleanLink(c, link, id, m, log))
 			}
 		}
 		return errors.Join(errs...)
 	})
 }
 
-func cleanLink(c tc, link Link, id target.NetnsID, m mark, j notes) error {
+func cleanLink(c Conn, link Link, id target.NetnsID, m Mark, log ChangeLog) error {
 	hook := Hook{Index: link.Index, Name: link.Name}
-	ours, err := clsactIsOurs(c, j, m, clsactObject(id, hook), hook)
+	ours, err := clsactIsOurs(c, log, m, clsactObject(id, hook), hook)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	foreign := 0
-	for _, hook.Direction = range []Direction{Egress, Ingress} {
+	for _, hook.Direction = range []classifier.Direction{classifier.Egress, classifier.Ingress} {
 		filters, err := c.filters(hook)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
@@ -243,12 +243,12 @@ func cleanLink(c tc, link Link, id target.NetnsID, m mark, j notes) error {
 		return fmt.Errorf("remove clsact of %s: %w", link.Name, err)
 	}
 	// A clsact that appears from now on is not ours.
-	return j.Write(journal.Change{Object: clsactObject(id, hook), Before: present, After: absent})
+	return log.Write(journal.Change{Object: clsactObject(id, hook), Before: present, After: absent})
 }
 
 // deleteFilter looks whether the filter is still there rather than guess it
 // from an error: a vanished qdisc, for one, is answered with EINVAL.
-func deleteFilter(c tc, hook Hook, filter *netlink.BpfFilter) error {
+func deleteFilter(c Conn, hook Hook, filter *netlink.BpfFilter) error {
 	failure := c.FilterDel(filter)
 	if failure == nil {
 		return nil

@@ -1,4 +1,8 @@
-package network
+// Package classifier assembles the BPF program that judges the packets of one
+// direction by a list of rules. It promises that every list of rules that fits
+// the kernel's limits becomes a program that the verifier accepts, and that the
+// program changes no packet.
+package classifier
 
 import (
 	"encoding/binary"
@@ -14,13 +18,6 @@ const (
 	verdictNext = -1
 	verdictDrop = 2
 )
-
-// Cgroup is a cgroup-v2 directory whose sockets' packets are meant.
-type Cgroup struct {
-	ID uint64
-	// Level is the depth of the directory below the root of the hierarchy.
-	Level int32
-}
 
 // chunkRules is how many rules are skipped by one jump: offsets of jumps have
 // 16 bits, and no rule takes more than 32 instructions.

@@ -1,9 +1,10 @@
-package network
+package attach
 
 import (
 	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/classifier"
 )
 
 // Link is a network interface, as far as the choice of hooks depends on it.
@@ -22,14 +23,14 @@ type Link struct {
 type Hook struct {
 	Index     int
 	Name      string
-	Direction Direction
+	Direction classifier.Direction
 }
 
 // Hooks chooses where programs are attached: on every link of the namespace,
 // but so that a packet is judged once on its way through stacked links. The
 // loopback link is left out at node level, and has only an egress at pod level,
 // as each of its packets would come twice.
-func Hooks(links []Link, level v1beta1.Level, directions []Direction) []Hook {
+func Hooks(links []Link, level v1beta1.Level, directions []classifier.Direction) []Hook {
 	types := map[int]string{}
 	for _, link := range links {
 		types[link.Index] = link.Type
@@ -40,7 +41,7 @@ func Hooks(links []Link, level v1beta1.Level, directions []Direction) []Hook {
 			continue
 		}
 		for _, direction := range directions {
-			if link.Loopback && direction == Ingress {
+			if link.Loopback && direction == classifier.Ingress {
 				continue
 			}
 			hooks = append(hooks, Hook{link.Index, link.Name, direction})

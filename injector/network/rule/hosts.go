@@ -1,4 +1,4 @@
-package network
+package rule
 
 import (
 	"cmp"
@@ -9,30 +9,23 @@ import (
 	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/classifier"
 )
-
-// match is one host of the API with its name replaced by an address.
-type match struct {
-	remote    netip.Prefix
-	port      uint16
-	protocol  Protocol
-	direction Direction
-}
 
 // names reports whether the user, by m, means exactly what the safeguard
 // protects, and not something larger that happens to hold it.
-func (m match) names(safeguard match) bool {
-	if safeguard.remote.IsValid() {
-		return m.remote == safeguard.remote
+func names(m, safeguard classifier.Match) bool {
+	if safeguard.Remote.IsValid() {
+		return m.Remote == safeguard.Remote
 	}
-	return m.direction == safeguard.direction && m.port == safeguard.port &&
-		(m.protocol == Any || m.protocol == safeguard.protocol)
+	return m.Direction == safeguard.Direction && m.Port == safeguard.Port &&
+		(m.Protocol == classifier.Any || m.Protocol == safeguard.Protocol)
 }
 
 // possible refuses what the kernel cannot tell apart: an arriving packet does
 // not belong to a container yet.
-func (m match) possible(site Site) error {
-	if m.direction != Ingress || m.port != 0 {
+func possible(m classifier.Match, site Site) error {
+	if m.Direction != classifier.Ingress || m.Port != 0 {
 		return nil
 	}
 	if site.NodeNetwork && site.Level == v1beta1.LevelPod {
@@ -44,23 +37,19 @@ func (m match) possible(site Site) error {
 	return nil
 }
 
-func (m match) rule() Rule {
-	return Rule{Direction: m.direction, Remote: m.remote, Port: m.port, Protocol: m.protocol}
-}
-
 // conversation lets the packets of m and the answers to them pass.
-func (m match) conversation() []Rule {
-	answer := m.rule()
-	answer.Direction = Ingress
-	if m.direction == Ingress {
-		answer.Direction = Egress
+func conversation(m classifier.Match) []classifier.Rule {
+	answer := m
+	answer.Direction = classifier.Ingress
+	if m.Direction == classifier.Ingress {
+		answer.Direction = classifier.Egress
 	}
-	answer.Port, answer.SourcePort = 0, m.port
-	return []Rule{m.rule(), answer}
+	answer.Port, answer.SourcePort = 0, m.Port
+	return []classifier.Rule{{Match: m}, {Match: answer}}
 }
 
-func expand(hosts []v1beta1.NetworkHost, resolved map[string][]netip.Addr, field string) ([]match, error) {
-	var matches []match
+func expand(hosts []v1beta1.NetworkHost, resolved map[string][]netip.Addr, field string) ([]classifier.Match, error) {
+	var matches []classifier.Match
 	for i, host := range hosts {
 		expanded, err := expandHost(host, resolved)
 		if err != nil {
@@ -71,17 +60,17 @@ func expand(hosts []v1beta1.NetworkHost, resolved map[string][]netip.Addr, field
 	return matches, nil
 }
 
-func expandHost(host v1beta1.NetworkHost, resolved map[string][]netip.Addr) ([]match, error) {
+func expandHost(host v1beta1.NetworkHost, resolved map[string][]netip.Addr) ([]classifier.Match, error) {
 	m, err := ports(host)
 	if err != nil {
 		return nil, err
 	}
 	if host.Host == "" {
-		return []match{m}, nil
+		return []classifier.Match{m}, nil
 	}
 	if prefix, literal := literalPrefix(host.Host); literal {
-		m.remote = prefix
-		return []match{m}, nil
+		m.Remote = prefix
+		return []classifier.Match{m}, nil
 	}
 	if !isName(host.Host) {
 		return nil, fmt.Errorf("host %q: want a name, an IPv4 or IPv6 address, a CIDR such as 10.0.0.0/8, or nothing for every host", host.Host)
@@ -91,32 +80,32 @@ func expandHost(host v1beta1.NetworkHost, resolved map[string][]netip.Addr) ([]m
 		return nil, fmt.Errorf("host %q: has no address", host.Host)
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
-	var matches []match
+	var matches []classifier.Match
 	for _, address := range slices.Compact(addresses) {
-		m.remote = single(address)
+		m.Remote = single(address)
 		matches = append(matches, m)
 	}
 	return matches, nil
 }
 
-func ports(host v1beta1.NetworkHost) (match, error) {
+func ports(host v1beta1.NetworkHost) (classifier.Match, error) {
 	if host.Port < 0 || host.Port > 65535 {
-		return match{}, fmt.Errorf("port %d: want 1 to 65535, or 0 for any", host.Port)
+		return classifier.Match{}, fmt.Errorf("port %d: want 1 to 65535, or 0 for any", host.Port)
 	}
-	m := match{port: uint16(host.Port)}
+	m := classifier.Match{Port: uint16(host.Port)}
 	switch strings.ToLower(host.Protocol) {
 	case "", "both":
-		m.protocol = Any
+		m.Protocol = classifier.Any
 	case "tcp":
-		m.protocol = TCP
+		m.Protocol = classifier.TCP
 	case "udp":
-		m.protocol = UDP
+		m.Protocol = classifier.UDP
 	default:
-		return match{}, fmt.Errorf("protocol %q: want tcp, udp, or nothing for both", host.Protocol)
+		return classifier.Match{}, fmt.Errorf("protocol %q: want tcp, udp, or nothing for both", host.Protocol)
 	}
-	m.direction = cmp.Or(Direction(strings.ToLower(host.Flow)), Egress)
-	if m.direction != Egress && m.direction != Ingress {
-		return match{}, fmt.Errorf("flow %q: want egress or ingress", host.Flow)
+	m.Direction = cmp.Or(classifier.Direction(strings.ToLower(host.Flow)), classifier.Egress)
+	if m.Direction != classifier.Egress && m.Direction != classifier.Ingress {
+		return classifier.Match{}, fmt.Errorf("flow %q: want egress or ingress", host.Flow)
 	}
 	return m, nil
 }

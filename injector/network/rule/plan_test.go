@@ -1,16 +1,15 @@
-package network
+package rule
 
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/classifier"
 )
 
 var comparePrefixes = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
@@ -18,25 +17,36 @@ var comparePrefixes = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b 
 type (
 	host  = v1beta1.NetworkHost
 	hosts = []v1beta1.NetworkHost
+
+	Rule = classifier.Rule
+)
+
+const (
+	Egress, Ingress = classifier.Egress, classifier.Ingress
+	Any, TCP, UDP   = classifier.Any, classifier.TCP, classifier.UDP
+	Pass            = classifier.Pass
 )
 
 func TestPlan(t *testing.T) {
 	address := netip.MustParseAddr
-	out := func(remote string, port int, protocol Protocol, drop Percent) Rule {
-		r := Rule{Direction: Egress, Port: uint16(port), Protocol: protocol, Drop: drop}
+	out := func(remote string, port int, protocol classifier.Protocol, drop classifier.Percent) Rule {
+		r := Rule{
+			Match:  classifier.Match{Direction: Egress, Port: uint16(port), Protocol: protocol},
+			Effect: classifier.Effect{Drop: drop},
+		}
 		if remote != "" {
-			r.Remote = prefix(remote)
+			r.Remote = netip.MustParsePrefix(remote)
 		}
 		return r
 	}
-	in := func(remote string, port int, protocol Protocol, drop Percent) Rule {
+	in := func(remote string, port int, protocol classifier.Protocol, drop classifier.Percent) Rule {
 		r := out(remote, port, protocol, drop)
 		r.Direction = Ingress
 		return r
 	}
 	answerTo := func(r Rule) Rule {
 		r.SourcePort, r.Port = r.Port, 0
-		r.Direction = map[Direction]Direction{Egress: Ingress, Ingress: Egress}[r.Direction]
+		r.Direction = map[classifier.Direction]classifier.Direction{Egress: Ingress, Ingress: Egress}[r.Direction]
 		return r
 	}
 	both := func(rules ...Rule) []Rule {
@@ -195,95 +205,5 @@ func TestNames(t *testing.T) {
 	params.DisableDefaultAllowedHosts = true
 	if diff := cmp.Diff([]string{"a.example.com.", "b"}, Names(params, operator)); diff != "" {
 		t.Errorf("Names() without the operator's (-want +got):\n%s", diff)
-	}
-}
-
-func TestDirections(t *testing.T) {
-	out, in := Rule{Direction: Egress, Drop: 1}, Rule{Direction: Ingress, Drop: 1}
-	for name, test := range map[string]struct {
-		rules []Rule
-		want  []Direction
-	}{
-		"no rules: nothing to attach":           {nil, nil},
-		"passing rules alone: nothing":          {[]Rule{{Direction: Egress}, {Direction: Ingress}}, nil},
-		"a dropping rule of one direction":      {[]Rule{{Direction: Egress}, in}, []Direction{Ingress}},
-		"dropping rules of both, egress before": {[]Rule{in, out}, []Direction{Egress, Ingress}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, Directions(test.rules)); diff != "" {
-				t.Errorf("Directions(%v) (-want +got):\n%s", test.rules, diff)
-			}
-		})
-	}
-}
-
-func TestHooks(t *testing.T) {
-	lo := Link{Index: 1, Name: "lo", Loopback: true}
-	eth := Link{Index: 2, Name: "eth0"}
-	for name, test := range map[string]struct {
-		links []Link
-		level v1beta1.Level
-		want  []string
-	}{
-		"pod: all links, loopback on egress alone": {
-			[]Link{lo, eth, {Index: 3, Name: "tunl0", Type: "ipip"}}, v1beta1.LevelPod,
-			[]string{"egress lo", "egress eth0", "ingress eth0", "egress tunl0", "ingress tunl0"}},
-		"node: not the loopback": {
-			[]Link{lo, eth}, v1beta1.LevelNode, []string{"egress eth0", "ingress eth0"}},
-		"a bond is judged, its parts are not": {
-			[]Link{{Index: 2, Name: "a", Master: 4}, {Index: 3, Name: "b", Master: 4}, {Index: 4, Name: "bond0", Type: "bond"}}, v1beta1.LevelNode,
-			[]string{"egress bond0", "ingress bond0"}},
-		"a bridge is judged, its ports are not": {
-			[]Link{{Index: 2, Name: "br0", Type: "bridge"}, {Index: 3, Name: "veth1", Type: "veth", Master: 2}}, v1beta1.LevelNode,
-			[]string{"egress br0", "ingress br0"}},
-		"parts of a switch that carries nothing itself are judged": {
-			[]Link{{Index: 2, Name: "ovs-system", Type: "openvswitch"}, {Index: 3, Name: "veth1", Type: "veth", Master: 2}}, v1beta1.LevelNode,
-			[]string{"egress ovs-system", "ingress ovs-system", "egress veth1", "ingress veth1"}},
-		"a VLAN is judged at its parent": {
-			[]Link{eth, {Index: 3, Name: "eth0.7", Type: "vlan", Parent: 2}}, v1beta1.LevelNode,
-			[]string{"egress eth0", "ingress eth0"}},
-		"a macvlan whose parent is elsewhere is judged": {
-			[]Link{lo, {Index: 3, Name: "eth0", Type: "macvlan"}}, v1beta1.LevelNode,
-			[]string{"egress eth0", "ingress eth0"}},
-		"both ends of a cable are judged": {
-			[]Link{{Index: 2, Name: "a", Type: "veth", Parent: 3}, {Index: 3, Name: "b", Type: "veth", Parent: 2}}, v1beta1.LevelNode,
-			[]string{"egress a", "ingress a", "egress b", "ingress b"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, hook := range Hooks(test.links, test.level, []Direction{Egress, Ingress}) {
-				got = append(got, string(hook.Direction)+" "+hook.Name)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("Hooks(%+v) (-want +got):\n%s", test.links, diff)
-			}
-		})
-	}
-}
-
-func TestMarks(t *testing.T) {
-	of := func(disruption, target types.UID) mark {
-		return markOf(v1beta1.Injection{Disruption: v1beta1.DisruptionRef{UID: disruption}, Target: v1beta1.InjectionTarget{UID: target}})
-	}
-	m := of("8d9a7c1e-52f0-4b5e", "t-1")
-	if !regexp.MustCompile(`^squall_[a-z0-9]{8}$`).MatchString(m.program) {
-		t.Errorf("program = %q, want a name that the kernel takes", m.program)
-	}
-	for _, other := range []mark{of("8d9a7c1e-52f0-4b5e", "t-2"), of("8d9a7c1e-52f0-4b5f", "t-1")} {
-		if other.program == m.program {
-			t.Errorf("program = %q for two injections", m.program)
-		}
-	}
-	for name, want := range map[string]bool{
-		"squall:8d9a7c1e-52f0-4b5e:t-1":        true,
-		"squall:8d9a7c1e-52f0-4b5e:t-1:clsact": true,
-		"squall:8d9a7c1e-52f0-4b5e:t-10":       false,
-		"squall:8d9a7c1e-52f0-4b5e:t-2":        false,
-		"squall:another:t-1:clsact":            false,
-		"foreign":                              false,
-	} {
-		if m.owns(name) != want {
-			t.Errorf("owns(%q) = %v, want %v", name, !want, want)
-		}
 	}
 }

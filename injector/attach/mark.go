@@ -1,4 +1,4 @@
-package network
+package attach
 
 import (
 	"crypto/sha256"
@@ -19,18 +19,25 @@ const (
 	ownsClsact = ":clsact"
 )
 
-// mark names what belongs to one injection.
-type mark struct{ filter, program string }
+// Mark names what belongs to one injection.
+type Mark struct {
+	// Filter begins the names of its filters, Program is the name of its programs.
+	Filter, Program string
+}
 
-func markOf(injection v1beta1.Injection) mark {
+// MarkOf is the mark of an injection.
+func MarkOf(injection v1beta1.Injection) Mark {
 	uids := string(injection.Disruption.UID) + ":" + string(injection.Target.UID)
-	return mark{filter: filterPrefix + uids, program: programPrefix + programWord(uids)}
+	return Mark{Filter: filterPrefix + uids, Program: programPrefix + programWord(uids)}
 }
 
-// owns reports whether a filter of this name is of this injection.
-func (m mark) owns(filter string) bool {
-	return strings.TrimSuffix(filter, ownsClsact) == m.filter
+// Owns reports whether a filter of this name is of this injection.
+func (m Mark) Owns(filter string) bool {
+	return strings.TrimSuffix(filter, ownsClsact) == m.Filter
 }
+
+// ProbeMark marks what is attached to find out what the kernel takes.
+func ProbeMark() Mark { return Mark{filterPrefix + "probe", programPrefix + "probe"} }
 
 // programWord is 8 letters that stand for the UIDs: a program's name has room
 // for 15 letters in all. Two injections share a word once in 10^12.

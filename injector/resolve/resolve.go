@@ -1,4 +1,8 @@
-package network
+// Package resolve finds the addresses of names as a target would: in its network
+// namespace, by its own resolv.conf and hosts file. It promises that nothing which
+// a container made of these files can lead it out of the container, block it or
+// fill it.
+package resolve
 
 import (
 	"cmp"
@@ -14,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/squall-chaos/squall/injector/oneline"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -30,28 +35,28 @@ const (
 
 var errNoSuchName = errors.New("no such name")
 
-// resolver resolves names as a process would that lives in the network
-// namespace and sees the files below root.
-type resolver struct {
-	who         string // for errors: "the pod"
-	netns, root string
+// Resolver resolves names as a process would that lives in the network
+// namespace at the path Netns and sees the files below Root.
+type Resolver struct {
+	Who         string // for errors: "the pod"
+	Netns, Root string
 }
 
-// resolveAll resolves names by the first of the resolvers that knows each. The
-// error names every name that none of them knows.
-func resolveAll(ctx context.Context, names []string, resolvers []resolver) (map[string][]netip.Addr, error) {
+// All resolves names by the first of the resolvers that knows each. The error
+// names every name that none of them knows.
+func All(ctx context.Context, names []string, resolvers []Resolver) (map[string][]netip.Addr, error) {
 	found := make([][]netip.Addr, len(names))
 	errs := make([]error, len(names))
 	var group errgroup.Group
 	group.SetLimit(namesAtOnce)
 	for i, name := range names {
 		group.Go(func() error {
-			found[i], errs[i] = resolve(ctx, name, resolvers)
+			found[i], errs[i] = one(ctx, name, resolvers)
 			return nil
 		})
 	}
 	group.Wait()
-	if err := oneLine(errs); err != nil {
+	if err := oneline.Join(errs...); err != nil {
 		return nil, err
 	}
 	resolved := map[string][]netip.Addr{}
@@ -61,28 +66,29 @@ func resolveAll(ctx context.Context, names []string, resolvers []resolver) (map[
 	return resolved, nil
 }
 
-func resolve(ctx context.Context, name string, resolvers []resolver) ([]netip.Addr, error) {
+// one resolves one name.
+func one(ctx context.Context, name string, resolvers []Resolver) ([]netip.Addr, error) {
 	var reasons []string
 	for _, r := range resolvers {
 		addresses, err := r.lookup(ctx, name)
 		if err == nil {
 			return addresses, nil
 		}
-		reasons = append(reasons, fmt.Sprintf("by %s: %v", r.who, err))
+		reasons = append(reasons, fmt.Sprintf("by %s: %v", r.Who, err))
 	}
 	return nil, fmt.Errorf("resolve host %q: %s", name, strings.Join(reasons, "; "))
 }
 
-func (r resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
-	hosts, err := readBelow(r.root, "etc/hosts")
+	hosts, err := readBelow(r.Root, "etc/hosts")
 	if err == nil {
 		if addresses := lookupHosts(hosts, name); len(addresses) > 0 {
 			return addresses, nil
 		}
 	}
-	conf, err := readBelow(r.root, "etc/resolv.conf")
+	conf, err := readBelow(r.Root, "etc/resolv.conf")
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +100,7 @@ func (r resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 		return nil, errors.New("resolv.conf names no server")
 	}
 	var addresses []netip.Addr
-	err = target.Do(r.netns, func() (err error) {
+	err = target.Do(r.Netns, func() (err error) {
 		addresses, err = search(ctx, config, name)
 		return err
 	})
@@ -135,15 +141,15 @@ func queryBoth(ctx context.Context, config *dns.ClientConfig, name string) ([]ne
 
 // query asks the servers in turn until one of them knows whether the name has
 // such records.
-func query(ctx context.Context, config *dns.ClientConfig, name string, kind uint16) ([]netip.Addr, error) {
-	question := new(dns.Msg).SetQuestion(name, kind)
+func query(ctx context.Context, config *dns.ClientConfig, name string, qtype uint16) ([]netip.Addr, error) {
+	question := new(dns.Msg).SetQuestion(name, qtype)
 	question.SetEdns0(1232, false)
 	var last error
 	for range queryAttempts {
 		for _, server := range config.Servers {
 			answer, err := exchange(ctx, question, net.JoinHostPort(server, config.Port))
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("%s: no answer in time: %w", name, oneLine([]error{ctx.Err(), last}))
+				return nil, fmt.Errorf("%s: no answer in time: %w", name, oneline.Join(ctx.Err(), last))
 			}
 			if err != nil {
 				last = fmt.Errorf("%s: ask %s: %w", name, server, err)

@@ -1,0 +1,16 @@
+// Package losstest says how many packets a test may see lost when each is lost
+// with the same probability. It promises bounds that chance alone leaves once in
+// 16,000 measurements.
+package losstest
+
+import "math"
+
+// Bounds is the range that holds the number of packets lost of so many
+// when each is lost with this probability in percent. One measurement in 16,000 is
+// outside by chance; at 99.9 % the suite would fail once in 150 runs.
+func Bounds(packets, percent int) (low, high int) {
+	p := float64(percent) / 100
+	mean := float64(packets) * p
+	spread := 4 * math.Sqrt(mean*(1-p))
+	return int(math.Floor(mean - spread)), int(math.Ceil(mean + spread))
+}
