@@ -19,8 +19,8 @@ const (
 )
 
 var fakeKinds = map[v1beta1.Kind]entry{
-	fakeKind:      {from(newFake), auditFakes},
-	otherFakeKind: {from(newFake), auditFakes},
+	fakeKind:      {construct: from(newFake), audit: auditFakes},
+	otherFakeKind: {construct: from(newFake), audit: auditFakes},
 }
 
 // fakeParams tell the fake what to do wrong. What it disturbs are the files

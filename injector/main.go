@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/cpupressure"
 )
 
 // Exit codes.
@@ -56,8 +55,10 @@ func (p program) run(ctx context.Context, args []string) int {
 		return exitRefused
 	}
 	name, rest := args[0], args[1:]
-	if name == cpupressure.BurnCommand { // a child of ours; not for people
-		return p.burn(ctx, rest)
+	for _, kind := range p.kinds {
+		if kind.child.run != nil && kind.child.command == name {
+			return p.runChild(ctx, kind.child, rest)
+		}
 	}
 	if name == "--help" || name == "-h" || name == "help" {
 		p.usage(p.stdout)
@@ -81,8 +82,8 @@ func (p program) run(ctx context.Context, args []string) int {
 	return exitRefused
 }
 
-func (p program) burn(ctx context.Context, args []string) int {
-	if err := cpupressure.Burn(ctx, args); err != nil {
+func (p program) runChild(ctx context.Context, c child, args []string) int {
+	if err := c.run(ctx, args); err != nil {
 		fmt.Fprintln(p.stderr, err)
 		return exitRefused
 	}

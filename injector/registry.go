@@ -50,6 +50,13 @@ type construct func(params json.RawMessage, t *target.Target, j *journal.Journal
 type entry struct {
 	construct construct
 	audit     auditor // nil: the kind leaves nothing that could be found
+	child     child   // zero: the kind starts no processes
+}
+
+// child is a hidden subcommand, which a kind's own processes execute.
+type child struct {
+	command string
+	run     func(ctx context.Context, args []string) error
 }
 
 // noter is an injector that can say what an injection could not do although it
@@ -60,10 +67,10 @@ type noter interface {
 
 // registry has one line per kind.
 var registry = map[v1beta1.Kind]entry{
-	v1beta1.KindContainerFailure: {from(containerfailure.New), nil},
-	v1beta1.KindCPUPressure:      {from(cpupressure.New), cpupressure.Audit},
-	v1beta1.KindDiskPressure:     {from(diskpressure.New), nil}, // all it leaves is in the journal
-	v1beta1.KindNetwork:          {from(network.New), network.Audit},
+	v1beta1.KindContainerFailure: {construct: from(containerfailure.New)},
+	v1beta1.KindCPUPressure:      {from(cpupressure.New), cpupressure.Audit, child{cpupressure.BurnCommand, cpupressure.Burn}},
+	v1beta1.KindDiskPressure:     {construct: from(diskpressure.New)}, // all it leaves is in the journal
+	v1beta1.KindNetwork:          {construct: from(network.New), audit: network.Audit},
 }
 
 // from adapts the constructor of a kind: its parameters are decoded strictly,

@@ -2,7 +2,6 @@ package cpupressure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,14 +10,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/child"
 )
 
 // BurnCommand is the hidden subcommand of the injector that runs Burn.
 const BurnCommand = "burn"
-
-// watchedFD is the pidfd of the process the burner must not outlive; the
-// parent passes it as the first file after the standard ones.
-const watchedFD = 3
 
 // Burn is the burner, a child process of the injector. It does nothing until
 // a byte comes on its standard input, so that it can be put into the target's
@@ -41,8 +38,8 @@ func Burn(ctx context.Context, args []string) error {
 	// The cgroup v2 of a target charges it for our memory: collecting garbage
 	// is not worth the threads, and whatever we have is taken before joining.
 	debug.SetGCPercent(-1)
-	sacrifice()
-	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+	child.Sacrifice()
+	if !child.AwaitRelease() {
 		return nil
 	}
 	list, err := ownCPUs()
@@ -53,16 +50,10 @@ func Burn(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if ended(0) {
+	if child.Ended(0) {
 		return nil
 	}
 	return burnAll(ctx, cpus, load.busy(len(cpus)), list)
-}
-
-// sacrifice makes the kernel end the burner before any process of the target
-// when memory runs out. Without the right to it, the burner is what it is.
-func sacrifice() {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 }
 
 func ownCPUs() (string, error) {
@@ -84,22 +75,11 @@ func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) e
 		burners.Go(func() { burnOn(ctx, cpu, busy) })
 	}
 	fmt.Printf("burning %v of every %v on CPUs %s\n", busy, period, list)
-	for ctx.Err() == nil && !ended(period) {
+	for ctx.Err() == nil && !child.Ended(period) {
 	}
 	stop()
 	burners.Wait()
 	return nil
-}
-
-// ended waits for the end of the injector or of the watched process, but no
-// longer than wait.
-func ended(wait time.Duration) bool {
-	ends := []unix.PollFd{{Fd: 0, Events: unix.POLLIN}, {Fd: watchedFD, Events: unix.POLLIN}}
-	count, err := unix.Poll(ends, int(wait.Milliseconds()))
-	if errors.Is(err, unix.EINTR) {
-		return false
-	}
-	return err != nil || count > 0
 }
 
 // burnOn burns busy of every period on one CPU. What counts is the time the

@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/child"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 )
@@ -28,13 +28,18 @@ const startTimeout = 20 * time.Second
 type Injector struct {
 	params  v1beta1.CPUPressure
 	target  *target.Target
-	reapers sync.WaitGroup
+	burners *child.Children
+}
+
+// burners are the processes that burn.
+var burners = child.Family{
+	Kind: v1beta1.KindCPUPressure, Command: BurnCommand, Prefix: "squall-cpu-pressure=", Noun: "burner",
 }
 
 // New returns an injector that has done nothing yet. The journal is not used:
 // burners carry a mark and end by themselves.
 func New(params v1beta1.CPUPressure, t *target.Target, _ *journal.Journal) *Injector {
-	return &Injector{params: params, target: t}
+	return &Injector{params: params, target: t, burners: burners.Of(t)}
 }
 
 // Inject starts one burner per container, or one for the whole node, and
@@ -61,12 +66,15 @@ func (i *Injector) Inject(ctx context.Context) error {
 // Clean ends the burners of this disruption on this target, also those that
 // another process started, and waits until they are gone. It needs no memory
 // of Inject, may be called twice, and does nothing if the target is gone.
-func (i *Injector) Clean(ctx context.Context) error {
-	err := endMarked(ctx, procOf(i.target), markOf(i.target.Injection))
-	if err == nil {
-		i.reapers.Wait()
-	}
-	return err
+func (i *Injector) Clean(ctx context.Context) error { return i.burners.End(ctx) }
+
+// Left lists the burners of this injection that run, whoever started them.
+func (i *Injector) Left(context.Context) ([]string, error) { return i.burners.Left() }
+
+// Audit lists the burners on this node, of any disruption, looking at the
+// processes below proc.
+func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
+	return burners.Audit(proc)
 }
 
 // Probe says which cgroups the burners would join. The error is the one an
@@ -121,17 +129,17 @@ func (i *Injector) burnNode(ctx context.Context, load load) error {
 func (i *Injector) burn(ctx context.Context, watched *os.File, dirs []string, load load, urgent bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	burner, err := i.start(markOf(i.target.Injection), load, watched, urgent)
+	burner, err := i.burners.Start(load.String(), watched, urgent)
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		if err := i.target.Join(dir, burner.pid()); err != nil {
-			return burner.abandon(err)
+		if err := i.target.Join(dir, burner.PID()); err != nil {
+			return burner.Abandon(err)
 		}
 	}
-	if err := burner.release(ctx); err != nil {
-		return burner.abandon(err)
+	if err := burner.Release(ctx); err != nil {
+		return burner.Abandon(err)
 	}
 	return nil
 }
@@ -159,11 +167,4 @@ func probePidfd() error {
 		return fmt.Errorf("cpu-pressure needs process descriptors (Linux 5.3): %w", err)
 	}
 	return unix.Close(fd)
-}
-
-func procOf(t *target.Target) string {
-	if t.Proc == "" {
-		return target.DefaultProc
-	}
-	return t.Proc
 }

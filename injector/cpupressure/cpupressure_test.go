@@ -56,14 +56,14 @@ func clean(t *testing.T, injector *Injector) {
 	if err := injector.Clean(context.WithoutCancel(t.Context())); err != nil {
 		t.Errorf("Clean = %v", err)
 	}
-	if left := burners(t, injector.target.Injection); len(left) > 0 {
+	if left := burning(t, injector.target.Injection); len(left) > 0 {
 		t.Errorf("after Clean burners %v run, want none", left)
 	}
 }
 
-func burners(t *testing.T, injection v1beta1.Injection) []int {
+func burning(t *testing.T, injection v1beta1.Injection) []int {
 	t.Helper()
-	pids, err := marked("/proc", markOf(injection))
+	pids, err := burners.Of(&target.Target{Injection: injection}).PIDs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestJoinsOnlyTheCgroupsOfCPUTime(t *testing.T) {
 		t.Skip("version 2 has one cgroup for everything")
 	}
 	inject(t, v1beta1.CPUPressure{Count: count("1%")}, c.load(t))
-	pids := burners(t, c.injection())
+	pids := burning(t, c.injection())
 	if len(pids) != 1 {
 		t.Fatalf("burners = %v, want one", pids)
 	}
@@ -165,7 +165,7 @@ func TestJoinsOnlyTheCgroupsOfCPUTime(t *testing.T) {
 func TestBurnerHasPriorityInsideTheTarget(t *testing.T) {
 	c := newContainer(t)
 	inject(t, v1beta1.CPUPressure{Count: count("1%")}, c.load(t))
-	pid := burners(t, c.injection())[0]
+	pid := burning(t, c.injection())[0]
 	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("threads of the burner: %v, %v", threads, err)
@@ -182,14 +182,14 @@ func TestBurnerHasPriorityInsideTheTarget(t *testing.T) {
 func TestBurnerEndsWithTheInjector(t *testing.T) {
 	c := newContainer(t)
 	injector := startInjector(t, c.id)
-	if found := burners(t, c.injection()); len(found) != 1 {
+	if found := burning(t, c.injection()); len(found) != 1 {
 		t.Fatalf("burners = %v, want one", found)
 	}
 	if err := injector.Process.Kill(); err != nil { // SIGKILL: nothing of it can run any more
 		t.Fatal(err)
 	}
-	if !eventually(func() bool { return len(burners(t, c.injection())) == 0 }) {
-		t.Errorf("burners %v outlive their injector", burners(t, c.injection()))
+	if !eventually(func() bool { return len(burning(t, c.injection())) == 0 }) {
+		t.Errorf("burners %v outlive their injector", burning(t, c.injection()))
 	}
 	if err := New(v1beta1.CPUPressure{}, c.load(t), nil).Clean(t.Context()); err != nil {
 		t.Errorf("Clean after a crash = %v", err)
@@ -204,7 +204,7 @@ func TestInjectsFromACgroupNamespace(t *testing.T) {
 	}
 	chaosPod, c := newContainer(t), newContainer(t)
 	awaitInjected(t, exec.Command("/proc/self/exe", "enclose", c.id), chaosPod)
-	found := burners(t, c.injection())
+	found := burning(t, c.injection())
 	if len(found) != 1 {
 		t.Fatalf("burners = %v, want one", found)
 	}
@@ -227,7 +227,7 @@ func TestBurnerEndsWithTheTarget(t *testing.T) {
 			t.Errorf("remove the ended target's %s cgroup: %v", controller, err)
 		}
 	}
-	if left := burners(t, c.injection()); len(left) > 0 {
+	if left := burning(t, c.injection()); len(left) > 0 {
 		t.Errorf("burners %v outlive the target", left)
 	}
 	clean(t, injector) // a target that is gone is cleaned
@@ -253,7 +253,7 @@ func TestCleanEndsWhatAnotherProcessLeft(t *testing.T) {
 	if left, err := cleaner.Left(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("after cleaning: Left = %q, %v", left, err)
 	}
-	if len(burners(t, neighbour.injection())) != 1 {
+	if len(burning(t, neighbour.injection())) != 1 {
 		t.Error("Clean ended the burner of another disruption")
 	}
 }
@@ -268,7 +268,7 @@ func TestPartOfTheTargetGone(t *testing.T) {
 	if err := injector.Inject(t.Context()); err == nil {
 		t.Error("Inject = nil, want an error that names the container that is gone")
 	}
-	if len(burners(t, alive.injection())) != 1 {
+	if len(burning(t, alive.injection())) != 1 {
 		t.Error("want the burner of the first container to run until Clean")
 	}
 	clean(t, injector)
@@ -280,7 +280,7 @@ func TestRefusedCountBurnsNothing(t *testing.T) {
 	if err := injector.Inject(t.Context()); err == nil {
 		t.Error("Inject with count 0 = nil, want an error")
 	}
-	if left := burners(t, c.injection()); len(left) > 0 {
+	if left := burning(t, c.injection()); len(left) > 0 {
 		t.Errorf("burners %v run", left)
 	}
 }
@@ -299,7 +299,7 @@ func TestNodeLevelBurnsOutsideTheChaosPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	injector := inject(t, v1beta1.CPUPressure{Count: count("1%")}, loaded)
-	pids := burners(t, injection)
+	pids := burning(t, injection)
 	if len(pids) != 1 {
 		t.Fatalf("burners = %v, want one", pids)
 	}

@@ -31,11 +31,7 @@ type Injector struct {
 
 // New returns an injector that has done nothing yet.
 func New(params v1beta1.DiskPressure, t *target.Target, j *journal.Journal) *Injector {
-	proc := t.Proc
-	if proc == "" {
-		proc = target.DefaultProc
-	}
-	return &Injector{params: params, target: t, journal: j, finder: finder{proc: proc, sys: "/sys"}}
+	return &Injector{params: params, target: t, journal: j, finder: finder{proc: t.ProcDir(), sys: "/sys"}}
 }
 
 // Inject sets the limits in the cgroup of every container, or of all pods of

@@ -111,9 +111,6 @@ func Reopen(dir string, injection v1beta1.Injection) (*Journal, error) {
 // Path is the file that holds the record.
 func (j *Journal) Path() string { return j.path }
 
-// Found tells whether an earlier process of this boot left this record behind.
-func (j *Journal) Found() bool { return j.found }
-
 // Record returns what the journal holds.
 func (j *Journal) Record() Record { return j.record }
 

@@ -64,8 +64,8 @@ func TestRecordOutlivesItsProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "by", "open")
 	changes := []Change{{"/a", "1", "2"}, {"/b", "", "3"}}
 	j := mustOpen(t, dir, anyTarget())
-	if j.Found() {
-		t.Error("Found() = true for a new record")
+	if j.found {
+		t.Error("found = true for a new record")
 	}
 	mustWrite(t, j, changes...)
 	j.Close() // as the kernel does when the process is killed
@@ -75,8 +75,8 @@ func TestRecordOutlivesItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if !again.Found() {
-		t.Error("Found() = false for a record that was left behind")
+	if !again.found {
+		t.Error("found = false for a record that was left behind")
 	}
 	if diff := cmp.Diff(changes, again.Changes()); diff != "" {
 		t.Errorf("changes (-written +read):\n%s", diff)
@@ -124,8 +124,8 @@ func TestRecordOfAnEarlierBootIsReplaced(t *testing.T) {
 	first.Close()
 
 	second := mustOpen(t, dir, anyTarget())
-	if second.Found() || len(second.Changes()) != 0 {
-		t.Errorf("Found() = %t, Changes() = %v, want a new record", second.Found(), second.Changes())
+	if second.found || len(second.Changes()) != 0 {
+		t.Errorf("found = %t, Changes() = %v, want a new record", second.found, second.Changes())
 	}
 }
 
@@ -277,7 +277,7 @@ func TestRestore(t *testing.T) {
 			read := func(string) (string, error) { return value, test.readError }
 			write := func(_, v string) error { value = v; return nil }
 			for range 2 { // twice is as once
-				err := Restore(change, read, write)
+				err := (&Journal{record: Record{Changes: []Change{change}}}).Restore(read, write)
 				var conflict *ConflictError
 				if errors.As(err, &conflict) != test.conflict {
 					t.Errorf("Restore() = %v, want a conflict: %t", err, test.conflict)

@@ -29,17 +29,11 @@ type (
 	Writer func(object, value string) error
 )
 
-// Restore puts one value back: what the change made is replaced by what was
-// there before, what was there before is left, and anything else is left too
-// and returned as a *ConflictError. An object that is gone needs nothing. It is
-// idempotent.
-func Restore(change Change, read Reader, write Writer) error {
-	return restore([]Change{change}, read, write)
-}
-
 // Restore puts back every value of the journal, the one changed last first, and
-// goes on after an error. A value that was changed more than once gets what it
-// was before the first change. It is idempotent.
+// goes on after an error: what a change made is replaced by what was there before,
+// what was there before is left, and anything else is left too and returned as a
+// *ConflictError. A value that was changed more than once gets what it was before
+// the first change. An object that is gone needs nothing. It is idempotent.
 func (j *Journal) Restore(read Reader, write Writer) error {
 	var errs []error
 	seen := map[string]bool{}

@@ -1,0 +1,144 @@
+// Package child runs processes of the injector's own program, such as those that
+// use up a resource inside a target's cgroups. It promises that each of them ends
+// with the injector and with the process that it watches, however either ends, and
+// that each carries the mark of its injection on its command line, so that another
+// process can find and end it.
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// urgentNice is the priority of an urgent child: before all that the target runs,
+// so that the load asked for is the load had.
+const urgentNice = -20
+
+// Family is what all children of a kind have in common.
+type Family struct {
+	Kind v1beta1.Kind
+	// Command is the hidden subcommand of the injector that they execute.
+	Command string
+	// Prefix begins their marks, which are the argument after the command.
+	Prefix string
+	// Noun is what people call one, such as "burner".
+	Noun string
+}
+
+// Children are those of one injection.
+type Children struct {
+	Family
+	mark, proc string
+	reapers    sync.WaitGroup
+}
+
+// Of are the children of an injection. None is started yet.
+func (f Family) Of(t *target.Target) *Children {
+	return &Children{Family: f, mark: f.markOf(t.Injection), proc: t.ProcDir()}
+}
+
+// Child is one running child.
+type Child struct {
+	noun   string
+	cmd    *exec.Cmd
+	input  *os.File // the child ends when this is closed
+	words  *os.File // the child's standard output
+	errors bytes.Buffer
+	ended  chan struct{} // closed once the child is collected
+}
+
+// Start starts a child that waits to be released; argument is for its command. It
+// ends with the process of the pidfd watched. An urgent one comes before all that
+// the target runs. It stays on a thread of its own until the child has ended,
+// because the kernel takes the end of the thread that forked for the end of the
+// parent.
+func (c *Children) Start(argument string, watched *os.File, urgent bool) (*Child, error) {
+	childInput, input, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a %s: %w", c.Noun, err)
+	}
+	defer childInput.Close()
+	words, childWords, err := os.Pipe()
+	if err != nil {
+		input.Close()
+		return nil, fmt.Errorf("start a %s: %w", c.Noun, err)
+	}
+	defer childWords.Close()
+
+	made := &Child{noun: c.Noun, input: input, words: words, ended: make(chan struct{})}
+	made.cmd = exec.Command("/proc/self/exe", c.Command, c.mark, argument)
+	made.cmd.Env = []string{} // the injection's document is none of the target's business
+	made.cmd.Stdin, made.cmd.Stdout, made.cmd.Stderr = childInput, childWords, &made.errors
+	made.cmd.ExtraFiles = []*os.File{watched}
+	made.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+
+	started := make(chan error)
+	c.reapers.Go(func() { made.run(started, urgent) })
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start a %s: %w", c.Noun, err)
+	}
+	return made, nil
+}
+
+// run is the life of the child as its parent thread sees it.
+func (c *Child) run(started chan<- error, urgent bool) {
+	// Never unlocked: the thread has a priority that nobody else should get.
+	runtime.LockOSThread()
+	defer close(c.ended)
+	defer c.input.Close()
+	defer c.words.Close()
+	if urgent {
+		// The child inherits it for all its threads. Without the right to it,
+		// the child competes as an equal.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, urgentNice)
+	}
+	err := c.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = c.cmd.Wait() // killed is how it should end
+	}
+}
+
+// PID is the number of the child as this process sees it.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Release lets the child begin and waits for its word that it has.
+func (c *Child) Release(ctx context.Context) error {
+	if _, err := c.input.Write([]byte{'\n'}); err != nil {
+		return fmt.Errorf("release the %s: %w", c.noun, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.words.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err := c.words.Read(make([]byte, 1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("wait for the %s to start, which it cannot in a frozen cgroup: %w", c.noun, context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("the %s ended before it began", c.noun)
+	}
+	return nil
+}
+
+// Abandon ends the child and adds to err what it had to say.
+func (c *Child) Abandon(err error) error {
+	_ = c.cmd.Process.Kill() // it may have ended by itself
+	<-c.ended
+	if said := strings.TrimSpace(c.errors.String()); said != "" {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// endTimeout bounds the wait for one killed child.
+const endTimeout = 5 * time.Second
+
+// markOf is what the children of one injection carry on their command line. It
+// names the target too, because two targets of a disruption may share a node.
+func (f Family) markOf(injection v1beta1.Injection) string {
+	return f.Prefix + string(injection.Disruption.UID) + "/" + string(injection.Target.UID)
+}
+
+// Audit lists the children of the family on this node, of any disruption. Proc is
+// where processes are seen. An empty list means that nothing is left.
+func (f Family) Audit(proc string) ([]v1beta1.Mark, error) {
+	pids, err := f.marked(proc, "")
+	var marks []v1beta1.Mark
+	for _, pid := range pids {
+		disruption, target, _ := strings.Cut(strings.TrimPrefix(f.markOn(proc, pid), f.Prefix), "/")
+		marks = append(marks, v1beta1.Mark{
+			Object: f.process(pid), Kind: f.Kind,
+			Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: types.UID(target),
+		})
+	}
+	return marks, err
+}
+
+// process names a child for people.
+func (f Family) process(pid int) string { return fmt.Sprintf("%s process %d", f.Noun, pid) }
+
+// PIDs are the children of this injection that run, whoever started them.
+func (c *Children) PIDs() ([]int, error) { return c.marked(c.proc, c.mark) }
+
+// Left lists the children of this injection that run, in words.
+func (c *Children) Left() ([]string, error) {
+	pids, err := c.PIDs()
+	var left []string
+	for _, pid := range pids {
+		left = append(left, c.process(pid))
+	}
+	return left, err
+}
+
+// End kills the children of this injection, also those that another process
+// started, and waits until they are gone. It goes on after an error, needs no
+// memory of Start and may be called twice.
+func (c *Children) End(ctx context.Context) error {
+	pids, err := c.PIDs()
+	errs := []error{err}
+	for _, pid := range pids {
+		errs = append(errs, c.endOne(ctx, pid))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	c.reapers.Wait()
+	return nil
+}
+
+// marked lists the processes whose mark is mark, or any mark if it is empty.
+// Zombies have no command line and are not listed.
+func (f Family) marked(proc, mark string) ([]int, error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if found := f.markOn(proc, pid); found != "" && (mark == "" || mark == found) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// markOn is the mark of a process, empty for a process of another family.
+func (f Family) markOn(proc string, pid int) string {
+	// An error means that the process is gone.
+	line, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
+	args := bytes.Split(line, []byte{0})
+	if len(args) < 3 || string(args[1]) != f.Command || !bytes.HasPrefix(args[2], []byte(f.Prefix)) {
+		return ""
+	}
+	return string(args[2])
+}
+
+// endOne kills one process and waits for its end. The mark is read again once
+// the descriptor holds the process: its number may have been used again.
+func (c *Children) endOne(ctx context.Context, pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open a descriptor of %s %d: %w", c.Noun, pid, err)
+	}
+	defer unix.Close(fd)
+	if c.markOn(c.proc, pid) != c.mark {
+		return nil
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill %s %d: %w", c.Noun, pid, err)
+	}
+	return c.awaitEnd(ctx, fd, pid)
+}
+
+func (c *Children) awaitEnd(ctx context.Context, fd, pid int) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		end := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		count, err := unix.Poll(end, 100)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for the end of %s %d: %w", c.Noun, pid, err)
+		}
+		if count > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %d was killed but does not end: %w", c.Noun, pid, ctx.Err())
+}
