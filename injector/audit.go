@@ -19,14 +19,14 @@ import (
 func (p program) audit(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("audit", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
-	var only choice
+	var only filter
 	only.flags(flags, p.kinds)
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		fmt.Fprintln(p.stderr, "usage: injector audit [--disruption UID] [--except UID,...] [--kind KIND]...")
 		return exitRefused
 	}
-	report := p.look(ctx, config, only)
-	err := p.tell(config, report, len(report.Disruptions)+len(report.Marks), func(keep int) any { return cutAudit(report, keep) })
+	report := p.auditNode(ctx, config, only)
+	err := p.printReport(config, report, len(report.Disruptions)+len(report.Marks), func(keep int) any { return cutAudit(report, keep) })
 	switch {
 	case len(report.Marks) > 0:
 		return exitMarksFound
@@ -36,9 +36,9 @@ func (p program) audit(ctx context.Context, config Config, args []string) int {
 	return exitOK
 }
 
-// look finds all marks of the disruptions chosen. A mark that does not say
-// whose it is belongs to every choice but that of one disruption.
-func (p program) look(ctx context.Context, config Config, only choice) v1beta1.Audit {
+// auditNode finds all marks of the disruptions chosen. A mark that does not say
+// whose it is belongs to every filter but that of one disruption.
+func (p program) auditNode(ctx context.Context, config Config, only filter) v1beta1.Audit {
 	entries, err := journal.List(config.JournalDir)
 	errs := []error{err}
 	known := make([]v1beta1.Injection, len(entries))

@@ -16,7 +16,7 @@ import (
 func (p program) clean(ctx context.Context, config Config, args []string) int {
 	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
-	var only choice
+	var only filter
 	only.flags(flags, p.kinds)
 	flags.StringVar(&only.target, "target", "", "only what was done to the target with this `UID`")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
@@ -32,10 +32,10 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 		report.Error = err.Error()
 	}
 	if only.disruption != "" && len(report.Left) == 0 {
-		addMarks(&report, p.look(ctx, config, only))
+		addMarks(&report, p.auditNode(ctx, config, only))
 	}
 	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0
-	if err := p.tell(config, report, len(report.Cleaned)+len(report.Left), func(keep int) any { return cutCleanReport(report, keep) }); err != nil || report.Error != "" || len(report.Left) > 0 {
+	if err := p.printReport(config, report, len(report.Cleaned)+len(report.Left), func(keep int) any { return cutCleanReport(report, keep) }); err != nil || report.Error != "" || len(report.Left) > 0 {
 		return exitNotCleaned
 	}
 	return exitOK
@@ -83,7 +83,7 @@ func (p program) cleanAll(ctx context.Context, config Config, pending []journal.
 // cleanOne tries once, and tells whether the node was searched afterwards, or
 // what is left if it fails.
 func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entry) (left []string, audited bool, err error) {
-	s, err := recoverSubject(config, p.kinds, entry.Injection)
+	s, err := recoverSession(config, p.kinds, entry.Injection)
 	switch {
 	case isMissing(err):
 		return nil, true, nil // its own injector was faster, or there never was a record
@@ -100,7 +100,7 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 	if err != nil {
 		return s.left(), false, err
 	}
-	return nil, s.blind == nil, nil
+	return nil, s.auditErr == nil, nil
 }
 
 // addMarks adds what an audit of the whole node finds of a disruption although

@@ -55,7 +55,7 @@ type lifecycle struct {
 	log       *zap.Logger
 	metrics   metrics
 
-	subject *subject // nil until there is something to clean
+	session *session // nil until there is something to clean
 }
 
 // run injects, holds until ctx is done or the deadline has come, and cleans.
@@ -76,7 +76,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	default:
 		outcome.Error = failure.Error()
 		l.metrics.count("injected", "failed")
-		l.tellFailure(failure)
+		l.reportFailure(failure)
 	}
 
 	<-ctx.Done()
@@ -88,8 +88,8 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 		return outcome
 	}
 	outcome.Cleaned, outcome.Audited = true, true
-	if l.subject != nil && l.subject.blind != nil {
-		l.log.Warn("cleaned, and nobody knows whether anything is left", zap.String("reason", l.subject.blind.Error()))
+	if l.session != nil && l.session.auditErr != nil {
+		l.log.Warn("cleaned, and nobody knows whether anything is left", zap.String("reason", l.session.auditErr.Error()))
 		outcome.Audited = false
 	}
 	l.metrics.count("cleaned", "succeeded")
@@ -104,7 +104,7 @@ func (l *lifecycle) start(ctx context.Context) error {
 		return fmt.Errorf("clean what an earlier injector left: %w", err)
 	}
 	var err error
-	if l.subject, err = prepare(ctx, l.config, l.kinds[l.injection.Kind], l.injection); err != nil {
+	if l.session, err = prepare(ctx, l.config, l.kinds[l.injection.Kind], l.injection); err != nil {
 		return err
 	}
 	if notBefore := l.injection.NotBefore; notBefore != nil {
@@ -127,7 +127,7 @@ func (l *lifecycle) start(ctx context.Context) error {
 
 // notes are what the kind could not do although the injection succeeded.
 func (l *lifecycle) notes() []string {
-	if kind, ok := l.subject.injector.(noter); ok {
+	if kind, ok := l.session.injector.(noter); ok {
 		return kind.Notes()
 	}
 	return nil
@@ -136,9 +136,9 @@ func (l *lifecycle) notes() []string {
 // injectOrProbe injects. A dry run only asks whether the kernel could.
 func (l *lifecycle) injectOrProbe(ctx context.Context) error {
 	if !l.injection.DryRun {
-		return l.subject.injector.Inject(ctx)
+		return l.session.injector.Inject(ctx)
 	}
-	able, ok := l.subject.injector.(prober)
+	able, ok := l.session.injector.(prober)
 	if !ok {
 		return nil
 	}
@@ -154,16 +154,16 @@ func (l *lifecycle) end(ctx context.Context, failure error) error {
 	if errors.Is(failure, errHangs) {
 		return fmt.Errorf("injection: %w; it is still at work, so it was not cleaned", failure)
 	}
-	if l.subject == nil {
+	if l.session == nil {
 		return l.cleanEarlier(ctx) // without a journal nothing was done
 	}
-	return l.subject.cleanWithRetries(ctx, l.config, l.log)
+	return l.session.cleanWithRetries(ctx, l.config, l.log)
 }
 
 // cleanEarlier cleans what an earlier process left of this very injection, with
 // the parameters that process had. Mostly there is nothing.
 func (l *lifecycle) cleanEarlier(ctx context.Context) error {
-	earlier, err := recoverSubject(l.config, l.kinds, l.injection)
+	earlier, err := recoverSession(l.config, l.kinds, l.injection)
 	if isMissing(err) {
 		return nil
 	}
@@ -175,15 +175,15 @@ func (l *lifecycle) cleanEarlier(ctx context.Context) error {
 }
 
 func (l *lifecycle) left() []string {
-	if l.subject == nil {
+	if l.session == nil {
 		return nil
 	}
-	return l.subject.left()
+	return l.session.left()
 }
 
-// tellFailure says why nothing is injected to all who ask while the process
+// reportFailure says why nothing is injected to all who ask while the process
 // stays: the log and the probes (rules 33, 57).
-func (l *lifecycle) tellFailure(failure error) {
+func (l *lifecycle) reportFailure(failure error) {
 	reason := shorten(failure.Error(), maxReason)
 	if err := writeReason(l.config.ReasonFile, reason); err != nil {
 		l.log.Warn("the probes cannot tell the reason", zap.String("reason", err.Error()))

@@ -48,10 +48,10 @@ func writeOutcome(path string, outcome v1beta1.InjectionReport, log *zap.Logger)
 	}
 }
 
-// tell prints a report of n items, as a whole for people, and leaves as much of
+// printReport prints a report of n items, as a whole for people, and leaves as much of
 // it as the kubelet keeps in the termination message. There is none where
 // nobody made the file: the command was not started in a container.
-func (p program) tell(config Config, report any, n int, cut func(keep int) any) error {
+func (p program) printReport(config Config, report any, n int, cut func(keep int) any) error {
 	encoder := json.NewEncoder(p.stdout)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")

@@ -25,7 +25,7 @@ func (p program) probeKernel(_ context.Context, config Config, _ []string) int {
 	for kind, entry := range p.kinds {
 		report.Kinds[string(kind)] = probeKind(entry)
 	}
-	if err := p.tell(config, report, 0, func(int) any { return report }); err != nil {
+	if err := p.printReport(config, report, 0, func(int) any { return report }); err != nil {
 		return exitNotCleaned
 	}
 	return exitOK

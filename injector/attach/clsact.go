@@ -192,8 +192,10 @@ func owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
 	return found
 }
 
-// Remove takes off every filter of the mark in a namespace, on whatever link, and the clsact qdiscs that Squall made and nobody uses. What
-// is left after that is its error, not what went wrong on the way.
+// Remove takes off every filter of the mark in a namespace, on whatever link, and
+// the clsact qdiscs that Squall made and nobody uses. It returns an error only when
+// something of ours is still attached, or may be: a deletion that failed because
+// the filter was gone already is none.
 func Remove(netns string, m Mark, log ChangeLog) error {
 	return exclusively(netns, func(c Conn) error {
 		links, err := c.Links()

@@ -51,10 +51,10 @@ func (i *Injector) Inject(ctx context.Context) error {
 	if len(i.containers) == 0 {
 		return errors.New("container failure needs containers: it works at level pod only")
 	}
-	var victims []victim
+	var processes []firstProcess
 	defer func() {
-		for _, v := range victims {
-			v.pidfd.Close()
+		for _, p := range processes {
+			p.pidfd.Close()
 		}
 	}()
 	for _, container := range i.containers {
@@ -62,17 +62,17 @@ func (i *Injector) Inject(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		victims = append(victims, victim{container, pidfd})
+		processes = append(processes, firstProcess{container, pidfd})
 	}
 	var errs []error
-	for _, v := range victims {
-		errs = append(errs, v.signal(i.params.Forced))
+	for _, p := range processes {
+		errs = append(errs, p.signal(i.params.Forced))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	for _, v := range victims {
-		errs = append(errs, i.awaitEnd(ctx, v))
+	for _, p := range processes {
+		errs = append(errs, i.awaitEnd(ctx, p))
 	}
 	return errors.Join(errs...)
 }
@@ -83,27 +83,27 @@ func (i *Injector) Clean(context.Context) error { return nil }
 // Left is always empty: a signal leaves nothing that could be taken back.
 func (i *Injector) Left(context.Context) ([]string, error) { return nil, nil }
 
-// victim is one first process, held by a descriptor so that its number cannot
+// firstProcess is one first process, held by a descriptor so that its number cannot
 // come to mean another.
-type victim struct {
+type firstProcess struct {
 	target.Container
 	pidfd *os.File
 }
 
-func (v victim) signal(forced bool) error {
+func (p firstProcess) signal(forced bool) error {
 	number := unix.SIGTERM
 	if forced {
 		number = unix.SIGKILL
 	}
-	if err := target.Signal(v.pidfd, number); err != nil {
-		return fmt.Errorf("send %s to process %d of container %s: %w", unix.SignalName(number), v.PID, v.Name, err)
+	if err := target.Signal(p.pidfd, number); err != nil {
+		return fmt.Errorf("send %s to process %d of container %s: %w", unix.SignalName(number), p.PID, p.Name, err)
 	}
 	return nil
 }
 
-func (i *Injector) awaitEnd(ctx context.Context, v victim) error {
+func (i *Injector) awaitEnd(ctx context.Context, p firstProcess) error {
 	grace := i.unhandledGrace
-	why, err := v.whyUnaffected(i.params.Forced)
+	why, err := p.whyUnaffected(i.params.Forced)
 	switch {
 	case errors.Is(err, target.ErrGone):
 		return nil
@@ -114,7 +114,7 @@ func (i *Injector) awaitEnd(ctx context.Context, v victim) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	err = target.AwaitEnd(bounded, v.pidfd)
+	err = target.AwaitEnd(bounded, p.pidfd)
 	if err == nil {
 		return nil
 	}
@@ -124,18 +124,18 @@ func (i *Injector) awaitEnd(ctx context.Context, v victim) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return i.explain(v, grace)
+	return i.explain(p, grace)
 }
 
 // explain says why a process outlived its signal, by what it does with the
 // signal now: it may have changed its mind since.
-func (i *Injector) explain(v victim, grace time.Duration) error {
-	why, err := v.whyUnaffected(i.params.Forced)
+func (i *Injector) explain(p firstProcess, grace time.Duration) error {
+	why, err := p.whyUnaffected(i.params.Forced)
 	if errors.Is(err, target.ErrGone) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("process %d of container %s still runs after %s: %s", v.PID, v.Name, grace, why)
+	return fmt.Errorf("process %d of container %s still runs after %s: %s", p.PID, p.Name, grace, why)
 }

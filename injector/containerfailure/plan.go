@@ -39,16 +39,16 @@ func effectOf(m masks, forced bool) effect {
 
 // whyUnaffected looks at what the process does with its signal. It returns
 // target.ErrGone, wrapped, if the process has ended.
-func (v victim) whyUnaffected(forced bool) (effect, error) {
+func (p firstProcess) whyUnaffected(forced bool) (effect, error) {
 	var m masks
 	for field, mask := range map[string]*uint64{"SigCgt": &m.caught, "SigIgn": &m.ignored, "SigBlk": &m.blocked} {
-		text, err := v.Status(field)
+		text, err := p.Status(field)
 		if err != nil {
-			return "", fmt.Errorf("look at process %d of container %s: %w", v.PID, v.Name, err)
+			return "", fmt.Errorf("look at process %d of container %s: %w", p.PID, p.Name, err)
 		}
 		if *mask, err = strconv.ParseUint(text, 16, 64); err != nil {
-			return "", fmt.Errorf("look at process %d of container %s: %s: %w", v.PID, v.Name, field, err)
+			return "", fmt.Errorf("look at process %d of container %s: %s: %w", p.PID, p.Name, field, err)
 		}
 	}
-	return effectOf(m, forced), v.Check()
+	return effectOf(m, forced), p.Check()
 }

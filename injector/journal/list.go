@@ -45,15 +45,15 @@ func List(dir string) ([]Entry, error) {
 	slices.Sort(names)
 	var entries []Entry
 	for _, name := range slices.Compact(names) {
-		if entry, found := look(dir, name); found {
+		if entry, found := readEntry(dir, name); found {
 			entries = append(entries, entry)
 		}
 	}
 	return entries, nil
 }
 
-// look reads one record. Nothing is found if it went away meanwhile.
-func look(dir, name string) (entry Entry, found bool) {
+// readEntry reads one record. Nothing is found if it went away meanwhile.
+func readEntry(dir, name string) (entry Entry, found bool) {
 	entry.Name = name
 	entry.Injection, _ = parseName(name) // it is one: List asked
 	path := filepath.Join(dir, name)

@@ -22,20 +22,21 @@ const cleanRetries = 3
 // it again beside itself could do harm, so nobody does.
 var errHangs = errors.New("it does not return")
 
-// subject is one kind on one target, with the journal of both.
-type subject struct {
+// session is one kind on one target, with the journal of both.
+type session struct {
 	target   *target.Target
 	journal  *journal.Journal
 	injector injector // nil when there is nothing in this kernel
 
-	// found is what the last cleaning left, blind why that is not known.
-	found []string
-	blind error
+	// found lists the objects that were seen after the last cleaning, auditErr is
+	// why they could not be looked for.
+	found    []string
+	auditErr error
 }
 
-// prepare makes the subject of a new injection. It changes nothing but the
+// prepare makes the session of a new injection. It changes nothing but the
 // journal.
-func prepare(ctx context.Context, config Config, kind entry, injection v1beta1.Injection) (*subject, error) {
+func prepare(ctx context.Context, config Config, kind entry, injection v1beta1.Injection) (*session, error) {
 	t, err := target.Load(ctx, injection, config.Proc)
 	if err != nil {
 		return nil, err
@@ -44,16 +45,16 @@ func prepare(ctx context.Context, config Config, kind entry, injection v1beta1.I
 	if err != nil {
 		return nil, err
 	}
-	s := &subject{target: t, journal: j}
+	s := &session{target: t, journal: j}
 	if s.injector, err = kind.construct(injection.Params, t, j); err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
 	return s, nil
 }
 
-// recoverSubject makes the subject of an earlier process out of its journal. It
+// recoverSession makes the session of an earlier process out of its journal. It
 // returns fs.ErrNotExist, wrapped, when there is none.
-func recoverSubject(config Config, kinds map[v1beta1.Kind]entry, injection v1beta1.Injection) (*subject, error) {
+func recoverSession(config Config, kinds map[v1beta1.Kind]entry, injection v1beta1.Injection) (*session, error) {
 	j, err := journal.Reopen(config.JournalDir, injection)
 	if err != nil {
 		return nil, err
@@ -66,14 +67,14 @@ func recoverSubject(config Config, kinds map[v1beta1.Kind]entry, injection v1bet
 	return s, nil
 }
 
-func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry) (*subject, error) {
+func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry) (*session, error) {
 	record := j.Record()
 	boot, err := journal.BootID()
 	if err != nil {
 		return nil, err
 	}
 	if record.BootID != boot || record.Injection.DryRun {
-		return &subject{journal: j}, nil // there is nothing in this kernel
+		return &session{journal: j}, nil // there is nothing in this kernel
 	}
 	kind, known := kinds[record.Injection.Kind]
 	if !known {
@@ -87,12 +88,12 @@ func recoverFrom(j *journal.Journal, config Config, kinds map[v1beta1.Kind]entry
 	if err != nil {
 		return nil, err
 	}
-	return &subject{target: t, journal: j, injector: made}, nil
+	return &session{target: t, journal: j, injector: made}, nil
 }
 
 // cleanWithRetries cleans, each time bounded, and removes the journal after a
 // success.
-func (s *subject) cleanWithRetries(ctx context.Context, config Config, log *zap.Logger) error {
+func (s *session) cleanWithRetries(ctx context.Context, config Config, log *zap.Logger) error {
 	return withRetries(ctx, config, log, func() error { return bounded(ctx, config.CleanTimeout, s.clean) })
 }
 
@@ -118,18 +119,18 @@ func withRetries(ctx context.Context, config Config, log *zap.Logger, f func() e
 
 // clean cleans once and then looks whether anything is left, which a kind that
 // says it succeeded may have overlooked. The journal stays until nothing is.
-func (s *subject) clean(ctx context.Context) error {
+func (s *session) clean(ctx context.Context) error {
 	if s.injector == nil {
 		return s.journal.Remove()
 	}
 	err := s.takeOff(ctx)
-	s.found, s.blind = s.injector.Left(ctx)
+	s.found, s.auditErr = s.injector.Left(ctx)
 	if err != nil {
 		gone, goneErr := s.target.Gone()
 		if !gone {
 			return errors.Join(err, goneErr)
 		}
-		s.found, s.blind = nil, nil // went with it
+		s.found, s.auditErr = nil, nil // went with it
 	}
 	if len(s.found) > 0 {
 		return fmt.Errorf("cleaned, and %d things are left: %s", len(s.found), strings.Join(s.found, ", "))
@@ -138,7 +139,7 @@ func (s *subject) clean(ctx context.Context) error {
 }
 
 // takeOff cleans what was injected; a dry run injected nothing.
-func (s *subject) takeOff(ctx context.Context) error {
+func (s *session) takeOff(ctx context.Context) error {
 	if s.journal.Record().Injection.DryRun {
 		return nil
 	}
@@ -147,9 +148,9 @@ func (s *subject) takeOff(ctx context.Context) error {
 
 // left names what a failed cleaning leaves behind: what was seen or, if that is
 // not known, what the journal tells.
-func (s *subject) left() []string {
+func (s *session) left() []string {
 	names := append([]string{"journal " + s.journal.Path()}, s.found...)
-	if len(s.found) > 0 && s.blind == nil {
+	if len(s.found) > 0 && s.auditErr == nil {
 		return names
 	}
 	for _, change := range s.journal.Changes() {

@@ -13,9 +13,9 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
-// choice says of which disruptions, targets and kinds a command is to speak. The
+// filter says of which disruptions, targets and kinds a command is to speak. The
 // zero value chooses all.
-type choice struct {
+type filter struct {
 	disruption, target string
 	except             []string
 	kinds              []v1beta1.Kind
@@ -23,10 +23,10 @@ type choice struct {
 
 // flags reads what clean and audit have in common. A kind that is not among the
 // known ones is refused: nothing would be found of it, which looks like clean.
-func (c *choice) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
-	flags.StringVar(&c.disruption, "disruption", "", "only the disruption with this `UID`")
+func (f *filter) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
+	flags.StringVar(&f.disruption, "disruption", "", "only the disruption with this `UID`")
 	flags.Func("except", "all but the disruptions with these `UIDs`, separated by commas", func(uids string) error {
-		c.except = append(c.except, strings.Split(uids, ",")...)
+		f.except = append(f.except, strings.Split(uids, ",")...)
 		return nil
 	})
 	flags.Func("kind", "only injections of this `kind`; may be given several times", func(name string) error {
@@ -34,23 +34,23 @@ func (c *choice) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
 		if _, found := known[kind]; !found {
 			return fmt.Errorf("want one of %v", slices.Sorted(maps.Keys(known)))
 		}
-		c.kinds = append(c.kinds, kind)
+		f.kinds = append(f.kinds, kind)
 		return nil
 	})
 }
 
-func (c choice) has(disruption, target types.UID, kind v1beta1.Kind) bool {
-	return (c.disruption == "" || string(disruption) == c.disruption) &&
-		(c.target == "" || string(target) == c.target) &&
-		!slices.Contains(c.except, string(disruption)) && c.hasKind(kind)
+func (f filter) has(disruption, target types.UID, kind v1beta1.Kind) bool {
+	return (f.disruption == "" || string(disruption) == f.disruption) &&
+		(f.target == "" || string(target) == f.target) &&
+		!slices.Contains(f.except, string(disruption)) && f.hasKind(kind)
 }
 
-func (c choice) hasKind(kind v1beta1.Kind) bool {
-	return len(c.kinds) == 0 || slices.Contains(c.kinds, kind)
+func (f filter) hasKind(kind v1beta1.Kind) bool {
+	return len(f.kinds) == 0 || slices.Contains(f.kinds, kind)
 }
 
-func (c choice) of(entries []journal.Entry) []journal.Entry {
+func (f filter) of(entries []journal.Entry) []journal.Entry {
 	return slices.DeleteFunc(entries, func(e journal.Entry) bool {
-		return !c.has(e.Injection.Disruption.UID, e.Injection.Target.UID, e.Injection.Kind)
+		return !f.has(e.Injection.Disruption.UID, e.Injection.Target.UID, e.Injection.Kind)
 	})
 }
