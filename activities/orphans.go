@@ -12,20 +12,18 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // Orchestrator is what a sweep needs of Temporal.
 type Orchestrator interface {
+	start.Temporal
 	DescribeWorkflowExecution(ctx context.Context, id, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
-	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
-	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 }
 
 // Orphan is something that no live disruption owns.
@@ -132,23 +130,17 @@ func (a *Activities) runs(ctx context.Context, ref Ref) (bool, error) {
 // end tells the workflow that its disruption is gone. One that has ended since
 // is the next sweep's.
 func (a *Activities) end(ctx context.Context, ref Ref) error {
-	err := a.Temporal.SignalWorkflow(ctx, contract.WorkflowID(ref), "", contract.SignalEnd, nil)
-	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone || err == nil {
+	err := start.End(ctx, a.Temporal, ref, "")
+	if errors.Is(err, start.ErrNotRunning) {
 		return nil
 	}
-	return fmt.Errorf("tell workflow %s to end: %w", contract.WorkflowID(ref), err)
+	return err
 }
 
 // start lets the disruption's workflow run once more, also after one that
 // completed: what is here was left by that one, or came after it.
 func (a *Activities) start(ctx context.Context, ref Ref) error {
-	options := connect.CleaningOptions(ref)
-	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
-	_, err := a.Temporal.ExecuteWorkflow(ctx, options, contract.WorkflowType, contract.Input{Disruption: ref})
-	if _, runs := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); runs || err == nil {
-		return nil
-	}
-	return fmt.Errorf("start workflow %s: %w", contract.WorkflowID(ref), err)
+	return start.StartCleaning(ctx, a.Temporal, ref, start.RunAgain)
 }
 
 // hasTraces reads live whether the disruption still has chaos pods or records.

@@ -112,15 +112,14 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, temporal orches
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}
-	memory := newMemory()
+	memory, pulse := newMemory(), newPulse(temporal)
 	r := &reconciler{
 		client:         m.GetClient(),
-		temporal:       temporal,
+		workflows:      &workflows{temporal: temporal, pulse: pulse, counters: counters},
 		chaosNamespace: c.ChaosNamespace,
 		memory:         memory,
-		pulse:          newPulse(temporal),
+		pulse:          pulse,
 		terminated:     newTerminated(temporal, memory),
-		counters:       counters,
 	}
 	if err := errors.Join(watch(m, r, controllerOptions()), watchOrphans(m, r)); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // fieldManager owns the finalizer and the condition Orchestrated, nothing else.
@@ -27,10 +28,6 @@ const (
 	reasonRefused     = "TemporalRefused"
 	reasonEnded       = "WorkflowEnded"
 )
-
-// errWorkflowEnded means that the workflow completed and the Disruption's
-// finalizer is still there, so nobody would take it off.
-var errWorkflowEnded = errors.New("its workflow has completed without removing the finalizer")
 
 // orchestrated is the condition that err calls for, and false when there is
 // nothing to say: a condition that was never False need not become True.
@@ -57,7 +54,7 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	switch {
 	case err == nil:
 		return metav1.ConditionTrue, reasonReached, "Temporal is reached."
-	case errors.Is(err, errWorkflowEnded):
+	case errors.Is(err, start.ErrCompleted):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."
 	case unreachable(err):

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/connect"
-	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // orphans brings the end to workflows whose Disruption is gone though nobody
@@ -117,9 +115,8 @@ func (o *orphans) Reconcile(ctx context.Context, ref v1beta1.DisruptionRef) (rec
 // end tells the workflow that its Disruption is gone. Where none runs but chaos
 // pods are left, one is started, which will only clean.
 func (o *orphans) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
-	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
-	err := o.signal(ctx, d, contract.SignalEnd, nil)
-	if _, gone := errors.AsType[*serviceerror.NotFound](err); !gone {
+	err := o.workflows.end(ctx, ref, "")
+	if !errors.Is(err, start.ErrNotRunning) {
 		return err
 	}
 	var pods corev1.PodList
@@ -127,17 +124,11 @@ func (o *orphans) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	if err != nil || len(pods.Items) == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.pulse.timeout())
-	defer cancel()
-	_, err = o.temporal.ExecuteWorkflow(ctx, connect.CleaningOptions(ref), contract.WorkflowType, contract.Input{Disruption: ref})
-	if _, completed := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); completed {
+	err = o.workflows.startCleaning(ctx, ref)
+	if errors.Is(err, start.ErrCompleted) {
 		return nil // these chaos pods are about to go, or came late: the sweep finds them
 	}
-	if err != nil {
-		return fmt.Errorf("start the workflow of an orphan: %w", err)
-	}
-	o.counters.starts.Inc()
-	return nil
+	return err
 }
 
 // due is false for a while after note: each of many chaos pods brings us here.

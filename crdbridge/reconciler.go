@@ -25,12 +25,11 @@ const staleAfter = time.Second
 // from the caches alone and reads nothing from the API server.
 type reconciler struct {
 	client         client.Client
-	temporal       orchestrator
+	workflows      *workflows
 	chaosNamespace string
 	memory         *memory
 	pulse          *pulse
 	terminated     *terminated
-	counters       counters
 }
 
 // Reconcile makes sure that a Disruption has its finalizer, then its workflow,

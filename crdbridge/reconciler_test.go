@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 const mergePatch = types.MergePatchType
@@ -418,7 +419,7 @@ func TestAConditionDecidedOnAnOldStateIsNotWritten(t *testing.T) {
 	d := b.disrupt("old")
 	r := &reconciler{client: b.kube}
 	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
-	c, _ := orchestrated(d, errWorkflowEnded)
+	c, _ := orchestrated(d, start.ErrCompleted)
 	if err := r.apply(t.Context(), d, c); !apierrors.IsConflict(err) {
 		t.Errorf("apply on an old state = %v, want a conflict", err)
 	}

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 const (
@@ -42,8 +41,7 @@ var errLook = errors.New("look through the caches")
 // orchestrator is what the bridge needs of Temporal. The second implementation,
 // in the tests, records what it is told and can be away at will.
 type orchestrator interface {
-	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
-	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
+	start.Temporal
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
@@ -54,13 +52,13 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 	t := r.memory.recall(d)
 	defer func() { r.memory.keep(d, t) }()
 	if time.Since(t.checked) >= recheck {
-		if err := r.start(ctx, d); err != nil {
+		if err := r.workflows.start(ctx, d); err != nil {
 			return 0, err
 		}
 		t.checked = time.Now()
 	}
-	if end, ends := endOf(d); ends && !t.end {
-		if err := r.signal(ctx, d, contract.SignalEnd, end); err != nil {
+	if why, ends := endOf(d); ends && !t.end {
+		if err := r.workflows.end(ctx, d.Ref(), why); err != nil {
 			return t.lost(err)
 		}
 		t.end = true
@@ -88,7 +86,7 @@ func (r *reconciler) tell(ctx context.Context, d *v1beta1.Disruption) (time.Dura
 		t.looked = time.Now()
 		return wait, nil
 	}
-	if err := r.signal(ctx, d, contract.SignalObserved, o); err != nil {
+	if err := r.workflows.observed(ctx, d.Ref(), o); err != nil {
 		return t.lost(err)
 	}
 	t.looked = time.Now() // not before: what could not be told is tried again, not waited with
@@ -112,47 +110,19 @@ func longestOf(d *v1beta1.Disruption) time.Duration {
 	return longestGap
 }
 
-// endOf is what the workflow of a Disruption that must end is told: why it was
-// stopped, or nothing when its object is being deleted.
-func endOf(d *v1beta1.Disruption) (end any, ends bool) {
-	if why := d.Stopped(); why != "" {
-		return contract.End{Reason: why}, true
-	}
-	return nil, d.DeletionTimestamp != nil
+// endOf is why the workflow of a Disruption must end; empty when its object is
+// being deleted.
+func endOf(d *v1beta1.Disruption) (why string, ends bool) {
+	why = d.Stopped()
+	return why, why != "" || d.DeletionTimestamp != nil
 }
 
 // lost forgets a workflow that runs no longer: the next look starts it again
 // and tells it everything.
 func (t *told) lost(err error) (time.Duration, error) {
-	if _, gone := errors.AsType[*serviceerror.NotFound](err); !gone {
+	if !errors.Is(err, start.ErrNotRunning) {
 		return 0, err
 	}
 	*t = told{uid: t.uid}
 	return gap, nil
-}
-
-func (r *reconciler) start(ctx context.Context, d *v1beta1.Disruption) error {
-	ctx, cancel := context.WithTimeout(ctx, r.pulse.timeout())
-	defer cancel()
-	_, err := r.temporal.ExecuteWorkflow(ctx, startOptions(d), contract.WorkflowType, contract.Input{Disruption: d.Ref()})
-	if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
-		return errWorkflowEnded
-	}
-	if err != nil {
-		return fmt.Errorf("start the workflow: %w", err)
-	}
-	r.pulse.set(nil)
-	r.counters.starts.Inc()
-	return nil
-}
-
-func (r *reconciler) signal(ctx context.Context, d *v1beta1.Disruption, name string, arg any) error {
-	ctx, cancel := context.WithTimeout(ctx, r.pulse.timeout())
-	defer cancel()
-	if err := r.temporal.SignalWorkflow(ctx, contract.WorkflowID(d.Ref()), "", name, arg); err != nil {
-		return fmt.Errorf("send the signal %s: %w", name, err)
-	}
-	r.pulse.set(nil)
-	r.counters.signals.WithLabelValues(name).Inc()
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // playedTemporal stands between the workflow and the test environment and
@@ -73,7 +74,7 @@ func (p *playedTemporal) HandleSignal(ctx workflow.Context, in *interceptor.Hand
 
 func (p *playedTemporal) UpsertTypedSearchAttributes(ctx workflow.Context, attributes ...temporal.SearchAttributeUpdate) error {
 	all := temporal.NewSearchAttributes(attributes...)
-	p.c.stuckShown, _ = all.GetBool(attributeStuck)
+	p.c.stuckShown, _ = all.GetBool(start.AttributeStuck)
 	return p.WorkflowOutboundInterceptorBase.Next.UpsertTypedSearchAttributes(ctx, attributes...)
 }
 

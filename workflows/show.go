@@ -12,14 +12,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
-)
-
-// Typed search attributes; deploy creates them, the worker checks them.
-var (
-	attributePhase   = temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase)
-	attributeStuck   = temporal.NewSearchAttributeKeyBool(contract.AttributeStuck)
-	attributeTargets = temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets)
-	attributeKinds   = temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds)
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // showPhase shows a phase on the workflow's page. That adds no event to the history.
@@ -38,12 +31,12 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 	}
 	d.published = publish
 	updates := []temporal.SearchAttributeUpdate{
-		attributePhase.ValueSet(string(phase)),
-		attributeStuck.ValueSet(d.stuck()),
-		attributeTargets.ValueSet(int64(d.Targets)),
+		start.AttributePhase.ValueSet(string(phase)),
+		start.AttributeStuck.ValueSet(d.stuck()),
+		start.AttributeTargets.ValueSet(int64(d.Targets)),
 	}
 	if kinds := d.Plan.Kinds.Names(); len(kinds) > 0 {
-		updates = append(updates, attributeKinds.ValueSet(kinds))
+		updates = append(updates, start.AttributeKinds.ValueSet(kinds))
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)

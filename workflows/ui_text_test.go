@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // What a person sees in Temporal, phase by phase, as the real server gives it
@@ -140,7 +141,7 @@ func TestANewRunSpeaksToo(t *testing.T) {
 	s.eventually("cleaners failed too", func() bool { return s.state().Tries == cleanerTries })
 	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets", "Kinds: cpu-pressure.", "kubectl -n shop describe disruption calm", "qdisc busy")
 	attributes := s.described().TypedSearchAttributes
-	if stuck, _ := attributes.GetBool(attributeStuck); !stuck {
+	if stuck, _ := attributes.GetBool(start.AttributeStuck); !stuck {
 		t.Errorf("search attributes of the new run = %v, want SquallStuck", attributes)
 	}
 }
@@ -189,13 +190,13 @@ func (s *stage) wantAttributes(phase v1beta1.Phase) {
 		return // the bridge set them
 	}
 	attributes := s.described().TypedSearchAttributes
-	if shown, _ := attributes.GetKeyword(attributePhase); shown != string(phase) {
+	if shown, _ := attributes.GetKeyword(start.AttributePhase); shown != string(phase) {
 		s.Errorf("SquallPhase = %q, want %s", shown, phase)
 	}
-	if stuck, set := attributes.GetBool(attributeStuck); !set || stuck != (len(s.state().Left) > 0) {
+	if stuck, set := attributes.GetBool(start.AttributeStuck); !set || stuck != (len(s.state().Left) > 0) {
 		s.Errorf("in phase %s SquallStuck = %t", phase, stuck)
 	}
-	if targets, set := attributes.GetInt64(attributeTargets); !set || targets != int64(s.state().Targets) {
+	if targets, set := attributes.GetInt64(start.AttributeTargets); !set || targets != int64(s.state().Targets) {
 		s.Errorf("in phase %s SquallTargets = %d", phase, targets)
 	}
 }

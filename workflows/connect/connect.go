@@ -45,7 +45,7 @@ type Settings struct {
 // client fails for settings that can never work and for nothing else; otherwise
 // the server must answer before ctx ends. metrics may be nil.
 func Dial(ctx context.Context, s Settings, logger *zap.Logger, metrics client.MetricsHandler) (client.Client, error) {
-	options, err := Options(s, logger)
+	options, err := s.options(logger)
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +60,13 @@ func Dial(ctx context.Context, s Settings, logger *zap.Logger, metrics client.Me
 	return c, nil
 }
 
-// Options are the client options of s for a program that adds to them, such as
-// a metrics handler. Files are read here, so a wrong path is found at start.
-func Options(s Settings, logger *zap.Logger) (client.Options, error) {
+// options are the client options of s. Files are read here, so a wrong path is
+// found at start.
+func (s Settings) options(logger *zap.Logger) (client.Options, error) {
 	options := client.Options{
 		HostPort:  s.Address,
 		Namespace: s.Namespace,
-		Logger:    Logger(logger),
+		Logger:    sdkLogger(logger),
 	}
 	if options.HostPort == "" {
 		options.HostPort = client.DefaultHostPort
@@ -85,10 +85,10 @@ func Options(s Settings, logger *zap.Logger) (client.Options, error) {
 	return options, nil
 }
 
-// Logger lets Temporal's SDK write to the same core as the rest of a program.
+// sdkLogger lets Temporal's SDK write to the same core as the rest of a program.
 // The SDK tells its workers' every start at Info; what it says is for
 // developers, so the lines are named and easy to leave out.
-func Logger(logger *zap.Logger) log.Logger {
+func sdkLogger(logger *zap.Logger) log.Logger {
 	return log.NewStructuredLogger(slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName("temporal"))))
 }
 

@@ -119,16 +119,16 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 		if got := server.authorization.Load(); got != "Bearer secret" {
 			t.Errorf("authorization = %q, want %q", got, "Bearer secret")
 		}
-		options, err := Options(Settings{APIKey: "secret"}, zap.NewNop())
+		options, err := Settings{APIKey: "secret"}.options(zap.NewNop())
 		if err != nil || options.ConnectionOptions.TLS == nil {
-			t.Errorf("Options with an API key: TLS %v, error %v; want TLS", options.ConnectionOptions.TLS, err)
+			t.Errorf("options with an API key: TLS %v, error %v; want TLS", options.ConnectionOptions.TLS, err)
 		}
 	})
 }
 
 func TestTheLoggerWritesToTheProgramsCore(t *testing.T) {
 	core, lines := observer.New(zapcore.InfoLevel)
-	logger := Logger(zap.New(core))
+	logger := sdkLogger(zap.New(core))
 	logger.Debug("too quiet")
 	logger.Info("worker started", "TaskQueue", "squall-disruptions")
 	entries := lines.All()

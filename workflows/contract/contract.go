@@ -1,6 +1,6 @@
 // Package contract names what others may know of a Disruption's workflow: its
 // ID, its task queues and the messages it takes. The bridge and the command
-// line import this and nothing else of the workflow.
+// line import this and workflows/start, and nothing else of the workflow.
 package contract
 
 import (

@@ -1,41 +1,14 @@
-package main
+package start
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/contract"
 )
-
-// startOptions make starting idempotent: a running workflow is left alone, a
-// completed one stays completed, and one that failed or was terminated is
-// started again. The new run finds out by itself what is there to be cleaned.
-func startOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID:                       contract.WorkflowID(d.Ref()),
-		TaskQueue:                contract.TaskQueue,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
-		// Without this a completed workflow looks like one that was started.
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(v1beta1.PhasePending)),
-			temporal.NewSearchAttributeKeyKeyword(contract.AttributeNamespace).ValueSet(d.Namespace),
-			temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds).ValueSet(d.Spec.Kinds().Names()),
-			temporal.NewSearchAttributeKeyBool(contract.AttributeStuck).ValueSet(false),
-			temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets).ValueSet(0),
-		),
-		StaticSummary: summary(d),
-		StaticDetails: details(d),
-	}
-}
 
 // summary is one line for the workflow's page; Temporal refuses more than 400 bytes.
 func summary(d *v1beta1.Disruption) string {

@@ -1,0 +1,62 @@
+package start
+
+import (
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Search attributes of every workflow, with their types.
+var (
+	AttributePhase     = temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase)
+	AttributeNamespace = temporal.NewSearchAttributeKeyKeyword(contract.AttributeNamespace)
+	AttributeKinds     = temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds)
+	AttributeStuck     = temporal.NewSearchAttributeKeyBool(contract.AttributeStuck)
+	AttributeTargets   = temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets)
+)
+
+// options make starting idempotent: a running workflow is left alone, a
+// completed one stays completed, and one that failed or was terminated is
+// started again. The new run finds out by itself what is there to be cleaned.
+func options(ref v1beta1.DisruptionRef) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:                       contract.WorkflowID(ref),
+		TaskQueue:                contract.TaskQueue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
+		// Without this a completed workflow looks like one that was started.
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}
+}
+
+// attributes are those a workflow begins with, and more.
+func attributes(ref v1beta1.DisruptionRef, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(append(more,
+		AttributePhase.ValueSet(string(v1beta1.PhasePending)),
+		AttributeNamespace.ValueSet(ref.Namespace),
+		AttributeStuck.ValueSet(false),
+		AttributeTargets.ValueSet(0))...)
+}
+
+// disruptionOptions start the workflow of d.
+func disruptionOptions(d *v1beta1.Disruption) client.StartWorkflowOptions {
+	o := options(d.Ref())
+	o.TypedSearchAttributes = attributes(d.Ref(), AttributeKinds.ValueSet(d.Spec.Kinds().Names()))
+	o.StaticSummary, o.StaticDetails = summary(d), details(d)
+	return o
+}
+
+// cleaningOptions start the workflow of a disruption whose object is gone: what
+// it was can be said no longer.
+func cleaningOptions(ref v1beta1.DisruptionRef, completed IfCompleted) client.StartWorkflowOptions {
+	o := options(ref)
+	if completed == RunAgain {
+		o.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	}
+	o.TypedSearchAttributes = attributes(ref)
+	o.StaticSummary = "clean what is left of a disruption that no workflow carries out"
+	return o
+}

@@ -1,0 +1,90 @@
+// Package start is the client side of a disruption's workflow: it starts the
+// workflow, informs it and tells it to end, the same way from every program. All
+// of it may be repeated: a workflow is never started twice, and a message that
+// comes twice has no other effect than one that comes once.
+package start
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Temporal is what starting and informing workflows needs of a client.
+type Temporal interface {
+	ExecuteWorkflow(ctx context.Context, o client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	SignalWorkflow(ctx context.Context, id, runID, signal string, arg any) error
+}
+
+var (
+	// ErrCompleted means that the workflow has completed and is not started again.
+	ErrCompleted = errors.New("its workflow has completed")
+	// ErrNotRunning means that no workflow runs that could be told anything.
+	ErrNotRunning = errors.New("its workflow does not run")
+)
+
+// Start makes sure that the workflow of d runs. ErrCompleted says that it has
+// run to its end.
+func Start(ctx context.Context, t Temporal, d *v1beta1.Disruption) error {
+	return execute(ctx, t, disruptionOptions(d), d.Ref())
+}
+
+// IfCompleted says what becomes of a workflow that has run to its end.
+type IfCompleted bool
+
+// What may become of it.
+const (
+	StayCompleted IfCompleted = false
+	RunAgain      IfCompleted = true
+)
+
+// StartCleaning makes sure that a workflow of a disruption that has no object
+// any more runs, which will only clean what is left. ErrCompleted says that one
+// has run to its end and that completed lets it be.
+func StartCleaning(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, completed IfCompleted) error {
+	return execute(ctx, t, cleaningOptions(ref, completed), ref)
+}
+
+func execute(ctx context.Context, t Temporal, o client.StartWorkflowOptions, ref v1beta1.DisruptionRef) error {
+	_, err := t.ExecuteWorkflow(ctx, o, contract.WorkflowType, contract.Input{Disruption: ref})
+	if _, completed := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); completed {
+		return fmt.Errorf("start workflow %s: %w", o.ID, ErrCompleted)
+	}
+	if err != nil {
+		return fmt.Errorf("start workflow %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+// End tells the workflow of ref to end, and why; an empty why means that its
+// object is being deleted. ErrNotRunning says that none runs.
+func End(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, why string) error {
+	if why == "" {
+		return signal(ctx, t, ref, contract.SignalEnd, nil)
+	}
+	return signal(ctx, t, ref, contract.SignalEnd, contract.End{Reason: why})
+}
+
+// Observe tells the workflow of ref what was seen in the cluster. ErrNotRunning
+// says that none runs.
+func Observe(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, o contract.Observation) error {
+	return signal(ctx, t, ref, contract.SignalObserved, o)
+}
+
+func signal(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, name string, arg any) error {
+	id := contract.WorkflowID(ref)
+	err := t.SignalWorkflow(ctx, id, "", name, arg)
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return fmt.Errorf("send workflow %s the signal %s: %w", id, name, ErrNotRunning)
+	}
+	if err != nil {
+		return fmt.Errorf("send workflow %s the signal %s: %w", id, name, err)
+	}
+	return nil
+}
