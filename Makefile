@@ -87,12 +87,20 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 	cd hack && go run ./suite unit
 
 .PHONY: verify
-verify: generate ## generated code, format, vet, rules of the code, workflowcheck
+verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, workflowcheck
 	git diff --exit-code -- api deploy/crds
+	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
+	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	go vet ./... && go vet -tags e2e ./test/... && (cd test/ui && go vet ./...) && cd hack && go vet ./...
+	$(tool) staticcheck -tags e2e ./... && (cd test/ui && $(tool) staticcheck ./...) && cd hack && $(tool) staticcheck ./...
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what the programs are built from; needs the database at vuln.go.dev
+	@said=$$($(tool) govulncheck ./... 2>&1); code=$$?; echo "$$said"; case "$$said" in *"fetching vulnerabilities"*) \
+		echo "NOTHING WAS CHECKED: the database of vulnerabilities cannot be reached from here (GOVULNDB names another one)";; esac; exit $$code
 
 .PHONY: test
 test: ## all tests, on a machine with nothing but Go and Debian's packages; as root

@@ -258,7 +258,7 @@ func (e *explorer) try(s scenario, name string, with func() *faults, then func(*
 		defer func() { <-e.slots }()
 		made, wrong := attemptTrial(s, with())
 		if len(wrong) > 0 {
-			e.report(s, name, made, wrong)
+			e.report(s, name, made)
 		}
 		then(made)
 	})
@@ -266,12 +266,12 @@ func (e *explorer) try(s scenario, name string, with func() *faults, then func(*
 
 // report makes a failure as little as it can be. Of failures that say the same
 // one is enough.
-func (e *explorer) report(s scenario, name string, made *faults, wrong []string) {
+func (e *explorer) report(s scenario, name string, made *faults) {
 	least := shrunk(made.deviations(), func(d deviations) bool {
 		_, wrong := attemptTrial(s, &faults{forced: d})
 		return len(wrong) > 0
 	})
-	made, wrong = attemptTrial(s, &faults{forced: least})
+	made, wrong := attemptTrial(s, &faults{forced: least})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed[least.String()] || len(e.failed) >= 5 {

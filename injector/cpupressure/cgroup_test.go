@@ -120,14 +120,6 @@ func remove(dir string) error {
 	return err
 }
 
-// dir is the cgroup of a controller in either version.
-func (c *container) dir(controller string) string {
-	if dir, found := c.dirs[controller]; found {
-		return dir
-	}
-	return c.dirs[""]
-}
-
 // injection is what a chaos pod for this container would be told.
 func (c *container) injection() v1beta1.Injection {
 	return v1beta1.Injection{
