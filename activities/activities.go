@@ -7,6 +7,8 @@ package activities
 import (
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/nodecommand"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -19,18 +21,13 @@ type Activities struct {
 	// Only a sweep needs it.
 	Temporal Orchestrator
 	// ChaosPods is this worker's one watch on chaos pods.
-	ChaosPods *ChaosPods
+	ChaosPods *chaospod.Watch
 	// Records is this worker's one watch on the claims of all disruptions.
 	Records *Records
 	// Namespace is where chaos pods and records live, never a target's own.
 	Namespace string
-	// Image of the injector.
-	Image string
-	// ImagePullPolicy of chaos pods; empty means the cluster's default.
-	ImagePullPolicy string
-	// AllowedHosts are never disturbed by a network disruption, unless it asks
-	// to drop this list.
-	AllowedHosts []v1beta1.NetworkHost
+	// Builder makes chaos pods.
+	Builder chaospod.Builder
 	// Parallel bounds the API calls one activity has under way at once.
 	Parallel int
 
@@ -50,4 +47,22 @@ type Shard struct {
 }
 
 // AllShards is the Number that means every chaos pod of the disruption.
-const AllShards = -1
+const AllShards = chaospod.AllShards
+
+// LeftPod is a chaos pod that is to go and cannot go yet.
+type LeftPod = chaospod.LeftPod
+
+// Outcome is what became of a chaos pod.
+type Outcome = chaospod.Outcome
+
+// The outcomes that workflows know.
+const (
+	Waiting = chaospod.Waiting
+	Clean   = chaospod.Clean
+	Failed  = chaospod.Failed
+)
+
+// nodes runs commands on nodes.
+func (a *Activities) nodes() nodecommand.Runner {
+	return nodecommand.Runner{Kube: a.Kube, Builder: a.Builder}
+}

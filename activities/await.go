@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -66,13 +67,13 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
-		if p.done() {
-			return InjectionProgress{p.injected, p.total}, w.tell(ctx)
+		if p.Done() {
+			return InjectionProgress{p.Injected, p.Total}, w.tell(ctx)
 		}
 		for worth := false; !worth; {
 			select {
 			case <-ctx.Done():
-				return InjectionProgress{p.injected, p.total}, ctx.Err()
+				return InjectionProgress{p.Injected, p.Total}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
 				return InjectionProgress{}, fmt.Errorf("worker stops; another one goes on")
 			case <-changes:
@@ -100,11 +101,11 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 type injectionWatch struct {
 	a       *Activities
 	d       *v1beta1.Disruption
-	targets []Target
+	targets []v1beta1.InjectionTarget
 	// untold are those of the targets that have no event yet.
 	untold  []Target
 	reasons map[string]string
-	written progress
+	written chaospod.Progress
 	// told is true once something was written.
 	told bool
 	// pending is true when there was news that nobody has looked at.
@@ -130,7 +131,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 			if target.Ended != "" {
 				continue
 			}
-			w.targets = append(w.targets, target)
+			w.targets = append(w.targets, target.InjectionTarget)
 			if slices.Contains(in.Announce, s.number) {
 				w.untold = append(w.untold, target)
 			}
@@ -153,18 +154,18 @@ func (w *injectionWatch) gap() time.Duration {
 	return min(statusGap, time.Duration(w.expected)*gapOfPod)
 }
 
-func (w *injectionWatch) look() progress {
+func (w *injectionWatch) look() chaospod.Progress {
 	ref := w.d.Ref()
 	w.looked, w.pending = time.Now(), false
-	return measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
+	return chaospod.Measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
 }
 
 // write puts progress into status, unless it says nothing new.
-func (w *injectionWatch) write(ctx context.Context, p progress) error {
-	if !w.told && p.readyPods == 0 && !p.done() && firstReason(p) == "" {
+func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
+	if !w.told && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == "" {
 		return nil // the choice of targets has told as much
 	}
-	if w.told && same(w.written, p) {
+	if w.told && p.Equal(w.written) {
 		return nil
 	}
 	if err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
@@ -194,23 +195,14 @@ func (w *injectionWatch) tell(ctx context.Context) error {
 	return group.Wait()
 }
 
-func same(a, b progress) bool {
-	return a.injected == b.injected && a.total == b.total && a.readyPods == b.readyPods &&
-		maps.EqualFunc(a.targets, b.targets, func(x, y map[v1beta1.Kind]v1beta1.TargetInjection) bool {
-			return maps.EqualFunc(x, y, func(i, j v1beta1.TargetInjection) bool {
-				return i.InjectionStatus == j.InjectionStatus && i.Reason == j.Reason && i.InjectorPodName == j.InjectorPodName
-			})
-		})
-}
-
 // showProgress writes progress into the status of a disruption.
-func showProgress(d *v1beta1.Disruption, p progress) {
+func showProgress(d *v1beta1.Disruption, p chaospod.Progress) {
 	s := &d.Status
 	if ending(s.Phase) {
 		return // a watch that has not heard yet that it is over
 	}
-	s.InjectionStatus = p.status(s.InjectionStatus)
-	s.InjectedTargetsCount, s.Targets = p.injected, fmt.Sprintf("%d/%d", p.injected, p.total)
+	s.InjectionStatus = p.Status(s.InjectionStatus)
+	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
 	s.Phase = v1beta1.PhaseInjecting
 	s.TargetInjections = listed(p)
 	if s.InjectionStatus == v1beta1.Injected {
@@ -219,11 +211,11 @@ func showProgress(d *v1beta1.Disruption, p progress) {
 			now := metav1.Now()
 			s.InjectedTime = &now
 		}
-		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected", p.total))
+		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected", p.Total))
 		return
 	}
-	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.injected, p.total)
-	if why := firstReason(p); why != "" {
+	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.Injected, p.Total)
+	if why := p.FirstReason(); why != "" {
 		reason, message = "InjectionFailed", message+": "+why
 	}
 	setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
@@ -235,30 +227,19 @@ func ending(phase v1beta1.Phase) bool {
 
 // listed is what status shows target by target: all of them, or, of more than
 // maxListed, at most 100 that are not injected.
-func listed(p progress) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
-	if len(p.targets) <= maxListed {
-		return p.targets
+func listed(p chaospod.Progress) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
+	if len(p.Targets) <= maxListed {
+		return p.Targets
 	}
 	some := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
-	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
-		for _, injection := range p.targets[name] {
+	for _, name := range slices.Sorted(maps.Keys(p.Targets)) {
+		for _, injection := range p.Targets[name] {
 			if injection.InjectionStatus != v1beta1.Injected && injection.Reason != "" && len(some) < 100 {
-				some[name] = p.targets[name]
+				some[name] = p.Targets[name]
 			}
 		}
 	}
 	return some
-}
-
-func firstReason(p progress) string {
-	for _, name := range slices.Sorted(maps.Keys(p.targets)) {
-		for _, kind := range slices.Sorted(maps.Keys(p.targets[name])) {
-			if why := p.targets[name][kind].Reason; why != "" {
-				return name + ": " + why
-			}
-		}
-	}
-	return ""
 }
 
 // askReasons reads, of at most a few chaos pods that run and are not ready,
@@ -267,8 +248,8 @@ func firstReason(p progress) string {
 func (w *injectionWatch) askReasons(ctx context.Context) {
 	asked := 0
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
-		ready, _ := podReady(pod)
-		if ready || injectorState(pod).Running == nil || w.reasons[pod.Name] != "" || asked >= 20 {
+		ready, _ := chaospod.Ready(pod)
+		if ready || chaospod.InjectorState(pod).Running == nil || w.reasons[pod.Name] != "" || asked >= 20 {
 			continue
 		}
 		asked++

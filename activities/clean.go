@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -50,18 +51,6 @@ type CleanResult struct {
 	Lost int `json:"lost,omitempty"`
 }
 
-// LeftPod is a chaos pod that is to go and cannot go yet.
-type LeftPod struct {
-	Pod     string       `json:"pod"`
-	Node    string       `json:"node"`
-	Target  string       `json:"target"`
-	Kind    v1beta1.Kind `json:"kind"`
-	Outcome Outcome      `json:"outcome"`
-	Why     string       `json:"why"`
-
-	target types.UID
-}
-
 // maxLeft bounds what a history carries; the pods themselves are the full list.
 const maxLeft = 50
 
@@ -85,7 +74,7 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 		if err != nil {
 			return CleanResult{}, err
 		}
-		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == Waiting }) {
+		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == chaospod.Waiting }) {
 			return c.result(ctx, left)
 		}
 		for began, due := time.Now(), false; !due; {
@@ -141,14 +130,14 @@ func gather(ctx context.Context, changes <-chan struct{}) error {
 // are held by us, or the last round was a while ago and half of them have ended.
 func (c *cleaning) due(since time.Duration) bool {
 	present, running, held := 0, 0, 0
-	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard) {
+	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
 		if c.in.OnlyEnded && pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 			continue // it stays
 		}
 		present++
-		outcome, _ := judge(pod, true)
+		outcome, _ := chaospod.Judge(pod, true)
 		switch {
-		case outcome == Waiting && pod.DeletionTimestamp != nil:
+		case outcome == chaospod.Waiting && pod.DeletionTimestamp != nil:
 			running++
 		case slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) || pod.Labels[v1beta1.LabelCleaner] != "":
 			held++
@@ -254,7 +243,7 @@ func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod,
 	}
 	c.held = map[types.UID]bool{}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
-		uid := targetUID(&pod)
+		uid := chaospod.TargetUID(&pod)
 		stays := pod.DeletionTimestamp == nil && !kube.InjectorEnded(&pod) && !c.lost[uid]
 		c.held[uid] = c.held[uid] || stays
 		return stays
@@ -272,33 +261,16 @@ func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, err
 		return cleaned, nil
 	}
 	for _, l := range left {
-		c.held[l.target] = true
+		c.held[l.TargetUID] = true
 	}
 	lost, err := c.noteReleased(ctx)
 	cleaned.Lost = lost
 	return cleaned, err
 }
 
-func rank(o Outcome) int {
-	if o == Failed {
+func rank(o chaospod.Outcome) int {
+	if o == chaospod.Failed {
 		return 0
 	}
 	return 1
-}
-
-func leftPod(pod *corev1.Pod, outcome Outcome, why string) *LeftPod {
-	return &LeftPod{
-		Pod: pod.Name, Node: pod.Spec.NodeName, Target: targetName(pod),
-		Kind: v1beta1.Kind(pod.Labels[v1beta1.LabelDisruptionKind]), Outcome: outcome, Why: why,
-		target: targetUID(pod),
-	}
-}
-
-func targetUID(pod *corev1.Pod) types.UID { return types.UID(pod.Labels[v1beta1.LabelTargetUID]) }
-
-func targetName(pod *corev1.Pod) string {
-	if name := pod.Annotations[annotationTarget]; name != "" {
-		return name
-	}
-	return pod.Labels[v1beta1.LabelTarget]
 }

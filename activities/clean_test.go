@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -98,7 +99,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		left := c.chaosPods(ref)
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || cleaned.Left[0].Node != "node-1" { // rules 44, 48
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || cleaned.Left[0].Node != "node-1" { // rules 44, 48
 			t.Fatalf("cleaned = %+v, want node-1 failed and the others gone", cleaned)
 		}
 		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rules 26, 44
@@ -162,7 +163,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}()
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		<-dropped
-		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || len(left) != 1 { // rules 42, 44
+		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 { // rules 42, 44
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
 		}
 	})
@@ -187,7 +188,7 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", nil)
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Waiting { // rule 47
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 47
 			t.Errorf("cleaned = %+v, want one that waits", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
@@ -230,7 +231,7 @@ func TestCleanChaosPods(t *testing.T) {
 		ref := c.started("calm", nil)
 		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, exited(137, "Error", ""), corev1.ConditionFalse)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed { // rule 44
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed { // rule 44
 			t.Errorf("cleaned = %+v, want it failed", cleaned)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
@@ -31,7 +32,7 @@ func (c *cluster) failedOn() (Ref, corev1.Pod) {
 // cleanerEnds waits for a cleaner and writes how it ended.
 func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
 	for c.Context().Err() == nil {
-		cleaner, err := c.Kube.CoreV1().Pods(c.Namespace).Get(c.Context(), cleanerName(&failed), metav1.GetOptions{})
+		cleaner, err := c.Kube.CoreV1().Pods(c.Namespace).Get(c.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
 		if err == nil {
 			cleaner.Status.Phase = phase
 			cleaner.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
@@ -120,12 +121,12 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		found := make(chan *corev1.Pod, 1)
 		report := `{"cleaned":[],"left":[{"injection":"x","error":"write blkio.throttle: busy","objects":["blkio.throttle 8:0"]}]}`
 		go c.cleanerEnds(failed, corev1.PodFailed, exited(1, "Error", report), found)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, targetName(&failed)))
-		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
+		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, chaospod.TargetName(&failed)))
+		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
 			t.Errorf("cleaned = %+v, want the cleaner's words", cleaned)
 		}
 		c.eventually("the cleaner is gone", func() bool {
-			_, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), cleanerName(&failed), metav1.GetOptions{})
+			_, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
 		if left := c.chaosPods(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rule 44
@@ -135,10 +136,10 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 	t.Run("another target's retry: nothing is tried", func(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != Failed {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v", cleaned)
 		}
-		if _, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), cleanerName(&failed), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a cleaner was made: %v", err)
 		}
 	})

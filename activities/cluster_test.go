@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/testsuite"
-
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
@@ -49,7 +49,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{T: t}
 	c.namespace = c.makeNamespace(kube, "shop-")
 	chaos := c.makeNamespace(kube, "chaos-")
-	pods, err := NewChaosPods(kube, chaos)
+	pods, err := chaospod.NewWatch(kube, chaos)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func newCluster(t *testing.T) *cluster {
 	if err := records.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Records: records, Namespace: chaos, Image: "squall:test", Parallel: 8}
+	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Records: records, Namespace: chaos, Builder: chaospod.Builder{Namespace: chaos, Image: "squall:test"}, Parallel: 8}
 	c.counts = counts{mu: &sync.Mutex{}, by: map[string]int64{}}
 	c.env = c.newWorker()
 	return c
@@ -125,6 +125,10 @@ func (c counter) Inc(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.by[c.name] += n
+}
+
+func exited(code int32, reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message}}
 }
 
 // do runs an activity as a worker would.

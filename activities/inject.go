@@ -10,9 +10,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -63,7 +63,7 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target)
 			continue
 		}
 		for _, fault := range d.Spec.Requested() {
-			pod, err := a.chaosPod(d, s, target, fault, now)
+			pod, err := a.Builder.ChaosPod(d, s.Number, target.InjectionTarget, fault, now)
 			if err != nil {
 				return nil, err
 			}
@@ -79,7 +79,7 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateR
 	group.SetLimit(a.Parallel)
 	for i, pod := range pods {
 		group.Go(func() (err error) {
-			refusals[i], err = a.create(groupCtx, pod)
+			refusals[i], err = chaospod.Create(groupCtx, a.Kube, pod)
 			return err
 		})
 	}
@@ -95,31 +95,16 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateR
 	return created, err
 }
 
-// create makes one pod. A pod of that name that is ours is the same pod;
-// refusal is what the API server says of a pod it will never take.
-func (a *Activities) create(ctx context.Context, pod *corev1.Pod) (refusal string, err error) {
-	_, err = a.Kube.CoreV1().Pods(a.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return "", nil // the name holds our UID, see ChaosPodName
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return err.Error(), nil
-	case err != nil:
-		return "", fmt.Errorf("create chaos pod %s: %w", pod.Name, err)
-	}
-	return "", nil
-}
-
 // announce records on the disruption what happened.
 func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
 	if c.Pods > 0 {
-		message := fmt.Sprintf("%s created for shard %d", chaosPods(c.Pods), s.Number)
+		message := fmt.Sprintf("%s created for shard %d", chaospod.ForPeople(c.Pods), s.Number)
 		if err := a.tell(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
 			return err
 		}
 	}
 	if c.Refused > 0 {
-		message := fmt.Sprintf("%s refused: %s", chaosPods(c.Refused), c.Why)
+		message := fmt.Sprintf("%s refused: %s", chaospod.ForPeople(c.Refused), c.Why)
 		if err := a.warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number)); err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 	for exits := 0; ; exits++ {
 		c.eventually("the watch has seen it", func() bool {
 			gone, deleted := 0, 0
-			for _, pod := range c.ChaosPods.OfShard(shard) {
+			for _, pod := range c.ChaosPods.OfShard(ref, 0) {
 				if pod.DeletionTimestamp != nil {
 					deleted++
 				}

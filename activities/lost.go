@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -17,7 +18,7 @@ import (
 // cleanable says whether the target of a failed chaos pod still runs
 // (rules 38, 39): a pod of the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, targetName(pod), targetUID(pod), c.level())
+	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, chaospod.TargetName(pod), chaospod.TargetUID(pod), c.level())
 	return runs, err
 }
 
@@ -68,11 +69,11 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 		alive[candidate.target.UID] = true
 	}
 	for i := range pods {
-		uid := targetUID(&pods[i])
+		uid := chaospod.TargetUID(&pods[i])
 		if alive[uid] || c.lost[uid] {
 			continue
 		}
-		runs, ending, err := c.a.readTarget(ctx, c.d.Namespace, targetName(&pods[i]), uid, c.d.Spec.Level)
+		runs, ending, err := c.a.readTarget(ctx, c.d.Namespace, chaospod.TargetName(&pods[i]), uid, c.d.Spec.Level)
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ type Patience struct {
 // workflow that runs, and hands each such disruption to its workflow, which
 // cleans them. Called again it finds what is still there.
 func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords, error) {
-	if err := a.removeSweepers(ctx); err != nil {
+	if err := a.deleteStaleCommands(ctx); err != nil {
 		return SweptRecords{}, err
 	}
 	all, err := a.traces(ctx)

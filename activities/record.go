@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -72,7 +73,7 @@ func (a *Activities) freeze(ctx context.Context, d *v1beta1.Disruption, run stri
 		return "", err
 	}
 	record := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: contract.RecordName(d.UID), Labels: ownedBy(d.Ref())},
+		ObjectMeta: metav1.ObjectMeta{Name: contract.RecordName(d.UID), Labels: chaospod.OwnerLabels(d.Ref())},
 		Data:       map[string]string{keyDisruption: string(document), keyRun: run},
 	}
 	record.Labels[labelRecord] = recordSpec
@@ -178,7 +179,7 @@ func newShard(ref Ref, number int, kinds string, targets []Target) (*corev1.Conf
 	}
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: shardName(ref.UID, number), Labels: ownedBy(ref),
+			Name: shardName(ref.UID, number), Labels: chaospod.OwnerLabels(ref),
 			Annotations: map[string]string{annotationKind: kinds},
 		},
 		Data: map[string]string{keyTargets: string(document)},
@@ -217,13 +218,4 @@ func (a *Activities) forget(ctx context.Context, ref Ref) error {
 
 func shardName(uid types.UID, number int) string {
 	return fmt.Sprintf("%s-%d", contract.RecordName(uid), number)
-}
-
-// ownedBy are the labels that mark an object as part of a disruption.
-func ownedBy(ref Ref) map[string]string {
-	return map[string]string{
-		v1beta1.LabelDisruptionUID:       string(ref.UID),
-		v1beta1.LabelDisruptionName:      labelValue(ref.Name),
-		v1beta1.LabelDisruptionNamespace: ref.Namespace,
-	}
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -91,21 +92,13 @@ func showReport(d *v1beta1.Disruption, r Report) {
 		return
 	}
 	s.IsStuckOnRemoval = true
-	message := chaosPods(r.Remaining) + " not clean"
+	message := chaospod.ForPeople(r.Remaining) + " not clean"
 	for _, left := range r.Left[:min(len(r.Left), 5)] {
 		message += fmt.Sprintf("; %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
 		markStuck(s, left)
 	}
 	setCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "CleaningFailed", message+". "+r.Advice)
 	setCondition(d, v1beta1.ConditionCleaned, metav1.ConditionFalse, "StuckOnRemoval", message)
-}
-
-// chaosPods counts chaos pods for a person to read.
-func chaosPods(n int) string {
-	if n == 1 {
-		return "1 chaos pod"
-	}
-	return fmt.Sprintf("%d chaos pods", n)
 }
 
 func markStuck(s *v1beta1.DisruptionStatus, left LeftPod) {
@@ -225,7 +218,7 @@ func (e FinishInput) verdict() (reason, message string) {
 	}
 	if e.ReleasedPods > 0 {
 		reason = "Released"
-		message += fmt.Sprintf("; a person released %s that did not clean", chaosPods(e.ReleasedPods))
+		message += fmt.Sprintf("; a person released %s that did not clean", chaospod.ForPeople(e.ReleasedPods))
 	}
 	return reason, message
 }

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -22,40 +21,40 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 	if pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 		// A pod that is Pending now may run in a moment: it is judged when its
 		// kubelet has seen that it is to go.
-		return leftPod(pod, Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
+		return chaospod.NewLeftPod(pod, chaospod.Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
 	}
-	outcome, why := judge(pod, true)
-	if outcome == Failed {
+	outcome, why := chaospod.Judge(pod, true)
+	if outcome == chaospod.Failed {
 		cleanable, err := c.cleanable(ctx, pod)
 		if err != nil {
 			return nil, err
 		}
-		outcome, why = judge(pod, cleanable)
+		outcome, why = chaospod.Judge(pod, cleanable)
 	}
-	if c.released(pod) && (outcome == Failed || outcome == Waiting && overdue(pod)) {
+	if c.released(pod) && (outcome == chaospod.Failed || outcome == chaospod.Waiting && overdue(pod)) {
 		c.doubt(pod)
-		return leftPod(pod, Waiting, "a person released it"), c.a.force(ctx, pod)
+		return chaospod.NewLeftPod(pod, chaospod.Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
-	if outcome == Waiting && unstarted(pod) && time.Since(deletedAt(pod)) > startPatience {
+	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && time.Since(deletedAt(pod)) > startPatience {
 		c.doubt(pod) // 42: let go, and its node is searched
-		outcome = Clean
+		outcome = chaospod.Clean
 	}
-	if outcome == Failed {
+	if outcome == chaospod.Failed {
 		if left, err := c.cleanAgain(ctx, pod); left != nil || err != nil {
 			return left, err
 		}
 	}
-	if outcome != Clean {
-		return leftPod(pod, outcome, why), nil
+	if outcome != chaospod.Clean {
+		return chaospod.NewLeftPod(pod, outcome, why), nil
 	}
-	if !proved(pod) {
+	if !chaospod.Audited(pod) {
 		c.doubt(pod)
 	}
 	gone, err := c.a.letGo(ctx, pod)
 	if err != nil || gone {
 		return nil, err
 	}
-	return leftPod(pod, Waiting, "the node's kubelet removes the chaos pod"), nil
+	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the node's kubelet removes the chaos pod"), nil
 }
 
 // doubt notes that a chaos pod is let go of which nobody knows what it left.
@@ -66,7 +65,7 @@ func (c *cleaning) doubt(pod *corev1.Pod) {
 }
 
 func (c *cleaning) released(pod *corev1.Pod) bool {
-	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, targetName(pod))
+	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, chaospod.TargetName(pod))
 }
 
 // startPatience is how long a chaos pod that was Pending when it was deleted is
@@ -116,7 +115,7 @@ func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err
 	if pod.DeletionTimestamp == nil {
 		return false, a.delete(ctx, pod)
 	}
-	return dropped(pod), nil
+	return chaospod.Dropped(pod), nil
 }
 
 // removeFinalizer writes the whole pod, as it was read, without our finalizer.
@@ -127,7 +126,7 @@ func (a *Activities) removeFinalizer(ctx context.Context, pod *corev1.Pod) error
 	without.Finalizers = slices.DeleteFunc(slices.Clone(pod.Finalizers), func(name string) bool { return name == v1beta1.ChaosPodFinalizer })
 	without.ManagedFields = []metav1.ManagedFieldsEntry{{}} // forget them
 	_, err := a.Kube.CoreV1().Pods(a.Namespace).Update(ctx, &without, metav1.UpdateOptions{})
-	if !apierrors.IsConflict(err) || injectorState(pod).Terminated == nil {
+	if !apierrors.IsConflict(err) || chaospod.InjectorState(pod).Terminated == nil {
 		return err
 	}
 	// How it exited is said once and for all, while the kubelet still writes to
@@ -158,18 +157,9 @@ func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// selector matches the chaos pods of the shard, and their cleaners.
-func (s Shard) selector() string {
-	selector := labels.Set{v1beta1.LabelDisruptionUID: string(s.Disruption.UID)}
-	if s.Number != AllShards {
-		selector[v1beta1.LabelShard] = strconv.Itoa(s.Number)
-	}
-	return selector.String()
-}
-
 // listChaosPods is a live, consistent read of the shard's chaos pods.
 func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, error) {
-	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: s.selector()})
+	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: chaospod.Selector(s.Disruption, s.Number)})
 	if err != nil {
 		return nil, fmt.Errorf("list chaos pods of disruption %s/%s: %w", s.Disruption.Namespace, s.Disruption.Name, err)
 	}

@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -46,7 +46,7 @@ type SweptNodes struct {
 // cannot be looked at is skipped and named. It costs two API writes for each
 // node, and six more for one with orphans.
 func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes, error) {
-	nodes, next, err := a.nodes(ctx, page)
+	nodes, next, err := a.listNodes(ctx, page)
 	if err != nil {
 		return SweptNodes{}, err
 	}
@@ -69,9 +69,9 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 	return s.swept, nil
 }
 
-// nodes lists one page live. A page whose place has become too old is listed
+// listNodes lists one page live. A page whose place has become too old is listed
 // from the same place in the newest list.
-func (a *Activities) nodes(ctx context.Context, page NodePage) ([]corev1.Node, string, error) {
+func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Node, string, error) {
 	list, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page.Size, Continue: page.From})
 	var status apierrors.APIStatus
 	if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
@@ -116,7 +116,7 @@ func (s *nodeSweep) look(ctx context.Context, node *corev1.Node) error {
 		s.skip(ctx, node, "the node is not ready")
 		return nil
 	}
-	audit, why, err := s.a.audit(ctx, sweepErrand(ctx), node)
+	audit, why, err := s.a.nodes().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 		return nil
 	}
 	// A disruption that ended in good order meanwhile has taken its marks along.
-	again, _, err := s.a.audit(ctx, sweepErrand(ctx), node)
+	again, _, err := s.a.nodes().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -157,13 +157,13 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	}
 	words := map[types.UID]string{}
 	for _, uid := range disruptionsOf(before) {
-		said, err := s.a.cleanNode(ctx, sweepErrand(ctx), node, uid)
+		said, err := s.a.nodes().Clean(ctx, sweepOwner(ctx), node, uid)
 		if err != nil {
 			return err
 		}
 		words[uid] = said
 	}
-	left, unseen, err := s.a.audit(ctx, sweepErrand(ctx), node)
+	left, unseen, err := s.a.nodes().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -196,29 +196,20 @@ func (s *nodeSweep) count(ctx context.Context, node *corev1.Node, before, after 
 	}
 }
 
-// audit asks a node for its marks, of all disruptions unless args choose one;
-// why says what could not be looked at.
-func (a *Activities) audit(ctx context.Context, e errand, node *corev1.Node, args ...string) (audit v1beta1.Audit, why string, err error) {
-	pod, why, err := a.onNode(ctx, e, node, append([]string{"audit"}, args...)...)
-	if err != nil || why != "" {
-		return audit, why, err
-	}
-	exit := injectorState(pod).Terminated
-	if exit == nil || json.Unmarshal([]byte(exit.Message), &audit) != nil {
-		return audit, "its auditor said nothing that can be read: " + failure(pod, injectorState(pod)), nil
-	}
-	return audit, audit.Error, nil
+// sweepOwner is that of a sweep: its node commands belong to no disruption.
+func sweepOwner(ctx context.Context) chaospod.Owner {
+	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	return chaospod.Owner{Name: run, Labels: map[string]string{v1beta1.LabelSweep: run}}
 }
 
-// cleanNode undoes what journals on the node note of one disruption. It returns
-// the cleaner's words, empty when it cleaned all it found.
-func (a *Activities) cleanNode(ctx context.Context, e errand, node *corev1.Node, uid types.UID) (words string, err error) {
-	pod, why, err := a.onNode(ctx, e, node, "clean", "--disruption", string(uid))
-	if err != nil || why != "" {
-		return why, err
+// deleteStaleCommands takes away the node commands of sweeps that died: one schedule lets
+// no two sweeps run at once.
+func (a *Activities) deleteStaleCommands(ctx context.Context) error {
+	now := int64(0)
+	others := v1beta1.LabelSweep + "," + v1beta1.LabelSweep + "!=" + activity.GetInfo(ctx).WorkflowExecution.RunID
+	err := a.Kube.CoreV1().Pods(a.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: others})
+	if err != nil {
+		return fmt.Errorf("delete the pods of an earlier sweep: %w", err)
 	}
-	if exit := injectorState(pod).Terminated; exit != nil && exit.ExitCode == 0 {
-		return "", nil
-	}
-	return cleanerWords(pod), nil
+	return nil
 }

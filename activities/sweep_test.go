@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -252,7 +253,7 @@ func TestSweepRecords(t *testing.T) {
 	})
 }
 
-// nodes plays the kubelets of all nodes, for sweepers only.
+// nodes plays the kubelets of all nodes, for commands on nodes only.
 type nodes struct {
 	*cluster
 	mu sync.Mutex
@@ -307,7 +308,7 @@ func (n *nodes) answer(pod *corev1.Pod) {
 	defer n.mu.Unlock()
 	node, args := pod.Spec.NodeName, pod.Spec.Containers[0].Args
 	if pod.Labels[v1beta1.LabelDisruptionUID] != "" && pod.Labels[v1beta1.LabelCleaner] == "" || len(pod.Finalizers) > 0 {
-		n.Errorf("sweeper %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
+		n.Errorf("pod %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
 	}
 	code, said := int32(0), []byte(nil)
 	switch {
@@ -355,7 +356,7 @@ func TestSweepNodes(t *testing.T) {
 		list, err := c.Kube.CoreV1().Pods(c.Namespace).List(c.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
 		c.must(err)
 		if len(list.Items) > 0 {
-			c.Errorf("%d sweepers are left, want none", len(list.Items))
+			c.Errorf("%d commands on nodes are left, want none", len(list.Items))
 		}
 	}
 	t.Run("orphans are cleaned, what lives is left alone, two pods per clean node", func(t *testing.T) {
@@ -443,7 +444,7 @@ func TestSweepNodes(t *testing.T) {
 	t.Run("the pods of a sweep that died are taken away", func(t *testing.T) {
 		c := newCluster(t)
 		c.withTemporal()
-		dead, err := c.sweeper(errand{"another-run", map[string]string{v1beta1.LabelSweep: "another-run"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
+		dead, err := c.Builder.NodeCommand(chaospod.Owner{Name: "another-run", Labels: map[string]string{v1beta1.LabelSweep: "another-run"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
 		c.must(err)
 		_, err = c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), dead, metav1.CreateOptions{})
 		c.must(err)

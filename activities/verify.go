@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -37,9 +38,9 @@ type VerifyResult struct {
 // nothing left. It costs two API writes for each node, and four more for one
 // with something to clean.
 func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyResult, error) {
-	owned := ownedBy(in.Disruption)
-	owned[v1beta1.LabelCleaner] = "true"
-	v := &verification{a: a, in: in, errand: errand{activity.GetInfo(ctx).WorkflowExecution.RunID, owned}}
+	labels := chaospod.OwnerLabels(in.Disruption)
+	labels[v1beta1.LabelCleaner] = "true"
+	v := &verification{a: a, in: in, owner: chaospod.Owner{Name: activity.GetInfo(ctx).WorkflowExecution.RunID, Labels: labels}}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(a.Parallel)
 	for _, name := range in.Nodes {
@@ -54,11 +55,11 @@ func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyRes
 
 // verification is the state of one VerifyNodes.
 type verification struct {
-	a      *Activities
-	in     VerifyInput
-	errand errand
-	mu     sync.Mutex
-	left   []string
+	a     *Activities
+	in    VerifyInput
+	owner chaospod.Owner
+	mu    sync.Mutex
+	left  []string
 }
 
 func (v *verification) verify(ctx context.Context, name string) error {
@@ -77,7 +78,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		v.doubt(name, marks...)
 		return err
 	}
-	words, err := v.a.cleanNode(ctx, v.errand, node, v.in.Disruption.UID)
+	words, err := v.a.nodes().Clean(ctx, v.owner, node, v.in.Disruption.UID)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 
 // audit returns the disruption's marks on a node, or why none were seen.
 func (v *verification) audit(ctx context.Context, node *corev1.Node) (marks []string, err error) {
-	audit, why, err := v.a.audit(ctx, v.errand, node, "--disruption", string(v.in.Disruption.UID))
+	audit, why, err := v.a.nodes().Audit(ctx, v.owner, node, "--disruption", string(v.in.Disruption.UID))
 	if err != nil {
 		return nil, err
 	}

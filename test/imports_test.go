@@ -16,6 +16,10 @@ func TestImports(t *testing.T) {
 		controllerRuntime = "sigs.k8s.io/controller-runtime"
 		clientGo          = "k8s.io/client-go"
 	)
+	// What no package below activities may know: the activities themselves, the
+	// workflows they serve, and one another upwards.
+	upwards := []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector", module + "workflows",
+		module + "activities/orphans", module + "activities/status", module + "activities/targets"}
 	for _, rule := range []struct {
 		part   string
 		never  []string
@@ -29,6 +33,10 @@ func TestImports(t *testing.T) {
 			"what a pod's state means is the same for the bridge and the worker"},
 		{"activities", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"an activity is one attempt at one effect"},
+		{"activities/chaospod", append(upwards, temporal, module+"activities/nodecommand"),
+			"what a chaos pod is depends on nothing that uses it"},
+		{"activities/nodecommand", upwards,
+			"a command on a node knows neither who asks nor why"},
 		{"workflows", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"a workflow decides"},
 		{"workflows/contract", []string{temporal, controllerRuntime, clientGo, module + "activities"},

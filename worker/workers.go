@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -70,14 +71,17 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	pods, err := activities.NewChaosPods(kube, c.ChaosNamespace)
+	pods, err := chaospod.NewWatch(kube, c.ChaosNamespace)
 	if err != nil {
 		return nil, err
 	}
 	return &activities.Activities{
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
 		Records: activities.NewRecords(kube, c.ChaosNamespace), Namespace: c.ChaosNamespace,
-		Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts, Parallel: c.Parallel,
+		Builder: chaospod.Builder{
+			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
+		},
+		Parallel: c.Parallel,
 	}, nil
 }
 

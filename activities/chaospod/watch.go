@@ -1,4 +1,4 @@
-package activities
+package chaospod
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// ChaosPods is a worker's one watch on all chaos pods: activities that wait
+// Watch is a worker's one watch on all chaos pods: activities that wait
 // for something to become of them read it and are woken by it, instead of
 // asking the API server again and again.
-type ChaosPods struct {
+type Watch struct {
 	informer cache.SharedIndexInformer
 
 	mu      sync.Mutex
@@ -32,20 +32,20 @@ const (
 	indexShard      = "shard"
 )
 
-// NewChaosPods returns a watch that Run starts.
-func NewChaosPods(clientset kubernetes.Interface, namespace string) (*ChaosPods, error) {
+// NewWatch returns a watch that Run starts.
+func NewWatch(clientset kubernetes.Interface, namespace string) (*Watch, error) {
 	ours := func(o *metav1.ListOptions) { o.LabelSelector = v1beta1.LabelDisruptionUID }
 	all := cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", namespace, ours)
 	informer := cache.NewSharedIndexInformer(kube.QuickReconnect(all), &corev1.Pod{}, 0, cache.Indexers{})
-	pods := &ChaosPods{informer: informer, waiters: map[string]map[chan struct{}]struct{}{}}
+	pods := &Watch{informer: informer, waiters: map[string]map[chan struct{}]struct{}{}}
 	if err := pods.informer.SetTransform(strip); err != nil {
 		return nil, err
 	}
 	disruptionOf := func(object any) ([]string, error) {
 		return []string{object.(*corev1.Pod).Labels[v1beta1.LabelDisruptionUID]}, nil
 	}
-	ready := func(object any) ([]string, error) {
-		if ready, _ := podReady(object.(*corev1.Pod)); !ready {
+	readyOf := func(object any) ([]string, error) {
+		if ready, _ := Ready(object.(*corev1.Pod)); !ready {
 			return nil, nil
 		}
 		return disruptionOf(object)
@@ -54,7 +54,7 @@ func NewChaosPods(clientset kubernetes.Interface, namespace string) (*ChaosPods,
 		labels := object.(*corev1.Pod).Labels
 		return []string{labels[v1beta1.LabelDisruptionUID] + "/" + labels[v1beta1.LabelShard]}, nil
 	}
-	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: ready, indexShard: shard})
+	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: readyOf, indexShard: shard})
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,11 @@ func NewChaosPods(clientset kubernetes.Interface, namespace string) (*ChaosPods,
 }
 
 // Run watches until ctx ends.
-func (c *ChaosPods) Run(ctx context.Context) { c.informer.RunWithContext(ctx) }
+func (w *Watch) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
 
 // Sync waits until the watch has seen what there is.
-func (c *ChaosPods) Sync(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+func (w *Watch) Sync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
 		return fmt.Errorf("list chaos pods: %w", context.Cause(ctx))
 	}
 	return nil
@@ -77,18 +77,20 @@ func (c *ChaosPods) Sync(ctx context.Context) error {
 
 // Of returns the chaos pods of a disruption as last seen. They are shared:
 // nobody may change them.
-func (c *ChaosPods) Of(ref Ref) []*corev1.Pod { return c.by(indexDisruption, string(ref.UID)) }
-
-// OfShard is Of for one shard, or for all.
-func (c *ChaosPods) OfShard(s Shard) []*corev1.Pod {
-	if s.Number == AllShards {
-		return c.Of(s.Disruption)
-	}
-	return c.by(indexShard, fmt.Sprintf("%s/%d", s.Disruption.UID, s.Number))
+func (w *Watch) Of(ref v1beta1.DisruptionRef) []*corev1.Pod {
+	return w.by(indexDisruption, string(ref.UID))
 }
 
-func (c *ChaosPods) by(index, value string) []*corev1.Pod {
-	objects, err := c.informer.GetIndexer().ByIndex(index, value)
+// OfShard is Of for one shard, or for all.
+func (w *Watch) OfShard(ref v1beta1.DisruptionRef, shard int) []*corev1.Pod {
+	if shard == AllShards {
+		return w.Of(ref)
+	}
+	return w.by(indexShard, fmt.Sprintf("%s/%d", ref.UID, shard))
+}
+
+func (w *Watch) by(index, value string) []*corev1.Pod {
+	objects, err := w.informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
 		return nil // only an unknown index name is an error
 	}
@@ -100,8 +102,8 @@ func (c *ChaosPods) by(index, value string) []*corev1.Pod {
 }
 
 // Ready counts the chaos pods of a disruption that are ready, as last seen.
-func (c *ChaosPods) Ready(ref Ref) int {
-	ready, err := c.informer.GetIndexer().IndexKeys(indexReady, string(ref.UID))
+func (w *Watch) Ready(ref v1beta1.DisruptionRef) int {
+	ready, err := w.informer.GetIndexer().IndexKeys(indexReady, string(ref.UID))
 	if err != nil {
 		return 0 // only an unknown index name is an error
 	}
@@ -110,26 +112,26 @@ func (c *ChaosPods) Ready(ref Ref) int {
 
 // Changes returns a channel that receives whenever a chaos pod of the
 // disruption changes; several changes may be one receive. stop ends it.
-func (c *ChaosPods) Changes(ref Ref) (changes <-chan struct{}, stop func()) {
+func (w *Watch) Changes(ref v1beta1.DisruptionRef) (changes <-chan struct{}, stop func()) {
 	channel := make(chan struct{}, 1)
 	uid := string(ref.UID)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiters[uid] == nil {
-		c.waiters[uid] = map[chan struct{}]struct{}{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiters[uid] == nil {
+		w.waiters[uid] = map[chan struct{}]struct{}{}
 	}
-	c.waiters[uid][channel] = struct{}{}
+	w.waiters[uid][channel] = struct{}{}
 	return channel, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.waiters[uid], channel)
-		if len(c.waiters[uid]) == 0 {
-			delete(c.waiters, uid)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiters[uid], channel)
+		if len(w.waiters[uid]) == 0 {
+			delete(w.waiters, uid)
 		}
 	}
 }
 
-func (c *ChaosPods) wake(object any) {
+func (w *Watch) wake(object any) {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
 	}
@@ -137,9 +139,9 @@ func (c *ChaosPods) wake(object any) {
 	if !ok {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for channel := range c.waiters[pod.Labels[v1beta1.LabelDisruptionUID]] {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for channel := range w.waiters[pod.Labels[v1beta1.LabelDisruptionUID]] {
 		select {
 		case channel <- struct{}{}:
 		default: // a receive is pending already

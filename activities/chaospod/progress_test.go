@@ -1,4 +1,4 @@
-package activities
+package chaospod
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 func TestInjectionStatus(t *testing.T) {
-	ref := Ref{Namespace: "shop", Name: "calm", UID: "u1"}
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
 	faults := []v1beta1.Fault{{Kind: v1beta1.KindCPUPressure}, {Kind: v1beta1.KindNetwork}}
 	for _, test := range []struct {
 		name string
@@ -33,26 +33,26 @@ func TestInjectionStatus(t *testing.T) {
 		{"readiness lost after Injected: stays Injected", []int{2, 0}, v1beta1.Injected, v1beta1.Injected, 1},               // rule 31
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var targets []Target
+			var targets []v1beta1.InjectionTarget
 			var pods []*corev1.Pod
 			for i, ready := range test.ready {
-				target := Target{InjectionTarget: v1beta1.InjectionTarget{Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("t", i))}}
+				target := v1beta1.InjectionTarget{Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("t", i))}
 				targets = append(targets, target)
 				for n, fault := range faults {
 					pods = append(pods, chaosPodThatIs(ref, target, fault.Kind, n < ready))
 				}
 			}
-			p := measure(ref, targets, faults, pods, nil)
-			if got := p.status(test.before); got != test.want || p.injected != test.injected {
-				t.Errorf("status = %s with %d injected, want %s with %d", got, p.injected, test.want, test.injected)
+			p := Measure(ref, targets, faults, pods, nil)
+			if got := p.Status(test.before); got != test.want || p.Injected != test.injected {
+				t.Errorf("status = %s with %d injected, want %s with %d", got, p.Injected, test.want, test.injected)
 			}
 		})
 	}
 }
 
 func TestInjectionTellsWhy(t *testing.T) {
-	ref := Ref{Name: "calm", UID: "u1"}
-	target := Target{InjectionTarget: v1beta1.InjectionTarget{Name: "web-0", UID: "t0"}}
+	ref := v1beta1.DisruptionRef{Name: "calm", UID: "u1"}
+	target := v1beta1.InjectionTarget{Name: "web-0", UID: "t0"}
 	faults := []v1beta1.Fault{{Kind: v1beta1.KindNetwork}}
 	pod := chaosPodThatIs(ref, target, v1beta1.KindNetwork, false)
 	pull := pod.DeepCopy()
@@ -69,8 +69,8 @@ func TestInjectionTellsWhy(t *testing.T) {
 		{"it only starts: nothing to tell", pod, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := measure(ref, []Target{target}, faults, []*corev1.Pod{test.pod}, test.reasons)
-			got := p.targets["web-0"][v1beta1.KindNetwork]
+			p := Measure(ref, []v1beta1.InjectionTarget{target}, faults, []*corev1.Pod{test.pod}, test.reasons)
+			got := p.Targets["web-0"][v1beta1.KindNetwork]
 			if got.Reason != test.want || got.InjectionStatus != v1beta1.NotInjected {
 				t.Errorf("got %s %q, want NotInjected %q", got.InjectionStatus, got.Reason, test.want)
 			}
@@ -78,8 +78,8 @@ func TestInjectionTellsWhy(t *testing.T) {
 	}
 }
 
-func chaosPodThatIs(ref Ref, target Target, kind v1beta1.Kind, ready bool) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: ChaosPodName(ref, target.InjectionTarget, kind)}}
+func chaosPodThatIs(ref v1beta1.DisruptionRef, target v1beta1.InjectionTarget, kind v1beta1.Kind, ready bool) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: Name(ref, target, kind)}}
 	if ready {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}

@@ -1,4 +1,4 @@
-package activities
+package chaospod
 
 import (
 	"encoding/json"
@@ -22,56 +22,56 @@ const (
 	Failed  Outcome = "Failed"
 )
 
-// judge decides what may become of a chaos pod that is to go, by the table of
+// Judge decides what may become of a chaos pod that is to go, by the table of
 // rules 38-44 and 47. cleanable says whether the target still runs; it
 // counts only when the injector failed.
-func judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
-	state := injectorState(pod)
+func Judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
+	state := InjectorState(pod)
 	exited := state.Terminated
 	switch {
-	case exited != nil && (exited.ExitCode == 0 || neverStarted(pod) || lastWords(exited).Cleaned):
+	case exited != nil && (exited.ExitCode == 0 || neverStarted(pod) || readInjectionReport(exited).Cleaned):
 		// 41, and 43a: the exit code counts before the phase. An injector that
 		// refused its document changed nothing and says so.
 		return Clean, ""
-	case exited == nil && state.Running == nil && kube.InjectorEnded(pod), unstarted(pod) && dropped(pod):
+	case exited == nil && state.Running == nil && kube.InjectorEnded(pod), Unstarted(pod) && Dropped(pod):
 		return Clean, "" // 42, 43a: nothing ever ran
-	case unstarted(pod):
+	case Unstarted(pod):
 		return Waiting, "its kubelet has not said that the chaos pod will not run"
 	case exited == nil && !kube.InjectorEnded(pod):
 		return Waiting, "the chaos pod is still running" // 47
 	case !cleanable:
 		return Clean, "" // 38-40
 	}
-	return Failed, failure(pod, state) // 44
+	return Failed, Failure(pod, state) // 44
 }
 
-// proved is true when the end of a chaos pod proves that it left nothing on its
+// Audited is true when the end of a chaos pod proves that it left nothing on its
 // node: its injector searched for it, or nothing ever ran.
-func proved(pod *corev1.Pod) bool {
-	state := injectorState(pod)
+func Audited(pod *corev1.Pod) bool {
+	state := InjectorState(pod)
 	if state.Terminated == nil {
 		return state.Running == nil && pod.Status.Reason == ""
 	}
-	return neverStarted(pod) || lastWords(state.Terminated).Audited
+	return neverStarted(pod) || readInjectionReport(state.Terminated).Audited
 }
 
-// unstarted is true of a pod of which no kubelet has said that it ran. It may be
+// Unstarted is true of a pod of which no kubelet has said that it ran. It may be
 // starting all the same, and told of later.
-func unstarted(pod *corev1.Pod) bool {
-	state := injectorState(pod)
+func Unstarted(pod *corev1.Pod) bool {
+	state := InjectorState(pod)
 	pending := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
 	return pending && state.Terminated == nil && state.Running == nil
 }
 
-// dropped is true of a pod that its kubelet is done with, so that nothing of it
+// Dropped is true of a pod that its kubelet is done with, so that nothing of it
 // will run: it sets the grace period to 0 then.
-func dropped(pod *corev1.Pod) bool {
+func Dropped(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }
 
-// injectorState is the state of the injector's container; the zero value when
+// InjectorState is the state of the injector's container; the zero value when
 // the kubelet never reported one.
-func injectorState(pod *corev1.Pod) corev1.ContainerState { return kube.InjectorStatus(pod).State }
+func InjectorState(pod *corev1.Pod) corev1.ContainerState { return kube.InjectorStatus(pod).State }
 
 // neverStarted is true for a container whose process was never executed, so
 // that nothing can have been injected: it could not be, or the kubelet was done
@@ -87,9 +87,9 @@ func neverStarted(pod *corev1.Pod) bool {
 		exited.Reason == "ContainerStatusUnknown" && status.ContainerID == "" && status.LastTerminationState.Terminated == nil
 }
 
-// lastWords is the injector's termination message; the zero value when it
+// readInjectionReport reads the injector's termination message; the zero value when it
 // said nothing that can be read.
-func lastWords(t *corev1.ContainerStateTerminated) v1beta1.InjectionReport {
+func readInjectionReport(t *corev1.ContainerStateTerminated) v1beta1.InjectionReport {
 	words := v1beta1.InjectionReport{}
 	if json.Unmarshal([]byte(t.Message), &words) != nil {
 		return v1beta1.InjectionReport{}
@@ -97,12 +97,12 @@ func lastWords(t *corev1.ContainerStateTerminated) v1beta1.InjectionReport {
 	return words
 }
 
-// failure is what a person needs to know of an injector that did not clean.
-func failure(pod *corev1.Pod, state corev1.ContainerState) string {
+// Failure is what a person needs to know of an injector that did not clean.
+func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 	if state.Terminated == nil {
 		return fmt.Sprintf("chaos pod ended (%s %s) and the injector's exit code is unknown", pod.Status.Phase, pod.Status.Reason)
 	}
-	if words := lastWords(state.Terminated); words.Error != "" {
+	if words := readInjectionReport(state.Terminated); words.Error != "" {
 		reason := words.Error
 		if len(words.Left) > 0 {
 			reason += "; left: " + strings.Join(words.Left, ", ")

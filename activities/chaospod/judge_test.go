@@ -1,4 +1,4 @@
-package activities
+package chaospod
 
 import (
 	"strings"
@@ -71,9 +71,9 @@ func TestJudge(t *testing.T) {
 		{"running, container state unknown: wait", injectorIs(corev1.PodRunning, none), true, Waiting, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, why := judge(test.pod, test.cleanable)
+			got, why := Judge(test.pod, test.cleanable)
 			if got != test.want || !strings.Contains(why, test.why) {
-				t.Errorf("judge() = %s %q, want %s with %q", got, why, test.want, test.why)
+				t.Errorf("Judge() = %s %q, want %s with %q", got, why, test.want, test.why)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package activities
+package chaospod
 
 import (
 	"testing"
@@ -55,13 +55,13 @@ func TestProbesWaitForTheTrigger(t *testing.T) {
 }
 
 func TestCommandsAreNotProbed(t *testing.T) {
-	a := &Activities{Namespace: "squall-chaos", Image: "squall:test"}
+	b := Builder{Namespace: "squall-chaos", Image: "squall:test"}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: types.UID("n1")}}
-	sweeper, err := a.sweeper(errand{"sweep", nil}, node, []string{"audit"})
+	command, err := b.NodeCommand(Owner{"sweep", nil}, node, []string{"audit"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, pod := range map[string]*corev1.Pod{"cleaner": cleanerFor(probedPod(t, nil, 0)), "sweeper": sweeper} {
+	for name, pod := range map[string]*corev1.Pod{"cleaner": Cleaner(probedPod(t, nil, 0)), "node command": command} {
 		container := pod.Spec.Containers[0]
 		if container.StartupProbe != nil || container.ReadinessProbe != nil || container.LivenessProbe != nil {
 			t.Errorf("a %s has probes: %+v, %+v, %+v", name, container.StartupProbe, container.ReadinessProbe, container.LivenessProbe)
@@ -82,9 +82,9 @@ func probedPod(t *testing.T, trigger *time.Duration, age time.Duration) *corev1.
 		notBefore := metav1.NewTime(created.Add(*trigger))
 		d.Spec.Triggers = &v1beta1.DisruptionTriggers{Inject: v1beta1.DisruptionTrigger{NotBefore: notBefore}}
 	}
-	a := &Activities{Namespace: "squall-chaos", Image: "squall:test"}
-	target := Target{InjectionTarget: v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}}
-	pod, err := a.chaosPod(d, Shard{d.Ref(), 0}, target, d.Spec.Faults.Requested()[0], created.Add(age))
+	b := Builder{Namespace: "squall-chaos", Image: "squall:test"}
+	target := v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}
+	pod, err := b.ChaosPod(d, 0, target, d.Spec.Faults.Requested()[0], created.Add(age))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,66 @@
+package chaospod
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Cleaner is the failed pod once more, with the same rights on the same
+// node, but for the command. It needs no finalizer: it may be taken away at
+// any moment, and started again.
+func Cleaner(failed *corev1.Pod) *corev1.Pod {
+	spec := failed.Spec.DeepCopy()
+	seconds := int64(50)
+	spec.ActiveDeadlineSeconds = &seconds
+	container := &spec.Containers[0]
+	container.Args = []string{"clean", "--disruption", failed.Labels[v1beta1.LabelDisruptionUID], "--target", failed.Labels[v1beta1.LabelTargetUID]}
+	container.Env, container.StartupProbe, container.ReadinessProbe = nil, nil, nil
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	labels := map[string]string{v1beta1.LabelCleaner: "true"}
+	for key, value := range failed.Labels {
+		labels[key] = value
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: CleanerName(failed), Labels: labels, Annotations: failed.Annotations},
+		Spec:       *spec,
+	}
+}
+
+// CleanerName is the name of the one cleaner that a failed chaos pod has.
+func CleanerName(failed *corev1.Pod) string { return failed.Name + "-cleaner" }
+
+// CleanerWords is what the cleaner reported, short enough for a person.
+func CleanerWords(cleaner *corev1.Pod) string {
+	exit := InjectorState(cleaner).Terminated
+	if exit == nil {
+		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
+	}
+	report, err := ReadCleanReport(exit)
+	if err != nil {
+		return fmt.Sprintf("exit code %d: %s", exit.ExitCode, strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]))
+	}
+	words := []string{}
+	for _, left := range report.Left {
+		words = append(words, left.Error)
+		words = append(words, left.Objects...)
+	}
+	if report.Error != "" {
+		words = append(words, report.Error)
+	}
+	return strings.Join(words, "; ")
+}
+
+// ReadCleanReport reads the termination message of the injector's command clean.
+func ReadCleanReport(exit *corev1.ContainerStateTerminated) (v1beta1.CleanReport, error) {
+	var report v1beta1.CleanReport
+	if err := json.Unmarshal([]byte(exit.Message), &report); err != nil {
+		return v1beta1.CleanReport{}, fmt.Errorf("the cleaner's report: %w", err)
+	}
+	return report, nil
+}

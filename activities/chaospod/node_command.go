@@ -1,0 +1,48 @@
+package chaospod
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// NodeCommandPatience is how long one waits for a command on a node: a few
+// seconds where the image is there, longer where it is pulled first.
+const NodeCommandPatience = time.Minute
+
+// Owner is on whose behalf a command runs on nodes.
+type Owner struct {
+	// Name tells apart the pods of two owners.
+	Name   string
+	Labels map[string]string
+}
+
+// NodeCommand is a pod that runs one command of the injector on a node, with the
+// rights of the chaos pods of all kinds together. It is no chaos pod: it has no
+// finalizer, and may be taken away at any moment.
+func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*corev1.Pod, error) {
+	pod, err := fromTemplate()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{owner.Name, string(node.UID)}, args...), "/")))
+	pod.Name = "sweep-" + args[0] + "-" + hex.EncodeToString(sum[:])[:16]
+	pod.Namespace, pod.Finalizers = b.Namespace, nil
+	pod.Labels = owner.Labels
+	pod.Spec.NodeName = node.Name
+	seconds := int64(NodeCommandPatience.Seconds())
+	pod.Spec.ActiveDeadlineSeconds = &seconds
+	for _, kind := range v1beta1.SupportedKinds() {
+		addRights(&pod.Spec, kind.Needs())
+	}
+	container := &pod.Spec.Containers[0]
+	container.Image, container.ImagePullPolicy = b.Image, corev1.PullPolicy(b.ImagePullPolicy)
+	container.Args, container.StartupProbe, container.ReadinessProbe = args, nil, nil
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	return pod, nil
+}
