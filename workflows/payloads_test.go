@@ -1,0 +1,154 @@
+package workflows
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var updatePayloads = flag.Bool("update", false, "write testdata/payloads anew; a field may be added, see docs/upgrades.md")
+
+// payloads are all values that Temporal keeps for a workflow, by the name of
+// their file: what is sent to it and what it answers, and what each activity
+// takes and returns.
+func payloads() map[string]reflect.Type {
+	all := map[string]reflect.Type{
+		"Disruption.in": reflect.TypeFor[Input](), "Disruption.out": reflect.TypeFor[Result](), "Sweep.out": reflect.TypeFor[Swept](),
+		"start": reflect.TypeFor[contract.Input](), "signal-" + contract.SignalObserved: reflect.TypeFor[contract.Observation](),
+		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
+		"query-" + contract.QueryStatus: reflect.TypeFor[State](),
+	}
+	methods := reflect.TypeFor[*activities.Activities]()
+	for i := range methods.NumMethod() {
+		method, signature := methods.Method(i).Name, methods.Method(i).Type
+		if signature.NumIn() < 2 || signature.In(1) != reflect.TypeFor[context.Context]() {
+			continue // not an activity
+		}
+		for n := 2; n < signature.NumIn(); n++ {
+			all[method+".in"] = signature.In(n)
+		}
+		for n := range signature.NumOut() - 1 {
+			all[method+".out"] = signature.Out(n)
+		}
+	}
+	return all
+}
+
+// An older worker's payloads are read by a newer one, and the other way round:
+// a field that is renamed, dropped or of another type would be lost without a
+// word, and no replay would tell.
+func TestPayloadsStayAsTheyAre(t *testing.T) {
+	const directory = "testdata/payloads"
+	all := payloads()
+	for name, payload := range all {
+		t.Run(name, func(t *testing.T) {
+			full := reflect.New(payload)
+			fill(t, name, full.Elem(), 0)
+			got, err := json.MarshalIndent(full.Interface(), "", " ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(directory, name+".json")
+			if *updatePayloads {
+				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+				t.Errorf("%s (-want +got); if a field was added, go test ./workflows -run Payloads -update:\n%s", path, diff)
+			}
+			strict := json.NewDecoder(bytes.NewReader(want))
+			strict.DisallowUnknownFields()
+			read := reflect.New(payload)
+			if err := strict.Decode(read.Interface()); err != nil {
+				t.Fatalf("%s is not understood any more: %v", path, err)
+			}
+			if again, _ := json.MarshalIndent(read.Interface(), "", " "); !bytes.Equal(again, got) {
+				t.Errorf("%s loses something when it is read:\n%s", path, cmp.Diff(string(got), string(again)))
+			}
+		})
+	}
+	files, err := filepath.Glob(filepath.Join(directory, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); all[name] == nil {
+			t.Errorf("%s: there is no such payload any more, but a history may have it", file)
+		}
+	}
+}
+
+// fill sets every field to something that says where it is.
+func fill(t *testing.T, path string, v reflect.Value, depth int) {
+	t.Helper()
+	if depth > 12 {
+		t.Fatalf("%s is too deep", path)
+	}
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, path, v.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() {
+				fill(t, strings.ToLower(field.Name), v.Field(i), depth+1)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, path, v.Index(0), depth+1)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, path+"-key", key, depth+1)
+		fill(t, path, value, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("a " + path)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(depth + 1))
+	default:
+		t.Fatalf("%s: no value for a %s", path, v.Type())
+	}
+}
+
+// The payloads of the list are those that the workflows really use.
+func TestEveryActivityIsAPayload(t *testing.T) {
+	all := payloads()
+	var missing []string
+	for _, name := range []string{"Prepare", "SelectTargets", "CreateChaosPods", "AwaitInjection", "CleanChaosPods", "VerifyNodes", "Finish", "SweepRecords", "SweepNodes"} {
+		for _, way := range []string{".in", ".out"} {
+			if all[name+way] == nil {
+				missing = append(missing, name+way)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no payloads %v in %v", missing, slices.Sorted(maps.Keys(all)))
+	}
+}
