@@ -2,8 +2,8 @@ package workflows
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +34,8 @@ type world struct {
 	// endedCleans answers each CleanChaosPods while the disruption goes on.
 	endedCleans []activities.CleanResult
 	released    [][]string
+	// cleaned are the shards that were cleaned at the end.
+	cleaned []int
 	// retried is what cleaners were asked for, sweep by sweep.
 	retried [][]string
 	reports []activities.Report
@@ -44,6 +46,8 @@ type world struct {
 	created activities.CreateResult
 	// createError is what CreateChaosPods always fails with.
 	createError error
+	// creating is how long CreateChaosPods takes for many targets.
+	creating time.Duration
 	// injecting is how long AwaitInjection takes.
 	injecting time.Duration
 	// cleaning is how long CleanChaosPods takes.
@@ -78,16 +82,18 @@ func newWorld(t *testing.T) *world {
 	on(a.SelectTargets, func(context.Context, activities.SelectInput) (activities.Selection, error) {
 		return next(&w.selections), w.did("select")
 	}, 2)
-	on(a.CreateChaosPods, func(context.Context, activities.Shard) (activities.CreateResult, error) {
-		return w.created, errors.Join(w.did("create"), w.createError)
-	}, 2)
+	w.env.OnActivity(a.CreateChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.creating }).
+		Return(func(context.Context, activities.Shard) (activities.CreateResult, error) {
+			_ = w.did("create")
+			return w.created, w.createError
+		})
 	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
 		Return(func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
 			w.retried = append(w.retried, in.Retry)
 			if in.OnlyEnded {
 				return next(&w.endedCleans), w.did("clean ended")
 			}
-			w.released = append(w.released, in.Release)
+			w.released, w.cleaned = append(w.released, in.Release), append(w.cleaned, in.Shard.Number)
 			return next(&w.cleans), w.did("clean")
 		})
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
@@ -147,6 +153,14 @@ func (w *world) want(t *testing.T, calls ...string) {
 	}
 }
 
+// wantCleaned wants these shards cleaned at the end, each once.
+func (w *world) wantCleaned(t *testing.T, shards ...int) {
+	t.Helper()
+	if diff := cmp.Diff(shards, slices.Sorted(slices.Values(w.cleaned))); diff != "" {
+		t.Errorf("shards cleaned at the end (-want +got):\n%s", diff)
+	}
+}
+
 var failedPod = activities.LeftPod{Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Failed, Why: "qdisc busy"}
 
 func TestDisruption(t *testing.T) {
@@ -188,6 +202,19 @@ func TestDisruption(t *testing.T) {
 		if result := w.run(t); result.Ending != "deleted" {
 			t.Errorf("ending = %q, want deleted", result.Ending)
 		}
+		w.want(t, "prepare", "select", "create", "clean", "finish")
+		w.wantCleaned(t, 0)
+	})
+	t.Run("it is deleted while chaos pods are made for many: every shard is cleaned", func(t *testing.T) {
+		w := newWorld(t)
+		w.selections = []activities.Selection{{Selected: 400, Added: []int{0, 1}}}
+		w.creating, w.injecting = time.Minute, 2*time.Hour
+		w.after(30*time.Second, w.end)
+		if result := w.run(t); result.Ending != "deleted" {
+			t.Errorf("ending = %q, want deleted", result.Ending)
+		}
+		w.want(t, "prepare", "select", "clean", "clean", "finish") // no creation has answered
+		w.wantCleaned(t, 0, 1)
 	})
 	t.Run("it is cancelled in the Temporal UI: cleaned all the same", func(t *testing.T) {
 		w := newWorld(t)
@@ -203,6 +230,31 @@ func TestDisruption(t *testing.T) {
 		w.run(t)
 		// rules 3, T6: an hour of holding has no activity at all
 		w.want(t, "prepare", "select", "create", "clean", "finish")
+	})
+	t.Run("nothing is told for hours: it looks every six, and does nothing else", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.ExpireAt = w.plan.CreateAt.Add(13 * time.Hour)
+		var published, timers int
+		w.env.SetOnTimerScheduledListener(func(string, time.Duration) { timers++ })
+		w.env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(mock.Arguments) { published++ }).Return(nil)
+		before := map[time.Duration][2]int{}
+		for _, at := range []time.Duration{time.Hour, 5*time.Hour + 59*time.Minute, 6*time.Hour + time.Minute, 12*time.Hour + time.Minute} {
+			w.after(at, func() { before[at] = [2]int{published, timers} })
+		}
+		w.run(t)
+		// rules 3, T6
+		w.want(t, "prepare", "select", "create", "clean ended", "select", "clean ended", "select", "clean", "finish")
+		holding := before[time.Hour]
+		want := map[time.Duration][2]int{
+			time.Hour: holding, 5*time.Hour + 59*time.Minute: holding,
+			6*time.Hour + time.Minute: {holding[0], holding[1] + 1}, 12*time.Hour + time.Minute: {holding[0], holding[1] + 2},
+		}
+		if diff := cmp.Diff(want, before); diff != "" {
+			t.Errorf("search attributes published and timers started (-want +got):\n%s", diff)
+		}
+		if len(w.reports) != 1 || w.reports[0].Phase != v1beta1.PhaseCleaning {
+			t.Errorf("reports = %+v, want none before the cleaning", w.reports)
+		}
 	})
 	t.Run("the spec cannot run: nothing is injected", func(t *testing.T) {
 		w := newWorld(t)
@@ -551,4 +603,6 @@ func TestActivityThatCannotSucceedIsCleaned(t *testing.T) {
 	if !strings.Contains(result.Ending, "the record is broken") {
 		t.Errorf("ending = %q, want the cause", result.Ending) // rule 58, at the workflow's level
 	}
+	w.want(t, "prepare", "select", "create", "create", "clean", "finish") // by a local activity first
+	w.wantCleaned(t, 0)
 }

@@ -292,6 +292,17 @@ func (c *cluster) verify(a *attempt, in activities.VerifyInput) (v activities.Ve
 	return v
 }
 
+// sweepNodes follows activities.SweepNodes: a mark is cleaned by the sweep when
+// its disruption has no object that is not finished, no chaos pod and no record.
+func (c *cluster) sweepNodes() {
+	owned := c.there && c.status.Phase != v1beta1.PhaseFinished || len(c.pods)+len(c.shards) > 0 || c.spec != ""
+	for _, pod := range slices.Collect(maps.Values(c.marks)) {
+		if !owned {
+			c.cleanNode(pod)
+		}
+	}
+}
+
 func (c *cluster) report(a *attempt, r activities.Report) error {
 	a.write("tell in status: "+string(r.Phase), func(bool) {
 		if c.status.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {

@@ -30,6 +30,8 @@ type scenario struct {
 	hears bool
 	// happens after 40 seconds.
 	happens string
+	// bug is planted into the workflow; nil: none.
+	bug *bug
 }
 
 const (

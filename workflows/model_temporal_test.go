@@ -81,15 +81,17 @@ func (p *playedTemporal) UpsertTypedSearchAttributes(ctx workflow.Context, attri
 func (p *playedTemporal) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	options := workflow.GetActivityOptions(ctx)
+	p.c.bug.changeOptions(name, &options)
+	in := p.c.bug.changeIn(args[0])
 	answer := func(value any, err error) {
 		if !future.IsReady() {
-			set.Set(value, err)
+			set.Set(p.c.bug.changeOut(value, err))
 		}
 	}
-	p.c.asked(name, args[0])
+	p.c.asked(name, in)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		free, _ := workflow.NewDisconnectedContext(ctx)
-		answer(p.perform(ctx, free, options, name, args[0]))
+		answer(p.perform(ctx, free, options, name, in))
 	})
 	if !options.WaitForCancellation {
 		workflow.Go(ctx, func(ctx workflow.Context) {
@@ -105,10 +107,11 @@ func (p *playedTemporal) ExecuteActivity(ctx workflow.Context, name string, args
 // that dies takes the task along: Temporal gives it to another after 10 s.
 func (p *playedTemporal) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
-	p.c.asked(name, args[0])
+	in := p.c.bug.changeIn(args[0])
+	p.c.asked(name, in)
 	for {
 		try := &attempt{c: p.c, ctx: ctx, free: ctx, n: 1}
-		value, err := try.carryOut(name, args[0])
+		value, err := try.carryOut(name, in)
 		switch {
 		case try.hung > 0:
 			p.c.sleep(ctx, workflow.GetLocalActivityOptions(ctx).ScheduleToCloseTimeout)
@@ -117,7 +120,7 @@ func (p *playedTemporal) ExecuteLocalActivity(ctx workflow.Context, name string,
 			p.c.sleep(ctx, 10*time.Second)
 			continue
 		}
-		set.Set(value, err)
+		set.Set(p.c.bug.changeOut(value, err))
 		return future
 	}
 }

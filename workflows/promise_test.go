@@ -65,7 +65,7 @@ func TestPromise(t *testing.T) {
 	}
 	single, randomly := e.trials, time.Now()
 	for i := range *randomTrials {
-		if time.Since(randomly) > *within {
+		if i >= leastRandom && time.Since(randomly) > *within {
 			break
 		}
 		seed := *randomSeed + uint64(i)
@@ -76,6 +76,9 @@ func TestPromise(t *testing.T) {
 		}, func(*faults) {})
 	}
 	e.group.Wait()
+	if atRandom := e.trials - single; single <= len(scenarios) || atRandom < min(leastRandom, *randomTrials) {
+		t.Errorf("%d trials one after the other, %d at random: that shows nothing", single, atRandom)
+	}
 	t.Logf("%d trials with at most %d deviations, %d at random, in %.1fs", single, *depth, e.trials-single, time.Since(began).Seconds())
 }
 
@@ -101,6 +104,9 @@ var (
 	within       = flag.Duration("within", 15*time.Second, "begin no more random trials of the promise after so long")
 	randomSeed   = flag.Uint64("seed", 1, "of the first of them; each has the next")
 )
+
+// leastRandom is how many random trials are made however slow the machine is.
+const leastRandom = 100
 
 var scenarios = []scenario{
 	{name: "one target", pods: 1, wanted: 1},
@@ -215,8 +221,8 @@ func (c *cluster) afterwards(clock time.Time) {
 			clock, _ = c.runOnce(clock, fresh())
 		}
 	}
-	clear(c.marks) // a sweep of the nodes finds them: test/matrix and test/e2e show it
-	if len(c.wrong) == 0 && (len(c.pods)+len(c.shards)+len(c.late) > 0 || c.spec != "" || c.finalizer) {
+	c.sweepNodes()
+	if len(c.wrong) == 0 && (len(c.pods)+len(c.shards)+len(c.late)+len(c.marks) > 0 || c.spec != "" || c.finalizer) {
 		c.fixed = clock
 		c.violated("two sweeps have left something: %s", c.account())
 	}

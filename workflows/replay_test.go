@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -44,7 +45,31 @@ func TestReplay(t *testing.T) {
 // A generation with a file SHA256SUMS is released: its histories stay as they
 // are, for good.
 func TestReleasedHistoriesStay(t *testing.T) {
-	released, err := filepath.Glob("testdata/histories/*/SHA256SUMS")
+	for _, wrong := range changedReleases(t, "testdata/histories") {
+		t.Errorf("%s: it is released, and not as it was; record into the next generation", wrong)
+	}
+	t.Run("one that is not as it was is found", func(t *testing.T) {
+		histories := t.TempDir()
+		for path, text := range map[string]string{
+			"1/kept.json": "kept", "1/changed.json": "changed", "2/open.json": "open",
+			"1/SHA256SUMS": fmt.Sprintf("%x  kept.json\n%x  changed.json\n", sha256.Sum256([]byte("kept")), sha256.Sum256([]byte("as it was"))),
+		} {
+			path = filepath.Join(histories, path)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := changedReleases(t, histories), []string{"1/changed.json"}; !slices.Equal(got, want) {
+			t.Errorf("changed = %v, want %v", got, want)
+		}
+	})
+}
+
+// changedReleases are the histories of released generations that are not as
+// they were.
+func changedReleases(t *testing.T, histories string) (changed []string) {
+	t.Helper()
+	released, err := filepath.Glob(filepath.Join(histories, "*", "SHA256SUMS"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +78,11 @@ func TestReleasedHistoriesStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wrong := changedSince(filepath.Dir(sums), string(text)); len(wrong) > 0 {
-			t.Errorf("%s is released, and these are not as they were: %v; record into the next generation", filepath.Dir(sums), wrong)
+		for _, name := range changedSince(filepath.Dir(sums), string(text)) {
+			changed = append(changed, filepath.Base(filepath.Dir(sums))+"/"+name)
 		}
 	}
+	return changed
 }
 
 // changedSince lists the histories of a directory that are not those of the sums.

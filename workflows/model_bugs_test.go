@@ -1,0 +1,159 @@
+package workflows
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+)
+
+// bug is a mistake that the workflow could make. It is planted between the
+// workflow and its activities, so that the workflow's code stays as it is.
+type bug struct {
+	name string
+	// scenario and fault are where it is looked for: in all trials in which this
+	// is the only fault.
+	scenario, fault string
+	// want is in what the model says of it.
+	want string
+	// options changes the options of an activity, in what it is asked for, and
+	// out what it answers.
+	options func(name string, o *workflow.ActivityOptions)
+	in      func(in any) any
+	out     func(out any, err error) (any, error)
+}
+
+func (b *bug) changeOptions(name string, o *workflow.ActivityOptions) {
+	if b != nil && b.options != nil {
+		b.options(name, o)
+	}
+}
+
+func (b *bug) changeIn(in any) any {
+	if b == nil || b.in == nil {
+		return in
+	}
+	return b.in(in)
+}
+
+func (b *bug) changeOut(out any, err error) (any, error) {
+	if b == nil || b.out == nil {
+		return out, err
+	}
+	return b.out(out, err)
+}
+
+var bugs = []*bug{
+	{
+		name:     "a creation that is cancelled is not waited for",
+		scenario: "many targets", fault: "a person deletes the disruption",
+		want: "was created after the cleaning began",
+		options: func(name string, o *workflow.ActivityOptions) {
+			o.WaitForCancellation = o.WaitForCancellation && name != "CreateChaosPods"
+		},
+	},
+	{
+		name:     "what is left is not told",
+		scenario: "injectors fail", fault: "people release what is stuck",
+		want: "nobody is told that it is stuck",
+		in: func(in any) any {
+			if r, ok := in.(activities.Report); ok {
+				r.Left = nil
+				return r
+			}
+			return in
+		},
+	},
+	{
+		name:     "who releases one releases all",
+		scenario: "injectors fail", fault: "release web-0",
+		want: "nobody who saw it has released it",
+		in: func(in any) any {
+			if clean, ok := in.(activities.CleanInput); ok && len(clean.Release) > 0 {
+				clean.Release = allTargets
+				return clean
+			}
+			return in
+		},
+	},
+	{
+		name:     "nodes are not searched",
+		scenario: "injectors leave something and do not say so", fault: "and leaves something on its node",
+		want: "does not say that",
+		in: func(in any) any {
+			if verify, ok := in.(activities.VerifyInput); ok {
+				verify.Nodes = nil
+				return verify
+			}
+			return in
+		},
+	},
+	{
+		name:     "what a search found is forgotten",
+		scenario: "injectors fail", fault: "a person resumes: release",
+		want: "does not say that",
+		out: func(out any, err error) (any, error) {
+			if _, ok := out.(activities.VerifyResult); ok {
+				return activities.VerifyResult{}, nil
+			}
+			return out, err
+		},
+	},
+	{
+		name:     "a cleaning that failed counts as one that left nothing",
+		scenario: "injectors fail", fault: "people release what is stuck",
+		want: "it has not ended",
+		out: func(out any, err error) (any, error) {
+			if cleaned, ok := out.(activities.CleanResult); ok {
+				cleaned.Left, cleaned.Remaining = nil, 0
+				return cleaned, err
+			}
+			return out, err
+		},
+	},
+}
+
+// many is a scenario of more targets than a local activity creates chaos pods for.
+var many = scenario{name: "many targets", pods: localTargetLimit + 1, wanted: localTargetLimit + 1}
+
+// The model is worth what it finds: each of these bugs breaks the promise, and
+// some trial must say so.
+func TestTheModelFindsPlantedBugs(t *testing.T) {
+	for _, b := range bugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			trials, made, wrong := b.find()
+			if !slices.ContainsFunc(wrong, func(what string) bool { return strings.Contains(what, b.want) }) {
+				t.Fatalf("after %d trials the model says %v, want %q", trials, wrong, b.want)
+			}
+			t.Logf("trial %d found it:\n%s\n%s", trials, made.told(), wrong[0])
+		})
+	}
+}
+
+// find makes trials until one breaks the promise.
+func (b *bug) find() (trials int, made *faults, wrong []string) {
+	all := append(slices.Clone(scenarios), many)
+	s := all[slices.IndexFunc(all, func(s scenario) bool { return s.name == b.scenario })]
+	s.bug = b
+	quiet, wrong := attemptTrial(s, &faults{})
+	if len(wrong) > 0 {
+		return 1, quiet, wrong
+	}
+	trials = 1
+	for number, choice := range quiet.made {
+		for way, option := range choice.options {
+			if !strings.Contains(option, b.fault) {
+				continue
+			}
+			trials++
+			if made, wrong = attemptTrial(s, &faults{forced: deviations{number: way}}); len(wrong) > 0 {
+				return trials, made, wrong
+			}
+		}
+	}
+	return trials, made, nil
+}
