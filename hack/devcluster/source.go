@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -69,21 +68,4 @@ func buildAll(ctx context.Context, s steps) (map[string]string, error) {
 		return nil, err
 	}
 	return toolchain.Builder{Hack: hack, Cache: cache, Report: s.say}.All(ctx)
-}
-
-// needPrograms returns an error that names every host program that is missing.
-func needPrograms() error {
-	packages := map[string]string{
-		"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "iptables": "iptables", "conntrack": "conntrack",
-	}
-	var missing, install []string
-	for program, name := range packages {
-		if _, err := exec.LookPath(program); err != nil {
-			missing, install = append(missing, program), append(install, name)
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("missing on this host: %s; on Debian: apt-get install %s", strings.Join(missing, ", "), strings.Join(install, " "))
-	}
-	return nil
 }

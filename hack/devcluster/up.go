@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/hack/cluster"
+	"github.com/squall-chaos/squall/hack/debian"
 	"github.com/squall-chaos/squall/hack/pki"
 	"github.com/squall-chaos/squall/hack/supervise"
 	"github.com/squall-chaos/squall/hack/toolchain"
@@ -40,10 +41,10 @@ func up(ctx context.Context, args []string) error {
 	if err := needHost(); err != nil {
 		return err
 	}
-	if err := needPrograms(); err != nil {
+	s := newSteps()
+	if err := debian.Install(ctx, s.say, debian.ForCluster...); err != nil {
 		return err
 	}
-	s := newSteps()
 	programs, err := buildAll(ctx, s)
 	if err != nil {
 		return err

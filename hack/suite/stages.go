@@ -7,44 +7,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/squall-chaos/squall/hack/debian"
 )
 
-// packagesByProgram are what the cluster and the tests need of the machine.
-var packagesByProgram = map[string]string{
-	"ip": "iproute2", "nsenter": "util-linux", "iptables": "iptables", "conntrack": "conntrack",
-	"nft": "nftables", "mkfs.ext4": "e2fsprogs", "losetup": "mount",
-	"gcc": "gcc", "pkg-config": "pkg-config", "git": "git", "chromium": "chromium",
-}
-
-// packages installs what is missing, and asks nothing of a machine that has it all.
+// packages installs what is missing.
 func (s *suite) packages(ctx context.Context, _ *counts) error {
-	var missing []string
-	for program, name := range packagesByProgram {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, name)
-		}
-	}
-	if exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run() != nil {
-		missing = append(missing, "libseccomp-dev")
-	}
-	if len(missing) == 0 {
-		s.say("nothing is missing")
-		return nil
-	}
-	s.say("installing %s", strings.Join(missing, " "))
-	lock := []string{"-o", "DPkg::Lock::Timeout=300", "-q"}
-	if err := s.command(ctx, "apt-get", append(lock, "update")...).Run(); err != nil {
-		return fmt.Errorf("apt-get update: %w", err)
-	}
-	install := s.command(ctx, "apt-get", append(append(lock, "install", "-y", "--no-install-recommends"), missing...)...)
-	install.Env = append(install.Env, "DEBIAN_FRONTEND=noninteractive")
-	if err := install.Run(); err != nil {
-		return fmt.Errorf("apt-get install %s: %w", strings.Join(missing, " "), err)
-	}
-	return nil
+	return debian.Install(ctx, s.say, slices.Concat(debian.ForCluster, debian.ForCompiler, debian.ForTests)...)
 }
 
 // cluster starts two nodes and Temporal. One that runs already is used and

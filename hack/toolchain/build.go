@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/hack/archive"
 	"github.com/squall-chaos/squall/hack/cluster"
+	"github.com/squall-chaos/squall/hack/debian"
 )
 
 // freeForBuild is the room that the modules, Go's build cache and the programs
@@ -71,7 +72,7 @@ func (b Builder) ensure(ctx context.Context, t Tool, version, dir string) error 
 	if exists(dir) {
 		return nil
 	}
-	if err := b.check(t); err != nil {
+	if err := b.check(ctx, t); err != nil {
 		return err
 	}
 	half := dir + ".half"
@@ -94,15 +95,14 @@ func (b Builder) ensure(ctx context.Context, t Tool, version, dir string) error 
 	return nil
 }
 
-// check looks for what would otherwise fail late and hard to read.
-func (b Builder) check(t Tool) error {
-	for _, program := range append([]string{"go"}, t.Needs...) {
-		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("building %s needs %s; install Go 1.26 or newer, and on Debian: apt-get install gcc pkg-config libseccomp-dev", t.Name, program)
-		}
+// check looks for what would otherwise fail late and hard to read, and
+// installs what it can.
+func (b Builder) check(ctx context.Context, t Tool) error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return fmt.Errorf("building %s needs go; install Go 1.26 or newer", t.Name)
 	}
-	if t.Name == "runc" && exec.Command("pkg-config", "--exists", "libseccomp").Run() != nil {
-		return errors.New("building runc needs the headers of libseccomp; on Debian: apt-get install libseccomp-dev")
+	if err := debian.Install(ctx, b.Report, t.Needs...); err != nil {
+		return fmt.Errorf("build %s: %w", t.Name, err)
 	}
 	if t.Name != "kubernetes" {
 		return nil // the others are small beside it

@@ -6,15 +6,17 @@ package toolchain
 import (
 	"fmt"
 	"strings"
+
+	"github.com/squall-chaos/squall/hack/debian"
 )
 
 // Tool is a set of programs that is built together.
 type Tool struct {
 	Name    string
-	Dir     string   // its module, below the hack directory
-	Module  string   // whose version is the tool's; empty: the sources' alone
-	Sources []string // directories with own sources, below the hack directory
-	Needs   []string // host programs without which the build fails, beside go
+	Dir     string        // its module, below the hack directory
+	Module  string        // whose version is the tool's; empty: the sources' alone
+	Sources []string      // directories with own sources, below the hack directory
+	Needs   []debian.Need // of the machine, beside go
 	Builds  func(version string) []Build
 	Images  []Image // made from the programs after the build
 }
@@ -36,7 +38,7 @@ func Tools() []Tool {
 	return []Tool{
 		{Name: "kubernetes", Dir: "tools/kubernetes", Module: "k8s.io/kubernetes", Builds: kubernetes},
 		{Name: "containerd", Dir: "tools/containerd", Module: "github.com/containerd/containerd/v2", Builds: containerd},
-		{Name: "runc", Dir: "tools/runc", Module: "github.com/opencontainers/runc", Builds: runc, Needs: []string{"gcc", "pkg-config"}},
+		{Name: "runc", Dir: "tools/runc", Module: "github.com/opencontainers/runc", Builds: runc, Needs: debian.ForCompiler},
 		{Name: "cni", Dir: "tools/cni", Module: "github.com/containernetworking/plugins", Builds: cni},
 		{Name: "temporal", Dir: "temporal", Module: "go.temporal.io/server", Sources: []string{"temporal"}, Builds: own("temporal")},
 		{Name: "coredns", Dir: "tools/coredns", Module: "github.com/coredns/coredns", Sources: []string{"tools/coredns"},
