@@ -50,8 +50,8 @@ func run(file string) error {
 	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
 }
 
-// rulesOf are the rules on spec: those about kinds, those of the markers, and
-// those that refuse what is not supported.
+// rulesOf are the rules on spec: those about kinds, those of the markers, those
+// that refuse what is too long or too large, and what is not supported.
 func rulesOf(spec schema) ([]any, error) {
 	var rules []any
 	for _, c := range v1beta1.Combinations() {
@@ -59,6 +59,16 @@ func rulesOf(spec schema) ([]any, error) {
 	}
 	marked, _ := spec["x-kubernetes-validations"].([]any)
 	rules = append(rules, marked...)
+	rules = append(rules, tooLong())
+	for _, kind := range v1beta1.KindTable() {
+		rule, err := tooLarge(spec, kind)
+		if err != nil {
+			return nil, err
+		}
+		if rule != nil {
+			rules = append(rules, rule)
+		}
+	}
 	for _, unsupported := range v1beta1.Unsupported() {
 		rule, err := refusal(spec, unsupported)
 		if err != nil {

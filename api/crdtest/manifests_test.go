@@ -100,6 +100,24 @@ network: {drop: 5}`), ""},
 	{"duration empty", kind("duration: \"\"\ncpuPressure: {}"), "spec.duration"},
 	{"duration negative", kind("duration: -5m\ncpuPressure: {}"), "spec.duration"},
 	{"duration negative as a number", kind("duration: -5\ncpuPressure: {}"), "spec.duration"},
+	{"duration of a second", kind("duration: 1s\ncpuPressure: {}"), ""},
+	{"duration of a second as nanoseconds", kind("duration: 1000000000\ncpuPressure: {}"), ""},
+	{"duration as a number that was meant as seconds", kind("duration: 10\ncpuPressure: {}"), "10ns is shorter than 1s; a number without a unit is nanoseconds: write 10s"},
+	{"duration as a number of many seconds", kind("duration: 86400\ncpuPressure: {}"), "86400ns is shorter than 1s; a number without a unit is nanoseconds: write 86400s"},
+	{"duration below a second", kind("duration: 500ms\ncpuPressure: {}"), "500ms is shorter than 1s: want a duration such as \"5m\""},
+	{"duration below a second in several units", kind("duration: 0h0m0.9s\ncpuPressure: {}"), "is shorter than 1s"},
+	{"duration with a plus", kind("duration: +5m\ncpuPressure: {}"), ""},
+	{"duration of a year", kind("duration: 8760h\ncpuPressure: {}"), ""},
+	{"duration of more than a year", kind("duration: 8761h\ncpuPressure: {}"), "it ends 8761h after its creation, triggers included: want at most 8760h, a year"},
+	{"duration of more than a year as nanoseconds", kind("duration: 31539600000000000\ncpuPressure: {}"), "it ends 8761h after its creation"},
+	{"offsets that make it more than a year", kind("duration: 8758h\ntriggers: {createPods: {offset: 1h}, inject: {offset: 7200000000000}}\ncpuPressure: {}"), "it ends 8761h after its creation"},
+	{"offsets within a year", kind("duration: 8758h\ntriggers: {createPods: {offset: 1h}, inject: {offset: 1h}}\ncpuPressure: {}"), ""},
+	{"an offset of many years", kind("triggers: {inject: {offset: 2000000h}}\ncpuPressure: {}"), "it ends 2000001h after its creation"},
+	{"container with a capital letter", kind("containers: [web, Web]\ncpuPressure: {}"), "\"Web\" is no name of a container: want lower case letters"},
+	{"container with an underscore", kind("containers: [my_app]\ncpuPressure: {}"), "\"my_app\" is no name of a container"},
+	{"container without a name", kind("containers: [\"\"]\ncpuPressure: {}"), "\"\" is no name of a container"},
+	{"container with a name of 64 characters", kind("containers: [" + strings.Repeat("a", 64) + "]\ncpuPressure: {}"), "spec.containers[0]"},
+	{"container with a name of 63 characters", kind("containers: [" + strings.Repeat("a", 63) + "]\ncpuPressure: {}"), ""},
 	{"duration without a unit", kind("duration: \"5\"\ncpuPressure: {}"), "duration"},
 	{"duration in days", kind("duration: 5d\ncpuPressure: {}"), "duration"},
 	{"duration with a blank", kind("duration: 5 m\ncpuPressure: {}"), "duration"},
@@ -143,6 +161,21 @@ network: {drop: 5}`), ""},
 	{"hosts empty", network("hosts: [], services: []"), ""},
 	{"host of everything", network("hosts: [{}]"), ""},
 	{"host with empty strings", network("hosts: [{host: \"\", protocol: \"\", flow: \"\", connState: \"\", dnsResolver: \"\", port: 0}]"), ""},
+	{"host with a prefix no address has", network("hosts: [{host: 10.0.0.0/99}]"), "\"10.0.0.0/99\" is no CIDR: want an address and the length of its prefix, such as 10.0.0.0/8"},
+	{"host with an IPv6 prefix no address has", network("allowedHosts: [{host: '2001:db8::/129'}]"), "\"2001:db8::/129\" is no CIDR"},
+	{"host with an IPv6 prefix", network("hosts: [{host: '2001:db8::/32'}]"), ""},
+	{"host with a prefix of everything", network("hosts: [{host: 0.0.0.0/0}]"), ""},
+	{"host as an URL", network("hosts: [{host: 'https://example.com'}]"), "\"https://example.com\" is no CIDR"},
+	{"host of numbers that is no address", network("hosts: [{host: 10.0.0.256}]"), "\"10.0.0.256\" is no address: want one such as 10.0.0.1"},
+	{"host with its port", network("hosts: [{host: 'example.com:80'}]"), "\"example.com:80\" is no address"},
+	{"host with a zone", network("hosts: [{host: 'fe80::1%eth0'}]"), "is no address"},
+	{"host with IPv4 in an IPv6 dress", network("hosts: [{host: '::ffff:10.0.0.1'}]"), "is no address"},
+	{"host with a blank", network("hosts: [{host: 'example com'}]"), "\"example com\" is no name: want letters, digits, dots and -"},
+	{"host with a star", network("hosts: [{host: '*.example.com'}]"), "is no name"},
+	{"host with an underscore and a last dot", network("hosts: [{host: _http._tcp.example.com.}]"), ""},
+	{"hosts that fit into a chaos pod", network("hosts: [" + hosts(1600, 20) + "]"), ""},
+	{"hosts that do not fit into a chaos pod", network("hosts: [" + hosts(1600, 30) + "]"), "bytes long as JSON, and a chaos pod takes 102400: shorten its lists"},
+	{"hosts and allowed hosts that do not fit together", network("hosts: [" + hosts(1000, 30) + "], allowedHosts: [" + hosts(1000, 30) + "]"), "a chaos pod takes 102400"},
 	{"flow without host and port", network("hosts: [{flow: ingress}]"), "flow needs a host or a port"},
 	{"flow with a port", network("hosts: [{flow: ingress, port: 80}]"), ""},
 	{"flow of an allowed host without host and port", network("allowedHosts: [{flow: egress, protocol: tcp}]"), "flow needs a host or a port"},
@@ -302,6 +335,12 @@ var unsupported = []manifest{
 
 func dns(kindOf, value string) string {
 	return kind("dns: {records: [{hostname: a.example, record: {type: " + kindOf + ", value: \"" + value + "\"}}]}")
+}
+
+// hosts are n hosts, each with a name of so many characters.
+func hosts(n, characters int) string {
+	host := "{host: " + strings.Repeat("a", characters) + ", port: 5432, protocol: tcp}"
+	return strings.Repeat(host+", ", n-1) + host
 }
 
 func whole(name string) string {

@@ -10,7 +10,7 @@ type CPUPressure struct {
 	// Count is a number of cores, at least 1, or a percentage of the cores the
 	// target may use, "1%" to "100%". Nothing means 100%.
 	//
-	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$')`,message="want a number of cores such as 2, or a percentage of them from \"1%\" to \"100%\""
+	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$')`,message="want a number of cores such as 2, or a percentage of them from \"1%\" to \"100%\"",messageExpression=`string(self) + ': want a number of cores such as 2, or a percentage of them from "1%" to "100%"'`
 	// +nullable
 	Count *intstr.IntOrString `json:"count,omitempty"`
 }

@@ -16,7 +16,7 @@ type DiskFailure struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim().size() > 0 && p.trim().size() <= 62)",message="a path has 1 to 62 characters, spaces around it not counted"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim().size() > 0 && p.trim().size() <= 62)",message="a path has 1 to 62 characters, spaces around it not counted",messageExpression="'\"' + self.filter(p, p.trim().size() == 0 || p.trim().size() > 62)[0] + '\": a path has 1 to 62 characters, spaces around it not counted'"
 	// +listType=atomic
 	Paths []string `json:"paths"`
 	// OpenatSyscall says how the opening fails. Nothing means ENOENT.

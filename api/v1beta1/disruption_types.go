@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
 // +kubebuilder:printcolumn:name=Ending,type=string,JSONPath=`.status.ending`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters",messageExpression="'metadata.name is the value of a label on every chaos pod: use at most 63 characters, not %d'.format([self.metadata.name.size()])"
 type Disruption struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -66,22 +66,22 @@ type DisruptionSpec struct {
 	// matching targets from "1%" to "100%", rounded up. More than match means
 	// all. Required.
 	//
-	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$')`,message="want a number of targets such as 2, or a percentage of them from \"1%\" to \"100%\""
+	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|([1-9][0-9]?|100)%)$')`,message="want a number of targets such as 2, or a percentage of them from \"1%\" to \"100%\"",messageExpression=`string(self) + ': want a number of targets such as 2, or a percentage of them from "1%" to "100%"'`
 	Count *intstr.IntOrString `json:"count"`
 	// Selector are labels a target has, each with exactly this value. Targets
 	// are pods of the disruption's namespace, or nodes, by level. This or
 	// advancedSelector is required; both must hold.
 	//
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))",message="want names of labels, such as app or app.kubernetes.io/name"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))",message="want names of labels, such as app or app.kubernetes.io/name",messageExpression="self.filter(k, k.size() > 317 || !k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'))[0] + ': want names of labels, such as app or app.kubernetes.io/name'"
 	// +nullable
 	Selector map[string]string `json:"selector,omitempty"`
 	// AdvancedSelector are further requirements on the target's labels, all of
 	// which must hold: an operator In, NotIn, Exists or DoesNotExist each.
 	//
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(r, r.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="operator is In, NotIn, Exists or DoesNotExist"
-	// +kubebuilder:validation:XValidation:rule="self.all(r, (r.operator in ['In', 'NotIn']) == (has(r.values) && r.values.size() > 0))",message="In and NotIn need values; Exists and DoesNotExist have none"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="operator is In, NotIn, Exists or DoesNotExist",messageExpression="'operator is In, NotIn, Exists or DoesNotExist, not %s'.format([self.filter(r, !(r.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']))[0].operator])"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, (r.operator in ['In', 'NotIn']) == (has(r.values) && r.values.size() > 0))",message="In and NotIn need values; Exists and DoesNotExist have none",messageExpression="'%s: In and NotIn need values; Exists and DoesNotExist have none'.format([self.filter(r, (r.operator in ['In', 'NotIn']) != (has(r.values) && r.values.size() > 0))[0].key])"
 	// +listType=atomic
 	// +nullable
 	AdvancedSelector []metav1.LabelSelectorRequirement `json:"advancedSelector,omitempty"`
@@ -98,15 +98,18 @@ type DisruptionSpec struct {
 	// memoryPressure or onInit.
 	//
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",message="want names of containers: lower case letters, digits and -, such as web",messageExpression="'\"' + self.filter(c, !c.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))[0] + '\" is no name of a container: want lower case letters, digits and -, such as web'"
 	// +listType=atomic
 	// +nullable
 	Containers []string `json:"containers,omitempty"`
 	// Duration is how long the disruption lasts, counted from the time to
 	// inject (the creation, or triggers.inject): a Go duration such as "5m" or
-	// "1h30m", more than 0. Default 1h.
+	// "1h30m", at least 1s. Triggers included, a disruption ends within a year
+	// (8760h) of its creation. Default 1h.
 	//
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : (self.matches('[1-9]') && !self.startsWith('-'))",message="want a duration of more than 0, such as \"5m\""
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 1000000000 : (self != '' && (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('1s')))`,message="want a duration of at least 1s, such as \"5m\"",messageExpression=`type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 1s: want a duration such as "5m"' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 1s; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 1s: want a duration such as "5m"')`
 	Duration *Duration `json:"duration,omitempty"`
 	// Triggers delay the chaos pods or the injection. Nothing means at once.
 	//

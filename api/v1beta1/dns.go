@@ -17,7 +17,7 @@ type DNSDisruption struct {
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.hostname == b.hostname && a.record.type == b.record.type))",message="a hostname has one record of each type; join their values with commas"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.hostname == b.hostname && a.record.type == b.record.type))",message="a hostname has one record of each type; join their values with commas",messageExpression="'%s: a hostname has one record of each type; join their values with commas'.format([self.filter(a, !self.exists_one(b, a.hostname == b.hostname && a.record.type == b.record.type))[0].hostname])"
 	// +listType=atomic
 	Records []DNSHostRecord `json:"records"`
 	// Port is the port the target's questions go to. 0 means 53.
@@ -43,12 +43,12 @@ type DNSHostRecord struct {
 
 // DNSRecord is one false answer.
 //
-// +kubebuilder:validation:XValidation:rule="self.type != 'A' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 4)",message="an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule="self.type != 'AAAA' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 6)",message="an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type in ['A', 'AAAA'] || !(self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'])`,message="NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only",fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[^\\s,]+\\s*$')`,message="a CNAME record is one name",fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'MX' || self.value.split(',').all(v, v.matches('^\\s*[0-9]{1,5}\\s+[^\\s]+\\s*$'))`,message="an MX record is a list of \"priority host\" separated by commas",fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'SRV' || self.value.split(',').all(v, v.matches('^\\s*([0-9]{1,5}\\s+){3}[^\\s]+\\s*$'))`,message="an SRV record is a list of \"priority weight port host\" separated by commas",fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule="self.type != 'A' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 4)",message="an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule="self.type != 'AAAA' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 6)",message="an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type in ['A', 'AAAA'] || !(self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'])`,message="NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only",messageExpression=`self.value + ': NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[^\\s,]+\\s*$')`,message="a CNAME record is one name",messageExpression=`self.value + ': a CNAME record is one name'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'MX' || self.value.split(',').all(v, v.matches('^\\s*[0-9]{1,5}\\s+[^\\s]+\\s*$'))`,message="an MX record is a list of \"priority host\" separated by commas",messageExpression=`self.value + ': an MX record is a list of "priority host" separated by commas'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'SRV' || self.value.split(',').all(v, v.matches('^\\s*([0-9]{1,5}\\s+){3}[^\\s]+\\s*$'))`,message="an SRV record is a list of \"priority weight port host\" separated by commas",messageExpression=`self.value + ': an SRV record is a list of "priority weight port host" separated by commas'`,fieldPath=".value"
 type DNSRecord struct {
 	// Type is A, AAAA, CNAME, MX, TXT or SRV. Required.
 	//

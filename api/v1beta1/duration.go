@@ -12,7 +12,7 @@ import (
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule=`type(self) == int || self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))?$')`,message="want a number with a unit, such as \"90s\" or \"1h30m\""
+// +kubebuilder:validation:XValidation:rule=`type(self) == int || self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))?$')`,message="want a number with a unit, such as \"90s\" or \"1h30m\"",messageExpression=`self + ': want a number with a unit, such as "90s" or "1h30m"'`
 type Duration struct {
 	time.Duration `json:"-"`
 }

@@ -18,7 +18,7 @@ type GRPCDisruption struct {
 	// share of its calls. Required.
 	//
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:XValidation:rule="self.all(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && o.queryPercent > 0 ? o.queryPercent : 1).sum() <= 100)",message="the alterations of an endpoint share 100% of its calls, and each needs at least 1%: lower a queryPercent"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && o.queryPercent > 0 ? o.queryPercent : 1).sum() <= 100)",message="the alterations of an endpoint share 100% of its calls, and each needs at least 1%: lower a queryPercent",messageExpression="'%s: the alterations of an endpoint share 100%% of its calls, and each needs at least 1%%: lower a queryPercent'.format([self.filter(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && o.queryPercent > 0 ? o.queryPercent : 1).sum() > 100)[0].endpoint])"
 	// +listType=atomic
 	Endpoints []GRPCEndpoint `json:"endpoints"`
 }

@@ -19,7 +19,7 @@ type MemoryPressure struct {
 	// RampDuration is the time over which the memory is filled, in equal
 	// steps. 0, the default, fills it at once.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
 	// +nullable
 	RampDuration *Duration `json:"rampDuration,omitempty"`
 }

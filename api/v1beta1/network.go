@@ -1,13 +1,20 @@
 package v1beta1
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // NetworkDisruption disturbs the packets of a target. At least one of drop,
 // duplicate, corrupt, delay and bandwidthLimit is needed. Without hosts,
 // services and cloud it disturbs all traffic.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.drop) ? self.drop : 0, has(self.duplicate) ? self.duplicate : 0, has(self.corrupt) ? self.corrupt : 0, has(self.delay) ? self.delay : 0, has(self.bandwidthLimit) ? self.bandwidthLimit : 0].exists(v, v != 0)",message="nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"
-// +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit"
+// +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit",messageExpression="'too many filters: hosts count once and services twice, 2048 is the limit and these are %d'.format([(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0)])"
 type NetworkDisruption struct {
 	// Drop is the share of matching packets that is dropped, in percent, 0 to
 	// 100. Default 0.
@@ -41,7 +48,7 @@ type NetworkDisruption struct {
 	// BandwidthLimit is the rate of matching packets, in bytes per second, 32
 	// or more. 0, the default, means unlimited.
 	//
-	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 32",message="want 0 for unlimited, or at least 32 bytes per second"
+	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 32",message="want 0 for unlimited, or at least 32 bytes per second",messageExpression="'%d: want 0 for unlimited, or at least 32 bytes per second'.format([self])"
 	BandwidthLimit int64 `json:"bandwidthLimit,omitempty"`
 	// Hosts narrows the disruption to these; empty means all traffic.
 	//
@@ -76,11 +83,12 @@ type NetworkDisruption struct {
 
 // NetworkHost matches traffic between the target and a remote host.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.flow) || self.flow.size() == 0 || (has(self.host) && self.host.size() > 0) || (has(self.port) && self.port != 0)",message="flow needs a host or a port to tell the directions apart: set host or port, or leave flow out"
+// +kubebuilder:validation:XValidation:rule="!has(self.flow) || self.flow.size() == 0 || (has(self.host) && self.host.size() > 0) || (has(self.port) && self.port != 0)",message="flow needs a host or a port to tell the directions apart: set host or port, or leave flow out",messageExpression="self.flow + ': flow needs a host or a port to tell the directions apart: set host or port, or leave flow out'"
 type NetworkHost struct {
 	// Host is a name, an IPv4 or IPv6 address, or a CIDR. Empty means every host.
 	//
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || (self.contains('/') ? isCIDR(self) : (self.contains(':') || self.matches('^[0-9.]+$') ? isIP(self) : self.matches('^[-A-Za-z0-9_.]+$')))",message="want a name, an address or a CIDR such as 10.0.0.0/8",messageExpression="'\"' + self + '\" is no ' + (self.contains('/') ? 'CIDR: want an address and the length of its prefix, such as 10.0.0.0/8 or 2001:db8::/32' : (self.contains(':') || self.matches('^[0-9.]+$') ? 'address: want one such as 10.0.0.1 or 2001:db8::1' : 'name: want letters, digits, dots and -, such as db.example.com'))"
 	Host string `json:"host,omitempty"`
 	// Port is the remote port for egress and the local port for ingress, up to
 	// 65535; 0 means any.
@@ -142,6 +150,33 @@ func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
 	return append(errs, n.HTTP.validate(path.Child("http"))...)
 }
 
+var (
+	digitsAndDots = regexp.MustCompile(`^[0-9.]+$`)
+	hostName      = regexp.MustCompile(`^[-A-Za-z0-9_.]+$`)
+)
+
+// hostProblem says why host can be neither a name, nor an address, nor a CIDR.
+// Like Kubernetes it refuses zones and IPv4 in an IPv6 dress.
+func hostProblem(host string) string {
+	refuse := func(good bool, want string) string {
+		if good {
+			return ""
+		}
+		return fmt.Sprintf("%q is no %s", host, want)
+	}
+	switch {
+	case host == "":
+		return ""
+	case strings.Contains(host, "/"):
+		prefix, err := netip.ParsePrefix(host)
+		return refuse(err == nil && !prefix.Addr().Is4In6(),
+			"CIDR: want an address and the length of its prefix, such as 10.0.0.0/8 or 2001:db8::/32")
+	case strings.Contains(host, ":") || digitsAndDots.MatchString(host):
+		return refuse(isIPv4(host) || isIPv6(host), "address: want one such as 10.0.0.1 or 2001:db8::1")
+	}
+	return refuse(hostName.MatchString(host), "name: want letters, digits, dots and -, such as db.example.com")
+}
+
 func validateHosts(path *field.Path, hosts []NetworkHost) field.ErrorList {
 	errs := items(path, len(hosts), 0, 2048)
 	for i, h := range hosts {
@@ -151,6 +186,9 @@ func validateHosts(path *field.Path, hosts []NetworkHost) field.ErrorList {
 				"flow needs a host or a port to tell the directions apart: set host or port, or leave flow out"))
 		}
 		errs = append(errs, length(at.Child("host"), h.Host, 0, 253)...)
+		if problem := hostProblem(h.Host); problem != "" {
+			errs = append(errs, field.Invalid(at.Child("host"), h.Host, problem))
+		}
 		errs = append(errs, within(at.Child("port"), h.Port, 0, 65535)...)
 		errs = append(errs, validateTraffic(at, h.Protocol, h.Flow, h.ConnState)...)
 		errs = append(errs, oneOf(at.Child("dnsResolver"), h.DNSResolver,

@@ -107,7 +107,7 @@ type NetworkHTTP struct {
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=90
 	// +kubebuilder:validation:items:Pattern=`^/[^\t\n\f\r ]*$`
-	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.exists(p, p == '/')",message="\"/\" matches every path: leave the others out, or leave it out"
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.exists(p, p == '/')",message="\"/\" matches every path: leave the others out, or leave it out",messageExpression="'\"/\" matches every path: leave the other %d out, or leave it out'.format([self.size() - 1])"
 	// +listType=set
 	// +nullable
 	Paths []string `json:"paths,omitempty"`

@@ -1,9 +1,21 @@
 package v1beta1
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // DefaultDuration is how long a disruption lasts that does not say.
 const DefaultDuration = time.Hour
+
+// shortest and Longest are the limits of a disruption's life: of its duration
+// alone, and of all of it, from the creation to the expiry.
+const (
+	shortest = time.Second
+	Longest  = 365 * 24 * time.Hour
+)
 
 // TimeToCreate is when the chaos pods of a disruption created at created may
 // exist: spec.triggers.createPods, and never before the creation.
@@ -31,6 +43,39 @@ func (s DisruptionSpec) Expiry(created time.Time) time.Time {
 		return s.TimeToInject(created).Add(DefaultDuration)
 	}
 	return s.TimeToInject(created).Add(s.Duration.Duration)
+}
+
+// validateExpiry refuses a disruption that ends too late. The moments of
+// triggers count only once the disruption is created: nobody knows how far they
+// are away before.
+func (d *Disruption) validateExpiry(path *field.Path) field.ErrorList {
+	spec, created := d.Spec, d.CreationTimestamp.Time
+	if created.IsZero() && spec.Triggers != nil {
+		relative := *spec.Triggers
+		relative.CreatePods.NotBefore.Time, relative.Inject.NotBefore.Time = time.Time{}, time.Time{}
+		spec.Triggers = &relative
+	}
+	lasts := spec.Expiry(created).Sub(created)
+	if lasts <= Longest {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("duration"), field.OmitValueType{},
+		EndsTooLate(fmt.Sprintf("%dh", int((lasts+59*time.Minute+59*time.Second).Hours()))))}
+}
+
+// EndsTooLate is what is said of a disruption that ends so long after its
+// creation, in hours, rounded up.
+func EndsTooLate(after string) string {
+	return fmt.Sprintf("it ends %s after its creation, triggers included: want at most %dh, a year", after, int(Longest.Hours()))
+}
+
+// tooShort says why a duration below a second is refused. A number of less than
+// a millisecond was meant in another unit: YAML's 10 is 10ns.
+func tooShort(d time.Duration) string {
+	if d > 0 && d < time.Millisecond {
+		return fmt.Sprintf("%dns is shorter than 1s; a number without a unit is nanoseconds: write %ds", d, d)
+	}
+	return fmt.Sprintf("%s is shorter than 1s: want a duration such as \"5m\"", d)
 }
 
 // after is the trigger's moment, or earliest if that is later or no moment is set.

@@ -9,7 +9,7 @@ import (
 
 // DisruptionTriggers delay parts of a disruption.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.inject) || !has(self.inject.notBefore) || !has(self.createPods) || !has(self.createPods.notBefore) || self.inject.notBefore >= self.createPods.notBefore",message="inject.notBefore is before createPods.notBefore: nothing can be injected before there are chaos pods"
+// +kubebuilder:validation:XValidation:rule="!has(self.inject) || !has(self.inject.notBefore) || !has(self.createPods) || !has(self.createPods.notBefore) || self.inject.notBefore >= self.createPods.notBefore",message="inject.notBefore is before createPods.notBefore: nothing can be injected before there are chaos pods",messageExpression="'inject.notBefore is before createPods.notBefore: nothing can be injected before there are chaos pods; %s is before %s'.format([self.inject.notBefore, self.createPods.notBefore])"
 type DisruptionTriggers struct {
 	// Inject delays the injection; the chaos pods exist and wait. Its offset
 	// counts from the creation, or from createPods if that is later.
@@ -26,7 +26,7 @@ type DisruptionTriggers struct {
 // DisruptionTrigger is a moment: absolute or an offset, not both. A moment in
 // the past means at once.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.notBefore) || !has(self.offset) || (type(self.offset) == int ? self.offset == 0 : !self.offset.matches('[1-9]'))",message="set notBefore or offset, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.notBefore) || !has(self.offset) || (type(self.offset) == int ? self.offset == 0 : !self.offset.matches('[1-9]'))",message="set notBefore or offset, not both",messageExpression="'set notBefore or offset, not both: %s or %s'.format([self.notBefore, self.offset])"
 type DisruptionTrigger struct {
 	// NotBefore is a time in RFC 3339, such as 2026-11-20T15:00:00Z.
 	//
@@ -34,7 +34,7 @@ type DisruptionTrigger struct {
 	NotBefore metav1.Time `json:"notBefore,omitzero"`
 	// Offset is a duration, 0 or more, such as "1m".
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
 	// +nullable
 	Offset Duration `json:"offset,omitzero"`
 }
@@ -46,17 +46,17 @@ type DisruptionTrigger struct {
 type DisruptionPulse struct {
 	// InitialDelay is the time before the first injection. Default 0.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
 	// +nullable
 	InitialDelay *Duration `json:"initialDelay,omitempty"`
 	// ActiveDuration is how long each injection lasts, at least 500ms.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="(type(self) != int && self == '' ? '0s' : string(self)) + (type(self) == int ? 'ns' : '') + ' is too short: want at least 500ms'"
 	// +nullable
 	ActiveDuration *Duration `json:"activeDuration,omitempty"`
 	// DormantDuration is the time between two injections, at least 500ms.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="(type(self) != int && self == '' ? '0s' : string(self)) + (type(self) == int ? 'ns' : '') + ' is too short: want at least 500ms'"
 	// +nullable
 	DormantDuration *Duration `json:"dormantDuration,omitempty"`
 }

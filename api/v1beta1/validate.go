@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,7 +12,8 @@ import (
 
 // Validate says everything that is wrong with the disruption and can be known
 // without a cluster and without a clock. The CRD's schema holds the same rules,
-// so the API server refuses what Validate refuses; crdtest compares the two.
+// so the API server refuses what Validate refuses; crdtest compares the two. One
+// rule needs the time of the creation: an admission policy holds it.
 func (d *Disruption) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if len(d.Name) > validation.LabelValueMaxLength {
@@ -23,6 +26,8 @@ func (d *Disruption) Validate() field.ErrorList {
 			"selector and advancedSelector are both empty: name the labels of the targets"))
 	}
 	errs = append(errs, d.Spec.validate(spec)...)
+	errs = append(errs, d.validateExpiry(spec)...)
+	errs = append(errs, d.Spec.validateSize(spec)...)
 	return append(errs, d.Spec.validateSupported(spec, Unsupported())...)
 }
 
@@ -30,9 +35,8 @@ func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {
 	errs := s.validateTargets(path)
 	errs = append(errs, s.validateCombination(path)...)
 	errs = append(errs, s.validateLevel(path)...)
-	if s.Duration != nil && s.Duration.Duration <= 0 {
-		errs = append(errs, field.Invalid(path.Child("duration"), s.Duration.String(),
-			"want a duration of more than 0, such as \"5m\""))
+	if s.Duration != nil && s.Duration.Duration < shortest {
+		errs = append(errs, field.Invalid(path.Child("duration"), s.Duration.String(), tooShort(s.Duration.Duration)))
 	}
 	if s.MaxRuns != nil {
 		errs = append(errs, atLeast(path.Child("maxRuns"), int64(*s.MaxRuns), 1)...)
@@ -61,7 +65,25 @@ func (s DisruptionSpec) validateTargets(path *field.Path) field.ErrorList {
 		errs = append(errs, items(path.Child("filter", "annotations"), len(s.Filter.Annotations), 0, 64)...)
 	}
 	errs = append(errs, oneOf(path.Child("level"), string(s.Level), "", string(LevelPod), string(LevelNode))...)
-	return append(errs, items(path.Child("containers"), len(s.Containers), 0, 64)...)
+	return append(errs, validateContainers(path.Child("containers"), s.Containers)...)
+}
+
+// containerName are the characters of a container's name; the length is checked
+// apart.
+var containerName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// validateContainers refuses names that no container can have: they would
+// select nothing, on every target.
+func validateContainers(path *field.Path, names []string) field.ErrorList {
+	errs := items(path, len(names), 0, 64)
+	for i, name := range names {
+		errs = append(errs, length(path.Index(i), name, 0, 63)...)
+		if !containerName.MatchString(name) {
+			errs = append(errs, field.Invalid(path, name,
+				fmt.Sprintf("%q is no name of a container: want lower case letters, digits and -, such as web", name)))
+		}
+	}
+	return errs
 }
 
 // validateLevel checks what parts of kinds cannot do at a level.

@@ -1,0 +1,71 @@
+package deploy
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// A moment that is too far away is refused on creation: a CRD knows no time.
+func TestDisruptionEndsWithinAYear(t *testing.T) {
+	installed(t)
+	client, err := dynamic.NewForConfig(apiserver.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disruptions := client.Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}).Namespace("default")
+	create := func(ctx context.Context, spec map[string]any) error {
+		d := aDisruption("late")
+		for field, value := range spec {
+			d.Object["spec"].(map[string]any)[field] = value
+		}
+		_, err := disruptions.Create(ctx, d, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	in := func(hours time.Duration) string { return time.Now().Add(hours * time.Hour).UTC().Format(time.RFC3339) }
+	moment := func(text string) map[string]any { return map[string]any{"notBefore": text} }
+	never := map[string]any{"triggers": map[string]any{"inject": moment("9999-12-31T23:59:59Z")}}
+	const words = "more than a year (8760h) after its creation"
+	// A new policy takes the API server a moment.
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := create(ctx, never)
+		return err != nil && strings.Contains(err.Error(), words), nil
+	})
+	if err != nil {
+		t.Fatalf("a disruption that injects in the year 9999 was never refused: %v, %v", err, create(t.Context(), never))
+	}
+	for _, c := range []struct {
+		name    string
+		spec    map[string]any
+		refused bool
+	}{
+		{"nothing said", nil, false},
+		{"triggers that are null", map[string]any{"triggers": nil}, false},
+		{"moments that are null", map[string]any{"triggers": map[string]any{"inject": map[string]any{"notBefore": nil, "offset": nil}, "createPods": nil}}, false},
+		{"a duration as a number", map[string]any{"duration": int64(time.Minute)}, false},
+		{"a moment in half a year", map[string]any{"triggers": map[string]any{"inject": moment(in(4380))}}, false},
+		{"a moment in two years", map[string]any{"triggers": map[string]any{"inject": moment(in(17520))}}, true},
+		{"chaos pods in two years", map[string]any{"triggers": map[string]any{"createPods": moment(in(17520))}}, true},
+		{"a moment in half a year and an offset after it", map[string]any{"duration": "2h",
+			"triggers": map[string]any{"createPods": moment(in(4380)), "inject": map[string]any{"offset": "4400h"}}}, true},
+		{"a moment within the year, a duration beyond it", map[string]any{"duration": "48h", "triggers": map[string]any{"inject": moment(in(8740))}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := create(t.Context(), c.spec)
+			if c.refused && (err == nil || !strings.Contains(err.Error(), words)) {
+				t.Errorf("create = %v, want a refusal with %q", err, words)
+			}
+			if !c.refused && err != nil {
+				t.Errorf("create = %v, want no refusal", err)
+			}
+		})
+	}
+}
