@@ -13,6 +13,8 @@ PROGRAMS := worker crdbridge injector
 # The development cluster's directory.
 DEV ?= $(ROOT)/.dev
 DEV_KUBECONFIG := $(DEV)/kubeconfig
+# What make test-long runs; empty: every part.
+PART ?=
 # Flags of make soak; bin/soak --help lists them.
 SOAK ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
@@ -105,3 +107,7 @@ vulncheck: ## known vulnerabilities in what the programs are built from; needs t
 .PHONY: test
 test: ## all tests, on a machine with nothing but Go and Debian's packages; as root
 	cd hack && go run ./suite
+
+.PHONY: test-long
+test-long: ## what takes too long for every change, at most an hour a part (PART=matrix, soak, bench, bench-large or bench-cluster; else all); as root
+	cd hack && go run ./suite -long $(PART)

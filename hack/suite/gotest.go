@@ -19,6 +19,15 @@ type counts struct {
 	// outcomes are "pass", "fail" or "skip", by names such as
 	// "activities:_TestJudge/still_running:_wait".
 	outcomes map[string]string
+	packages []packageTime
+}
+
+// packageTime is how long the tests of a package took, with what they waited
+// for; several packages run at a time.
+type packageTime struct {
+	name    string
+	seconds float64
+	tests   int
 }
 
 // tell notes how a test ended. One that runs twice has failed if it failed once.
@@ -157,6 +166,7 @@ func (r *reading) finish(e event, key string) {
 
 func (r *reading) finishPackage(e event, key string) {
 	inside := r.inside[e.Package]
+	r.counts.packages = append(r.counts.packages, packageTime{short(e.Package), e.Elapsed, inside[0]})
 	if e.Action == "fail" {
 		if inside == [2]int{} && r.counts.failed == 0 {
 			r.counts.failures = append(r.counts.failures, short(e.Package)) // it did not even start

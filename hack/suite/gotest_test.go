@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReadingCountsAndKeepsReasons(t *testing.T) {
@@ -54,7 +55,7 @@ func TestSummaryFailsWithAnyStage(t *testing.T) {
 		"one could not run": {[]result{{name: "a", err: errNotRun}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (&suite{results: c.results}).summary(); got != c.want {
+			if got := (&suite{results: c.results, began: time.Now(), root: "."}).summary(); got != c.want {
 				t.Errorf("summary() = %t, want %t", got, c.want)
 			}
 		})

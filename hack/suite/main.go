@@ -3,7 +3,8 @@
 // was skipped. A stage whose need failed is not run; whatever happens, the
 // cluster it started is taken down.
 //
-//	go run ./suite [-keep] [STAGE...]
+//	go run ./suite [-keep] [STAGE...]          what every change goes through
+//	go run ./suite -long [-keep] [PART...]     what takes too long for that
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 
 func main() {
 	keep := flag.Bool("keep", false, "leave the cluster running at the end")
+	long := flag.Bool("long", false, "run the parts named, or all of them, that take up to an hour each: "+strings.Join(longParts(), ", "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -31,7 +33,15 @@ func main() {
 		os.Exit(2)
 	}
 	s := &suite{root: root, began: time.Now(), only: flag.Args(), keep: *keep}
-	if !s.run(ctx) {
+	stages := s.stages()
+	if *long {
+		if stages, err = s.longStages(flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "suite:", err)
+			os.Exit(2)
+		}
+		s.only = nil
+	}
+	if !s.run(ctx, stages) {
 		os.Exit(1)
 	}
 }
@@ -89,8 +99,8 @@ type result struct {
 var errNotRun = errors.New("not run")
 
 // run returns true when everything passed.
-func (s *suite) run(ctx context.Context) bool {
-	for _, st := range s.stages() {
+func (s *suite) run(ctx context.Context, stages []stage) bool {
+	for _, st := range stages {
 		if len(s.only) > 0 && !slices.Contains(s.only, st.name) {
 			continue
 		}

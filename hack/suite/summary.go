@@ -1,17 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
 )
 
-// summary prints a line for each stage and returns true when all passed.
+// slowest is how many packages are listed with their time.
+const slowest = 12
+
+// summary prints what was paid for what, a line for each stage, and returns
+// true when all passed.
 func (s *suite) summary() bool {
 	all, ok := counts{}, true
-	fmt.Println()
+	fmt.Printf("\n%-14s %8s  %6s %6s %7s  %s\n", "stage", "seconds", "passed", "failed", "skipped", "at commit "+s.commit())
 	for _, r := range s.results {
 		word := "passed"
 		switch {
@@ -20,28 +26,52 @@ func (s *suite) summary() bool {
 		case r.err != nil:
 			word, ok = "FAILED: "+r.err.Error(), false
 		}
-		line := fmt.Sprintf("%-10s %7.1f s  %s", r.name, r.took.Seconds(), word)
-		if n := r.tests.passed + r.tests.failed + len(r.tests.skipped); n > 0 {
-			line += fmt.Sprintf("; %d tests passed, %d failed, %d skipped", r.tests.passed, r.tests.failed, len(r.tests.skipped))
-		}
-		fmt.Println(line)
+		fmt.Println(line(r.name, r.took, r.tests, word))
 		all.passed += r.tests.passed
 		all.failed += r.tests.failed
 		all.skipped = append(all.skipped, r.tests.skipped...)
 		all.failures = append(all.failures, r.tests.failures...)
-	}
-	slices.SortFunc(all.skipped, func(a, b skip) int { return strings.Compare(a.test, b.test) })
-	for _, why := range all.skipped {
-		fmt.Println("skipped    ", why)
-	}
-	for _, name := range all.failures {
-		fmt.Println("failed     ", name)
+		all.packages = append(all.packages, r.tests.packages...)
 	}
 	word := "passed"
 	if !ok {
 		word = "FAILED"
 	}
-	fmt.Printf("all        %7.1f s  %s; %d tests passed, %d failed, %d skipped\n",
-		time.Since(s.began).Seconds(), word, all.passed, all.failed, len(all.skipped))
+	fmt.Println(line("all", time.Since(s.began), all, word))
+	printSlowest(all.packages)
+	slices.SortFunc(all.skipped, func(a, b skip) int { return cmp.Compare(a.test, b.test) })
+	for _, skipped := range all.skipped {
+		fmt.Printf("skipped     %s; allowed: %s\n", skipped, cmp.Or(mayBeSkipped[skipped.test], "no"))
+	}
+	for _, name := range all.failures {
+		fmt.Println("failed     ", name)
+	}
 	return ok
+}
+
+// line is a row of the table. Stages without tests leave those columns empty.
+func line(name string, took time.Duration, tests counts, word string) string {
+	counted := fmt.Sprintf("%6s %6s %7s", "", "", "")
+	if tests.passed+tests.failed+len(tests.skipped) > 0 {
+		counted = fmt.Sprintf("%6d %6d %7d", tests.passed, tests.failed, len(tests.skipped))
+	}
+	return fmt.Sprintf("%-14s %8.1f  %s  %s", name, took.Seconds(), counted, word)
+}
+
+// printSlowest tells where the time of the tests went. Packages run beside
+// each other, so that their seconds add up to more than their stage's.
+func printSlowest(packages []packageTime) {
+	slices.SortFunc(packages, func(a, b packageTime) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, p := range packages[:min(len(packages), slowest)] {
+		fmt.Printf("  %-28s %6.1f s %5d tests\n", p.name, p.seconds, p.tests)
+	}
+}
+
+// commit is what the figures are of.
+func (s *suite) commit() string {
+	out, err := exec.Command("git", "-C", s.root, "describe", "--always", "--dirty", "--exclude=*").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// longLimit is what each part may take on two slow processors.
+const longLimit = time.Hour
+
+// parts are what takes too long for every change. They are run one by one, and
+// renewed before a change of what they look at is called good.
+func (s *suite) parts() []stage {
+	bench := func(targets, parts string) []string { return []string{"N=" + targets, "PARTS=" + parts} }
+	return []stage{
+		// Worker, bridge and injector killed at every step they take.
+		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.make("crash-matrix")},
+		// 1,000 disruptions while everything is killed at random.
+		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
+		// What disruptions cost beside bare pods.
+		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.make("bench", bench("1,10,100,1000", "targets,together,waiting")...)},
+		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.make("bench", bench("5000,10000", "targets")...)},
+		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make("bench", bench("1", "cluster")...)},
+	}
+}
+
+func longParts() []string {
+	var names []string
+	for _, part := range (&suite{}).parts() {
+		names = append(names, part.name)
+	}
+	return names
+}
+
+// longStages are the parts chosen, all if none is, with the stages they need.
+func (s *suite) longStages(chosen []string) ([]stage, error) {
+	for _, name := range chosen {
+		if !slices.Contains(longParts(), name) {
+			return nil, fmt.Errorf("there is no part %q; there are %s", name, strings.Join(longParts(), ", "))
+		}
+	}
+	var parts, prepare []stage
+	needed := map[string]bool{}
+	need := func(st stage) {
+		for _, name := range st.needs {
+			needed[name] = true
+		}
+	}
+	for _, part := range s.parts() {
+		if len(chosen) == 0 || slices.Contains(chosen, part.name) {
+			parts = append(parts, part)
+			need(part)
+		}
+	}
+	all := s.stages() // none needs one that comes after it
+	for _, st := range slices.Backward(all) {
+		if needed[st.name] {
+			prepare = append(prepare, st)
+			need(st)
+		}
+	}
+	slices.Reverse(prepare)
+	if needed["cluster"] {
+		down := slices.IndexFunc(all, func(st stage) bool { return st.always })
+		parts = append(parts, all[down])
+	}
+	return append(prepare, parts...), nil
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLongStages(t *testing.T) {
+	for name, c := range map[string]struct {
+		chosen []string
+		want   string
+		err    string
+	}{
+		"one that needs no cluster":  {[]string{"matrix"}, "packages matrix", ""},
+		"one on the cluster":         {[]string{"soak"}, "packages cluster images install soak down", ""},
+		"two, in the order of parts": {[]string{"bench", "soak"}, "packages cluster images install soak bench down", ""},
+		"all":                        {nil, "packages cluster images install matrix soak bench bench-large bench-cluster down", ""},
+		"one that there is not":      {[]string{"unit"}, "", "matrix, soak, bench"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stages, err := (&suite{}).longStages(c.chosen)
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("longStages(%q): %v, want %q", c.chosen, err, c.err)
+			}
+			var names []string
+			for _, st := range stages {
+				names = append(names, st.name)
+			}
+			if got := strings.Join(names, " "); got != c.want {
+				t.Errorf("longStages(%q) = %s, want %s", c.chosen, got, c.want)
+			}
+		})
+	}
+}
