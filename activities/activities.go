@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/nodecommand"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -22,23 +23,21 @@ type Activities struct {
 	Temporal Orchestrator
 	// ChaosPods is this worker's one watch on chaos pods.
 	ChaosPods *chaospod.Watch
-	// Records is this worker's one watch on the claims of all disruptions.
-	Records *Records
+	// Targets are the records of all disruptions' targets.
+	Targets *targets.Store
 	// Namespace is where chaos pods and records live, never a target's own.
 	Namespace string
 	// Builder makes chaos pods.
 	Builder chaospod.Builder
 	// Parallel bounds the API calls one activity has under way at once.
 	Parallel int
-
-	// specs keeps the records of specs that were read last, by UID.
-	specs specCache
-	// looks bounds how many lists of candidates are in memory at once.
-	looks looks
 }
 
 // Ref names the disruption an activity works for.
 type Ref = v1beta1.DisruptionRef
+
+// Selection says what SelectTargets found and chose.
+type Selection = targets.Selection
 
 // Shard names a part of a disruption's targets. Number -1 means all of them.
 type Shard struct {

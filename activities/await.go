@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -103,7 +104,7 @@ type injectionWatch struct {
 	d       *v1beta1.Disruption
 	targets []v1beta1.InjectionTarget
 	// untold are those of the targets that have no event yet.
-	untold  []Target
+	untold  []targets.Target
 	reasons map[string]string
 	written chaospod.Progress
 	// told is true once something was written.
@@ -117,22 +118,22 @@ type injectionWatch struct {
 }
 
 func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*injectionWatch, error) {
-	d, err := a.frozen(ctx, in.Disruption)
+	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
 		return nil, err
 	}
-	shards, err := a.shards(ctx, in.Disruption)
+	shards, err := a.Targets.Shards(ctx, in.Disruption)
 	if err != nil {
 		return nil, err
 	}
 	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}}
 	for _, s := range shards {
-		for _, target := range s.targets {
-			if target.Ended != "" {
+		for _, target := range s.Targets {
+			if !target.Active() {
 				continue
 			}
 			w.targets = append(w.targets, target.InjectionTarget)
-			if slices.Contains(in.Announce, s.number) {
+			if slices.Contains(in.Announce, s.Number) {
 				w.untold = append(w.untold, target)
 			}
 		}
@@ -272,4 +273,15 @@ func (a *Activities) failureInLog(ctx context.Context, pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }

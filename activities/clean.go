@@ -166,7 +166,7 @@ type cleaning struct {
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
 	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, unproved: map[string]bool{}}
-	d, err := a.frozen(ctx, in.Shard.Disruption)
+	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -183,15 +183,15 @@ func (c *cleaning) recall(ctx context.Context) error {
 	if !c.in.ResultLost && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
 	}
-	shards, err := c.a.shards(ctx, c.in.Shard.Disruption)
+	shards, err := c.a.Targets.Shards(ctx, c.in.Shard.Disruption)
 	if err != nil {
 		return err
 	}
 	for _, s := range shards {
-		if c.in.Shard.Number != AllShards && c.in.Shard.Number != s.number {
+		if c.in.Shard.Number != AllShards && c.in.Shard.Number != s.Number {
 			continue
 		}
-		for _, target := range s.targets {
+		for _, target := range s.Targets {
 			c.unproved[target.NodeName] = true
 		}
 	}
@@ -263,7 +263,7 @@ func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, err
 	for _, l := range left {
 		c.held[l.TargetUID] = true
 	}
-	lost, err := c.noteReleased(ctx)
+	lost, err := c.endTargets(ctx)
 	cleaned.Lost = lost
 	return cleaned, err
 }

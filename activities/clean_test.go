@@ -214,13 +214,13 @@ func TestCleanChaosPods(t *testing.T) {
 			t.Errorf("another activity tells of %d lost targets, want none", n)
 		}
 		// The next try of the first, whose worker died before the workflow heard of it.
-		record, err := c.shard(t.Context(), Shard{ref, 0})
+		record, err := c.Targets.Shard(t.Context(), ref, 0)
 		c.must(err)
-		run, number, _ := strings.Cut(record.targets[0].EndedBy, "/")
+		run, number, _ := strings.Cut(record.Targets[0].EndedBy, "/")
 		first, err := strconv.Atoi(number)
 		c.must(err)
-		record.targets[0].EndedBy = fmt.Sprintf("%s/%d", run, first+2) // what the test environment calls the next
-		c.must(c.rewrite(t.Context(), &record))
+		record.Targets[0].EndedBy = fmt.Sprintf("%s/%d", run, first+2) // what the test environment calls the next
+		c.must(c.Targets.Write(t.Context(), &record))
 		if n := again(); n != 1 {
 			t.Errorf("tried again it tells of %d lost targets, want 1", n)
 		}
@@ -271,7 +271,7 @@ func TestFinish(t *testing.T) {
 		t.Errorf("after Finish: %+v %+v", d.Finalizers, d.Status)
 	}
 	c.wantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionTrue, "no chaos pod is left")
-	if shards, err := c.shards(t.Context(), ref); err != nil || len(shards) != 0 {
+	if shards, err := c.Targets.Shards(t.Context(), ref); err != nil || len(shards) != 0 {
 		t.Errorf("%d records are left, %v", len(shards), err)
 	}
 	if _, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), contract.RecordName(ref.UID), metav1.GetOptions{}); !apierrors.IsNotFound(err) {

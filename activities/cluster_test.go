@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
@@ -57,12 +58,12 @@ func newCluster(t *testing.T) *cluster {
 	if err := pods.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	records := NewRecords(kube, chaos)
+	records := targets.NewWatch(kube, chaos)
 	go records.Run(t.Context())
 	if err := records.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Records: records, Namespace: chaos, Builder: chaospod.Builder{Namespace: chaos, Image: "squall:test"}, Parallel: 8}
+	c.Activities = &Activities{Kube: kube, Disruptions: disruptions, ChaosPods: pods, Targets: targets.NewStore(kube, chaos, records, 8), Namespace: chaos, Builder: chaospod.Builder{Namespace: chaos, Image: "squall:test"}, Parallel: 8}
 	c.counts = counts{mu: &sync.Mutex{}, by: map[string]int64{}}
 	c.env = c.newWorker()
 	return c

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -31,7 +32,7 @@ func (a *Activities) warn(ctx context.Context, d *v1beta1.Disruption, reason, me
 }
 
 // tellTarget records on the target that it is disrupted.
-func (a *Activities) tellTarget(ctx context.Context, d *v1beta1.Disruption, t Target) error {
+func (a *Activities) tellTarget(ctx context.Context, d *v1beta1.Disruption, t targets.Target) error {
 	object := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 	if t.Namespace == "" {
 		object.Kind = "Node"

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -31,15 +32,15 @@ type CreateResult struct {
 // creates what is missing. What the API server refuses for good is counted and
 // told as an event; what it cannot take now is an error, to be tried again.
 func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult, error) {
-	d, err := a.frozen(ctx, s.Disruption)
+	d, err := a.Targets.LoadSpec(ctx, s.Disruption)
 	if err != nil {
 		return CreateResult{}, err
 	}
-	record, err := a.shard(ctx, s)
+	record, err := a.Targets.Shard(ctx, s.Disruption, s.Number)
 	if err != nil {
 		return CreateResult{}, err
 	}
-	pods, err := a.chaosPods(d, s, record.targets)
+	pods, err := a.chaosPods(d, s, record.Targets)
 	if err != nil {
 		return CreateResult{}, err
 	}
@@ -55,11 +56,11 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult
 	return created, a.announce(ctx, d, s, created)
 }
 
-func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []Target) ([]*corev1.Pod, error) {
+func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets.Target) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	now := time.Now()
 	for _, target := range targets {
-		if target.Ended != "" {
+		if !target.Active() {
 			continue
 		}
 		for _, fault := range d.Spec.Requested() {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -158,16 +159,16 @@ func TestPrepare(t *testing.T) {
 		if n := len(c.events("SpecChanged")); n != 1 { // rule 9
 			t.Errorf("%d SpecChanged events, want 1", n)
 		}
-		if frozen, err := c.frozen(t.Context(), ref); err != nil || frozen.Spec.DryRun { // rule 8
+		if frozen, err := c.Targets.LoadSpec(t.Context(), ref); err != nil || frozen.Spec.DryRun { // rule 8
 			t.Errorf("the edit is carried out: %+v, %v", frozen, err)
 		}
 	})
 	t.Run("a run after a terminated one only cleans", func(t *testing.T) {
-		_, err := c.freeze(t.Context(), c.get(ref), "another run")
+		_, err := c.Targets.StoreSpec(t.Context(), c.get(ref), "another run")
 		c.must(err)
 		record, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), "squall-"+string(ref.UID), metav1.GetOptions{})
 		c.must(err)
-		record.Data[keyRun] = "a terminated run"
+		record.Data[targets.KeyRun] = "a terminated run"
 		_, err = c.Kube.CoreV1().ConfigMaps(c.Namespace).Update(t.Context(), record, metav1.UpdateOptions{})
 		c.must(err)
 		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") { // rule T1

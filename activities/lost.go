@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -60,13 +61,13 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	if c.d == nil {
 		return nil
 	}
-	healthy, err := c.a.healthy(ctx, c.d)
+	healthy, err := c.a.Targets.Healthy(ctx, c.d)
 	if err != nil {
 		return err
 	}
 	alive := map[types.UID]bool{}
 	for _, candidate := range healthy {
-		alive[candidate.target.UID] = true
+		alive[candidate.Target.UID] = true
 	}
 	for i := range pods {
 		uid := chaospod.TargetUID(&pods[i])
@@ -83,32 +84,18 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
-// noteReleased marks the targets that no chaos pod of ours disturbs any more
-// in the shard's record, so that they are neither counted nor chosen again
-// (rule 18). Tried again it counts those that it marked before, too.
-func (c *cleaning) noteReleased(ctx context.Context) (int, error) {
-	record, err := c.a.shard(ctx, c.in.Shard)
-	if err != nil {
-		return 0, err
-	}
+// endTargets marks the targets that no chaos pod of ours disturbs any more in
+// the shard's record. Tried again it counts those that it marked before, too.
+func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
-	lost, news := 0, false
-	for i := range record.targets {
-		target := &record.targets[i]
-		if target.Ended == "" && !c.held[target.UID] {
-			news = true
-			target.Ended, target.EndedBy = "its chaos pod ended", self
-			if c.lost[target.UID] {
-				target.Ended = "the target is gone"
-			}
+	return c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) string {
+		switch {
+		case c.held[target.UID]:
+			return ""
+		case c.lost[target.UID]:
+			return "the target is gone"
 		}
-		if target.EndedBy == self {
-			lost++
-		}
-	}
-	if !news {
-		return lost, nil
-	}
-	return lost, c.a.rewrite(ctx, &record)
+		return "its chaos pod ended"
+	})
 }

@@ -62,7 +62,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return a.reject(ctx, live, "InvalidSpec", problems.ToAggregate().Error())
 	}
 	workflow := activity.GetInfo(ctx).WorkflowExecution
-	firstRun, err := a.freeze(ctx, live, workflow.RunID)
+	firstRun, err := a.Targets.StoreSpec(ctx, live, workflow.RunID)
 	if err != nil {
 		return Plan{}, fmt.Errorf("keep the spec of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
@@ -117,13 +117,13 @@ func planOf(d *v1beta1.Disruption) Plan {
 
 // cleanOnly is the plan of a disruption of which only traces can be left.
 func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, error) {
-	shards, err := a.shards(ctx, ref)
+	shards, err := a.Targets.Shards(ctx, ref)
 	if err != nil {
 		return Plan{}, err
 	}
 	plan := Plan{CleanOnly: why}
 	for _, s := range shards {
-		plan.Shards = append(plan.Shards, s.number)
+		plan.Shards = append(plan.Shards, s.Number)
 	}
 	return plan, nil
 }

@@ -132,7 +132,7 @@ func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return err
 	}
-	begun, err := a.frozen(ctx, ref)
+	begun, err := a.Targets.LoadSpec(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err e
 			return 0, err
 		}
 	}
-	if err := a.forget(ctx, e.Disruption); err != nil {
+	if err := a.Targets.DeleteRecords(ctx, e.Disruption); err != nil {
 		return 0, err
 	}
 	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption)

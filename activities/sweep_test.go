@@ -183,7 +183,7 @@ func (c *cluster) cleanedUp(ref Ref) {
 	for _, pod := range c.chaosPods(ref) {
 		c.must(c.force(c.Context(), &pod))
 	}
-	c.must(c.forget(c.Context(), ref))
+	c.must(c.Targets.DeleteRecords(c.Context(), ref))
 }
 
 func TestSweepRecords(t *testing.T) {
@@ -218,7 +218,7 @@ func TestSweepRecords(t *testing.T) {
 		c.targets(1, nil)
 		ref := c.started(long, nil)
 		c.ripOff(ref)
-		c.must(c.forget(t.Context(), ref))
+		c.must(c.Targets.DeleteRecords(t.Context(), ref))
 		f := c.withTemporal()
 		f.then = func(string) { c.cleanedUp(ref) }
 		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})

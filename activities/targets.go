@@ -4,29 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
-
-// Selection says what SelectTargets found and chose. It carries counts only;
-// the targets themselves are in the shards.
-type Selection struct {
-	// Desired is how many targets the count asks for, of those that match now.
-	Desired int `json:"desired"`
-	// Selected counts the targets that are disrupted, old and new.
-	Selected int `json:"selected"`
-	// Matching counts the healthy pods or nodes that match.
-	Matching int `json:"matching"`
-	// Added are the numbers of the shards that are new since Known.
-	Added []int `json:"added,omitempty"`
-	// Invalid says why no target can ever be disrupted as the spec asks.
-	Invalid string `json:"invalid,omitempty"`
-}
 
 // SelectInput says how many shards the workflow knows already.
 type SelectInput struct {
@@ -40,81 +24,31 @@ type SelectInput struct {
 // that are healthy, free and were not disrupted before, and claims them
 // (rules 11-19). Called again it tops up.
 func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selection, error) {
-	d, err := a.frozen(ctx, in.Disruption)
+	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
 		return Selection{}, err
 	}
-	healthy, err := a.healthy(ctx, d)
+	healthy, err := a.Targets.Healthy(ctx, d)
 	if err != nil {
 		return Selection{}, err
 	}
-	shards, err := a.claim(ctx, d, in.Known, healthy)
+	shards, err := a.Targets.Claim(ctx, d, in.Known, healthy)
 	if err != nil {
 		return Selection{}, err
 	}
-	selection, _ := tally(d.Spec, healthy, shards)
+	selection, _ := targets.Tally(d.Spec, healthy, shards)
 	for number := in.Known; number < len(shards); number++ {
 		selection.Added = append(selection.Added, number)
 	}
 	if selection.Selected == 0 {
-		selection.Invalid = missingContainers(d.Spec, healthy)
+		selection.Invalid = targets.MissingContainers(d.Spec, healthy)
 	}
 	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
 }
 
-// candidate is a healthy pod or node that matches the selector.
-type candidate struct {
-	target v1beta1.InjectionTarget
-	// missing names a container the spec asks for and the pod does not have.
-	missing string
-}
-
-// tally counts what is wanted and what is disrupted already. known has every
-// target that was ever chosen.
-func tally(spec v1beta1.DisruptionSpec, healthy []candidate, shards []shard) (s Selection, known map[types.UID]bool) {
-	known = map[types.UID]bool{}
-	for _, shard := range shards {
-		for _, target := range shard.targets {
-			known[target.UID] = true
-			if target.Ended == "" {
-				s.Selected++
-			}
-		}
-	}
-	s.Matching = len(healthy)
-	s.Desired = spec.Wanted(len(healthy))
-	return s, known
-}
-
-// choose takes at most n candidates at random, each at most once.
-func choose(candidates []candidate, n int) []Target {
-	usable := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.missing != "" })
-	rand.Shuffle(len(usable), func(i, j int) { usable[i], usable[j] = usable[j], usable[i] })
-	chosen := make([]Target, 0, max(n, 0))
-	for _, c := range usable[:min(max(n, 0), len(usable))] {
-		chosen = append(chosen, Target{InjectionTarget: c.target})
-	}
-	return chosen
-}
-
-// missingContainers explains why none of the healthy pods can be disrupted, or
-// is empty.
-func missingContainers(spec v1beta1.DisruptionSpec, healthy []candidate) string {
-	for _, c := range healthy {
-		if c.missing == "" {
-			return ""
-		}
-	}
-	if len(healthy) == 0 || len(spec.Containers) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("container %q of spec.containers does not run in pod %s, nor all of spec.containers in any other matching pod",
-		healthy[0].missing, healthy[0].target.Name)
-}
-
 // reportSelection writes the chosen targets into status (rule 20), and
 // what is to be done if nobody has yet.
-func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []shard, run int) error {
+func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) error {
 	if err := a.selectionEvent(ctx, d, s); err != nil {
 		return err
 	}
@@ -164,11 +98,11 @@ func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, 
 // listTargets fills status.targetInjections with every disrupted target that
 // is not in it yet, and drops the released. A disruption of more than
 // maxListed targets has no list, only counts.
-func listTargets(status *v1beta1.DisruptionStatus, shards []shard, faults []v1beta1.Fault) {
+func listTargets(status *v1beta1.DisruptionStatus, shards []targets.Shard, faults []v1beta1.Fault) {
 	listed := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
 	for _, s := range shards {
-		for _, t := range s.targets {
-			if t.Ended != "" {
+		for _, t := range s.Targets {
+			if !t.Active() {
 				continue
 			}
 			if old := status.TargetInjections[t.Name]; old != nil && sameTarget(old, t.UID) {

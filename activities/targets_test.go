@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -25,12 +24,12 @@ import (
 // chosen are the UIDs of the targets a disruption holds.
 func (c *cluster) chosen(ref Ref) []types.UID {
 	c.Helper()
-	shards, err := c.shards(c.Context(), ref)
+	shards, err := c.Targets.Shards(c.Context(), ref)
 	c.must(err)
 	var uids []types.UID
 	for _, s := range shards {
-		for _, target := range s.targets {
-			if target.Ended == "" {
+		for _, target := range s.Targets {
+			if target.Active() {
 				uids = append(uids, target.UID)
 			}
 		}
@@ -147,7 +146,7 @@ func TestSelectTargets(t *testing.T) {
 		c := newCluster(t)
 		c.targets(2, nil)
 		ref, _ := c.selectFor("calm", nil)
-		c.Kube = brokenPodLists(c)
+		c.Targets.Kube = brokenPodLists(c)
 		if _, err := c.env.ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err == nil || !strings.Contains(err.Error(), "list pods") {
 			t.Errorf("error = %v, want the failed list", err)
 		}
@@ -166,37 +165,10 @@ func TestSelectionIsRandom(t *testing.T) {
 		for _, uid := range c.chosen(ref) {
 			seen[uid] = true
 		}
-		c.must(c.forget(t.Context(), ref))
+		c.must(c.Targets.DeleteRecords(t.Context(), ref))
 	}
 	if len(seen) < 2 { // rule 16; twelve equal choices of five: once in 5^11
 		t.Errorf("twelve runs chose %v", slices.Collect(maps.Keys(seen)))
-	}
-}
-
-func TestCandidatesInPages(t *testing.T) {
-	c := newCluster(t)
-	c.targets(5, nil)
-	c.targets(2, map[string]string{"app": "other"})
-	defer func(before int64) { pageSize = before }(pageSize)
-	pageSize = 2
-	var group sync.WaitGroup
-	for range 2 * looksAtOnce {
-		group.Go(func() {
-			found, err := c.healthy(t.Context(), &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace},
-				Spec: v1beta1.DisruptionSpec{Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"}}})
-			if err != nil || len(found) != 5 {
-				t.Errorf("%d candidates, %v; want 5", len(found), err)
-			}
-		})
-	}
-	group.Wait()
-	for range looksAtOnce {
-		c.must(c.looks.acquire(t.Context()))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.healthy(ctx, &v1beta1.Disruption{}); err == nil {
-		t.Error("a ninth look goes on beside eight")
 	}
 }
 

@@ -16,10 +16,15 @@ func TestImports(t *testing.T) {
 		controllerRuntime = "sigs.k8s.io/controller-runtime"
 		clientGo          = "k8s.io/client-go"
 	)
-	// What no package below activities may know: the activities themselves, the
-	// workflows they serve, and one another upwards.
-	upwards := []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector", module + "workflows",
-		module + "activities/orphans", module + "activities/status", module + "activities/targets"}
+	// What no package below activities may know: the programs, and those beside
+	// it that use it.
+	below := func(above ...string) []string {
+		never := []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"}
+		for _, name := range above {
+			never = append(never, module+"activities/"+name)
+		}
+		return never
+	}
 	for _, rule := range []struct {
 		part   string
 		never  []string
@@ -33,9 +38,11 @@ func TestImports(t *testing.T) {
 			"what a pod's state means is the same for the bridge and the worker"},
 		{"activities", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"an activity is one attempt at one effect"},
-		{"activities/chaospod", append(upwards, temporal, module+"activities/nodecommand"),
+		{"activities/chaospod", append(below("nodecommand", "targets", "status", "orphans"), temporal, module+"workflows"),
 			"what a chaos pod is depends on nothing that uses it"},
-		{"activities/nodecommand", upwards,
+		{"activities/targets", append(below("nodecommand", "status", "orphans"), temporal),
+			"who may hold which target is decided from records alone"},
+		{"activities/nodecommand", append(below("targets", "status", "orphans"), temporal, module+"workflows"),
 			"a command on a node knows neither who asks nor why"},
 		{"workflows", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"a workflow decides"},

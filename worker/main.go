@@ -54,8 +54,8 @@ func run(ctx context.Context, args []string) error {
 	defer temporal.Close()
 	acts.Temporal = temporal
 	go acts.ChaosPods.Run(ctx)
-	go acts.Records.Run(ctx)
-	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Records.Sync(ctx)); err != nil {
+	go acts.Targets.Watch.Run(ctx)
+	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx)); err != nil {
 		return err
 	}
 	polling, fatal := context.WithCancelCause(ctx)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -77,7 +78,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 	}
 	return &activities.Activities{
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
-		Records: activities.NewRecords(kube, c.ChaosNamespace), Namespace: c.ChaosNamespace,
+		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
 		},

@@ -1,4 +1,4 @@
-package activities
+package targets
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Records is a worker's one watch on the records of targets, which are the
+// Watch is a worker's one watch on the records of targets, which are the
 // claims of all disruptions. At any time it holds what the cluster held at one
 // moment: a watch brings the writes in their order, and a list takes the place
 // of everything at once. So who finds its own write there finds all that was
 // written before.
-type Records struct {
+type Watch struct {
 	reflector *cache.Reflector
 
 	mu     sync.Mutex
-	shards map[string]shard // by name; nil until the first list
+	shards map[string]Shard // by name; nil until the first list
 	// changed is closed at the next change.
 	changed chan struct{}
 }
@@ -35,26 +35,26 @@ type Records struct {
 // empty for one that was deleted.
 type versions map[string]string
 
-// recordsPatience is how long the watch may be behind before one asks the API
+// watchPatience is how long the watch may be behind before one asks the API
 // server instead.
-const recordsPatience = time.Second
+const watchPatience = time.Second
 
-// NewRecords returns a watch that Run starts.
-func NewRecords(clientset kubernetes.Interface, namespace string) *Records {
+// NewWatch returns a watch that Run starts.
+func NewWatch(clientset kubernetes.Interface, namespace string) *Watch {
 	ours := func(o *metav1.ListOptions) { o.LabelSelector = labelRecord + "=" + recordTargets }
 	all := cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "configmaps", namespace, ours)
-	r := &Records{changed: make(chan struct{})}
-	r.reflector = cache.NewReflectorWithOptions(kube.QuickReconnect(all), &corev1.ConfigMap{}, recordStore{r}, cache.ReflectorOptions{})
-	return r
+	w := &Watch{changed: make(chan struct{})}
+	w.reflector = cache.NewReflectorWithOptions(kube.QuickReconnect(all), &corev1.ConfigMap{}, watchStore{w}, cache.ReflectorOptions{})
+	return w
 }
 
 // Run watches until ctx ends.
-func (r *Records) Run(ctx context.Context) { r.reflector.RunWithContext(ctx) }
+func (w *Watch) Run(ctx context.Context) { w.reflector.RunWithContext(ctx) }
 
 // Sync waits until the watch has seen what there is.
-func (r *Records) Sync(ctx context.Context) error {
+func (w *Watch) Sync(ctx context.Context) error {
 	for {
-		_, seen, changed := r.now(nil)
+		_, seen, changed := w.now(nil)
 		if seen {
 			return nil
 		}
@@ -69,11 +69,11 @@ func (r *Records) Sync(ctx context.Context) error {
 // after returns all shards as they were at one moment after these writes. seen
 // is false when the watch does not come that far in time. The shards are
 // shared: nobody may change them.
-func (r *Records) after(ctx context.Context, written versions) (all []shard, seen bool) {
-	patience := time.NewTimer(recordsPatience)
+func (w *Watch) after(ctx context.Context, written versions) (all []Shard, seen bool) {
+	patience := time.NewTimer(watchPatience)
 	defer patience.Stop()
 	for {
-		all, seen, changed := r.now(written)
+		all, seen, changed := w.now(written)
 		if seen {
 			return all, true
 		}
@@ -89,19 +89,19 @@ func (r *Records) after(ctx context.Context, written versions) (all []shard, see
 
 // now returns all shards if the watch has seen these writes, and what is closed
 // when there is news.
-func (r *Records) now(written versions) (all []shard, seen bool, changed <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.shards == nil {
-		return nil, false, r.changed
+func (w *Watch) now(written versions) (all []Shard, seen bool, changed <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shards == nil {
+		return nil, false, w.changed
 	}
 	for name, version := range written {
-		held, found := r.shards[name]
+		held, found := w.shards[name]
 		if found != (version != "") || found && older(held.object.ResourceVersion, version) {
-			return nil, false, r.changed
+			return nil, false, w.changed
 		}
 	}
-	return slices.Collect(maps.Values(r.shards)), true, r.changed
+	return slices.Collect(maps.Values(w.shards)), true, w.changed
 }
 
 func older(a, b string) bool {
@@ -109,23 +109,23 @@ func older(a, b string) bool {
 	return err != nil || order < 0
 }
 
-// recordStore is what the reflector writes to.
-type recordStore struct{ *Records }
+// watchStore is what the reflector writes to.
+type watchStore struct{ *Watch }
 
-func (s recordStore) Add(object any) error {
+func (s watchStore) Add(object any) error {
 	s.change(func() { keep(s.shards, object) })
 	return nil
 }
 
-func (s recordStore) Update(object any) error { return s.Add(object) }
+func (s watchStore) Update(object any) error { return s.Add(object) }
 
-func (s recordStore) Delete(object any) error {
+func (s watchStore) Delete(object any) error {
 	s.change(func() { delete(s.shards, object.(*corev1.ConfigMap).Name) })
 	return nil
 }
 
-func (s recordStore) Replace(objects []any, _ string) error {
-	all := make(map[string]shard, len(objects))
+func (s watchStore) Replace(objects []any, _ string) error {
+	all := make(map[string]Shard, len(objects))
 	for _, object := range objects {
 		keep(all, object)
 	}
@@ -133,9 +133,9 @@ func (s recordStore) Replace(objects []any, _ string) error {
 	return nil
 }
 
-func (s recordStore) Resync() error { return nil }
+func (s watchStore) Resync() error { return nil }
 
-func (s recordStore) change(do func()) {
+func (s watchStore) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
@@ -145,11 +145,11 @@ func (s recordStore) change(do func()) {
 
 // keep adds a record without what nobody reads again. One that cannot be read
 // is kept as such: whoever needs it says so.
-func keep(shards map[string]shard, object any) {
+func keep(shards map[string]Shard, object any) {
 	record := object.(*corev1.ConfigMap)
 	read, err := readShard(record)
 	if err != nil {
-		read = shard{object: record, broken: err}
+		read = Shard{object: record, broken: err}
 	}
 	record.ManagedFields, record.Data = nil, nil
 	shards[record.Name] = read

@@ -1,11 +1,10 @@
-package activities
+package targets
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,33 +13,26 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// looksAtOnce bounds for how many disruptions a worker lists candidates at once,
-// and pageSize what each of them holds in memory: one page of pods. All pages
-// are of one moment. Tests take smaller ones.
-const looksAtOnce = 8
-
-var pageSize int64 = 1000
-
-// healthy lists the running pods, or ready nodes, that match the disruption's
+// Healthy lists the running pods, or ready nodes, that match the disruption's
 // selector. It is a live, consistent read: a failure is an error, never an
 // empty list.
-func (a *Activities) healthy(ctx context.Context, d *v1beta1.Disruption) ([]candidate, error) {
-	if err := a.looks.acquire(ctx); err != nil {
+func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate, error) {
+	if err := s.acquireList(ctx); err != nil {
 		return nil, err
 	}
-	defer a.looks.release()
+	defer s.releaseList()
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
 		return nil, fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String()}
 	if d.Spec.Level == v1beta1.LevelNode {
-		return a.readyNodes(ctx, d, options)
+		return s.readyNodes(ctx, d, options)
 	}
-	options.Limit = pageSize
-	var found []candidate
+	options.Limit = s.pageSize
+	var found []Candidate
 	for {
-		pods, err := a.Kube.CoreV1().Pods(d.Namespace).List(ctx, options)
+		pods, err := s.Kube.CoreV1().Pods(d.Namespace).List(ctx, options)
 		if err != nil {
 			return nil, fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
 		}
@@ -56,30 +48,24 @@ func (a *Activities) healthy(ctx context.Context, d *v1beta1.Disruption) ([]cand
 	}
 }
 
-// looks are those under way; the zero value is ready.
-type looks struct {
-	once  sync.Once
-	slots chan struct{}
-}
-
-func (l *looks) acquire(ctx context.Context) error {
-	l.once.Do(func() { l.slots = make(chan struct{}, looksAtOnce) })
+// acquireList waits until few enough other lists are under way.
+func (s *Store) acquireList(ctx context.Context) error {
 	select {
-	case l.slots <- struct{}{}:
+	case s.listSlots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for other disruptions that choose targets: %w", ctx.Err())
 	}
 }
 
-func (l *looks) release() { <-l.slots }
+func (s *Store) releaseList() { <-s.listSlots }
 
-func (a *Activities) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions) ([]candidate, error) {
-	nodes, err := a.Kube.CoreV1().Nodes().List(ctx, options)
+func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions) ([]Candidate, error) {
+	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes that match %q: %w", options.LabelSelector, err)
 	}
-	var found []candidate
+	var found []Candidate
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		if !kube.NodeHealthy(node) || !d.Spec.Matches(node.Labels, node.Annotations) {
@@ -91,22 +77,22 @@ func (a *Activities) readyNodes(ctx context.Context, d *v1beta1.Disruption, opti
 				target.NodeIPs = append(target.NodeIPs, address.Address)
 			}
 		}
-		found = append(found, candidate{target: target})
+		found = append(found, Candidate{Target: target})
 	}
 	return found, nil
 }
 
 // podCandidate describes a pod as an injector needs it. wanted are the
 // container names of spec.containers; empty means all that run.
-func podCandidate(pod *corev1.Pod, wanted []string) candidate {
-	c := candidate{target: v1beta1.InjectionTarget{
+func podCandidate(pod *corev1.Pod, wanted []string) Candidate {
+	c := Candidate{Target: v1beta1.InjectionTarget{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, NodeName: pod.Spec.NodeName,
 	}}
 	for _, ip := range pod.Status.HostIPs {
-		c.target.NodeIPs = append(c.target.NodeIPs, ip.IP)
+		c.Target.NodeIPs = append(c.Target.NodeIPs, ip.IP)
 	}
 	for _, ip := range pod.Status.PodIPs {
-		c.target.PodIPs = append(c.target.PodIPs, ip.IP)
+		c.Target.PodIPs = append(c.Target.PodIPs, ip.IP)
 	}
 	running := 0
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -118,12 +104,12 @@ func podCandidate(pod *corev1.Pod, wanted []string) candidate {
 			continue
 		}
 		_, id, _ := strings.Cut(status.ContainerID, "://")
-		c.target.Containers = append(c.target.Containers, v1beta1.InjectionContainer{Name: status.Name, ID: id})
+		c.Target.Containers = append(c.Target.Containers, v1beta1.InjectionContainer{Name: status.Name, ID: id})
 	}
-	c.target.SomeContainers = len(c.target.Containers) < running
+	c.Target.SomeContainers = len(c.Target.Containers) < running
 	for _, name := range wanted {
-		if !slices.ContainsFunc(c.target.Containers, func(r v1beta1.InjectionContainer) bool { return r.Name == name }) {
-			c.missing = name
+		if !slices.ContainsFunc(c.Target.Containers, func(r v1beta1.InjectionContainer) bool { return r.Name == name }) {
+			c.Missing = name
 		}
 	}
 	return c

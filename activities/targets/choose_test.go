@@ -1,4 +1,4 @@
-package activities
+package targets
 
 import (
 	"fmt"
@@ -22,9 +22,9 @@ func TestTopUp(t *testing.T) {
 			pending = append(pending, Target{InjectionTarget: v1beta1.InjectionTarget{UID: uid}})
 			sure[uid] = rand.IntN(2) == 0
 		}
-		var free []candidate
+		var free []Candidate
 		for i := range rand.IntN(8) {
-			free = append(free, candidate{target: v1beta1.InjectionTarget{UID: types.UID(fmt.Sprint("f", i))}})
+			free = append(free, Candidate{Target: v1beta1.InjectionTarget{UID: types.UID(fmt.Sprint("f", i))}})
 		}
 		wanted := rand.IntN(10)
 		before, next := uidsOf(pending), uidsOf(topUp(pending, sure, wanted, free))

@@ -1,6 +1,8 @@
-package activities
+package targets
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,18 +24,44 @@ func TestNodesThatAreBeingDeletedAreNotChosen(t *testing.T) {
 			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
 		}
 	}
-	a := &Activities{Kube: fake.NewClientset(
-		node("well", nil, corev1.ConditionTrue), node("leaving", &deleted, corev1.ConditionTrue), node("away", nil, corev1.ConditionUnknown))}
+	s := NewStore(fake.NewClientset(
+		node("well", nil, corev1.ConditionTrue), node("leaving", &deleted, corev1.ConditionTrue), node("away", nil, corev1.ConditionUnknown)), "squall-chaos", nil, 1)
 	d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Level: v1beta1.LevelNode, Selector: map[string]string{"role": "worker"}}}
-	found, err := a.healthy(t.Context(), d)
+	found, err := s.Healthy(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	for _, candidate := range found {
-		names = append(names, candidate.target.Name)
+		names = append(names, candidate.Target.Name)
 	}
 	if diff := cmp.Diff([]string{"well"}, names); diff != "" {
 		t.Errorf("candidates (-want +got):\n%s", diff)
+	}
+}
+
+func TestCandidatesInPages(t *testing.T) {
+	c := newCluster(t)
+	c.targets(5, nil)
+	c.targets(2, map[string]string{"app": "other"})
+	c.pageSize = 2
+	var group sync.WaitGroup
+	for range 2 * parallelLists {
+		group.Go(func() {
+			found, err := c.Healthy(t.Context(), &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace},
+				Spec: v1beta1.DisruptionSpec{Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"}}})
+			if err != nil || len(found) != 5 {
+				t.Errorf("%d candidates, %v; want 5", len(found), err)
+			}
+		})
+	}
+	group.Wait()
+	for range parallelLists {
+		c.must(c.acquireList(t.Context()))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Healthy(ctx, &v1beta1.Disruption{}); err == nil {
+		t.Error("a ninth list goes on beside eight")
 	}
 }

@@ -1,0 +1,188 @@
+package targets
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// A record is a ConfigMap in the chaos namespace: what the workflow must not
+// forget and what is too large for its history. There is one with the spec as
+// it was when the disruption began, and one for each shard of targets.
+const (
+	labelRecord     = "chaos.squall.dev/record"
+	recordSpec      = "spec"
+	recordTargets   = "targets"
+	keyDisruption   = "disruption"
+	keyTargets      = "targets"
+	annotationKinds = "chaos.squall.dev/kinds"
+	// shardSize is how many targets one record holds.
+	shardSize = 200
+)
+
+// Target is one chosen pod or node.
+type Target struct {
+	v1beta1.InjectionTarget `json:",inline"`
+	// Ended says why the target is no longer disrupted. It stays in the
+	// record so that it is not chosen again (rule 18). Empty while it is.
+	Ended string `json:"ended,omitempty"`
+	// EndedBy is the activity that found it ended. A worker may die before
+	// the workflow hears of it; the next try of the activity tells it again.
+	EndedBy string `json:"endedBy,omitempty"`
+}
+
+// Active is true while the target is disrupted, or is to be.
+func (t Target) Active() bool { return t.Ended == "" }
+
+// Shard is one record of targets.
+type Shard struct {
+	Number  int
+	Targets []Target
+	object  *corev1.ConfigMap
+	// broken says why the record cannot be read; nil when it can.
+	broken error
+}
+
+// Active are the targets that are disrupted, or are to be, of all these shards.
+func Active(shards []Shard) []Target {
+	var active []Target
+	for _, shard := range shards {
+		for _, target := range shard.Targets {
+			if target.Active() {
+				active = append(active, target)
+			}
+		}
+	}
+	return active
+}
+
+// Shards returns the disruption's shards in order.
+func (s *Store) Shards(ctx context.Context, ref v1beta1.DisruptionRef) ([]Shard, error) {
+	found, err := s.listShards(ctx, labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID), labelRecord: recordTargets})
+	if err != nil {
+		return nil, fmt.Errorf("list the shards of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	for _, shard := range found {
+		if shard.broken != nil {
+			return nil, shard.broken
+		}
+	}
+	sortShards(found)
+	return found, nil
+}
+
+// listShards is a live read of the records with these labels.
+func (s *Store) listShards(ctx context.Context, selector labels.Set) ([]Shard, error) {
+	list, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]Shard, len(list.Items))
+	for i := range list.Items {
+		keep(found, &list.Items[i])
+	}
+	return slices.Collect(maps.Values(found)), nil
+}
+
+func sortShards(all []Shard) {
+	slices.SortFunc(all, func(a, b Shard) int { return cmp.Compare(a.Number, b.Number) })
+}
+
+// Shard returns one shard.
+func (s *Store) Shard(ctx context.Context, ref v1beta1.DisruptionRef, number int) (Shard, error) {
+	object, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, shardName(ref.UID, number), metav1.GetOptions{})
+	if err != nil {
+		return Shard{}, fmt.Errorf("read shard %d of disruption %s/%s: %w", number, ref.Namespace, ref.Name, err)
+	}
+	return readShard(object)
+}
+
+func readShard(object *corev1.ConfigMap) (Shard, error) {
+	number, err := strconv.Atoi(object.Labels[v1beta1.LabelShard])
+	if err != nil {
+		return Shard{}, fmt.Errorf("record %s: label %s: %w", object.Name, v1beta1.LabelShard, err)
+	}
+	read := Shard{Number: number, object: object}
+	if err := json.Unmarshal([]byte(object.Data[keyTargets]), &read.Targets); err != nil {
+		return Shard{}, fmt.Errorf("decode record %s: %w", object.Name, err)
+	}
+	return read, nil
+}
+
+// newShard is the record of freshly chosen targets, not yet written.
+func newShard(ref v1beta1.DisruptionRef, number int, kinds string, targets []Target) (*corev1.ConfigMap, error) {
+	document, err := json.Marshal(targets)
+	if err != nil {
+		return nil, err
+	}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: shardName(ref.UID, number), Labels: chaospod.OwnerLabels(ref),
+			Annotations: map[string]string{annotationKinds: kinds},
+		},
+		Data: map[string]string{keyTargets: string(document)},
+	}
+	object.Labels[labelRecord] = recordTargets
+	object.Labels[v1beta1.LabelShard] = strconv.Itoa(number)
+	return object, nil
+}
+
+// End marks targets of a shard as no longer disrupted, so that they are neither
+// counted nor chosen again (rule 18). why says for each active one why it has
+// ended; empty leaves it active. By names the activity that does it: tried
+// again it counts those that it marked before, too.
+func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, by string, why func(Target) string) (ended int, err error) {
+	shard, err := s.Shard(ctx, ref, number)
+	if err != nil {
+		return 0, err
+	}
+	changed := false
+	for i := range shard.Targets {
+		target := &shard.Targets[i]
+		if reason := why(*target); target.Active() && reason != "" {
+			changed = true
+			target.Ended, target.EndedBy = reason, by
+		}
+		if target.EndedBy == by {
+			ended++
+		}
+	}
+	if !changed {
+		return ended, nil
+	}
+	return ended, s.Write(ctx, &shard)
+}
+
+// Write stores the shard's targets as they are in memory, guarded by the
+// version that was read.
+func (s *Store) Write(ctx context.Context, shard *Shard) error {
+	document, err := json.Marshal(shard.Targets)
+	if err != nil {
+		return err
+	}
+	object := shard.object.DeepCopy()
+	object.Data = map[string]string{keyTargets: string(document)}
+	written, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Update(ctx, object, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("write shard %s: %w", shard.object.Name, err)
+	}
+	shard.object = written
+	return nil
+}
+
+func shardName(uid types.UID, number int) string {
+	return fmt.Sprintf("%s-%d", contract.RecordName(uid), number)
+}
