@@ -1,6 +1,3 @@
-// Package deploy holds what a cluster gets, and its tests: the base is rendered
-// with kubectl and applied to a real API server, which then says who may do
-// what and which pods it lets in.
 package deploy
 
 import (
