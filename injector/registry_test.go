@@ -1,40 +1,155 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// A kind that can be asked for is complete, and one that an injector does not
-// carry out, or that the API refuses, has no line here.
-func TestEveryKindIsComplete(t *testing.T) {
-	var ours []v1beta1.Kind
-	faults := everyFault()
-	for i, row := range v1beta1.KindTable() {
-		if row.By != v1beta1.ByInjector || row.Missing != "" {
+// parts are what a kind consists of, each with the kinds that it is there for.
+type parts struct {
+	rows     []v1beta1.KindRow
+	registry map[v1beta1.Kind]entry
+	// lifecycles are the sample parameters of the test that every kind passes.
+	lifecycles     []v1beta1.Kind
+	pages, samples []v1beta1.Kind
+}
+
+// noKinds are the names in these folders that are no kind's.
+var noKinds = []v1beta1.Kind{"README", "emergency-stop"}
+
+// realParts are those of the product.
+func realParts(t *testing.T) parts {
+	return parts{
+		rows: v1beta1.KindTable(), registry: registry,
+		lifecycles: slices.Sorted(maps.Keys(sampleParams)),
+		pages:      kindsNamed(t, "../docs/kinds/*.md"),
+		samples:    kindsNamed(t, "../deploy/samples/*.yaml"),
+	}
+}
+
+func kindsNamed(t *testing.T, pattern string) []v1beta1.Kind {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []v1beta1.Kind
+	for _, file := range files {
+		kind := v1beta1.Kind(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
+		if !slices.Contains(noKinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// gaps names every half kind: what there is without the rest of it.
+func (p parts) gaps() []string {
+	var gaps []string
+	missing := func(kind v1beta1.Kind, found bool, what string) {
+		if !found {
+			gaps = append(gaps, fmt.Sprintf("kind %s is half there: %s", kind, what))
+		}
+	}
+	var supported, injected []v1beta1.Kind
+	for _, row := range p.rows {
+		if row.Missing != "" {
 			continue
 		}
-		ours = append(ours, row.Kind)
-		t.Run(string(row.Kind), func(t *testing.T) {
-			checkDocuments(t, row.Kind)
-			checkKind(t, faults[i])
+		supported = append(supported, row.Kind)
+		missing(row.Kind, slices.Contains(p.pages, row.Kind), "docs/kinds has no page of it")
+		missing(row.Kind, slices.Contains(p.samples, row.Kind), "deploy/samples has no sample of it")
+		if row.By != v1beta1.ByInjector {
+			continue
+		}
+		injected = append(injected, row.Kind)
+		_, registered := p.registry[row.Kind]
+		missing(row.Kind, registered, "the registry of the injector has no line of it")
+		missing(row.Kind, len(row.Needs.Capabilities) > 0 || row.Needs.Cgroups, "its row in the table of kinds has no Needs")
+		missing(row.Kind, slices.Contains(p.lifecycles, row.Kind), "sampleParams has nothing for the test of its lifecycle")
+	}
+	for _, other := range []struct {
+		where         string
+		kinds, wanted []v1beta1.Kind
+	}{
+		{"the registry of the injector", slices.Sorted(maps.Keys(p.registry)), injected},
+		{"sampleParams", p.lifecycles, injected},
+		{"docs/kinds", p.pages, supported},
+		{"deploy/samples", p.samples, supported},
+	} {
+		for _, kind := range other.kinds {
+			missing(kind, slices.Contains(other.wanted, kind), other.where+" has it, and no row in the table of kinds says that it works this way")
+		}
+	}
+	return gaps
+}
+
+// A kind that can be asked for is complete, and nothing is there of one that an
+// injector does not carry out, or that the API refuses.
+func TestEveryKindIsComplete(t *testing.T) {
+	for _, gap := range realParts(t).gaps() {
+		t.Error(gap)
+	}
+	faults := everyFault()
+	for i, row := range v1beta1.KindTable() {
+		if _, registered := registry[row.Kind]; registered {
+			t.Run(string(row.Kind), func(t *testing.T) { checkParameters(t, faults[i]) })
+		}
+		if row.Missing == "" {
+			t.Run(string(row.Kind)+" has a sample of its own", func(t *testing.T) { checkSample(t, row) })
+		}
+	}
+}
+
+// The test above would be worth nothing if it did not see each of these.
+func TestAKindThatIsHalfThereIsNamed(t *testing.T) {
+	const kind = v1beta1.KindNetwork
+	without := func(kinds []v1beta1.Kind) []v1beta1.Kind {
+		return slices.DeleteFunc(slices.Clone(kinds), func(k v1beta1.Kind) bool { return k == kind })
+	}
+	row := func(p *parts) *v1beta1.KindRow {
+		return &p.rows[slices.IndexFunc(p.rows, func(r v1beta1.KindRow) bool { return r.Kind == kind })]
+	}
+	const noRow = " has it, and no row in the table of kinds says that it works this way"
+	for _, test := range []struct {
+		name   string
+		take   func(*parts)
+		wanted []string
+	}{
+		{"nothing is missing", func(*parts) {}, nil},
+		{"the page", func(p *parts) { p.pages = without(p.pages) }, []string{"docs/kinds has no page of it"}},
+		{"the sample", func(p *parts) { p.samples = without(p.samples) }, []string{"deploy/samples has no sample of it"}},
+		{"the line of the registry", func(p *parts) { delete(p.registry, kind) }, []string{"the registry of the injector has no line of it"}},
+		{"the sample parameters", func(p *parts) { p.lifecycles = without(p.lifecycles) }, []string{"sampleParams has nothing for the test of its lifecycle"}},
+		{"the rights", func(p *parts) { row(p).Needs = v1beta1.Needs{} }, []string{"its row in the table of kinds has no Needs"}},
+		{"the row says that it is refused", func(p *parts) { row(p).Missing = "nothing" },
+			[]string{"the registry of the injector" + noRow, "sampleParams" + noRow, "docs/kinds" + noRow, "deploy/samples" + noRow}},
+		{"the row says that the worker carries it out", func(p *parts) { row(p).By = v1beta1.ByWorker },
+			[]string{"the registry of the injector" + noRow, "sampleParams" + noRow}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := realParts(t)
+			p.registry = maps.Clone(p.registry)
+			test.take(&p)
+			var want []string
+			for _, what := range test.wanted {
+				want = append(want, "kind "+string(kind)+" is half there: "+what)
+			}
+			if diff := cmp.Diff(want, p.gaps()); diff != "" {
+				t.Errorf("gaps (-want +got):\n%s", diff)
+			}
 		})
-	}
-	for kind := range registry {
-		if !slices.Contains(ours, kind) {
-			t.Errorf("kind %s is in the registry, and the table of kinds says that it is not supported or not an injector's", kind)
-		}
-	}
-	for _, row := range v1beta1.KindTable() {
-		if row.By == v1beta1.ByWorker && row.Missing == "" {
-			t.Run(string(row.Kind), func(t *testing.T) { checkDocuments(t, row.Kind) })
-		}
 	}
 }
 
@@ -48,34 +163,28 @@ func everyFault() []v1beta1.Fault {
 	return faults.Requested()
 }
 
-func checkKind(t *testing.T, fault v1beta1.Fault) {
-	entry, known := registry[fault.Kind]
-	if !known {
-		t.Fatal("there is no line in the registry, and the API does not say that it is unsupported")
-	}
+// checkParameters looks whether injector and API mean the same parameters.
+func checkParameters(t *testing.T, fault v1beta1.Fault) {
 	document, err := fault.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := entry.construct(document, &target.Target{}, nil); err != nil {
+	construct := registry[fault.Kind].construct
+	if _, err := construct(document, &target.Target{}, nil); err != nil {
 		t.Errorf("the parameters of the API are refused: %v", err)
 	}
-	if _, err := entry.construct([]byte(`{"thereIsNoSuchField":1}`), &target.Target{}, nil); err == nil || !strings.Contains(err.Error(), "thereIsNoSuchField") {
+	if _, err := construct([]byte(`{"thereIsNoSuchField":1}`), &target.Target{}, nil); err == nil || !strings.Contains(err.Error(), "thereIsNoSuchField") {
 		t.Errorf("an unknown field: %v, want it refused by name", err)
-	}
-	if sampleParams[fault.Kind] == "" {
-		t.Error("there are no sampleParams for the test of its lifecycle")
 	}
 }
 
-// checkDocuments looks for what users need of a kind, whoever carries it out.
-func checkDocuments(t *testing.T, kind v1beta1.Kind) {
-	for folder, file := range map[string]string{
-		"../docs/kinds":     string(kind) + ".md",
-		"../deploy/samples": string(kind) + ".yaml",
-	} {
-		if _, err := os.Stat(folder + "/" + file); err != nil {
-			t.Errorf("%s/%s is missing", strings.TrimPrefix(folder, "../"), file)
-		}
+// checkSample looks whether the sample of a kind asks for it.
+func checkSample(t *testing.T, row v1beta1.KindRow) {
+	text, err := os.ReadFile(filepath.Join("../deploy/samples", string(row.Kind)+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\n  "+row.Field+":") {
+		t.Errorf("the sample does not set spec.%s", row.Field)
 	}
 }
