@@ -49,29 +49,9 @@ func usualShare() int {
 	return 20
 }
 
-// workload is a kind as the matrix runs it.
-type workload struct {
-	name   string
-	kind   v1beta1.Kind
-	params string
-	// reverts is true when nothing but the journal outlives the injector.
-	reverts bool
-	// refused is a step that the kernel refuses, to see the next best mechanism.
-	refused string
-}
-
-var workloads = []workload{
-	{name: "container-failure", kind: v1beta1.KindContainerFailure, params: `{"forced":true}`, reverts: true},
-	{name: "cpu-pressure", kind: v1beta1.KindCPUPressure, params: `{"count":"10%"}`, reverts: true},
-	{name: "disk-pressure", kind: v1beta1.KindDiskPressure,
-		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
-	{name: "network by tcx", kind: v1beta1.KindNetwork, params: `{"drop":100}`, reverts: true},
-	{name: "network by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate},
-}
-
 // rule 58
 func TestInjectorKilledBeforeEachStep(t *testing.T) {
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			m := matrix{T: t, arena: newArena(t, w)}
@@ -82,7 +62,7 @@ func TestInjectorKilledBeforeEachStep(t *testing.T) {
 
 // rule 58: a cleaner may be killed as well, and the next one goes on.
 func TestCleanerKilledBeforeEachStep(t *testing.T) {
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			m := matrix{T: t, arena: newArena(t, w)}
@@ -105,8 +85,9 @@ type matrix struct {
 	// after the SIGKILL, and the cleaner from its start to its end.
 	reverted, healed time.Duration
 	// missed counts the points that no run came to: a burner may have ended
-	// before it was to be killed.
-	missed int
+	// before it was to be killed. differed counts those after which something was
+	// not as before.
+	missed, differed int
 }
 
 func (m *matrix) run(program func(*arena, stepFunc)) {
@@ -122,7 +103,9 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 		tried++
 		m.try(p, program)
 		if m.Failed() {
-			m.Fatalf("try it alone: go test ./injector -run '%s' -point '%s'", m.Name(), p)
+			m.differed++
+			m.Errorf("try it alone: go test ./injector -run '%s' -point '%s'", m.Name(), p)
+			break // the world is not what the next run expects
 		}
 	}
 	// Three are one probe of what the kernel can do (load, close, close), which
@@ -130,8 +113,8 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 	if m.missed > 3 && 5*m.missed > tried {
 		m.Errorf("%d of %d points were not reached: the matrix proves little", m.missed, tried)
 	}
-	m.Logf("%d of %d points tried, %d not reached, 0 differences; what reverts itself was gone after %s, the cleaner took %s, at most",
-		tried, len(points), m.missed, m.reverted.Round(time.Millisecond), m.healed.Round(time.Millisecond))
+	m.Logf("%d of %d points tried, %d not reached, differences after %d; what reverts itself was gone after %s, the cleaner took %s, at most",
+		tried, len(points), m.missed, m.differed, m.reverted.Round(time.Millisecond), m.healed.Round(time.Millisecond))
 }
 
 // chosen tells whether a point is in the share that is to be tried.
@@ -202,7 +185,7 @@ func (m *matrix) try(p string, program func(*arena, stepFunc)) {
 // Cleaners that work at the same time, and beside an injector that is just
 // ending, do each other no harm, and the last one has the world as it was.
 func TestCleanersAtTheSameTime(t *testing.T) {
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, w)
@@ -312,6 +295,9 @@ func (a *arena) injectTraced(end syscall.Signal, before stepFunc) {
 					return
 				case <-tick.C:
 				}
+			}
+			if a.held != nil {
+				a.held()
 			}
 			_ = unix.Kill(pid, end) // or it is being killed
 		})

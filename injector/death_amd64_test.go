@@ -26,7 +26,7 @@ const deadlineBound = 5 * time.Second
 
 // The dead man's switch: nobody tells the injector to end, and it does.
 func TestEveryKindEndsAtItsDeadline(t *testing.T) {
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, w)
@@ -55,7 +55,7 @@ func TestEveryKindEndsAtItsDeadline(t *testing.T) {
 // Another boot ID: what was in the kernel is gone with that boot, and whatever
 // is there now under the same name is somebody else's.
 func TestRecordOfAnEarlierBootUndoesNothing(t *testing.T) {
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, w)
@@ -119,7 +119,7 @@ func (a *arena) settled(t *testing.T) {
 // A disk limit that somebody changed meanwhile stays, by its name; the others
 // are taken off. Once that person has decided, cleaning succeeds.
 func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
-	a := newArena(t, workloads[2])
+	a := newArena(t, workloadNamed(t, "disk-pressure"))
 	before := a.state()
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	limits := a.target.File(t, "blkio", "blkio.throttle.read_bps_device", "io.max")
@@ -162,7 +162,7 @@ func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
 // A clsact that we made and somebody uses meanwhile stays for them; our filters
 // go. A filter of theirs on it is not ours to report either.
 func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
-	a := newArena(t, workloads[4])
+	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	a.inside(t, func() error {
 		return exec.Command("tc", strings.Fields("filter add dev eth0 egress protocol ip pref 9 u32 match ip dst 10.1.2.3/32 flowid 1:1")...).Run()
@@ -180,7 +180,7 @@ func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
 // Without its journal nobody knows how to undo it, but cleaning does not claim
 // that it is gone.
 func TestCleanerTellsOfMarksWithoutAJournal(t *testing.T) {
-	a := newArena(t, workloads[4])
+	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	if err := os.RemoveAll(a.file("journal")); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestCleanerTellsOfMarksWithoutAJournal(t *testing.T) {
 
 // An orphan sweep may find a node full of journals whose targets are gone.
 func TestHundredsOfJournals(t *testing.T) {
-	a := newArena(t, workloads[4])
+	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	path := a.file("journal/" + a.uid() + "_t-1_" + string(a.workload.kind) + ".json")
 	record, err := os.ReadFile(path)

@@ -186,9 +186,6 @@ func (t *tracer) step(number int, args [6]uint64) string {
 	return ""
 }
 
-// linkCreate is the step that a kernel before 6.6 refuses for tcx.
-const linkCreate = "bpf link create"
-
 var named = map[int]string{
 	unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename",
 	unix.SYS_UNLINK: "remove", unix.SYS_UNLINKAT: "remove", unix.SYS_RMDIR: "remove directory",

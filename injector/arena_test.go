@@ -20,6 +20,54 @@ import (
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
+// workload is a kind as the matrix runs it.
+type workload struct {
+	name   string
+	kind   v1beta1.Kind
+	params string
+	// reverts is true when nothing but the journal outlives the injector.
+	reverts bool
+	// refused is a step that the kernel refuses, to see the next best mechanism.
+	refused string
+	level   v1beta1.Level // empty for that of pods
+}
+
+// linkCreate is the step that a kernel before 6.6 refuses for tcx.
+const linkCreate = "bpf link create"
+
+var allWorkloads = []workload{
+	{name: "container-failure", kind: v1beta1.KindContainerFailure, params: `{"forced":true}`, reverts: true},
+	{name: "cpu-pressure", kind: v1beta1.KindCPUPressure, params: `{"count":"10%"}`, reverts: true},
+	{name: "disk-pressure", kind: v1beta1.KindDiskPressure,
+		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
+	{name: "network by tcx", kind: v1beta1.KindNetwork, params: `{"drop":100}`, reverts: true},
+	{name: "network by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate},
+	{name: "cpu-pressure of a node", kind: v1beta1.KindCPUPressure, params: `{"count":"1%"}`, reverts: true, level: v1beta1.LevelNode},
+	{name: "network of a node by tcx", kind: v1beta1.KindNetwork, params: `{"drop":100}`, reverts: true, level: v1beta1.LevelNode},
+	{name: "network of a node by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate, level: v1beta1.LevelNode},
+	{name: "disk-pressure of a node", kind: v1beta1.KindDiskPressure, level: v1beta1.LevelNode,
+		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
+}
+
+// workloads are those that this machine can run: only version 2 of cgroups limits
+// the disks of a node.
+func workloads() []workload {
+	return slices.DeleteFunc(slices.Clone(allWorkloads), func(w workload) bool {
+		_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+		return err != nil && w.kind == v1beta1.KindDiskPressure && w.level == v1beta1.LevelNode
+	})
+}
+
+// workloadNamed is one of them.
+func workloadNamed(t *testing.T, name string) workload {
+	t.Helper()
+	at := slices.IndexFunc(allWorkloads, func(w workload) bool { return w.name == name })
+	if at < 0 {
+		t.Fatalf("there is no workload %q", name)
+	}
+	return allWorkloads[at]
+}
+
 // arena is a target, a neighbour, and a node's directories around them, of
 // which everything that an injector could change can be told.
 type arena struct {
@@ -28,6 +76,8 @@ type arena struct {
 	target    *testcontainer.Container
 	neighbour *testcontainer.Container
 	injection v1beta1.Injection
+	// held is called while a traced injector is ready, before it is asked to end.
+	held func()
 }
 
 func newArena(t *testing.T, w workload) *arena {
@@ -40,6 +90,9 @@ func newArena(t *testing.T, w workload) *arena {
 	if w.kind == v1beta1.KindNetwork {
 		a.cable(t)
 	}
+	if w.level == v1beta1.LevelNode && w.kind != v1beta1.KindCPUPressure {
+		a.standsForTheNode(t)
+	}
 	return a
 }
 
@@ -51,9 +104,52 @@ func (a *arena) renew(t *testing.T) {
 		return
 	}
 	a.target = testcontainer.Start(t, testcontainer.Sleeps...)
-	a.injection = injectionOn(a.workload.kind, a.workload.params, a.target)
+	if a.workload.level == v1beta1.LevelNode {
+		a.injection = injectionOn(a.workload.kind, a.workload.params)
+	} else {
+		a.injection = injectionOn(a.workload.kind, a.workload.params, a.target)
+	}
 	a.injection.Disruption.UID = types.UID("d-" + a.neighbour.ID)
 	a.injection.Deadline.Time = a.injection.Deadline.Add(1 << 40)
+}
+
+// standsForTheNode shows the injector the target as the node's first process, so
+// that its network namespace and its cgroups are those of the node. CPU pressure
+// finds its burners among all processes, and so burns on the node itself.
+func (a *arena) standsForTheNode(t *testing.T) {
+	t.Helper()
+	if err := os.Mkdir(a.file("proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(fmt.Sprintf("/proc/%d", a.target.PID), a.file("proc/1")); err != nil {
+		t.Fatal(err)
+	}
+	a.env = append(a.env, "SQUALL_PROC="+a.file("proc"))
+	if a.workload.kind == v1beta1.KindDiskPressure {
+		a.pods(t)
+	}
+}
+
+// pods makes the cgroup of all pods below that of the node's first process, which
+// version 2 wants to have no process of its own then: the target moves beside it.
+func (a *arena) pods(t *testing.T) {
+	t.Helper()
+	root := a.target.Cgroups[len(a.target.Cgroups)-1]
+	for _, name := range []string{"init.scope", "kubepods"} {
+		dir := filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			a.target.Kill(t)
+			testcontainer.Eventually(t, "cgroup "+dir+" removed", func() error { return os.Remove(dir) })
+		})
+	}
+	for file, value := range map[string]string{"init.scope/cgroup.procs": fmt.Sprint(a.target.PID), "cgroup.subtree_control": "+io"} {
+		if err := os.WriteFile(filepath.Join(root, file), []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // cable gives the target a link with a qdisc and a filter of somebody else.
