@@ -78,6 +78,8 @@ type arena struct {
 	injection v1beta1.Injection
 	// held is called while a traced injector is ready, before it is asked to end.
 	held func()
+	// launched is told the process of a traced injector before its first step.
+	launched func(pid int)
 }
 
 func newArena(t *testing.T, w workload) *arena {
@@ -200,11 +202,12 @@ func (a *arena) marks(t *testing.T) []string {
 	return mine
 }
 
-// state is all that an injector of any kind could leave behind.
-func (a *arena) state() string {
+// state is all that an injector of any kind could leave behind, but for files of
+// cgroups with these names.
+func (a *arena) state(ignored ...string) string {
 	a.t.Helper()
 	var text strings.Builder
-	a.files(&text, a.file("journal"))
+	a.files(&text, a.file("journal"), nil)
 	a.processes(&text)
 	a.mounts(&text)
 	cgroups := a.neighbour.Cgroups
@@ -212,7 +215,7 @@ func (a *arena) state() string {
 		cgroups = slices.Concat(a.target.Cgroups, cgroups)
 	}
 	for _, dir := range cgroups {
-		a.files(&text, dir)
+		a.files(&text, dir, ignored)
 	}
 	if a.workload.kind == v1beta1.KindNetwork {
 		a.network(&text)
@@ -220,10 +223,11 @@ func (a *arena) state() string {
 	return text.String()
 }
 
-// files tells every file below dir that can be written and read.
-func (a *arena) files(text *strings.Builder, dir string) {
+// files tells every file below dir that can be written and read, but for those
+// ignored.
+func (a *arena) files(text *strings.Builder, dir string, ignored []string) {
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || counts(entry.Name()) {
+		if err != nil || entry.IsDir() || counts(entry.Name()) || slices.Contains(ignored, entry.Name()) {
 			return err
 		}
 		info, err := entry.Info()

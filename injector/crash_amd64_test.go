@@ -280,6 +280,9 @@ func (a *arena) injectTraced(end syscall.Signal, before stepFunc) {
 	var waiting sync.WaitGroup
 	ended := make(chan struct{})
 	a.trace(func(pid int) {
+		if a.launched != nil {
+			a.launched(pid)
+		}
 		waiting.Go(func() {
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()

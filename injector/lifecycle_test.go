@@ -70,9 +70,12 @@ func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
 			if code, output := s.run("ready"); code != 0 || output != "" {
 				t.Errorf("ready = %d, %q, want 0", code, output)
 			}
-			if w.calls() != "inject" || !p.running() {
-				t.Errorf("before the signal: calls %q, running %t, want one injection that holds", w.calls(), p.running())
+			for end := time.Now().Add(holdFor); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+				if w.calls() != "inject" || !p.running() || !s.exists("ready") {
+					t.Fatalf("before the signal: calls %q, running %t, want one injection that holds", w.calls(), p.running())
+				}
 			}
+			w.expect("held", "broken", "broken")
 
 			p.signal(signal)
 			if code := p.exit(); code != 0 {

@@ -50,44 +50,6 @@ func TestUnknownCommandListsTheKnown(t *testing.T) {
 	}
 }
 
-// sampleParams are parameters with which every kind starts.
-var sampleParams = map[v1beta1.Kind]string{
-	v1beta1.KindContainerFailure: `{}`,
-	v1beta1.KindCPUPressure:      `{"count":"10%"}`,
-	v1beta1.KindDiskPressure:     `{"path":"/","throttling":{"readBytesPerSec":1048576}}`,
-	v1beta1.KindNetwork:          `{"drop":100}`,
-}
-
-// rules 27, 50, 51, 54, 56, 59
-func TestEveryKindHasTheSameLifecycle(t *testing.T) {
-	for kind := range registry {
-		t.Run(string(kind), func(t *testing.T) {
-			made := testcontainer.Start(t, testcontainer.Sleeps...)
-			s := realSite(t)
-			injection := injectionOn(kind, sampleParams[kind], made)
-			injection.DryRun = true
-			p := s.inject(injection)
-			p.awaitReady()
-			if len(s.journals()) == 0 {
-				t.Error("there is no journal while the injection holds")
-			}
-			p.signal(syscall.SIGTERM)
-			if code := p.exit(); code != 0 {
-				t.Errorf("exit code = %d, want 0", code)
-			}
-			if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
-				t.Errorf("outcome (-want +got):\n%s", diff)
-			}
-			if !made.Running() || len(s.journals()) > 0 {
-				t.Errorf("after a dry run: container running %t, journals %v", made.Running(), s.journals())
-			}
-		})
-	}
-}
-
 // rule 52
 func TestInitialisationRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	valid := injectionOn(v1beta1.KindContainerFailure, `{"forced":true}`)

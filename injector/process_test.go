@@ -93,10 +93,11 @@ func realSite(t *testing.T, env ...string) *site { return newSite(t, realBinary(
 // process is a running injector.
 type process struct {
 	*site
-	command *exec.Cmd
-	stdout  *buffer
-	stderr  *buffer
-	ended   chan struct{}
+	injection v1beta1.Injection // zero for another command
+	command   *exec.Cmd
+	stdout    *buffer
+	stderr    *buffer
+	ended     chan struct{}
 }
 
 // start runs a subcommand; document may be empty.
@@ -130,7 +131,9 @@ func (s *site) inject(injection v1beta1.Injection) *process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.start(string(document), string(injection.Kind))
+	p := s.start(string(document), string(injection.Kind))
+	p.injection = injection
+	return p
 }
 
 // run runs a subcommand to its end.

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// sampleParams are parameters with which every kind injects.
+var sampleParams = map[v1beta1.Kind]string{
+	v1beta1.KindContainerFailure: `{"forced":true}`,
+	v1beta1.KindCPUPressure:      `{"count":"10%"}`,
+	v1beta1.KindDiskPressure:     `{"path":"/","throttling":{"readBytesPerSec":1048576}}`,
+	v1beta1.KindNetwork:          `{"drop":100}`,
+}
+
+// holdFor is how long an injection is watched while nothing may change.
+const holdFor = 1500 * time.Millisecond
+
+// rules 27, 50, 51, 54, 56, 59
+func TestEveryKindHasTheSameLifecycle(t *testing.T) {
+	for kind := range registry {
+		for _, dryRun := range []bool{true, false} {
+			t.Run(map[bool]string{true: "dry run of ", false: ""}[dryRun]+string(kind), func(t *testing.T) {
+				t.Parallel()
+				made := testcontainer.Start(t, testcontainer.Sleeps...)
+				s := realSite(t)
+				injection := injectionOn(kind, sampleParams[kind], made)
+				injection.Disruption.UID, injection.DryRun = types.UID(made.ID), dryRun // no other test sees its marks
+				p := s.inject(injection)
+				p.awaitReady()
+				p.awaitLine("injected")
+				p.wantPrepared(made)
+				if got := effect(t, p, made); got != !dryRun {
+					t.Errorf("the target is disturbed: %t, want %t", got, !dryRun)
+				}
+				p.wantHeld(made)
+
+				p.signal(syscall.SIGTERM)
+				if code := p.exit(); code != 0 {
+					t.Errorf("exit code = %d, want 0", code)
+				}
+				if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+					t.Errorf("outcome (-want +got):\n%s", diff)
+				}
+				ends := kind == v1beta1.KindContainerFailure && !dryRun
+				if made.Running() == ends || len(s.journals()) > 0 || len(p.marks()) > 0 {
+					t.Errorf("in the end: container running %t, journals %v, marks %v", made.Running(), s.journals(), p.marks())
+				}
+			})
+		}
+	}
+}
+
+// wantPrepared wants the journal, with the cgroups and the network namespace of
+// the target as the kernel tells them.
+//
+// rule 52
+func (p *process) wantPrepared(made *testcontainer.Container) {
+	p.t.Helper()
+	record := p.record()
+	if len(record.Containers) != 1 || record.Containers[0].PID != made.PID {
+		p.t.Fatalf("containers in the journal = %+v, want process %d", record.Containers, made.PID)
+	}
+	container := record.Containers[0]
+	if made.Running() { // or its namespace went with it
+		if want, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", made.PID)); err != nil || want.Sys().(*syscall.Stat_t).Ino != container.Netns.Ino {
+			p.t.Errorf("network namespace in the journal = %+v, want that of process %d, %v", container.Netns, made.PID, err)
+		}
+	}
+	for _, dir := range made.Cgroups {
+		known := container.Cgroups.Unified == dir
+		for _, v1 := range container.Cgroups.V1 {
+			known = known || v1 == dir
+		}
+		if !known {
+			p.t.Errorf("cgroups in the journal = %+v, want %s among them", container.Cgroups, dir)
+		}
+	}
+}
+
+// record is what the only journal holds.
+func (p *process) record() journal.Record {
+	p.t.Helper()
+	paths, err := filepath.Glob(p.file("journal/*.json"))
+	if err != nil || len(paths) != 1 {
+		p.t.Fatalf("journals = %v, %v, want one", paths, err)
+	}
+	text, err := readFile(paths[0])
+	var record journal.Record
+	if err != nil || json.Unmarshal([]byte(text), &record) != nil {
+		p.t.Fatalf("journal = %q, %v", text, err)
+	}
+	return record
+}
+
+// effect tells whether the kind has done what it is for, by what the kernel shows.
+func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
+	t.Helper()
+	switch p.injection.Kind {
+	case v1beta1.KindContainerFailure:
+		return !made.Running()
+	case v1beta1.KindDiskPressure:
+		limits, err := readFile(made.File(t, "blkio", "blkio.throttle.read_bps_device", "io.max"))
+		return err == nil && strings.Contains(limits, "1048576")
+	}
+	return len(p.marks()) > 0
+}
+
+// marks are what an audit of the node finds of the injection, its journal not
+// counted.
+func (p *process) marks() []string {
+	p.t.Helper()
+	var marks []string
+	for _, mark := range p.audit("--disruption", string(p.injection.Disruption.UID), "--kind", string(p.injection.Kind)).Marks {
+		if !strings.HasPrefix(mark.Object, "journal ") {
+			marks = append(marks, mark.Object)
+		}
+	}
+	return marks
+}
+
+// wantHeld watches for a while, and wants nothing to change.
+//
+// rule 56a
+func (p *process) wantHeld(made *testcontainer.Container) {
+	p.t.Helper()
+	state := func() string {
+		var text strings.Builder
+		fmt.Fprintf(&text, "running: %t, container: %t\nlog: %q\n", p.running(), made.Running(), p.messages())
+		for _, name := range append(p.journals(), "../ready") {
+			content, err := readFile(p.file("journal/" + name))
+			fmt.Fprintf(&text, "%s: %s, %v\n", name, content, err)
+		}
+		for _, dir := range made.Cgroups {
+			for _, file := range []string{"cgroup.procs", "blkio.throttle.read_bps_device", "io.max"} {
+				content, err := readFile(filepath.Join(dir, file))
+				fmt.Fprintf(&text, "%s/%s: %s, %t\n", dir, file, content, err == nil)
+			}
+		}
+		return text.String()
+	}
+	before, marks := state(), p.marks()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(holdFor); time.Now().Before(end); <-tick.C {
+		if diff := cmp.Diff(before, state()); diff != "" {
+			p.t.Fatalf("something changed while it should hold (-before +after):\n%s", diff)
+		}
+	}
+	if now := p.marks(); !slices.Equal(marks, now) {
+		p.t.Errorf("marks on the node = %v, want %v as before", now, marks)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// What a kind does of its own, in the steps of a run.
+const (
+	ownInject = "(what the kind injects)"
+	ownClean  = "(what the kind cleans)"
+	held      = "(the injection holds)"
+)
+
+// All kinds make the same steps in the same order, as far as a step changes
+// anything outside the program. Only between the journal and the ready file, and
+// between the ready file's end and the journal's, a kind makes steps of its own.
+//
+// rules 51, 54, 55, 56
+func TestKindsDifferInTheirOwnStepsAlone(t *testing.T) {
+	want := []string{
+		"remove ready", "remove reason",
+		"create journal.lock", "lock journal.lock",
+		"create journal.tmp", "write journal.tmp", "sync journal.tmp", "rename journal.tmp", "sync journals",
+		ownInject,
+		"create ready", "write ready",
+		held,
+		"remove ready", "remove reason",
+		ownClean,
+		"remove journal", "remove journal.tmp", "sync journals", "remove journal.lock",
+		"create termination", "write termination", "exit",
+	}
+	for _, w := range workloads() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			a := newArena(t, w)
+			before := a.state()
+			if diff := cmp.Diff(want, a.lifecycle()); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			a.expectClean(t, before)
+		})
+	}
+}
+
+// lifecycle is one whole run in steps, with those of the kind in one.
+func (a *arena) lifecycle() []string {
+	a.t.Helper()
+	var mu sync.Mutex
+	var steps []string
+	note := func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, step)
+	}
+	a.held = func() {
+		for !strings.Contains(a.said(), `"msg":"injected"`) {
+			<-time.After(time.Millisecond)
+		}
+		note(held)
+		state := func() []string { return lines(a.state("tasks")) } // a burner starts threads as it likes
+		before := state()
+		for end := time.Now().Add(holdFor); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+			if diff := cmp.Diff(before, state()); diff != "" {
+				a.t.Errorf("something changed while it should hold (-before +after):\n%s", diff)
+				break
+			}
+		}
+		note(held)
+	}
+	a.injectTraced(syscall.SIGTERM, func(step string) verdict {
+		note(a.short(step))
+		return permit
+	})
+	return ours(steps)
+}
+
+// said is what the traced program has written so far.
+func (a *arena) said() string {
+	text, _ := readFile(a.file("output"))
+	return text
+}
+
+// short names the files that every injection has.
+func (a *arena) short(step string) string {
+	journal := "~/journal/UID_t-1_" + string(a.workload.kind) + ".json"
+	return strings.NewReplacer(journal, "journal", "~/journal", "journals", "~/", "").Replace(step)
+}
+
+// ours replaces the steps of a kind by one, and equal steps in a row by one: who
+// removes a file that is not there tries twice. What the program does to its own
+// memory and log is not counted.
+func ours(steps []string) []string {
+	steps = slices.DeleteFunc(steps, func(step string) bool {
+		return strings.HasPrefix(step, "close anon_inode:bpf-map") || step == "sync output"
+	})
+	injects := slices.Index(steps, "sync journals") + 1
+	ready := slices.Index(steps, "create ready")
+	if injects <= 0 || ready < injects {
+		return steps
+	}
+	ended := ready + slices.Index(steps[ready:], "remove reason") + 1
+	for ended < len(steps) && steps[ended] == "remove reason" {
+		ended++
+	}
+	removes := ended + slices.Index(steps[ended:], "remove journal")
+	if removes < ended {
+		return steps
+	}
+	var own []string
+	if injects < ready { // a kind may have nothing to clean, and has something to inject
+		own = []string{ownInject}
+	}
+	return slices.Compact(slices.Concat(steps[:injects], own, steps[ready:ended], []string{ownClean}, steps[removes:]))
+}
+
+// The first thing an injector does is to listen to signals: one that comes before
+// its first step ends it in good order, with nothing done.
+//
+// rule 52
+func TestSignalBeforeTheFirstStep(t *testing.T) {
+	for _, w := range workloads() {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			t.Run(w.name+", "+unix.SignalName(signal), func(t *testing.T) {
+				t.Parallel()
+				a := newArena(t, w)
+				before := a.state()
+				var steps []string
+				var pid atomic.Int64
+				a.launched = func(traced int) { pid.Store(int64(traced)) }
+				a.injectTraced(signal, func(step string) verdict {
+					if step = a.short(step); step == "remove ready" && len(steps) == 0 {
+						_ = unix.Kill(int(pid.Load()), signal)
+					}
+					if !strings.HasPrefix(step, "close anon_inode:bpf-map") {
+						steps = append(steps, step)
+					}
+					return permit
+				})
+				if slices.Contains(steps, "create ready") {
+					t.Errorf("it made the ready file: %q", steps)
+				}
+				data, err := readFile(a.file("termination"))
+				if want := `{"injected":false,"cleaned":true,"audited":true}`; data != want {
+					t.Errorf("termination message = %s, %v, want %s", data, err, want)
+				}
+				if w.kind == v1beta1.KindContainerFailure && !a.target.Running() {
+					t.Error("the container was ended")
+				}
+				a.expectClean(t, before)
+			})
+		}
+	}
+}
