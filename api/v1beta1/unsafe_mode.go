@@ -2,31 +2,34 @@ package v1beta1
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// UnsafeMode switches off safety nets, each of which is on by default.
+// UnsafeMode switches safety nets off. There is one so far: "/" cannot fail at
+// level node. The fields of the others are accepted and have no effect.
 type UnsafeMode struct {
 	// DisableAll switches every safety net off.
 	DisableAll bool `json:"disableAll,omitempty"`
-	// DisableCountTooLarge allows a disruption of most of a namespace or cluster.
+	// DisableCountTooLarge has no effect yet: a disruption of most of a namespace
+	// or cluster is not refused.
 	DisableCountTooLarge bool `json:"disableCountTooLarge,omitempty"`
-	// DisableNeitherHostNorPort allows a network disruption of all traffic.
+	// DisableNeitherHostNorPort has no effect yet: a network disruption of all
+	// traffic is not refused.
 	DisableNeitherHostNorPort bool `json:"disableNeitherHostNorPort,omitempty"`
 	// DisableSpecificContainDisk has no effect; it is accepted so that older
 	// manifests stay valid.
 	DisableSpecificContainDisk bool `json:"disableSpecificContainDisk,omitempty"`
 	// AllowRootDiskFailure allows a disk failure of "/" at level node.
 	AllowRootDiskFailure bool `json:"allowRootDiskFailure,omitempty"`
-	// Config moves the limits of safety nets.
+	// Config has no effect yet: there are no limits to move.
 	Config *UnsafeModeConfig `json:"config,omitempty"`
 }
 
-// UnsafeModeConfig moves the limits of safety nets.
+// UnsafeModeConfig is for the limits of safety nets that do not exist yet.
 type UnsafeModeConfig struct {
-	// CountTooLarge moves the shares of pods that may be disturbed at once.
+	// CountTooLarge has no effect yet: any share of pods may be disturbed at once.
 	CountTooLarge *CountTooLarge `json:"countTooLarge,omitempty"`
 }
 
-// CountTooLarge are the shares of pods that may be disturbed at once. At least
-// one is needed.
+// CountTooLarge are the shares of pods that may be disturbed at once, which
+// nothing counts yet. At least one is needed.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.namespaceThreshold) || has(self.clusterThreshold)",message="set namespaceThreshold, clusterThreshold or both"
 type CountTooLarge struct {
