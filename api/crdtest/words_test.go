@@ -3,6 +3,7 @@ package crdtest
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -56,4 +57,23 @@ func namesValues(t *testing.T, path string, node any) (rules int) {
 		}
 	}
 	return rules
+}
+
+// The help of kubectl explain is the comments of the types. Whoever reads it has
+// no list of our rules.
+func TestHelpCitesNoRule(t *testing.T) {
+	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	cited := regexp.MustCompile(`\((rules?|acceptance)\s+[0-9PTIL][^)]*\)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, citation := range cited.FindAll(text, -1) {
+			t.Errorf("%s cites %s: take it out of the type's comment", filepath.Base(file), citation)
+		}
+	}
 }
