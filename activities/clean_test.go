@@ -172,7 +172,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.targets(2, nil)
 		ref := c.started("calm", nil)
 		c.kubelet(ref, nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: startPatience + againGap})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience + againGap})
 		if len(cleaned.UnverifiedNodes) != 2 {
 			t.Errorf("nodes to be searched = %v, want both", cleaned.UnverifiedNodes)
 		}

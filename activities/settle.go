@@ -35,7 +35,7 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 		c.doubt(pod)
 		return chaospod.NewLeftPod(pod, chaospod.Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
-	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && time.Since(deletedAt(pod)) > startPatience {
+	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && time.Since(deletedAt(pod)) > StartPatience {
 		c.doubt(pod) // 42: let go, and its node is searched
 		outcome = chaospod.Clean
 	}
@@ -68,9 +68,9 @@ func (c *cleaning) released(pod *corev1.Pod) bool {
 	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, chaospod.TargetName(pod))
 }
 
-// startPatience is how long a chaos pod that was Pending when it was deleted is
+// StartPatience is how long a chaos pod that was Pending when it was deleted is
 // held: its kubelet may have been starting it, and it is judged by its end then.
-const startPatience = 5 * time.Second
+const StartPatience = 5 * time.Second
 
 // deletedAt is when somebody asked for the pod's end: the deletion timestamp is
 // the end of its grace period.

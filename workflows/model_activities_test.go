@@ -213,7 +213,8 @@ func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
 	}
 	outcome := judged(pod)
 	released := slices.Contains(k.in.Release, "*") || slices.Contains(k.in.Release, pod.target.name)
-	overdue := !pod.deletedAt.IsZero() && k.c.now().Sub(pod.deletedAt) > 30*time.Second
+	deletedFor := k.c.now().Sub(pod.deletedAt)
+	overdue := !pod.deletedAt.IsZero() && deletedFor > graceOfChaosPods()
 	switch {
 	case released && (outcome == activities.Failed || outcome == activities.Waiting && overdue):
 		k.unproved[pod.target.node] = true
@@ -224,6 +225,12 @@ func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
 		return activities.Waiting, "a person released it"
 	case outcome == activities.Failed:
 		return k.cleanAgain(pod)
+	case outcome == activities.Waiting && !pod.started && deletedFor > activities.StartPatience:
+		k.unproved[pod.target.node] = true
+		if pod.finalizer {
+			k.write("take the finalizer off "+pod.name, func(bool) { pod.finalizer = false; k.c.kubelet(pod) })
+		}
+		return outcome, "the kubelet removes it"
 	case outcome == activities.Waiting:
 		return outcome, "it still runs"
 	}

@@ -3,8 +3,12 @@ package workflows
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/testsuite"
@@ -81,11 +85,39 @@ type chaosPod struct {
 	takes   time.Duration
 	decided bool
 	willBe  exit
+	// pending is what its kubelet does with it when it is deleted while Pending.
+	pending pendingEnd
 	// cleaner has been at work since.
 	cleaner time.Time
 	// late is true when a worker made it that had been given up.
 	late bool
 }
+
+// pendingEnd is what becomes of a chaos pod that is deleted while it is Pending.
+type pendingEnd int
+
+const (
+	notDecided      pendingEnd = iota
+	dropped                    // its kubelet says at once that it will not run
+	droppedLate                // its kubelet says so after a minute
+	startedAfterAll            // its kubelet had begun to start it
+)
+
+// graceOfChaosPods is how long a kubelet lets a chaos pod end by itself: that
+// of the pods which the activities make.
+var graceOfChaosPods = sync.OnceValue(func() time.Duration {
+	for _, template := range []string{"../activities/chaospod/chaospod.yaml", "../activities/chaospod.yaml"} {
+		text, err := os.ReadFile(template)
+		if err != nil {
+			continue
+		}
+		if found := regexp.MustCompile(`terminationGracePeriodSeconds: (\d+)`).FindSubmatch(text); found != nil {
+			seconds, _ := strconv.Atoi(string(found[1]))
+			return time.Duration(seconds) * time.Second
+		}
+	}
+	return 0
+})
 
 // lateWrite is what a worker does that was given up.
 type lateWrite struct {
@@ -312,7 +344,7 @@ func (c *cluster) kubelet(pod *chaosPod) {
 	}
 	switch {
 	case !pod.started && !pod.ended && asked:
-		pod.ended, pod.exit = true, neverStarted
+		c.endPending(pod)
 	case !pod.started && !pod.ended && now.Sub(pod.made) >= time.Second:
 		pod.started = true
 		c.marks[pod.name] = pod
@@ -322,6 +354,23 @@ func (c *cluster) kubelet(pod *chaosPod) {
 	}
 	if pod.ended && !pod.deletedAt.IsZero() && !pod.finalizer && c.pods[pod.name] == pod {
 		delete(c.pods, pod.name)
+	}
+}
+
+// endPending is a kubelet with a chaos pod that was deleted before it ran.
+func (c *cluster) endPending(pod *chaosPod) {
+	if pod.pending == notDecided {
+		way := c.pick(pod.name+" is deleted while it is Pending", "its kubelet drops it",
+			"its kubelet says so after a minute", "its kubelet starts it 3 seconds later, all the same")
+		pod.pending = dropped + pendingEnd(way)
+	}
+	since := c.now().Sub(pod.deletedAt)
+	switch {
+	case pod.pending == startedAfterAll && since >= 3*time.Second:
+		pod.started = true
+		c.marks[pod.name] = pod
+	case pod.pending == dropped, pod.pending == droppedLate && since >= time.Minute:
+		pod.ended, pod.exit = true, neverStarted
 	}
 }
 

@@ -54,6 +54,9 @@ import (
 // which several do. A failure names what went wrong in the trial, made as
 // little as it can be, and how to make that trial again.
 func TestPromise(t *testing.T) {
+	if graceOfChaosPods() == 0 {
+		t.Fatal("the template of chaos pods says no grace period: the model cannot do what the activities do")
+	}
 	if *onlyTrial != "" {
 		again(t, *onlyTrial)
 		return
