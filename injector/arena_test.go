@@ -120,13 +120,7 @@ func (a *arena) renew(t *testing.T) {
 // finds its burners among all processes, and so burns on the node itself.
 func (a *arena) standsForTheNode(t *testing.T) {
 	t.Helper()
-	if err := os.Mkdir(a.file("proc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(fmt.Sprintf("/proc/%d", a.target.PID), a.file("proc/1")); err != nil {
-		t.Fatal(err)
-	}
-	a.env = append(a.env, "SQUALL_PROC="+a.file("proc"))
+	a.env = append(a.env, "SQUALL_PROC="+testcontainer.Proc(t, a.target.PID))
 	if a.workload.kind == v1beta1.KindDiskPressure {
 		a.pods(t)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // rule 50
@@ -218,7 +219,7 @@ func TestKilledDiskPressureIsCleanedFromItsJournal(t *testing.T) {
 	limits := made.File(t, "blkio", "blkio.throttle.read_bps_device", "io.max")
 	before, err := readFile(limits)
 	if err != nil {
-		t.Skipf("no limits can be set on disks here: %v", err)
+		testneeds.Missing(t, testneeds.DiskLimits, err)
 	}
 	s := realSite(t)
 	p := s.inject(injectionOn(v1beta1.KindDiskPressure, sampleParams[v1beta1.KindDiskPressure], made))
@@ -359,7 +360,7 @@ func TestNetworkMarksAreFoundAndTakenOff(t *testing.T) {
 		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 	})
 	if err != nil {
-		t.Skipf("no network link can be made here: %v", err)
+		testneeds.Missing(t, testneeds.NetworkLinks, err)
 	}
 	s := realSite(t)
 	injection := injectionOn(v1beta1.KindNetwork, sampleParams[v1beta1.KindNetwork], made)

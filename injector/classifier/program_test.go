@@ -3,12 +3,12 @@ package classifier
 import (
 	"encoding/binary"
 	"net/netip"
-	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/squall-chaos/squall/injector/losstest"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 )
 
 func TestProgramVerdicts(t *testing.T) {
-	needRoot(t)
+	testneeds.BeRoot(t)
 	to := func(m Match) Rule { m.Direction = Egress; return Rule{m, Effect{Drop: 100}} }
 	from := func(m Match) Rule { m.Direction = Ingress; return Rule{m, Effect{Drop: 100}} }
 	pass := func(rule Rule) Rule { rule.Drop = Pass; return rule }
@@ -121,7 +121,7 @@ func TestProgramVerdicts(t *testing.T) {
 }
 
 func TestProgramDropsItsShare(t *testing.T) {
-	needRoot(t)
+	testneeds.BeRoot(t)
 	const packets = 20000
 	for _, share := range []Percent{0, 1, 40, 99, 100} {
 		program := loadForTest(t, Egress, []Rule{{Match{Direction: Egress}, Effect{Drop: share}}}, nil)
@@ -145,7 +145,7 @@ func TestProgramDropsItsShare(t *testing.T) {
 // The largest plan: every rule of the longest form, in both families, so that
 // jumps stay in reach and the verifier comes to an end.
 func TestProgramOfMostRulesLoads(t *testing.T) {
-	needRoot(t)
+	testneeds.BeRoot(t)
 	for name, address := range map[string]func(i int) netip.Prefix{
 		"IPv4 networks": func(i int) netip.Prefix {
 			return netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i >> 4), byte(i << 4)}), 28)
@@ -296,10 +296,3 @@ func repeat(header []byte, times int) [][]byte {
 }
 
 func prefix(text string) netip.Prefix { return netip.MustParsePrefix(text) }
-
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: BPF programs and network namespaces")
-	}
-}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -45,9 +46,7 @@ type container struct {
 // if something is still in its cgroups then.
 func newContainer(t *testing.T) *container {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes cgroups and moves processes into them")
-	}
+	testneeds.BeRoot(t)
 	random := make([]byte, 8)
 	_, _ = rand.Read(random)
 	c := &container{id: "squalltest" + hex.EncodeToString(random), dirs: map[string]string{}}
@@ -84,7 +83,7 @@ func isV2() bool {
 func (c *container) mkdir(t *testing.T, controller, hierarchy string) {
 	t.Helper()
 	if _, err := os.Stat(hierarchy); err != nil {
-		t.Skipf("needs cgroup controller %s: %v", controller, err)
+		testneeds.Missing(t, testneeds.Cgroups, controller, ", ", err)
 	}
 	if controller == "" {
 		write(t, filepath.Join(hierarchy, "cgroup.subtree_control"), "+cpu")
@@ -231,10 +230,14 @@ func exitWith(err error) {
 	}
 }
 
+// seesProcesses is the environment variable that says where injectAndHang finds
+// processes, if that is not usual.
+const seesProcesses = "SQUALL_TEST_PROC"
+
 // injectAndHang is an injector that says when it has injected and never cleans.
 func injectAndHang(id string) error {
 	c := &container{id: id}
-	loaded, err := target.Load(context.Background(), c.injection(), "")
+	loaded, err := target.Load(context.Background(), c.injection(), os.Getenv(seesProcesses))
 	if err != nil {
 		return err
 	}
@@ -256,7 +259,7 @@ func enclose(id string) error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return err
 	}
-	return unix.Exec("/proc/self/exe", []string{"injector", "inject", id}, nil)
+	return unix.Exec("/proc/self/exe", []string{"injector", "inject", id}, os.Environ())
 }
 
 // startInjector starts injectAndHang and returns once it has injected.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // cpusOf narrows the container to so many CPUs, and gives it the highest weight
@@ -28,7 +30,7 @@ func (c *container) cpusOf(t *testing.T, n int) {
 	write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
 	allowed, err := parseCPUList(read(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")))
 	if err != nil || len(allowed) < n {
-		t.Skipf("needs %d CPUs, has %v, %v", n, allowed, err)
+		testneeds.Missing(t, testneeds.Processors, fmt.Sprintf("want %d, have %v, %v", n, allowed, err))
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed[len(allowed)-n:]), " ", ","), "[]")
 	write(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus"), list)
@@ -147,7 +149,7 @@ func TestQuotaHoldsForThePressureToo(t *testing.T) {
 func TestJoinsOnlyTheCgroupsOfCPUTime(t *testing.T) {
 	c := newContainer(t)
 	if isV2() {
-		t.Skip("version 2 has one cgroup for everything")
+		t.Skip(testneeds.OnlyVersion1)
 	}
 	inject(t, v1beta1.CPUPressure{Count: count("1%")}, c.load(t))
 	pids := burning(t, c.injection())
@@ -199,11 +201,10 @@ func TestBurnerEndsWithTheInjector(t *testing.T) {
 // TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
 // gives it a cgroup namespace, as with version 2.
 func TestInjectsFromACgroupNamespace(t *testing.T) {
-	if _, err := os.Stat("/proc/1/ns/cgroup"); err != nil {
-		t.Skipf("needs to enter the cgroup namespace of the node's first process: %v", err)
-	}
 	chaosPod, c := newContainer(t), newContainer(t)
-	awaitInjected(t, exec.Command("/proc/self/exe", "enclose", c.id), chaosPod)
+	injector := exec.Command("/proc/self/exe", "enclose", c.id)
+	injector.Env = append(os.Environ(), seesProcesses+"="+testcontainer.Proc(t, os.Getpid(), c.first.Process.Pid))
+	awaitInjected(t, injector, chaosPod)
 	found := burning(t, c.injection())
 	if len(found) != 1 {
 		t.Fatalf("burners = %v, want one", found)

@@ -26,6 +26,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // container is a stand-in for a container: a cgroup named by an ID, and a
@@ -47,9 +48,7 @@ func newContainer(t *testing.T, role ...string) *container {
 // newContainerWith is newContainer with namespaces of its own.
 func newContainerWith(t *testing.T, namespaces uintptr, role ...string) *container {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes cgroups, loop devices and mounts")
-	}
+	testneeds.BeRoot(t)
 	random := make([]byte, 8)
 	_, _ = rand.Read(random)
 	c := &container{id: "squalltest" + hex.EncodeToString(random), namespaces: namespaces}
@@ -70,7 +69,7 @@ func hierarchy(t *testing.T) string {
 	}
 	available, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	if !strings.Contains(string(available), "io") {
-		t.Skip("needs a cgroup controller that limits disks: blkio of version 1 or io of version 2")
+		testneeds.Missing(t, testneeds.DiskLimits)
 	}
 	write(t, "/sys/fs/cgroup/cgroup.subtree_control", "+io")
 	return "/sys/fs/cgroup"
@@ -172,9 +171,7 @@ type disk struct {
 
 func newDisk(t *testing.T) disk {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes loop devices and mounts")
-	}
+	testneeds.BeRoot(t)
 	image := filepath.Join(t.TempDir(), "image")
 	file, err := os.Create(image)
 	if err != nil {
@@ -226,7 +223,7 @@ func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("needs the tool %s to make a disk", name)
+		testneeds.Missing(t, testneeds.DiskTools, name)
 	}
 	output, err := exec.Command(path, args...).CombinedOutput()
 	if err != nil {
@@ -344,10 +341,11 @@ func enclose(args []string) error {
 }
 
 // injectAndHang is an injector that says when it has injected and never cleans:
-// args are the journal's directory, the path, and the container's ID.
+// args are the journal's directory, the path, the container's ID, and where processes
+// are seen.
 func injectAndHang(args []string) error {
 	document := injection(&container{id: args[3]})
-	loaded, err := target.Load(context.Background(), document, "")
+	loaded, err := target.Load(context.Background(), document, args[4])
 	if err != nil {
 		return err
 	}

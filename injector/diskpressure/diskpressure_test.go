@@ -3,6 +3,7 @@ package diskpressure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // newInjector makes one with a journal of its own, and cleans at the end of the
@@ -77,7 +80,7 @@ func TestLimitsWhatTheTargetDoes(t *testing.T) {
 			before := c.limits(t)
 			free := c.rate(t, test.how, file, test.block, test.blocks)
 			if free < 3*test.want {
-				t.Skipf("this disk does %.1f blocks/s without a limit, too slow to see one of %.0f", free, test.want)
+				testneeds.Missing(t, testneeds.FastDisk, fmt.Sprintf("%.1f blocks/s without a limit of %.0f", free, test.want))
 			}
 			injector := newInjector(t, d.dir, test.throttling, c)
 			inject(t, injector)
@@ -188,9 +191,6 @@ func TestCleanFromTheJournalAfterACrash(t *testing.T) { crashAndClean(t, "inject
 // TestInjectsFromACgroupNamespace is how a chaos pod lives where the runtime
 // gives it a cgroup namespace, as with version 2.
 func TestInjectsFromACgroupNamespace(t *testing.T) {
-	if _, err := os.Stat("/proc/1/ns/cgroup"); err != nil {
-		t.Skipf("needs to enter the cgroup namespace of the node's first process: %v", err)
-	}
 	crashAndClean(t, "enclose")
 }
 
@@ -199,7 +199,8 @@ func crashAndClean(t *testing.T, role string) {
 	t.Helper()
 	d, c, chaosPod := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
 	before, dir := c.limits(t), t.TempDir()
-	injector := chaosPod.start(t, role, dir, d.dir, c.id).Process
+	proc := testcontainer.Proc(t, os.Getpid(), c.first.Process.Pid)
+	injector := chaosPod.start(t, role, dir, d.dir, c.id, proc).Process
 	if c.limits(t) == before {
 		t.Fatal("the injector changed nothing")
 	}
@@ -251,7 +252,7 @@ func TestSeveralContainers(t *testing.T) {
 
 func TestContainerWithoutThePathIsLeftOut(t *testing.T) {
 	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
-		t.Skip("needs a kernel with overlay filesystems")
+		testneeds.Missing(t, testneeds.Overlay)
 	}
 	d, has, sidecar := newDisk(t), newContainer(t, "first"), newOverlaid(t, newDisk(t), t.TempDir())
 	beforeHas, beforeSidecar := has.limits(t), sidecar.limits(t)
@@ -334,7 +335,7 @@ func TestRefusedBeforeAnyChange(t *testing.T) {
 
 func TestPathIsTheContainersOwn(t *testing.T) {
 	if !strings.Contains(read(t, "/proc/filesystems"), "overlay") {
-		t.Skip("needs a kernel with overlay filesystems")
+		testneeds.Missing(t, testneeds.Overlay)
 	}
 	upper, volume := newDisk(t), newDisk(t)
 	lower := t.TempDir()
@@ -371,7 +372,7 @@ func TestPathIsTheContainersOwn(t *testing.T) {
 func TestNodeLevelIsRefusedInVersion1(t *testing.T) {
 	c := newContainer(t, "first")
 	if !strings.Contains(c.dir, "blkio") {
-		t.Skip("this machine has version 2")
+		t.Skip(testneeds.OnlyVersion1)
 	}
 	injector := newInjector(t, "/", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, c)
 	injector.target.Injection.Level, injector.target.Containers = v1beta1.LevelNode, nil
@@ -383,11 +384,11 @@ func TestNodeLevelIsRefusedInVersion1(t *testing.T) {
 func TestNodeLevelLimitsAllPodsTogether(t *testing.T) {
 	c, d := newContainer(t, "first"), newDisk(t)
 	if strings.Contains(c.dir, "blkio") {
-		t.Skip("needs cgroup version 2")
+		t.Skip(testneeds.OnlyVersion2)
 	}
 	pods := &container{dir: filepath.Join(filepath.Dir(c.dir), "kubepods")}
 	if err := os.Mkdir(pods.dir, 0o755); err != nil {
-		t.Skipf("needs a machine without pods: %v", err)
+		t.Skip(testneeds.NoPods, ": ", err)
 	}
 	t.Cleanup(func() { pods.remove(t) })
 	before, file := pods.limits(t), d.file(t)

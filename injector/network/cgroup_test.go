@@ -18,6 +18,7 @@ import (
 	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 func TestOnlySomeContainersAreDisturbed(t *testing.T) {
@@ -26,7 +27,7 @@ func TestOnlySomeContainersAreDisturbed(t *testing.T) {
 		i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: hostIPv4}}}, try)
 		meant := i.target.Containers[0].Cgroups.Unified
 		if meant == "" {
-			t.Skip("needs a cgroup v2 hierarchy")
+			testneeds.Missing(t, testneeds.UnifiedCgroups)
 		}
 		must(t, i.Inject(context.Background()))
 		below, other := filepath.Join(meant, "below"), meant+"-other"
@@ -165,6 +166,6 @@ func unifiedRoot(t *testing.T) string {
 			return dir
 		}
 	}
-	t.Skip("needs a cgroup v2 hierarchy")
+	testneeds.Missing(t, testneeds.UnifiedCgroups)
 	return ""
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // What somebody else put on the link is there afterwards, byte for byte, and
@@ -271,7 +272,7 @@ func TestLeftFindsAnEmptyClsact(t *testing.T) {
 }
 
 func TestProbeNamesWhatWorks(t *testing.T) {
-	needRoot(t)
+	testneeds.BeRoot(t)
 	text, err := New(v1beta1.NetworkDisruption{}, nil, nil).Probe()
 	if err != nil || !strings.Contains(text, "cls_bpf") {
 		t.Errorf("Probe() = %q, %v, want at least cls_bpf", text, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/losstest"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // everyMechanism runs a test once for each, forced.
@@ -37,10 +38,10 @@ func everyMechanismOn(t *testing.T, prepare func(*testing.T, *world), test func(
 
 func needMechanism(t *testing.T, name string) {
 	t.Helper()
-	needRoot(t)
+	testneeds.BeRoot(t)
 	text, err := New(v1beta1.NetworkDisruption{}, nil, nil).Probe()
 	if err != nil || !strings.Contains(text, name) {
-		t.Skipf("needs %s; probe: %s, %v", name, text, err)
+		testneeds.Missing(t, testneeds.AttachMechanism, name, ", probe: ", text, ", ", err)
 	}
 }
 

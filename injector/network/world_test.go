@@ -25,6 +25,7 @@ import (
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // Addresses of the test's network. The gateway, the hosts and the node's
@@ -51,7 +52,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	needRoot(t)
+	testneeds.BeRoot(t)
 	w := &world{container: testcontainer.Start(t, testcontainer.Sleeps...), journals: t.TempDir()}
 	w.target = fmt.Sprintf("/proc/%d/ns/net", w.container.PID)
 	stop := make(chan struct{})
@@ -347,12 +348,5 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: BPF programs and network namespaces")
 	}
 }

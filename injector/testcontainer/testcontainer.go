@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // deadline is how long a test waits for the kernel or a process.
@@ -48,15 +50,13 @@ func Start(t *testing.T, command ...string) *Container {
 // StartAs is Start with a chosen ID, as when a container is started again.
 func StartAs(t *testing.T, id string, command ...string) *Container {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: it makes namespaces and cgroups")
-	}
+	testneeds.BeRoot(t)
 	c := &Container{ID: id, ended: make(chan struct{})}
 	t.Cleanup(func() { c.Stop(t) })
 	for _, root := range hierarchies() {
 		dir := filepath.Join(root, "squall-test", "cri-containerd-"+id+".scope")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Skipf("needs a writable cgroup hierarchy: %v", err)
+			testneeds.Missing(t, testneeds.Cgroups, err)
 		}
 		c.Cgroups = append(c.Cgroups, dir)
 	}
@@ -79,6 +79,24 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 		}
 	}
 	return c
+}
+
+// Proc makes a directory in which an injector sees some processes of this machine
+// alone, and one of them as the node's first process: the real one may not be
+// looked at everywhere.
+func Proc(t *testing.T, first int, others ...int) string {
+	t.Helper()
+	dir := t.TempDir()
+	links := map[string]int{"1": first}
+	for _, pid := range append(others, first) {
+		links[strconv.Itoa(pid)] = pid
+	}
+	for name, pid := range links {
+		if err := os.Symlink("/proc/"+strconv.Itoa(pid), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // File is the path of a control file in the container's cgroup: v1 in the
