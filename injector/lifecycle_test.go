@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -468,4 +469,25 @@ func TestUnwritableReadyFileIsAFailedInjection(t *testing.T) {
 		t.Errorf("exit code = %d, want 0", code)
 	}
 	w.expect("ended", "one", "two")
+}
+
+func TestLogLinesHaveLevelTimeAndMessage(t *testing.T) {
+	var text buffer
+	log, err := newLogger("info", &text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Debug("too much")
+	log.Info("injected", zap.String("kind", "x"))
+	var line map[string]string
+	if err := json.Unmarshal([]byte(text.String()), &line); err != nil {
+		t.Fatalf("log = %q, want one JSON object: %v", text.String(), err)
+	}
+	if at, err := time.Parse("2006-01-02T15:04:05.000Z0700", line["ts"]); err != nil || time.Since(at) > time.Minute {
+		t.Errorf("ts = %q, %v, want now, in the form that all programs write", line["ts"], err)
+	}
+	delete(line, "ts")
+	if diff := cmp.Diff(map[string]string{"level": "info", "msg": "injected", "kind": "x"}, line); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
 }

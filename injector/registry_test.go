@@ -21,8 +21,10 @@ type parts struct {
 	rows     []v1beta1.KindRow
 	registry map[v1beta1.Kind]entry
 	// lifecycles are the sample parameters of the test that every kind passes.
-	lifecycles     []v1beta1.Kind
-	pages, samples []v1beta1.Kind
+	lifecycles []v1beta1.Kind
+	// crashes are the kinds of the crash matrix, nodeCrashes those at node level.
+	crashes, nodeCrashes []v1beta1.Kind
+	pages, samples       []v1beta1.Kind
 }
 
 // noKinds are the names in these folders that are no kind's.
@@ -30,12 +32,20 @@ var noKinds = []v1beta1.Kind{"README", "emergency-stop"}
 
 // realParts are those of the product.
 func realParts(t *testing.T) parts {
-	return parts{
+	p := parts{
 		rows: v1beta1.KindTable(), registry: registry,
 		lifecycles: slices.Sorted(maps.Keys(sampleParams)),
 		pages:      kindsNamed(t, "../docs/kinds/*.md"),
 		samples:    kindsNamed(t, "../deploy/samples/*.yaml"),
 	}
+	for _, w := range allWorkloads {
+		if w.level == v1beta1.LevelNode {
+			p.nodeCrashes = append(p.nodeCrashes, w.kind)
+		} else {
+			p.crashes = append(p.crashes, w.kind)
+		}
+	}
+	return p
 }
 
 func kindsNamed(t *testing.T, pattern string) []v1beta1.Kind {
@@ -78,6 +88,8 @@ func (p parts) gaps() []string {
 		missing(row.Kind, registered, "the registry of the injector has no line of it")
 		missing(row.Kind, len(row.Needs.Capabilities) > 0 || row.Needs.Cgroups, "its row in the table of kinds has no Needs")
 		missing(row.Kind, slices.Contains(p.lifecycles, row.Kind), "sampleParams has nothing for the test of its lifecycle")
+		missing(row.Kind, slices.Contains(p.crashes, row.Kind), "the crash matrix has no workload of it")
+		missing(row.Kind, row.PodOnly || slices.Contains(p.nodeCrashes, row.Kind), "the crash matrix has no workload of it at level node")
 	}
 	for _, other := range []struct {
 		where         string
@@ -132,6 +144,8 @@ func TestAKindThatIsHalfThereIsNamed(t *testing.T) {
 		{"the sample", func(p *parts) { p.samples = without(p.samples) }, []string{"deploy/samples has no sample of it"}},
 		{"the line of the registry", func(p *parts) { delete(p.registry, kind) }, []string{"the registry of the injector has no line of it"}},
 		{"the sample parameters", func(p *parts) { p.lifecycles = without(p.lifecycles) }, []string{"sampleParams has nothing for the test of its lifecycle"}},
+		{"the workload", func(p *parts) { p.crashes = without(p.crashes) }, []string{"the crash matrix has no workload of it"}},
+		{"the workload of a node", func(p *parts) { p.nodeCrashes = without(p.nodeCrashes) }, []string{"the crash matrix has no workload of it at level node"}},
 		{"the rights", func(p *parts) { row(p).Needs = v1beta1.Needs{} }, []string{"its row in the table of kinds has no Needs"}},
 		{"the row says that it is refused", func(p *parts) { row(p).Missing = "nothing" },
 			[]string{"the registry of the injector" + noRow, "sampleParams" + noRow, "docs/kinds" + noRow, "deploy/samples" + noRow}},

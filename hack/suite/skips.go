@@ -9,13 +9,9 @@ import (
 // else that is skipped makes its stage fail: a machine that cannot run a test
 // shows nothing about what the test is for.
 var mayBeSkipped = map[string]string{
-	"injector/cpupressure: TestInjectsFromACgroupNamespace":     lookInside,
-	"injector/diskpressure: TestInjectsFromACgroupNamespace":    lookInside,
 	"injector/diskpressure: TestNodeLevelLimitsAllPodsTogether": "needs a machine with cgroup v2 alone, and without pods",
 	"test/scale: TestScale/a_history_to_replay":                 "it shows nothing, it records with -record",
 }
-
-const lookInside = "needs to look into the machine's first process, which root of a container may not; on the cluster every injector does"
 
 // skip is a test that was skipped, and what it said.
 type skip struct{ test, reason string }
