@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/nodecommand"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -17,7 +18,7 @@ import (
 // with a Temporal worker under their own names.
 type Activities struct {
 	Kube        kubernetes.Interface
-	Disruptions *Disruptions
+	Disruptions *status.Disruptions
 	// Temporal starts and ends workflows of disruptions that nobody else does.
 	// Only a sweep needs it.
 	Temporal Orchestrator
@@ -35,6 +36,12 @@ type Activities struct {
 
 // Ref names the disruption an activity works for.
 type Ref = v1beta1.DisruptionRef
+
+// Report is what the workflow decided and a user must see.
+type Report = status.Report
+
+// FinishInput is what a finished disruption is asked for.
+type FinishInput = status.FinishInput
 
 // Selection says what SelectTargets found and chose.
 type Selection = targets.Selection
@@ -65,3 +72,6 @@ const (
 func (a *Activities) nodes() nodecommand.Runner {
 	return nodecommand.Runner{Kube: a.Kube, Builder: a.Builder}
 }
+
+// events records events.
+func (a *Activities) events() status.Events { return status.Events{Kube: a.Kube} }

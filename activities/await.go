@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -169,7 +168,7 @@ func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
 	if w.told && p.Equal(w.written) {
 		return nil
 	}
-	if err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) { showProgress(d, p) }); err != nil {
+	if err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) { status.ShowProgress(d, p) }); err != nil {
 		return err
 	}
 	w.written, w.told = p, true
@@ -190,57 +189,10 @@ func (w *injectionWatch) tell(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(4)
 	for _, target := range w.untold {
-		group.Go(func() error { return w.a.tellTarget(groupCtx, w.d, target) })
+		group.Go(func() error { return w.a.events().RecordOnTarget(groupCtx, w.d, target) })
 	}
 	w.untold = nil
 	return group.Wait()
-}
-
-// showProgress writes progress into the status of a disruption.
-func showProgress(d *v1beta1.Disruption, p chaospod.Progress) {
-	s := &d.Status
-	if ending(s.Phase) {
-		return // a watch that has not heard yet that it is over
-	}
-	s.InjectionStatus = p.Status(s.InjectionStatus)
-	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
-	s.Phase = v1beta1.PhaseInjecting
-	s.TargetInjections = listed(p)
-	if s.InjectionStatus == v1beta1.Injected {
-		s.Phase = v1beta1.PhaseHolding
-		if s.InjectedTime == nil {
-			now := metav1.Now()
-			s.InjectedTime = &now
-		}
-		setCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected", p.Total))
-		return
-	}
-	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.Injected, p.Total)
-	if why := p.FirstReason(); why != "" {
-		reason, message = "InjectionFailed", message+": "+why
-	}
-	setCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
-}
-
-func ending(phase v1beta1.Phase) bool {
-	return phase == v1beta1.PhaseCleaning || phase == v1beta1.PhaseStuck || phase == v1beta1.PhaseFinished
-}
-
-// listed is what status shows target by target: all of them, or, of more than
-// maxListed, at most 100 that are not injected.
-func listed(p chaospod.Progress) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
-	if len(p.Targets) <= maxListed {
-		return p.Targets
-	}
-	some := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
-	for _, name := range slices.Sorted(maps.Keys(p.Targets)) {
-		for _, injection := range p.Targets[name] {
-			if injection.InjectionStatus != v1beta1.Injected && injection.Reason != "" && len(some) < 100 {
-				some[name] = p.Targets[name]
-			}
-		}
-	}
-	return some
 }
 
 // askReasons reads, of at most a few chaos pods that run and are not ready,

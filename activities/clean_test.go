@@ -283,7 +283,7 @@ func TestFinish(t *testing.T) {
 func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	c := newCluster(t)
 	ref := c.started("calm", nil)
-	c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
+	c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
 	if c.get(ref).DeletionTimestamp == nil { // rule 5
 		t.Fatal("not being deleted")
 	}

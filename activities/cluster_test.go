@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -32,6 +33,7 @@ type cluster struct {
 	*Activities
 	env       *testsuite.TestActivityEnvironment
 	counts    counts
+	client    rest.Interface
 	namespace string
 }
 
@@ -43,11 +45,13 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disruptions, err := NewDisruptions(config)
+	disruptions, err := status.NewDisruptions(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &cluster{T: t}
+	c.client, err = status.NewClient(config)
+	c.must(err)
 	c.namespace = c.makeNamespace(kube, "shop-")
 	chaos := c.makeNamespace(kube, "chaos-")
 	pods, err := chaospod.NewWatch(kube, chaos)
@@ -161,7 +165,7 @@ func (c *cluster) disruption(name string, change func(*v1beta1.DisruptionSpec)) 
 		change(&d.Spec)
 	}
 	created := &v1beta1.Disruption{}
-	c.must(c.Disruptions.client.Post().Namespace(c.namespace).Resource("disruptions").Body(d).Do(c.Context()).Into(created))
+	c.must(c.client.Post().Namespace(c.namespace).Resource("disruptions").Body(d).Do(c.Context()).Into(created))
 	return created.Ref()
 }
 
@@ -251,12 +255,12 @@ func (c *cluster) events(reason string) []corev1.Event {
 	return found
 }
 
-func (c *cluster) wantCondition(ref Ref, kind string, status metav1.ConditionStatus, message string) {
+func (c *cluster) wantCondition(ref Ref, conditionType string, status metav1.ConditionStatus, message string) {
 	c.Helper()
 	for _, condition := range c.get(ref).Status.Conditions {
-		if condition.Type == kind && condition.Status == status && strings.Contains(condition.Message, message) {
+		if condition.Type == conditionType && condition.Status == status && strings.Contains(condition.Message, message) {
 			return
 		}
 	}
-	c.Errorf("conditions = %+v, want %s=%s with %q", c.get(ref).Status.Conditions, kind, status, message)
+	c.Errorf("conditions = %+v, want %s=%s with %q", c.get(ref).Status.Conditions, conditionType, status, message)
 }

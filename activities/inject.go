@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -100,13 +101,13 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateR
 func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaospod.ForPeople(c.Pods), s.Number)
-		if err := a.tell(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
+		if err := a.events().Record(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
 			return err
 		}
 	}
 	if c.Refused > 0 {
 		message := fmt.Sprintf("%s refused: %s", chaospod.ForPeople(c.Refused), c.Why)
-		if err := a.warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number)); err != nil {
+		if err := a.events().Warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number)); err != nil {
 			return err
 		}
 		return a.explainRefusal(ctx, d, message)
@@ -117,6 +118,6 @@ func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shar
 // explainRefusal puts the reason where a user looks first.
 func (a *Activities) explainRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), func(live *v1beta1.Disruption) {
-		setCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
+		status.SetCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
 	})
 }

@@ -146,14 +146,14 @@ func TestPrepare(t *testing.T) {
 	t.Run("a spec edited later is told once an edit and not carried out", func(t *testing.T) {
 		live := c.get(ref)
 		live.Labels = map[string]string{"team": "a"}
-		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
+		c.must(c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
 		do[any](c, c.WarnSpecChanged, ref)
 		if n := len(c.events("SpecChanged")); n != 0 { // rule 10
 			t.Errorf("%d SpecChanged events after a change of labels", n)
 		}
 		live = c.get(ref)
 		live.Spec.DryRun = true
-		c.must(c.Disruptions.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
+		c.must(c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
 		do[any](c, c.WarnSpecChanged, ref)
 		do[any](c, c.WarnSpecChanged, ref)
 		if n := len(c.events("SpecChanged")); n != 1 { // rule 9

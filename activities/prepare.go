@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -51,7 +51,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return a.cleanOnly(ctx, ref, "the disruption has finished")
 	}
 	live.Default()
-	stop, err := a.Disruptions.emergencyStop(ctx)
+	stop, err := a.Disruptions.EmergencyStop(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -73,31 +73,13 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	a.Disruptions.Remember(live.DeepCopy())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return a.tell(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
+		return a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
 	})
 	if plan.CreateAt.After(time.Now()) { // else the choice of targets tells it in a moment
-		show := planShown(ctx, live)
+		show := status.ShowPlan(live, carrier(ctx))
 		group.Go(func() error { return a.Disruptions.UpdateStatus(ctx, ref, show) })
 	}
 	return plan, group.Wait()
-}
-
-// planShown writes what is to be done with d, as it began, into a status that
-// does not say it yet.
-func planShown(ctx context.Context, d *v1beta1.Disruption) func(*v1beta1.Disruption) {
-	plan, now, carrier := planOf(d), metav1.Now(), activity.GetInfo(ctx).WorkflowExecution
-	return func(live *v1beta1.Disruption) {
-		s := &live.Status
-		if s.StartTime != nil {
-			return
-		}
-		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhasePending, plan.SpecHash, plan.Kinds.String()
-		s.ObservedGeneration = d.Generation
-		s.InjectionStatus = v1beta1.NotInjected
-		s.StartTime, s.ExpiryTime = &now, &metav1.Time{Time: plan.ExpireAt}
-		s.Workflow = &v1beta1.WorkflowRef{ID: carrier.ID, RunID: carrier.RunID}
-		setCondition(live, v1beta1.ConditionAccepted, metav1.ConditionTrue, "WorkflowRunning", "workflow "+carrier.ID+" carries it out")
-	}
 }
 
 // planOf is the pure part of Prepare.
@@ -130,12 +112,16 @@ func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, 
 
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
-	if err := a.warn(ctx, d, reason, why, d.Spec.Hash()); err != nil {
+	if err := a.events().Warn(ctx, d, reason, why, d.Spec.Hash()); err != nil {
 		return Plan{}, err
 	}
 	return Plan{Rejected: why, SpecHash: d.Spec.Hash()}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
-		d.Status.Phase, d.Status.SpecHash = v1beta1.PhaseRejected, d.Spec.Hash()
-		d.Status.InjectionStatus, d.Status.Ending = v1beta1.NotInjected, why
-		setCondition(d, v1beta1.ConditionAccepted, metav1.ConditionFalse, reason, why)
+		status.ShowRejected(d, reason, why)
 	})
+}
+
+// carrier is the workflow that the activity works for.
+func carrier(ctx context.Context) v1beta1.WorkflowRef {
+	execution := activity.GetInfo(ctx).WorkflowExecution
+	return v1beta1.WorkflowRef{ID: execution.ID, RunID: execution.RunID}
 }

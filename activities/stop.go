@@ -20,7 +20,7 @@ const endingGone = "the disruption is gone"
 func (a *Activities) stopped(ctx context.Context, ref Ref) (why string, err error) {
 	var stop, mark string
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { stop, err = a.Disruptions.emergencyStop(ctx); return err })
+	group.Go(func() (err error) { stop, err = a.Disruptions.EmergencyStop(ctx); return err })
 	group.Go(func() error {
 		live, err := a.Disruptions.Get(ctx, ref)
 		switch {
@@ -37,18 +37,6 @@ func (a *Activities) stopped(ctx context.Context, ref Ref) (why string, err erro
 		return "", err
 	}
 	return cmp.Or(mark, stop), nil
-}
-
-// emergencyStop is what the first EmergencyStop says, or empty.
-func (c *Disruptions) emergencyStop(ctx context.Context) (string, error) {
-	var list v1beta1.EmergencyStopList
-	if err := c.client.Get().Resource("emergencystops").Do(ctx).Into(&list); err != nil {
-		return "", fmt.Errorf("look for an emergency stop: %w", err)
-	}
-	if stop := v1beta1.FirstStop(list.Items); stop != nil {
-		return stop.Ending(), nil
-	}
-	return "", nil
 }
 
 // refuse is the plan of a disruption that an emergency stop met: one that never

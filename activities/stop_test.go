@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -66,7 +67,7 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 		"one stopped it and was deleted": {func(c *cluster, ref Ref) { c.mark(ref) }, fire},
 		"its object is gone": {func(c *cluster, ref Ref) {
 			c.must(c.Disruptions.RemoveFinalizer(c.Context(), ref))
-			c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
+			c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 		}, endingGone},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,9 +109,9 @@ func (c *cluster) emergencyStop() {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
 		ObjectMeta: metav1.ObjectMeta{Name: "fire"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"},
 	}
-	c.must(c.Disruptions.client.Post().Resource("emergencystops").Body(stop).Do(c.Context()).Error())
+	c.must(c.client.Post().Resource("emergencystops").Body(stop).Do(c.Context()).Error())
 	c.Cleanup(func() {
-		if err := c.Disruptions.client.Delete().Resource("emergencystops").Name("fire").Do(context.Background()).Error(); err != nil {
+		if err := c.client.Delete().Resource("emergencystops").Name("fire").Do(context.Background()).Error(); err != nil {
 			c.Error(err)
 		}
 	})
@@ -120,6 +121,6 @@ func (c *cluster) emergencyStop() {
 func (c *cluster) mark(ref Ref) {
 	c.Helper()
 	c.must(c.Disruptions.UpdateStatus(c.Context(), ref, func(d *v1beta1.Disruption) {
-		setCondition(d, v1beta1.ConditionStopped, metav1.ConditionTrue, v1beta1.ReasonEmergencyStop, fire)
+		status.SetCondition(d, v1beta1.ConditionStopped, metav1.ConditionTrue, v1beta1.ReasonEmergencyStop, fire)
 	}))
 }

@@ -174,8 +174,8 @@ func (c *cluster) withTemporal() *temporal {
 func (c *cluster) ripOff(ref Ref) {
 	c.Helper()
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
-	c.must(c.Disruptions.client.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(patch).Do(c.Context()).Error())
-	c.must(c.Disruptions.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
+	c.must(c.client.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(patch).Do(c.Context()).Error())
+	c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 }
 
 // cleanedUp plays the workflow of an orphan, in cleanup mode.

@@ -47,7 +47,7 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the records of all disruptions: %w", err)
 	}
-	disruptions, err := a.Disruptions.list(ctx)
+	disruptions, err := a.Disruptions.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +59,4 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 		found[d.UID].ref, found[d.UID].disruption = d.Ref(), d
 	}
 	return found, nil
-}
-
-// list reads the Disruptions of all namespaces.
-func (c *Disruptions) list(ctx context.Context) ([]v1beta1.Disruption, error) {
-	found := &v1beta1.DisruptionList{}
-	if err := c.client.Get().Resource("disruptions").Do(ctx).Into(found); err != nil {
-		return nil, fmt.Errorf("list the disruptions: %w", err)
-	}
-	return found.Items, nil
 }

@@ -42,6 +42,8 @@ func TestImports(t *testing.T) {
 			"what a chaos pod is depends on nothing that uses it"},
 		{"activities/targets", append(below("nodecommand", "status", "orphans"), temporal),
 			"who may hold which target is decided from records alone"},
+		{"activities/status", append(below("nodecommand", "orphans"), temporal),
+			"what users see follows from what happened, and decides nothing"},
 		{"activities/nodecommand", append(below("targets", "status", "orphans"), temporal, module+"workflows"),
 			"a command on a node knows neither who asks nor why"},
 		{"workflows", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -62,7 +63,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 	config.QPS, config.Burst = c.ClientQPS, int(c.ClientQPS)*2
 	config.UserAgent = "squall-worker"
 	config.WarningHandler = rest.NoWarnings{}
-	disruptions, err := activities.NewDisruptions(config)
+	disruptions, err := status.NewDisruptions(config)
 	if err != nil {
 		return nil, err
 	}

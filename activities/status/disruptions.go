@@ -1,4 +1,8 @@
-package activities
+// Package status is what users see: it reads Disruptions, writes their status
+// and their conditions, and records events. What a status says is decided by
+// functions of plain values; a write never overwrites what somebody else wrote
+// in between.
+package status
 
 import (
 	"context"
@@ -30,6 +34,15 @@ type Disruptions struct {
 
 // NewDisruptions returns a client for the cluster that config names.
 func NewDisruptions(config *rest.Config) (*Disruptions, error) {
+	client, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Disruptions{client, lru.New(1000)}, nil
+}
+
+// NewClient returns a plain client for the resources of Squall.
+func NewClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	if err := v1beta1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -43,12 +56,12 @@ func NewDisruptions(config *rest.Config) (*Disruptions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client for %s: %w", v1beta1.GroupVersion, err)
 	}
-	return &Disruptions{client, lru.New(1000)}, nil
+	return client, nil
 }
 
 // Get returns the disruption that ref names. An object of the same name with
 // another UID is somebody else's and counts as not found.
-func (c *Disruptions) Get(ctx context.Context, ref Ref) (*v1beta1.Disruption, error) {
+func (c *Disruptions) Get(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.Disruption, error) {
 	found := &v1beta1.Disruption{}
 	err := c.client.Get().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(ctx).Into(found)
 	if err != nil {
@@ -63,7 +76,7 @@ func (c *Disruptions) Get(ctx context.Context, ref Ref) (*v1beta1.Disruption, er
 // UpdateStatus lets change edit the status and writes the result, unless
 // nothing changed. Its version guards the write: one by somebody else in between
 // makes it read again and call change again. A disruption that is gone is no error.
-func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1beta1.Disruption)) error {
+func (c *Disruptions) UpdateStatus(ctx context.Context, ref v1beta1.DisruptionRef, change func(*v1beta1.Disruption)) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, err := c.changed(ctx, ref, change)
 		if err != nil || live == nil {
@@ -89,9 +102,9 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref Ref, change func(*v1
 // Remember lets the next write begin from d, which was just read.
 func (c *Disruptions) Remember(d *v1beta1.Disruption) { c.written.Add(d.UID, d) }
 
-// Deleted says that somebody deleted the object: what was written before that
-// is no longer as it stands, and a write that began there would be refused.
-func (c *Disruptions) Deleted(ref Ref) {
+// Deleted says that somebody deleted the object. It drops the cached copy, whose
+// resourceVersion is stale: a write that began there would be refused.
+func (c *Disruptions) Deleted(ref v1beta1.DisruptionRef) {
 	if known, found := c.written.Get(ref.UID); found && known.(*v1beta1.Disruption).DeletionTimestamp == nil {
 		c.written.Remove(ref.UID)
 	}
@@ -100,8 +113,8 @@ func (c *Disruptions) Deleted(ref Ref) {
 // changed is the disruption with its status changed; nil when there is nothing
 // to write. It begins from what was last written here, unless change finds
 // nothing to do there: another worker may have written since.
-func (c *Disruptions) changed(ctx context.Context, ref Ref, change func(*v1beta1.Disruption)) (*v1beta1.Disruption, error) {
-	if d := c.recall(ref); d != nil && changes(d, change) {
+func (c *Disruptions) changed(ctx context.Context, ref v1beta1.DisruptionRef, change func(*v1beta1.Disruption)) (*v1beta1.Disruption, error) {
+	if d := c.takeCached(ref); d != nil && changes(d, change) {
 		return d, nil
 	}
 	d, err := c.Get(ctx, ref)
@@ -111,8 +124,8 @@ func (c *Disruptions) changed(ctx context.Context, ref Ref, change func(*v1beta1
 	return d, nil
 }
 
-// recall is what was last written or remembered here, once; nil for nothing.
-func (c *Disruptions) recall(ref Ref) *v1beta1.Disruption {
+// takeCached is what was last written or remembered here, once; nil for nothing.
+func (c *Disruptions) takeCached(ref v1beta1.DisruptionRef) *v1beta1.Disruption {
 	known, found := c.written.Get(ref.UID)
 	if !found {
 		return nil
@@ -130,10 +143,10 @@ func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
 
 // RemoveFinalizer lets the disruption go. Done already, or the object gone, is
 // no error.
-func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
+func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	moved := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
 	err := retry.OnError(retry.DefaultBackoff, moved, func() (err error) {
-		live := c.recall(ref)
+		live := c.takeCached(ref)
 		if live == nil || !slices.Contains(live.Finalizers, v1beta1.DisruptionFinalizer) {
 			if live, err = c.Get(ctx, ref); err != nil {
 				return err
@@ -153,4 +166,25 @@ func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref Ref) error {
 		return fmt.Errorf("remove finalizer of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	return nil
+}
+
+// EmergencyStop is what the first EmergencyStop says, or empty.
+func (c *Disruptions) EmergencyStop(ctx context.Context) (string, error) {
+	var list v1beta1.EmergencyStopList
+	if err := c.client.Get().Resource("emergencystops").Do(ctx).Into(&list); err != nil {
+		return "", fmt.Errorf("look for an emergency stop: %w", err)
+	}
+	if stop := v1beta1.FirstStop(list.Items); stop != nil {
+		return stop.Ending(), nil
+	}
+	return "", nil
+}
+
+// List reads the Disruptions of all namespaces.
+func (c *Disruptions) List(ctx context.Context) ([]v1beta1.Disruption, error) {
+	found := &v1beta1.DisruptionList{}
+	if err := c.client.Get().Resource("disruptions").Do(ctx).Into(found); err != nil {
+		return nil, fmt.Errorf("list the disruptions: %w", err)
+	}
+	return found.Items, nil
 }

@@ -1,4 +1,4 @@
-package activities
+package status
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -20,40 +20,45 @@ import (
 // drops events in a burst. The name of an event is made from what it says, so
 // that an activity that is tried again tells it once.
 
-// tell records that something normal happened to the disruption. key tells
+// Events records events.
+type Events struct {
+	Kube kubernetes.Interface
+}
+
+// Record records that something normal happened to the disruption. key tells
 // apart happenings of the same reason.
-func (a *Activities) tell(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) error {
-	return a.event(ctx, disruptionReference(d), corev1.EventTypeNormal, reason, message, key, nil)
+func (e Events) Record(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) error {
+	return e.create(ctx, disruptionReference(d), corev1.EventTypeNormal, reason, message, key, nil)
 }
 
-// warn records that something went wrong with the disruption.
-func (a *Activities) warn(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) error {
-	return a.event(ctx, disruptionReference(d), corev1.EventTypeWarning, reason, message, key, nil)
+// Warn records that something went wrong with the disruption.
+func (e Events) Warn(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) error {
+	return e.create(ctx, disruptionReference(d), corev1.EventTypeWarning, reason, message, key, nil)
 }
 
-// tellTarget records on the target that it is disrupted.
-func (a *Activities) tellTarget(ctx context.Context, d *v1beta1.Disruption, t targets.Target) error {
+// RecordOnTarget records on the target that it is disrupted.
+func (e Events) RecordOnTarget(ctx context.Context, d *v1beta1.Disruption, t targets.Target) error {
 	object := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 	if t.Namespace == "" {
 		object.Kind = "Node"
 	}
 	message := fmt.Sprintf("disruption %s/%s disrupts this %s", d.Namespace, d.Name, strings.ToLower(object.Kind))
-	return a.event(ctx, object, corev1.EventTypeNormal, "Disrupted", message, string(d.UID), map[string]string{"disruption": d.Namespace + "/" + d.Name})
+	return e.create(ctx, object, corev1.EventTypeNormal, "Disrupted", message, string(d.UID), map[string]string{"disruption": d.Namespace + "/" + d.Name})
 }
 
-func (a *Activities) event(ctx context.Context, about corev1.ObjectReference, kind, reason, message, key string, annotations map[string]string) error {
+func (e Events) create(ctx context.Context, about corev1.ObjectReference, eventType, reason, message, key string, annotations map[string]string) error {
 	namespace := about.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(about.UID), reason, key}, "/")))
 	now := metav1.Now()
-	_, err := a.Kube.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
+	_, err := e.Kube.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Annotations: annotations,
 			Name: about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:])[:16],
 		},
-		InvolvedObject: about, Type: kind, Reason: reason, Message: message[:min(len(message), 1000)],
+		InvolvedObject: about, Type: eventType, Reason: reason, Message: message[:min(len(message), 1000)],
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source: corev1.EventSource{Component: "disruption-controller"}, ReportingController: "disruption-controller",
 	}, metav1.CreateOptions{})
@@ -66,8 +71,8 @@ func (a *Activities) event(ctx context.Context, about corev1.ObjectReference, ki
 	return fmt.Errorf("record event %s on %s %s: %w", reason, about.Kind, about.Name, err)
 }
 
-// named is a disruption of which only the name is known: enough for an event.
-func named(ref Ref) *v1beta1.Disruption {
+// Named is a disruption of which only the name is known: enough for an event.
+func Named(ref v1beta1.DisruptionRef) *v1beta1.Disruption {
 	return &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
 }
 
@@ -76,12 +81,4 @@ func disruptionReference(d *v1beta1.Disruption) corev1.ObjectReference {
 		APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption",
 		Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion,
 	}
-}
-
-// setCondition sets a condition for the generation that is carried out.
-func setCondition(d *v1beta1.Disruption, kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message[:min(len(message), 32000)],
-		ObservedGeneration: d.Status.ObservedGeneration,
-	})
 }

@@ -1,0 +1,58 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// FinishInput is what a finished disruption is asked for.
+type FinishInput struct {
+	Disruption v1beta1.DisruptionRef `json:"disruption"`
+	Rejected   bool                  `json:"rejected,omitempty"`
+	// Ending says why the disruption ended.
+	Ending  string                 `json:"ending,omitempty"`
+	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+	// ReleasedPods counts chaos pods a person released without their being clean.
+	ReleasedPods int `json:"releasedPods,omitempty"`
+	// NotVerified lists what is left on nodes, or could not be looked at.
+	NotVerified []string `json:"notVerified,omitempty"`
+}
+
+// ShowFinished writes the last status of a disruption that was carried out.
+func ShowFinished(d *v1beta1.Disruption, e FinishInput) {
+	ShowReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes})
+	for _, kinds := range d.Status.TargetInjections {
+		for kind, injection := range kinds {
+			injection.InjectionStatus = v1beta1.NotInjected
+			kinds[kind] = injection
+		}
+	}
+	if d.Status.CleanedAt == nil {
+		now := metav1.Now()
+		d.Status.CleanedAt = &now
+	}
+	reason, message := e.verdict()
+	verified := len(e.NotVerified) == 0
+	d.Status.CleanedVerified = &verified
+	SetCondition(d, v1beta1.ConditionCleaned, metav1.ConditionTrue, reason, message)
+}
+
+// verdict is the reason and the message of the condition Cleaned.
+func (e FinishInput) verdict() (reason, message string) {
+	reason, message = "Cleaned", "no chaos pod is left, and the nodes were searched: nothing is left there"
+	if len(e.NotVerified) > 0 {
+		reason = "NotVerified"
+		message = "no chaos pod is left, but on the nodes: " + strings.Join(e.NotVerified, "; ")
+	}
+	if e.ReleasedPods > 0 {
+		reason = "Released"
+		message += fmt.Sprintf("; a person released %s that did not clean", chaospod.ForPeople(e.ReleasedPods))
+	}
+	return reason, message
+}

@@ -1,0 +1,55 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// ShowProgress writes progress into the status of a disruption.
+func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress) {
+	s := &d.Status
+	if s.Phase.Ending() {
+		return // a watch that has not heard yet that it is over
+	}
+	s.InjectionStatus = p.Status(s.InjectionStatus)
+	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
+	s.Phase = v1beta1.PhaseInjecting
+	s.TargetInjections = listed(p)
+	if s.InjectionStatus == v1beta1.Injected {
+		s.Phase = v1beta1.PhaseHolding
+		if s.InjectedTime == nil {
+			now := metav1.Now()
+			s.InjectedTime = &now
+		}
+		SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected", p.Total))
+		return
+	}
+	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.Injected, p.Total)
+	if why := p.FirstReason(); why != "" {
+		reason, message = "InjectionFailed", message+": "+why
+	}
+	SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
+}
+
+// listed is what status shows target by target: all of them, or, of more than
+// maxListed, at most 100 that are not injected.
+func listed(p chaospod.Progress) map[string]map[v1beta1.Kind]v1beta1.TargetInjection {
+	if len(p.Targets) <= maxListed {
+		return p.Targets
+	}
+	some := map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}
+	for _, name := range slices.Sorted(maps.Keys(p.Targets)) {
+		for _, injection := range p.Targets[name] {
+			if injection.InjectionStatus != v1beta1.Injected && injection.Reason != "" && len(some) < 100 {
+				some[name] = p.Targets[name]
+			}
+		}
+	}
+	return some
+}
