@@ -80,16 +80,20 @@ func TestWishesOfARunningCluster(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
+		nodes  int
 		wishes wishes
 		agreed bool
 	}{
-		{"none", wishes{}, true},
-		{"what it is", wishes{nodes: 1, apiPort: 6443}, true},
-		{"more nodes", wishes{nodes: 2}, false},
-		{"another port", wishes{temporalPort: 7234}, false},
+		{"none", 1, wishes{}, true},
+		{"what it is", 1, wishes{nodes: 1, apiPort: 6443}, true},
+		{"more nodes: they are added", 1, wishes{nodes: 2}, true},
+		{"fewer nodes", 2, wishes{nodes: 1}, false},
+		{"another port", 1, wishes{temporalPort: 7234}, false},
+		{"another port, and more nodes", 1, wishes{nodes: 2, temporalPort: 7234}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			c.Nodes = test.nodes
 			if err := test.wishes.agree(c); (err == nil) != test.agreed {
 				t.Errorf("agree() = %v", err)
 			}

@@ -35,6 +35,7 @@ func TestUpAndDownLeaveNothing(t *testing.T) {
 		if round == 0 {
 			h.killSupervisor()
 			h.run("up")
+			h.run("up", "--nodes", "2") // waits until a second node is ready beside the first
 		}
 		h.run("down")
 		h.run("down")

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/squall-chaos/squall/hack/cluster"
@@ -70,6 +71,9 @@ func start(ctx context.Context, s steps, dir string, w wishes, programs map[stri
 			return err
 		}
 		s.say("the cluster is running")
+		if err := grow(c, w.nodes); err != nil {
+			return err
+		}
 	} else {
 		w.apply(c)
 		c.Programs = programs
@@ -98,11 +102,32 @@ func plan(dir string) (*cluster.Cluster, error) {
 	return cluster.New(dir, taken)
 }
 
-// agree returns an error if a running cluster is not as wished.
+// agree returns an error if a running cluster is not as wished and cannot
+// become so by more nodes.
 func (w wishes) agree(c *cluster.Cluster) error {
-	if differs(w.nodes, c.Nodes) || differs(w.apiPort, c.APIPort) || differs(w.temporalPort, c.TemporalPort) || differs(w.uiPort, c.UIPort) {
+	if w.nodes != 0 && w.nodes < c.Nodes || differs(w.apiPort, c.APIPort) || differs(w.temporalPort, c.TemporalPort) || differs(w.uiPort, c.UIPort) {
 		return fmt.Errorf("the cluster runs with %d nodes and ports %d, %d, %d; run devcluster down first to change that",
 			c.Nodes, c.APIPort, c.TemporalPort, c.UIPort)
+	}
+	return nil
+}
+
+// grow asks the supervisor of a running cluster for so many nodes. It is asked
+// also when the plan has them already: an earlier up may have been interrupted.
+func grow(c *cluster.Cluster, nodes int) error {
+	if nodes == 0 {
+		return nil
+	}
+	supervisor := c.Supervisor()
+	if supervisor <= 0 { // a signal to -1 would go to every process
+		return errors.New("the supervisor is starting or has just died; run devcluster up again")
+	}
+	c.Nodes = nodes
+	if err := writeAccess(c); err != nil {
+		return err
+	}
+	if err := syscall.Kill(supervisor, syscall.SIGHUP); err != nil {
+		return fmt.Errorf("ask the supervisor for %d nodes: %w", nodes, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,12 +34,14 @@ type supervisor struct {
 
 // Run starts the cluster and keeps it until SIGTERM or SIGINT; then it ends
 // everything and removes what was made on the host. A line "ok" on ready says
-// that the machines are on their way and all ports are open.
+// that the machines are on their way and all ports are open. SIGHUP asks it to
+// start the nodes that the saved plan has more than are running.
 func Run(c *cluster.Cluster, ready io.WriteCloser) error {
 	runtime.LockOSThread() // the children die with the thread that cloned them
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	signal.Ignore(syscall.SIGHUP)
+	replanned := make(chan os.Signal, 1)
+	signal.Notify(replanned, syscall.SIGHUP)
 	s := &supervisor{
 		cluster:     c,
 		snapshotter: snapshotter(c.Dir),
@@ -52,7 +55,7 @@ func Run(c *cluster.Cluster, ready io.WriteCloser) error {
 	}
 	fmt.Fprintln(ready, "ok")
 	ready.Close()
-	s.loop(signals)
+	s.loop(signals, replanned)
 	return s.end()
 }
 
@@ -73,11 +76,15 @@ func (s *supervisor) begin() error {
 }
 
 // loop starts again what ends. It alone clones, on the locked thread.
-func (s *supervisor) loop(signals <-chan os.Signal) {
+func (s *supervisor) loop(signals, replanned <-chan os.Signal) {
 	for {
 		select {
 		case <-signals:
 			return
+		case <-replanned:
+			if err := s.grow(); err != nil {
+				fmt.Printf("%s add nodes: %v\n", time.Now().Format(time.TimeOnly), err)
+			}
 		case p := <-s.ended:
 			if s.running[p.role] != p {
 				continue // replaced on purpose
@@ -98,6 +105,26 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 			}
 		}
 	}
+}
+
+// grow starts the nodes that the saved plan has more than are running. What
+// cannot be started is forgotten until it is asked for again.
+func (s *supervisor) grow() error {
+	saved, err := cluster.Load(s.cluster.Dir)
+	if err != nil {
+		return err
+	}
+	for s.cluster.Nodes < saved.Nodes {
+		s.cluster.Nodes++
+		role := cluster.NodeRole(s.cluster.Nodes)
+		if err := s.startNode(role); err != nil {
+			s.cluster.Nodes--
+			delete(s.running, role)
+			return errors.Join(err, cgroup.Sweep(s.cluster.Cgroup(role)))
+		}
+		fmt.Printf("%s %s added\n", time.Now().Format(time.TimeOnly), role)
+	}
+	return nil
 }
 
 // startAgain replaces what ended. Without the control plane's machine there is
