@@ -1,0 +1,62 @@
+package deploy
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// With the credentials of a program nobody redirects a disruption: they change
+// finalizers, which both programs have to.
+func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
+	installed(t)
+	resource := schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}
+	as := func(user string) dynamic.ResourceInterface {
+		config := rest.CopyConfig(apiserver.Start(t))
+		if user != "" {
+			config.Impersonate = rest.ImpersonationConfig{
+				UserName: "system:serviceaccount:squall-system:" + user, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			}
+		}
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client.Resource(resource).Namespace("default")
+	}
+	if _, err := as("").Create(t.Context(), aDisruption("guarded"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(ctx context.Context, user, body string) error {
+		_, err := as(user).Patch(ctx, "guarded", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	const redirect = `{"spec":{"selector":{"app":"bank"}}}`
+	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
+		// New policies and rights take the API server a moment.
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			return apierrors.IsForbidden(patch(ctx, program, redirect)) &&
+				patch(ctx, program, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil, nil
+		})
+		if err != nil {
+			t.Errorf("%s: a new selector: %v, want it forbidden; a finalizer: %v, want it written", program,
+				patch(t.Context(), program, redirect), patch(t.Context(), program, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`))
+		}
+		if err := patch(t.Context(), program, `{"metadata":{"labels":{"team":"bank"}}}`); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: a label: %v, want it forbidden", program, err)
+		}
+	}
+	if err := patch(t.Context(), "", redirect); err != nil {
+		t.Errorf("a person edits the spec: %v, want it accepted", err)
+	}
+}
