@@ -34,6 +34,8 @@ var shared struct {
 	sync.Mutex
 	running bool // Run is waiting to stop the server
 	server  *envtest.Environment
+	audit   string       // directory of the audit's policy and log
+	audited *rest.Config // see StartAudited
 	err     error
 }
 
@@ -44,6 +46,7 @@ func Run(m *testing.M) int {
 	shared.running = true
 	shared.Unlock()
 	code := m.Run()
+	defer func() { _ = os.RemoveAll(shared.audit) }()
 	if shared.server == nil {
 		return code
 	}
@@ -99,6 +102,13 @@ func start(binaries string) (*envtest.Environment, error) {
 		ControlPlaneStopTimeout:  startTimeout,
 	}
 	server.ControlPlane.GetAPIServer().Path = filepath.Join(binaries, apiserverBinary)
+	if shared.audit, err = writeAuditPolicy(); err != nil {
+		return nil, err
+	}
+	server.ControlPlane.GetAPIServer().Configure().
+		Set("audit-policy-file", policyFile(shared.audit)).
+		Set("audit-log-path", auditLog(shared.audit)).
+		Set("audit-log-maxsize", "100000") // MB: it is read from where it was left, so it must not begin anew
 	server.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(binaries, etcdBinary)}
 	// What finds writes to a cache would look through the server's own, every second.
 	const detector = "KUBE_CACHE_MUTATION_DETECTOR"

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/world"
 )
@@ -36,18 +38,22 @@ var (
 type bench struct {
 	*world.World
 	worker, bridge *world.Program
-	where          string // it runs
+	machine        string // as it was before anything was measured
 	made           *int   // disruptions
 }
 
 // TestBench measures and says what it found, part by part. It fails when
 // something does not work, not when something is slow: the lines say that.
 func TestBench(t *testing.T) {
+	commit, err := revision(".", *write)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if wanted("targets") || wanted("together") || wanted("waiting") {
-		control(t)
+		control(t, commit)
 	}
 	if wanted("cluster") {
-		t.Run("cluster", cluster)
+		t.Run("cluster", func(t *testing.T) { cluster(t, commit) })
 	}
 }
 
@@ -55,11 +61,12 @@ func wanted(part string) bool { return slices.Contains(strings.Split(*parts, ","
 
 // control measures what needs no real kubelet, from few pods in the cluster to
 // many, so that what a later part needs does not weigh on an earlier one.
-func control(t *testing.T) {
+func control(t *testing.T, commit string) {
+	here := machine(commit)
 	w := world.Start(t)
 	w.Patience = 15 * time.Minute
-	b := bench{World: w, worker: w.Worker(), bridge: w.Bridge(), made: new(int)}
-	b.where = surroundings(b)
+	bridge := w.Bridge("SQUALL_LEADER_ELECTION=true", "SQUALL_LEADER_ELECTION_NAMESPACE="+w.Chaos)
+	b := bench{World: w, worker: w.Worker(), bridge: bridge, machine: here, made: new(int)}
 	small, large := split(*numbers, 150)
 	var all []result
 	if wanted("targets") {
@@ -73,7 +80,7 @@ func control(t *testing.T) {
 	}
 	if wanted("targets") {
 		all = append(all, b.targets(t, large)...)
-		publish(t, describe(all, b.where))
+		publish(t, describe(all, b.where()))
 		if *write && !t.Failed() {
 			draw(t, all)
 		}
@@ -109,6 +116,8 @@ func (b bench) fresh() {
 	b.Helper()
 	b.worker.Kill()
 	b.bridge.Kill()
+	// The new bridge would wait for the end of the lease of the one that was killed.
+	b.Must(b.Kube.CoordinationV1().Leases(b.Chaos).DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	b.worker.Start()
 	b.bridge.Start()
 	d := b.Create(b.disruption(1))

@@ -35,12 +35,12 @@ const (
 
 // cluster measures what only real kubelets can show: from a chaos pod that is
 // ready to a status that says so, as a watch on both sees it.
-func cluster(t *testing.T) {
+func cluster(t *testing.T, commit string) {
 	c, err := findCluster(t)
 	if err != nil {
 		t.Skipf("real kubelets are not measured: %v; %s", err, howToInstall)
 	}
-	where := fmt.Sprintf("%s %d nodes, real kubelets.", machine(), c.nodes)
+	where := fmt.Sprintf("%s %d nodes, real kubelets.", machine(commit), c.nodes)
 	const many = 10
 	c.targets(t, many)
 	c.disrupt(t, 1) // the first on a node is slower: nobody measures it

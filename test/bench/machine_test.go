@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,30 +12,23 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// surroundings say on what machine and at what time something was measured,
-// and what else was going on there.
-func surroundings(b bench) string {
+// where says on what machine and at what time something was measured, and what
+// else was going on there.
+func (b bench) where() string {
 	b.Helper()
 	server, err := b.Kube.Discovery().ServerVersion()
 	b.Must(err)
 	temporal, err := b.Workflows.WorkflowService().GetSystemInfo(b.Context(), &workflowservice.GetSystemInfoRequest{})
 	b.Must(err)
-	return fmt.Sprintf("%s Kubernetes %s, Temporal %s on SQLite.", machine(), strings.TrimPrefix(server.GitVersion, "v"), temporal.GetServerVersion())
+	return fmt.Sprintf("%s Kubernetes %s, Temporal %s on SQLite.", b.machine, strings.TrimPrefix(server.GitVersion, "v"), temporal.GetServerVersion())
 }
 
-func machine() string {
+// machine is what is known of it before anything is measured.
+func machine(commit string) string {
 	load := strings.Fields(content("/proc/loadavg") + " ?")[0]
 	return fmt.Sprintf("Measured on %s at commit %s with %d processors (%s), %s of memory, Linux %s, %s; load before: %s.",
-		time.Now().Format("2 January 2006"), commit(), runtime.NumCPU(), after("/proc/cpuinfo", "model name"), memory(),
+		time.Now().Format("2 January 2006"), commit, runtime.NumCPU(), after("/proc/cpuinfo", "model name"), memory(),
 		strings.TrimSpace(content("/proc/sys/kernel/osrelease")), strings.Replace(runtime.Version(), "go", "Go ", 1), load)
-}
-
-func commit() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude", "*").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
 }
 
 func content(file string) string {

@@ -128,11 +128,6 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-func ratio(ours, floor time.Duration) string { return fmt.Sprintf("%.2f", over(ours, floor)) }
-
-// over is how many times b is a.
-func over(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
-
 func megabytes(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(bytes)/1e6) }
 
 // quantile is the smallest value that the share q of all does not exceed; 0.5

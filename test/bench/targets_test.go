@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/world"
@@ -15,16 +15,13 @@ import (
 
 // result is what disruptions of some number of targets and kinds cost.
 type result struct {
+	pairs
 	targets, kinds int
-	// Times of all runs, and those of the floor.
-	create, delete, floorCreate, floorDelete []time.Duration
 	// Of the last run.
-	calls, cleaning     world.Calls
-	events, bytes       int64
-	bridgeNow, bridge   int64 // bytes of memory: with everything injected, at most
-	workerNow, worker   int64
-	cpuCreate, cpuClean world.CPU
-	floorUp, floorDown  world.CPU
+	calls, cleaning   world.Calls
+	events, bytes     int64
+	bridgeNow, bridge int64 // bytes of memory: with everything injected, at most
+	workerNow, worker int64
 }
 
 func (r result) name() string {
@@ -63,31 +60,28 @@ func (b bench) targets(t *testing.T, ns []int) (all []result) {
 	return all
 }
 
+// repetitions is how many pairs are measured with n targets.
 func repetitions(n int) int {
 	switch {
 	case *runs > 0:
 		return *runs
-	case n <= 10:
-		return 7
 	case n <= 1000:
-		return 5
+		return 7
 	}
-	return 1
+	return 3
 }
 
 func (b bench) measure(r *result) {
 	b.Helper()
 	b.Targets(r.targets)
 	b.fresh()
-	for i := range repetitions(r.targets) {
-		b.once(r)
-		last := len(r.create) - 1
-		say("%s, run %d of %d: create %s (floor %s), delete %s (floor %s)", r.name(), i+1, repetitions(r.targets),
-			took(r.create[last]), took(r.floorCreate[last]), took(r.delete[last]), took(r.floorDelete[last]))
-	}
+	n := repetitions(r.targets)
+	alternate(n, func() { b.once(r) }, func() {
+		r.floor(b.Floor(r.floorPods, r.targets*r.kinds, world.AtOnce(r.targets)))
+	}, func(i int) { say("%s, pair %d of %d: %s", r.name(), i+1, n, r.latest()) })
 }
 
-// once measures one disruption, and right after it the floor.
+// once measures one disruption.
 func (b bench) once(r *result) {
 	b.Helper()
 	d := b.disruption(r.targets)
@@ -108,7 +102,7 @@ func (b bench) once(r *result) {
 	r.calls = injected.Since(before)
 	r.bridgeNow, _ = b.bridge.Memory()
 	r.workerNow, _ = b.worker.Memory()
-	pods := b.ChaosPods(d)
+	r.floorPods = b.ChaosPods(d)
 	b.profiled("delete", r.targets, func() {
 		clock := world.StartClock()
 		b.Must(b.Disruptions.Delete(b.Context(), d))
@@ -121,11 +115,7 @@ func (b bench) once(r *result) {
 	r.events, r.bytes = b.Length(d)
 	_, r.bridge = b.bridge.Memory()
 	_, r.worker = b.worker.Memory()
-	r.cpuCreate, r.cpuClean = created.CPU, cleaned.CPU
-	up, down := b.Floor(pods, r.targets*r.kinds, world.AtOnce(r.targets))
-	r.create, r.delete = append(r.create, created.Time), append(r.delete, cleaned.Time)
-	r.floorUp, r.floorDown = up.CPU, down.CPU
-	r.floorCreate, r.floorDelete = append(r.floorCreate, up.Time), append(r.floorDelete, down.Time)
+	r.ours(created, cleaned)
 }
 
 // describe says what was measured, and what was to be reached.
@@ -141,14 +131,24 @@ func describe(all []result, where string) section {
 }
 
 func (r result) lines() (lines []line) {
-	switch {
-	case r.kinds > 1:
-	case r.targets == 1000:
-		lines = append(lines,
-			line{what: "create to `Injected`, 1,000 targets, over the floor", value: over(median(r.create), median(r.floorCreate)), most: 1.3},
-			line{what: "delete to gone, 1,000 targets, over the floor", value: over(median(r.delete), median(r.floorDelete)), most: 1.5},
-			line{what: "API calls per target to `Injected`, 1,000 targets", value: float64(r.calls.Total()) / float64(r.targets), most: 3})
-	case r.targets == 10000:
+	if r.kinds > 1 {
+		return nil
+	}
+	over := func(create, delete float64) {
+		n := strings.TrimSuffix(r.name(), ", 1 kind")
+		lines = append(lines, line{what: "create to `Injected`, " + n + ", over the floor", value: r.created(), most: create})
+		if delete > 0 {
+			lines = append(lines, line{what: "delete to gone, " + n + ", over the floor", value: r.deleted(), most: delete})
+		}
+	}
+	switch r.targets {
+	case 1:
+		over(8, 0)
+	case 1000:
+		over(1.15, 1.25)
+		lines = append(lines, line{what: "API calls per target to `Injected`, 1,000 targets", value: float64(r.calls.Work().Total()) / float64(r.targets), most: 3})
+	case 10000:
+		over(1.2, 1.3)
 		lines = append(lines,
 			line{what: "10,000 targets: history events", value: float64(r.events), most: 1000, below: true},
 			line{what: "10,000 targets: history", value: float64(r.bytes) / 1e6, most: 1, below: true, unit: "MB"})
@@ -157,33 +157,30 @@ func (r result) lines() (lines []line) {
 }
 
 func times(all []result) table {
-	t := table{title: "Time", head: []string{"targets, kinds", "create to `Injected`", "floor", "ratio", "delete to gone", "floor", "ratio", "runs"}}
-	for _, r := range all {
-		create, delete, floorCreate, floorDelete := median(r.create), median(r.delete), median(r.floorCreate), median(r.floorDelete)
-		t.add(r.name(), took(create), took(floorCreate), ratio(create, floorCreate), took(delete), took(floorDelete), ratio(delete, floorDelete), fmt.Sprint(len(r.create)))
+	var names []string
+	var measured []*pairs
+	for i := range all {
+		names, measured = append(names, all[i].name()), append(measured, &all[i].pairs)
 	}
-	return t
+	return pairsTable("Time: median (shortest to longest)", "targets, kinds", "create to `Injected`", "delete to gone", names, measured)
 }
 
 func history(all []result) table {
-	t := table{title: "Temporal and the API", head: []string{"targets, kinds", "events", "history", "calls to `Injected`", "for each target", "calls to clean", "for each target"}}
+	t := table{title: "Temporal and the API, without the calls for the bridge's lease", head: []string{"targets, kinds", "events", "history", "calls to `Injected`", "for each target", "calls to clean", "for each target"}}
 	for _, r := range all {
-		n := float64(r.targets)
+		n, calls, cleaning := float64(r.targets), r.calls.Work().Total(), r.cleaning.Work().Total()
 		t.add(r.name(), thousands(r.events), fmt.Sprintf("%.1f kB", float64(r.bytes)/1e3),
-			thousands(int64(r.calls.Total())), fmt.Sprintf("%.2f", float64(r.calls.Total())/n),
-			thousands(int64(r.cleaning.Total())), fmt.Sprintf("%.2f", float64(r.cleaning.Total())/n))
+			thousands(int64(calls)), fmt.Sprintf("%.2f", float64(calls)/n), thousands(int64(cleaning)), fmt.Sprintf("%.2f", float64(cleaning)/n))
 	}
 	return t
 }
 
 func processes(all []result) table {
-	t := table{title: "Processor seconds (create + delete), of all programs over the floor (create, delete), and memory (at most, and with everything injected)",
+	t := table{title: "Processor seconds (create + delete; mean), of all programs over the floor (create, delete; - where it used less than one), and memory (at most, and with everything injected)",
 		head: []string{"targets, kinds", "all, over the floor", "bridge", "worker", "API server", "etcd", "Temporal", "bridge", "now", "worker", "now"}}
 	for _, r := range all {
-		row := []string{r.name(), fmt.Sprintf("%.2f, %.2f", r.cpuCreate.Total()/r.floorUp.Total(), r.cpuClean.Total()/r.floorDown.Total())}
-		for _, name := range []string{"crdbridge", "worker", "kube-apiserver", "etcd", "temporal"} {
-			row = append(row, fmt.Sprintf("%.2f + %.2f", r.cpuCreate[name], r.cpuClean[name]))
-		}
+		row := []string{r.name(), processorOver(cpuOf(r.create, ""), cpuOf(r.floorCreate, "")) + ", " + processorOver(cpuOf(r.delete, ""), cpuOf(r.floorDelete, ""))}
+		row = append(row, r.processors("crdbridge", "worker", "kube-apiserver", "etcd", "temporal")...)
 		t.add(append(row, megabytes(r.bridge), megabytes(r.bridgeNow), megabytes(r.worker), megabytes(r.workerNow))...)
 	}
 	return t
@@ -223,8 +220,8 @@ func draw(t *testing.T, all []result) {
 		if r.kinds > 1 {
 			continue
 		}
-		for i, times := range [][]time.Duration{r.create, r.floorCreate, r.delete, r.floorDelete} {
-			curves[i].points = append(curves[i].points, point{r.targets, median(times)})
+		for i, costs := range [][]world.Cost{r.create, r.floorCreate, r.delete, r.floorDelete} {
+			curves[i].points = append(curves[i].points, point{r.targets, median(timesOf(costs))})
 		}
 	}
 	path := filepath.Join("..", "..", "docs", "images", "bench.svg")

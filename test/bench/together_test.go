@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/world"
@@ -11,12 +10,10 @@ import (
 
 // group is of disruptions that begin together and end together.
 type group struct {
+	pairs
 	disruptions, targets int // targets of each
-	// Times of all runs, and those of the floor.
-	create, delete, floorCreate, floorDelete []time.Duration
 	// Of the last run.
-	calls, cleaning     world.Calls
-	cpuCreate, cpuClean world.CPU
+	calls, cleaning world.Calls
 }
 
 func (g group) name() string {
@@ -49,62 +46,85 @@ func (b bench) together(list string) {
 		most = max(most, g.disruptions*g.targets)
 	}
 	b.Targets(most + most/2)
-	b.groups(atOnce, "kubelets that take no time")
+	const instant = "kubelets that take no time"
+	b.groups(atOnce, instant)
 	b.Kubelets.Take(*start, *end)
 	slow := fmt.Sprintf("kubelets that start a pod in %s and end it in %s", took(*start), took(*end))
 	b.groups(real, slow)
 	b.Kubelets.Take(0, 0)
-	publish(b, section{name: "together", lines: compare(real), notes: []string{b.where}, tables: []table{
-		timesOf(real, "Time, with "+slow), timesOf(atOnce, "Time, with kubelets that take no time"), costsOf(atOnce),
+	lines := append(overFloor(atOnce), tenOverOne(atOnce, instant)...)
+	publish(b, section{name: "together", lines: append(lines, tenOverOne(real, slow)...), notes: []string{b.where()}, tables: []table{
+		groupTimes(atOnce, instant), groupTimes(real, slow), groupCosts(atOnce),
 	}})
 }
 
 func (b bench) groups(all []*group, how string) {
 	b.Helper()
-	b.fresh()
-	for i := range repetitions(100) {
-		for _, g := range all {
-			b.groupOnce(g)
-			say("%s at once, %s, run %d of %d: create %s (floor %s), delete %s (floor %s)", g.name(), how, i+1, repetitions(100),
-				took(g.create[i]), took(g.floorCreate[i]), took(g.delete[i]), took(g.floorDelete[i]))
-		}
+	for _, g := range all {
+		b.fresh()
+		n, targets := repetitions(100), g.disruptions*g.targets
+		alternate(n, func() { b.groupOnce(g) }, func() { g.floor(b.Floor(g.floorPods, targets, targets)) },
+			func(i int) { say("%s at once, %s, pair %d of %d: %s", g.name(), how, i+1, n, g.latest()) })
 	}
 }
 
-func timesOf(all []*group, title string) table {
-	t := table{title: title, head: []string{"at once", "create to all `Injected`", "floor", "ratio", "delete to all gone", "floor", "ratio", "runs"}}
+func groupTimes(all []*group, how string) table {
+	var names []string
+	var measured []*pairs
 	for _, g := range all {
-		create, delete, floorCreate, floorDelete := median(g.create), median(g.delete), median(g.floorCreate), median(g.floorDelete)
-		t.add(g.name(), took(create), took(floorCreate), ratio(create, floorCreate), took(delete), took(floorDelete), ratio(delete, floorDelete), fmt.Sprint(len(g.create)))
+		names, measured = append(names, g.name()), append(measured, &g.pairs)
+	}
+	return pairsTable("Time, with "+how+": median (shortest to longest)", "at once", "create to all `Injected`", "delete to all gone", names, measured)
+}
+
+func groupCosts(all []*group) table {
+	t := table{title: "API calls without those for the bridge's lease, and processor seconds (create + delete; mean), with kubelets that take no time",
+		head: []string{"at once", "calls to `Injected`", "calls to clean", "bridge", "worker", "API server", "Temporal"}}
+	for _, g := range all {
+		row := []string{g.name(), thousands(int64(g.calls.Work().Total())), thousands(int64(g.cleaning.Work().Total()))}
+		t.add(append(row, g.processors("crdbridge", "worker", "kube-apiserver", "temporal")...)...)
 	}
 	return t
 }
 
-func costsOf(all []*group) table {
-	t := table{title: "API calls, and processor seconds (create + delete)", head: []string{"at once", "calls to `Injected`", "calls to clean", "bridge", "worker", "API server", "Temporal"}}
+// find returns the group of so many disruptions of so many targets, or nil.
+func find(all []*group, disruptions, targets int) *group {
 	for _, g := range all {
-		row := []string{g.name(), thousands(int64(g.calls.Total())), thousands(int64(g.cleaning.Total()))}
-		for _, name := range []string{"crdbridge", "worker", "kube-apiserver", "temporal"} {
-			row = append(row, fmt.Sprintf("%.2f + %.2f", g.cpuCreate[name], g.cpuClean[name]))
+		if g.disruptions == disruptions && g.targets == targets {
+			return g
 		}
-		t.add(row...)
 	}
-	return t
+	return nil
 }
 
-// compare sets ten disruptions of ten beside one, if both were measured.
-func compare(all []*group) []line {
-	found := map[string]*group{}
-	for _, g := range all {
-		found[fmt.Sprintf("%dx%d", g.disruptions, g.targets)] = g
+// overFloor sets the groups that have a line beside the floor of their pods.
+func overFloor(all []*group) (lines []line) {
+	for _, limit := range []struct {
+		what                 string
+		disruptions, targets int
+		create, delete       float64
+	}{
+		{"ten disruptions of ten at once, over the floor of their hundred pods", 10, 10, 3, 2},
+		{"a hundred disruptions of one at once, over the floor of their hundred pods", 100, 1, 12, 8},
+	} {
+		if g := find(all, limit.disruptions, limit.targets); g != nil {
+			lines = append(lines,
+				line{what: "create to `Injected`, " + limit.what, value: g.created(), most: limit.create},
+				line{what: "delete to gone, " + limit.what, value: g.deleted(), most: limit.delete})
+		}
 	}
-	alone, ten := found["1x10"], found["10x10"]
+	return lines
+}
+
+// tenOverOne sets ten disruptions of ten beside one, if both were measured.
+func tenOverOne(all []*group, how string) []line {
+	alone, ten := find(all, 1, 10), find(all, 10, 10)
 	if alone == nil || ten == nil {
 		return nil
 	}
 	return []line{
-		{what: "ten disruptions of ten at once over one alone, create to `Injected`", value: over(median(ten.create), median(alone.create)), most: 2},
-		{what: "ten disruptions of ten at once over one alone, delete to gone", value: over(median(ten.delete), median(alone.delete)), most: 2},
+		{what: "create to `Injected`, ten disruptions of ten at once over one alone, with " + how, value: over(ten.create, alone.create), most: 2},
+		{what: "delete to gone, ten disruptions of ten at once over one alone, with " + how, value: over(ten.delete, alone.delete), most: 2},
 	}
 }
 
@@ -127,7 +147,7 @@ func (b bench) groupOnce(g *group) {
 	})
 	injected := b.Meter.Settled(b)
 	g.calls = injected.Since(before)
-	pods := b.ChaosPods(all[0])
+	g.floorPods = b.ChaosPods(all[0])
 	b.profiled("delete-"+g.name(), n, func() {
 		clock := world.StartClock()
 		b.Each(len(all), len(all), func(i int) error { return b.Disruptions.Delete(b.Context(), all[i]) })
@@ -137,8 +157,5 @@ func (b bench) groupOnce(g *group) {
 		cleaned = clock.Stop()
 	})
 	g.cleaning = b.Meter.Settled(b).Since(injected)
-	g.create, g.delete = append(g.create, created.Time), append(g.delete, cleaned.Time)
-	g.cpuCreate, g.cpuClean = created.CPU, cleaned.CPU
-	up, down := b.Floor(pods, n, n)
-	g.floorCreate, g.floorDelete = append(g.floorCreate, up.Time), append(g.floorDelete, down.Time)
+	g.ours(created, cleaned)
 }

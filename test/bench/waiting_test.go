@@ -54,17 +54,18 @@ func (b bench) waiting(n int, sample time.Duration) {
 		name: "waiting",
 		lines: []line{
 			{what: fmt.Sprintf("bridge + worker with %s waiting disruptions", number), value: float64(bridge+worker) / 1e6, most: 400, below: true, unit: "MB"},
-			{what: "API writes an hour of one that waits, sampled", value: float64(made.Writes().Total()) / hours, most: 0},
-			{what: "API writes when its timer lets it look", value: float64(lookCalls.Writes().Total()), most: 0},
+			{what: "API writes an hour of one that waits, sampled", value: float64(made.Work().Writes().Total()) / hours, most: 0},
+			{what: "API writes when its timer lets it look", value: float64(lookCalls.Work().Writes().Total()), most: 0},
 			{what: "history events an hour, sampled", value: float64(grown) / hours, most: 4},
 			{what: "history events an hour, of its timer", value: float64(lookEvents) / period.Hours(), most: 4},
 		},
 		notes: []string{
-			fmt.Sprintf("The bridge held %s, the worker %s. In %g s of waiting all %s together made %d API calls and %d history events; the bridge used %.2f and the worker %.2f processor seconds.",
-				megabytes(bridge), megabytes(worker), sample.Seconds(), number, made.Total(), grown, waited.CPU["crdbridge"], waited.CPU["worker"]),
-			fmt.Sprintf("The workflow's timer lets it look every %g hours; a look costs %d history events and %d API calls.", period.Hours(), lookEvents, lookCalls.Total()),
+			fmt.Sprintf("The bridge held %s, the worker %s. In %g s of waiting all %s together made %d API calls and %d history events, and the bridge %d calls for its lease; the bridge used %s and the worker %s processor seconds.",
+				megabytes(bridge), megabytes(worker), sample.Seconds(), number, made.Work().Total(), grown, made.Total()-made.Work().Total(),
+				processor(waited.CPU["crdbridge"]), processor(waited.CPU["worker"])),
+			fmt.Sprintf("The workflow's timer lets it look every %g hours; a look costs %d history events and %d API calls.", period.Hours(), lookEvents, lookCalls.Work().Total()),
 			fmt.Sprintf("To begin them, a hundred at a time, took %s; to end them all at once %s.", took(begun), took(time.Since(began))),
-			b.where,
+			b.where(),
 		},
 	})
 }

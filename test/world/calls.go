@@ -1,20 +1,16 @@
 package world
 
 import (
-	"bufio"
-	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
-	"net/http"
-	"regexp"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
 )
 
 // Calls counts API calls, by verb and resource.
@@ -33,10 +29,20 @@ func (c Calls) Since(before Calls) Calls {
 
 // Writes are the calls that may change something.
 func (c Calls) Writes() Calls {
+	return c.without(func(verb, _ string) bool { return verb == "GET" || verb == "LIST" || verb == "WATCH" })
+}
+
+// Work are all calls but those by which the bridge stays leader: these it makes
+// every two seconds, whatever else it does.
+func (c Calls) Work() Calls {
+	return c.without(func(_, resource string) bool { return resource == "leases" })
+}
+
+func (c Calls) without(drop func(verb, resource string) bool) Calls {
 	some := maps.Clone(c)
 	maps.DeleteFunc(some, func(name string, _ int) bool {
-		verb, _, _ := strings.Cut(name, " ")
-		return verb == "GET" || verb == "LIST" || verb == "WATCH"
+		verb, resource, _ := strings.Cut(name, " ")
+		return drop(verb, resource)
 	})
 	return some
 }
@@ -59,116 +65,89 @@ func (c Calls) Table(n int) string {
 	return b.String()
 }
 
-// Meter tells the calls of Squall's programs from the test's own.
+// Meter counts the calls of Squall's programs, of every resource. They are a
+// user of their own, whose requests the API server writes into a log.
 type Meter struct {
-	kube kubernetes.Interface // not counted
+	log string
 
-	mu  sync.Mutex
-	own Calls
+	mu    sync.Mutex
+	at    int64 // how far the log was read
+	calls Calls
 }
-
-// watched are the resources that nobody but the programs and the test uses.
-var watched = []string{"pods", "configmaps", "events", "disruptions", "nodes", "namespaces"}
-
-// wrap counts the calls that go through it as the test's own.
-func (m *Meter) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		response, err := next.RoundTrip(r)
-		name := nameOf(r)
-		_, resource, _ := strings.Cut(strings.Split(name, "/")[0], " ")
-		if slices.Contains(watched, resource) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.own[name]++
-		}
-		return response, err
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// nameOf is what the API server's metrics call a request.
-func nameOf(r *http.Request) string {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	parts = parts[min(len(parts), map[string]int{"api": 2, "apis": 3}[parts[0]]):]
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		parts = parts[2:]
-	}
-	if len(parts) == 0 {
-		return r.Method
-	}
-	verb := r.Method
-	switch {
-	case verb == http.MethodGet && r.URL.Query().Get("watch") != "":
-		verb = "WATCH"
-	case verb == http.MethodGet && len(parts) == 1:
-		verb = "LIST"
-	}
-	resource := parts[0]
-	if len(parts) > 2 {
-		resource += "/" + parts[2]
-	}
-	return verb + " " + resource
-}
-
-var requests = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
 
 // Read are the calls of the programs so far. Watches are not among them: they
 // are counted when they end.
 func (m *Meter) Read(t testing.TB) Calls {
 	t.Helper()
 	m.mu.Lock()
-	own := maps.Clone(m.own)
-	m.mu.Unlock()
-	text, err := m.kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	if err != nil {
+	defer m.mu.Unlock()
+	if err := m.read(); err != nil {
 		t.Fatal(err)
 	}
-	made := Calls{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		found := requests.FindStringSubmatch(lines.Text())
-		if found == nil {
-			continue
-		}
-		resource := label(found[1], "resource")
-		if !slices.Contains(watched, resource) {
-			continue // leases and the like: the API server's own housekeeping
-		}
-		if sub := label(found[1], "subresource"); sub != "" {
-			resource += "/" + sub
-		}
-		count, err := strconv.ParseFloat(found[2], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		made[label(found[1], "verb")+" "+resource] += int(count)
-	}
-	for name, n := range own {
-		made[name] -= n
-	}
-	maps.DeleteFunc(made, func(name string, _ int) bool { return strings.HasPrefix(name, "WATCH ") })
-	return made
+	return maps.Clone(m.calls)
 }
 
-// Settled reads until nobody calls any more.
+func (m *Meter) read() error {
+	file, err := os.Open(m.log)
+	if err != nil {
+		return fmt.Errorf("open the API server's audit log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	more, err := io.ReadAll(io.NewSectionReader(file, m.at, 1<<40))
+	if err != nil {
+		return fmt.Errorf("read the API server's audit log: %w", err)
+	}
+	for line := range strings.Lines(string(more)) {
+		if !strings.HasSuffix(line, "\n") {
+			return nil // still being written
+		}
+		name, err := callOf([]byte(line))
+		if err != nil {
+			return err
+		}
+		m.at += int64(len(line))
+		m.calls[name]++
+	}
+	return nil
+}
+
+// callOf names the call of one line of an audit log.
+func callOf(line []byte) (string, error) {
+	var event struct {
+		Verb       string `json:"verb"`
+		RequestURI string `json:"requestURI"`
+		ObjectRef  *struct {
+			Resource    string `json:"resource"`
+			Subresource string `json:"subresource"`
+		} `json:"objectRef"`
+	}
+	if err := json.Unmarshal(line, &event); err != nil {
+		return "", fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
+	}
+	verb := strings.ToUpper(event.Verb)
+	if method, ok := map[string]string{"create": "POST", "update": "PUT"}[event.Verb]; ok {
+		verb = method
+	}
+	if event.ObjectRef == nil { // what the API server can do, its version
+		path, _, _ := strings.Cut(event.RequestURI, "?")
+		return verb + " " + path, nil
+	}
+	resource := event.ObjectRef.Resource
+	if event.ObjectRef.Subresource != "" {
+		resource += "/" + event.ObjectRef.Subresource
+	}
+	return verb + " " + resource, nil
+}
+
+// Settled reads until the programs have no more work.
 func (m *Meter) Settled(t testing.TB) Calls {
 	t.Helper()
 	var now Calls
-	Eventually(t, time.Minute, "the API server has nothing to do", func() bool {
+	Eventually(t, time.Minute, "the programs have nothing to do", func() bool {
 		before := m.Read(t)
 		<-time.After(500 * time.Millisecond)
 		now = m.Read(t)
-		return maps.Equal(before, now)
+		return maps.Equal(before.Work(), now.Work())
 	})
 	return now
-}
-
-func label(labels, name string) string {
-	_, rest, _ := strings.Cut(","+labels, ","+name+`="`)
-	value, _, _ := strings.Cut(rest, `"`)
-	return value
 }

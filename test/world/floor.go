@@ -31,18 +31,18 @@ func StartClock() Clock {
 // Stop is the cost since the start.
 func (c Clock) Stop() Cost { return Cost{time.Since(c.began), usedCPU().since(c.used)} }
 
-// What a worker has under way at most: parallel API calls for each of window
-// shards of perShard targets.
+// What a worker has under way at most: parallel API calls for each of
+// parallelShards shards of shardSize targets. A test compares them with the worker's own.
 const (
-	parallel = 32
-	window   = 6
-	perShard = 200
-	most     = parallel * window
+	parallel       = 32
+	parallelShards = 6
+	shardSize      = 200
+	most           = parallel * parallelShards
 )
 
 // AtOnce is how many API calls a worker with one disruption of n targets has
 // under way at once.
-func AtOnce(n int) int { return parallel * min(window, (n+perShard-1)/perShard) }
+func AtOnce(n int) int { return parallel * min(parallelShards, (n+shardSize-1)/shardSize) }
 
 // ChaosPods are chaos pods of d as they were created, one of each kind, but for
 // what makes them Squall's: name, finalizer, and the prefix of labels and

@@ -156,7 +156,7 @@ func (w *World) Kubeconfig(address string) (file string) {
 		Clusters: map[string]*clientcmdapi.Cluster{"test": {
 			Server: address, TLSServerName: name, CertificateAuthorityData: w.API.CAData,
 		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"test": {ClientCertificateData: w.API.CertData, ClientKeyData: w.API.KeyData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"test": {ClientCertificateData: w.programs.CertData, ClientKeyData: w.programs.KeyData}},
 		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
 		CurrentContext: "test",
 	}, file))

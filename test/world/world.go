@@ -25,14 +25,15 @@ import (
 // World is everything that runs, and the test it runs for.
 type World struct {
 	testing.TB
-	// Kube and Disruptions are the test's own clients, whose calls the meter
-	// does not count as Squall's.
+	// Kube and Disruptions are the test's own clients.
 	Kube        kubernetes.Interface
 	Disruptions client.Client
 	Meter       *Meter
 	Kubelets    *Kubelets
 	// API leads an administrator to the API server.
 	API *rest.Config
+	// programs leads Squall's programs there, whose calls the meter counts.
+	programs *rest.Config
 	// Temporal is the server, which may be killed and started again: it keeps
 	// its address and what it stored. Workflows is a client of it.
 	Temporal  *temporalserver.Server
@@ -54,6 +55,9 @@ func Start(t testing.TB) *World {
 	t.Helper()
 	temporal := temporalserver.New(t)
 	w := &World{TB: t, Patience: 2 * time.Minute, API: apiserver.Start(t), Temporal: temporal.Start()}
+	var log string
+	w.programs, log = apiserver.StartAudited(t)
+	w.Meter = &Meter{log: log, calls: Calls{}}
 	w.API.QPS = -1
 	w.API.WarningHandler = rest.NoWarnings{}
 	w.connect()
@@ -74,25 +78,22 @@ func (w *World) In(t testing.TB) *World {
 
 func (w *World) connect() {
 	w.Helper()
-	bare, err := kubernetes.NewForConfig(w.API)
-	w.Must(err)
-	w.Meter = &Meter{kube: bare, own: Calls{}}
-	counted := rest.CopyConfig(w.API)
-	counted.Wrap(w.Meter.wrap)
 	scheme := runtime.NewScheme()
 	w.Must(v1beta1.AddToScheme(scheme))
-	w.Disruptions, err = client.New(counted, client.Options{Scheme: scheme})
+	var err error
+	w.Disruptions, err = client.New(w.API, client.Options{Scheme: scheme})
 	w.Must(err)
 	log.SetLogger(logr.Discard())
 	shared := true // nobody changes what the cache holds
-	w.seen, err = cache.New(counted, cache.Options{Scheme: scheme, DefaultUnsafeDisableDeepCopy: &shared})
+	w.seen, err = cache.New(w.API, cache.Options{Scheme: scheme, DefaultUnsafeDisableDeepCopy: &shared})
 	w.Must(err)
 	go func() { _ = w.seen.Start(w.Context()) }()
 	_, err = w.seen.GetInformer(w.Context(), &v1beta1.Disruption{})
 	w.Must(err)
-	counted.ContentType = runtime.ContentTypeProtobuf
-	counted.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	w.Kube, err = kubernetes.NewForConfig(counted)
+	config := rest.CopyConfig(w.API)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	w.Kube, err = kubernetes.NewForConfig(config)
 	w.Must(err)
 }
 

@@ -1,0 +1,44 @@
+package world
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMeterCountsEveryResource(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	add := func(text string) {
+		t.Helper()
+		file, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = file.WriteString(text)
+			_ = file.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &Meter{log: log, calls: Calls{}}
+	add(`{"verb":"list","requestURI":"/apis/x/v1/emergencystops?limit=500","objectRef":{"resource":"emergencystops","apiGroup":"x"}}
+{"verb":"update","objectRef":{"resource":"leases","namespace":"a","name":"b"}}
+{"verb":"update","objectRef":{"resource":"disruptions","subresource":"status"}}
+{"verb":"create","objectRef":{"resource":"pods"}}
+{"verb":"get","requestURI":"/version?timeout=32s"}
+{"verb":"create","objectRef":{"resou`)
+	first := m.Read(t)
+	want := Calls{"LIST emergencystops": 1, "PUT leases": 1, "PUT disruptions/status": 1, "POST pods": 1, "GET /version": 1}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	add(`rce":"pods"}}` + "\n" + `{"verb":"patch","objectRef":{"resource":"leases"}}` + "\n")
+	made := m.Read(t).Since(first)
+	if diff := cmp.Diff(Calls{"POST pods": 1, "PATCH leases": 1}, made); diff != "" {
+		t.Errorf("calls since then (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Calls{"POST pods": 1}, made.Work().Writes()); diff != "" {
+		t.Errorf("writes but for leases (-want +got):\n%s", diff)
+	}
+}
