@@ -44,7 +44,7 @@ generate: ## deep copies and CRDs from the API types
 images: build ## images of the programs as archives in bin/, loaded into the development cluster if it runs
 	cd hack && go build -o ../bin/image ./image
 	bin/image -o bin/squall.tar -name squall.local/squall:dev -entrypoint /worker $(foreach p,$(PROGRAMS),bin/$(p)=/$(p))
-	bin/image -o bin/probe.tar -name squall.local/probe:dev -entrypoint /probe bin/probe=/probe
+	bin/image -o bin/probe.tar -name squall.local/probe:dev -entrypoint /probe bin/probe=/probe bin/injector=/injector
 	@if [ -n "$$KUBECONFIG" ] && [ "$$KUBECONFIG" != $(DEV_KUBECONFIG) ]; then echo "KUBECONFIG is set: give bin/*.tar to that cluster's nodes or registry, and name the images by SQUALL_IMAGE"; \
 	else cd hack && go run ./devcluster images --dir $(DEV) ../bin/squall.tar ../bin/probe.tar; fi
 
@@ -82,7 +82,7 @@ soak: ## 1,000 disruptions while all that carries them out is killed at random: 
 .PHONY: bench
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,cluster choose, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
-		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -parts $(PARTS) $(if $(WRITE),-write)
+		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped

@@ -21,17 +21,21 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 // What is measured. The defaults take seconds and only show that it works.
 var (
-	numbers = flag.String("targets", "1,10", "numbers of targets")
-	parts   = flag.String("parts", "targets,waiting", "what is measured: targets, together, waiting, cluster")
-	kinds   = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
-	several = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
-	runs    = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
-	start   = flag.Duration("start", 900*time.Millisecond, "how long a kubelet takes to start a pod, in the second table of together")
-	end     = flag.Duration("end", 2*time.Second, "how long it takes to end one")
-	idle    = flag.Int("idle", 5, "how many disruptions wait")
-	sample  = flag.Duration("sample", time.Second, "how long the waiting ones are looked at")
-	write   = flag.Bool("write", false, "write what was measured into docs/bench.md, and its picture")
-	profile = flag.String("profile", "", "directory for profiles of the API server while 100 or more are created and deleted")
+	numbers    = flag.String("targets", "1,10", "numbers of targets")
+	parts      = flag.String("parts", "targets,waiting", "what is measured: targets, together, waiting, cluster")
+	kinds      = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
+	several    = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
+	runs       = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
+	start      = flag.Duration("start", 900*time.Millisecond, "how long a kubelet takes to start a pod, in the second table of together")
+	end        = flag.Duration("end", 2*time.Second, "how long it takes to end one")
+	idle       = flag.Int("idle", 5, "how many disruptions wait")
+	sample     = flag.Duration("sample", time.Second, "how long the waiting ones are looked at")
+	nodes      = flag.String("nodes", "1", "numbers of targets on real nodes")
+	kills      = flag.Int("kills", 1, "how many injectors are killed on real nodes")
+	held       = flag.Int("held", 1, "how many targets are held on real nodes")
+	write      = flag.Bool("write", false, "write what was measured into docs/bench.md, and its picture")
+	holdingFor = flag.Duration("holding", time.Second, "how long they are held while the processors are looked at")
+	profile    = flag.String("profile", "", "directory for profiles of the API server while 100 or more are created and deleted")
 )
 
 // bench is the world, and the programs that are measured in it.

@@ -1,5 +1,5 @@
 // Command probe looks at a node from a privileged pod on it, for the end-to-end
-// tests: it sees what is really in force, by other means than the injector's
+// tests and benchmarks: it sees what is really in force, by other means than the injector's
 // own. It changes nothing but what it is told to break.
 //
 //	probe serve                       waits to be asked, by exec
@@ -8,6 +8,9 @@
 //	probe kill --name NAME            kills, by SIGKILL, the node's processes of that name
 //	probe spoil --disruption UID      makes the journals of a disruption unreadable, so that nobody can clean from them
 //	probe mend --disruption UID       makes them readable again
+//	probe hold                        is ready at once and waits to be ended
+//	probe heal --disruption UID --container ID   kills an injector, and says how long its journal stays, as JSON
+//	probe busy --for 60s              the processors of this machine that were at work, as JSON
 package main
 
 import (
@@ -27,9 +30,10 @@ import (
 func main() {
 	commands := map[string]func(context.Context, []string) (any, error){
 		"serve": serve, "snapshot": snapshot, "cpu": cpu, "kill": kill, "spoil": spoil, "mend": mend,
+		"hold": hold, "heal": heal, "busy": busy,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, kill, spoil or mend")
+		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, kill, spoil, mend, hold, heal or busy")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
