@@ -1,0 +1,125 @@
+package child
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// lingerers are children that do nothing but live as long as they may.
+var lingerers = Family{Kind: "linger", Command: "linger", Prefix: "squall-child-test=", Noun: "lingerer"}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || os.Args[1] != lingerers.Command {
+		os.Exit(m.Run())
+	}
+	if !AwaitRelease() {
+		return
+	}
+	fmt.Println("lingering")
+	for !Ended(time.Minute) {
+	}
+}
+
+func of(disruption, uid string) *Children {
+	return lingerers.Of(&target.Target{Injection: v1beta1.Injection{
+		Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: v1beta1.InjectionTarget{UID: types.UID(uid)},
+	}})
+}
+
+// start starts and releases one that watches a process.
+func start(t *testing.T, children *Children, watched int) *Child {
+	t.Helper()
+	fd, err := unix.PidfdOpen(watched, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "pidfd")
+	defer file.Close()
+	made, err := children.Start("", file, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = children.End(context.Background()) })
+	if err := made.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func wantPIDs(t *testing.T, children *Children, want ...int) {
+	t.Helper()
+	testcontainer.Eventually(t, "the children are those", func() error {
+		got, err := children.PIDs()
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			return fmt.Errorf("%w (-want +got):\n%s", err, diff)
+		}
+		return nil
+	})
+}
+
+func TestEndOfOneInjectionLeavesTheOthers(t *testing.T) {
+	mine, neighbour := of("d-"+t.Name(), "t-1"), of("d-"+t.Name(), "t-2")
+	first, other := start(t, mine, os.Getpid()), start(t, neighbour, os.Getpid())
+	wantPIDs(t, mine, first.PID())
+	marks, err := lingerers.Audit("/proc")
+	want := v1beta1.Mark{
+		Object: fmt.Sprintf("lingerer process %d", first.PID()), Kind: "linger",
+		Disruption: v1beta1.DisruptionRef{UID: "d-TestEndOfOneInjectionLeavesTheOthers"}, Target: "t-1",
+	}
+	if err != nil || len(marks) != 2 || marks[0] != want && marks[1] != want {
+		t.Errorf("Audit() = %+v, %v, want two, and among them %+v", marks, err, want)
+	}
+	for range 2 {
+		if err := mine.End(t.Context()); err != nil {
+			t.Errorf("End() = %v", err)
+		}
+		if left, err := mine.Left(); err != nil || len(left) != 0 {
+			t.Errorf("Left() = %v, %v, want nothing", left, err)
+		}
+	}
+	wantPIDs(t, neighbour, other.PID())
+}
+
+func TestChildEndsWithTheProcessThatItWatches(t *testing.T) {
+	watched := exec.Command("sleep", "1000")
+	if err := watched.Start(); err != nil {
+		t.Fatal(err)
+	}
+	children := of("d-"+t.Name(), "t-1")
+	made := start(t, children, watched.Process.Pid)
+	wantPIDs(t, children, made.PID())
+	_ = watched.Process.Kill()
+	_ = watched.Wait()
+	wantPIDs(t, children)
+}
+
+func TestChildThatIsNotReleasedDoesNothing(t *testing.T) {
+	children := of("d-"+t.Name(), "t-1")
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(self), "pidfd")
+	defer file.Close()
+	made, err := children.Start("", file, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantPIDs(t, children, made.PID())
+	if err := made.Abandon(os.ErrInvalid); err == nil {
+		t.Error("Abandon() = nil, want the error it was given")
+	}
+	wantPIDs(t, children)
+}
