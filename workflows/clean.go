@@ -10,10 +10,10 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// clean takes everything off and finishes the disruption. false means that a
-// person must decide about what is left (rules 44-49). Left keeps what was left
-// before until this round knows better, so that a person who has just read it
-// may decide at any time.
+// clean takes everything off, concludes the disruption and lets it go. false
+// means that a person must decide about what is left (rules 44-49). Left keeps
+// what was left before until this round knows better, so that a person who has
+// just read it may decide at any time.
 func (d *disruption) clean(ctx workflow.Context) bool {
 	d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	status := d.reportCleaning(ctx)
@@ -24,7 +24,8 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			status.over = len(d.UnverifiedNodes) == 0
 			status.slow = !status.over
 			status.wait(ctx)
-			if d.finish(ctx) {
+			d.conclude(ctx)
+			if d.letGo(ctx) {
 				return true
 			}
 			continue // a chaos pod with our UID that is in no shard we know, or was created late
@@ -71,9 +72,10 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 	return s
 }
 
-// verify searches the nodes on which a chaos pod ended and nobody has searched
-// for what it may have left.
-func (d *disruption) verify(ctx workflow.Context) {
+// conclude finds out all that the last status says of the disruption: it searches
+// the nodes on which a chaos pod ended and nobody has searched for what it may
+// have left.
+func (d *disruption) conclude(ctx workflow.Context) {
 	if len(d.UnverifiedNodes) == 0 {
 		return
 	}
@@ -85,10 +87,9 @@ func (d *disruption) verify(ctx workflow.Context) {
 	d.NotVerified = verified.Left
 }
 
-// finish writes the last status and removes the finalizer, if a live list finds
-// no chaos pod.
-func (d *disruption) finish(ctx workflow.Context) bool {
-	d.verify(ctx)
+// letGo writes the last status, deletes the records and removes the finalizer, if
+// a live list finds no chaos pod. false means that something is left.
+func (d *disruption) letGo(ctx workflow.Context) bool {
 	in := activities.FinishInput{
 		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.ReleasedPods, NotVerified: d.NotVerified,
 	}

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
-	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -48,6 +47,8 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		if result := s.result(); result.Ending != "deleted" || !cmp.Equal(result.Decisions, []string{"retry by ann"}) {
 			t.Errorf("result = %+v, want deleted, and ann's retry", result)
 		}
+		s.keep("new-run-while-held", first)
+		s.keep("carried-while-held", "")
 	})
 	t.Run("while it holds: resume by signal, then more", func(t *testing.T) {
 		s := newStage(t, server)
@@ -78,19 +79,7 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 	})
 	t.Run("while it is stuck: a resume of each sort", func(t *testing.T) {
 		s := newStage(t, server)
-		s.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
-		s.begin()
-		s.eventually("it holds", func() bool { return s.state().Injected })
-		s.signal(contract.SignalEnd, nil)
-		s.enters(v1beta1.PhaseStuck)
-		s.fill()
-		let, before := s.hold(), s.count(&s.cleaning)
-		s.signal(contract.SignalObserved, contract.Observation{Hash: "2"})
-		s.eventually("it cleans again", func() bool { return s.count(&s.cleaning) > before })
-		s.away()
-		let()
-		first, _ := s.run()
-		s.eventually("the answer waits for a worker", func() bool { return s.answered(first) })
+		first := s.lastTaskOfAStuckRun()
 		s.signal(contract.SignalResume, contract.Resume{Action: "release", By: "ann", Reason: "scrap"})
 		s.decide()
 		if carried := s.carried(first); len(carried.Decided) != 1 || carried.Decided[0].Action != contract.ActionRelease {
@@ -99,6 +88,8 @@ func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
 		if result := s.result(); result.ReleasedPods != 1 {
 			t.Errorf("result = %+v, want one released", result)
 		}
+		s.keep("new-run-while-stuck", first)
+		s.keep("carried-while-stuck", "")
 	})
 }
 

@@ -11,23 +11,26 @@ import (
 	"strings"
 	"testing"
 
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // TestReplay replays what real disruptions went through on a real cluster: a
 // change of the workflow that running disruptions would not survive fails here
 // (rule T3). Each directory is the generation of one release, see
-// docs/upgrades.md; test/e2e and test/scale record the newest.
+// docs/upgrades.md; test/histories lists those of the newest and who records them.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/histories/*/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) < 5 {
-		t.Fatalf("found %d histories, want at least 5: healthy, expired, deleted while injecting, many targets, stuck", len(files))
+	if len(files) < len(histories.Files) {
+		t.Errorf("%d histories, want the %d that test/histories lists", len(files), len(histories.Files))
 	}
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file)) + "/" + strings.TrimSuffix(filepath.Base(file), ".json")
@@ -42,6 +45,42 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// What a recording lost no replay would tell: each history has the paths that it
+// is there for.
+func TestHistoriesHaveTheirPaths(t *testing.T) {
+	for _, file := range histories.Files {
+		t.Run(file.Name, func(t *testing.T) {
+			all := readHistory(t, filepath.Join("testdata", "histories", histories.Generation, file.Name+".json"))
+			if missing := file.Missing(all); len(missing) > 0 {
+				t.Errorf("%s lacks %q; it has %v: record it with the tests of %s", file.Name, missing, histories.Paths(all), file.Recorder)
+			}
+		})
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "histories", histories.Generation, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if _, found := histories.Find(strings.TrimSuffix(filepath.Base(file), ".json")); !found {
+			t.Errorf("%s: nobody records it; list it in test/histories", file)
+		}
+	}
+}
+
+func readHistory(t *testing.T, path string) *history.History {
+	t.Helper()
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	all, err := client.HistoryFromJSON(reader, client.HistoryJSONOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // A generation with a file SHA256SUMS is released: its histories stay as they
 // are, for good.
 func TestReleasedHistoriesStay(t *testing.T) {
@@ -49,17 +88,17 @@ func TestReleasedHistoriesStay(t *testing.T) {
 		t.Errorf("%s: it is released, and not as it was; record into the next generation", wrong)
 	}
 	t.Run("one that is not as it was is found", func(t *testing.T) {
-		histories := t.TempDir()
+		directory := t.TempDir()
 		for path, text := range map[string]string{
 			"1/kept.json": "kept", "1/changed.json": "changed", "2/open.json": "open",
 			"1/SHA256SUMS": fmt.Sprintf("%x  kept.json\n%x  changed.json\n", sha256.Sum256([]byte("kept")), sha256.Sum256([]byte("as it was"))),
 		} {
-			path = filepath.Join(histories, path)
+			path = filepath.Join(directory, path)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, want := changedReleases(t, histories), []string{"1/changed.json"}; !slices.Equal(got, want) {
+		if got, want := changedReleases(t, directory), []string{"1/changed.json"}; !slices.Equal(got, want) {
 			t.Errorf("changed = %v, want %v", got, want)
 		}
 	})
@@ -67,9 +106,9 @@ func TestReleasedHistoriesStay(t *testing.T) {
 
 // changedReleases are the histories of released generations that are not as
 // they were.
-func changedReleases(t *testing.T, histories string) (changed []string) {
+func changedReleases(t *testing.T, directory string) (changed []string) {
 	t.Helper()
-	released, err := filepath.Glob(filepath.Join(histories, "*", "SHA256SUMS"))
+	released, err := filepath.Glob(filepath.Join(directory, "*", "SHA256SUMS"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,14 +35,27 @@ type stage struct {
 
 	mu   sync.Mutex
 	plan activities.Plan
+	// selections answer SelectTargets, the last for good; created answers CreateChaosPods.
+	selections []activities.Selection
+	created    activities.CreateResult
 	// endedCleans and cleans answer CleanChaosPods, while the disruption goes on and
 	// at its end; the last answer counts for good.
 	endedCleans, cleans []activities.CleanResult
 	// gate holds back every answer of CleanChaosPods until it is closed, told
 	// those of ReportPhase.
 	gate, told chan struct{}
-	// found and injected hold back targets and their injection until they are closed.
-	found, injected chan struct{}
+	// found, creating and injected hold back targets, the creation of chaos pods
+	// and their injection until they are closed.
+	found, creating, injected chan struct{}
+	// leftOnNodes is what a search of nodes finds, finishes what Finish does.
+	leftOnNodes []string
+	finishes    []int
+	// pages are how many pages of nodes a sweep finds.
+	pages int
+	// fails says how often an activity still fails, broken which one always does.
+	fails  map[string]*atomic.Int64
+	broken string
+	warned atomic.Int64
 	// cleaning counts the CleanChaosPods that were asked for, reporting the ReportPhases.
 	cleaning, reporting int
 }
@@ -51,8 +65,9 @@ func newStage(t *testing.T, server *temporalserver.Server) *stage {
 	open := make(chan struct{})
 	close(open)
 	s := &stage{
-		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, told: open, found: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
-		plan: activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
+		T: t, temporal: server.Dial(client.DefaultNamespace), gate: open, told: open, found: open, creating: open, injected: open, id: contract.WorkflowID(ref) + "/" + t.Name(),
+		plan:       activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: time.Now(), ExpireAt: time.Now().Add(time.Hour), Static: true},
+		selections: []activities.Selection{{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 2}},
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
 		w := worker.New(s.temporal, queue, worker.Options{DisableWorkflowWorker: true})
@@ -77,6 +92,7 @@ func (s *stage) decide() {
 	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{LocalActivityWorkerOnly: true})
 	s.register(decider)
 	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
 	s.Cleanup(s.away)
@@ -84,16 +100,23 @@ func (s *stage) decide() {
 
 func (s *stage) activities() map[string]any {
 	return map[string]any{
-		"Prepare": func(context.Context, activities.Ref) (activities.Plan, error) { return s.plan, nil },
-		"SelectTargets": func(_ context.Context, in activities.SelectInput) (activities.Selection, error) {
-			<-s.found
-			if in.Known > 0 {
-				return activities.Selection{Desired: 2, Selected: 2}, nil
-			}
-			return activities.Selection{Desired: 2, Selected: 2, Added: []int{0}}, nil
+		"Prepare": func(ctx context.Context, _ activities.Ref) (activities.Plan, error) {
+			return s.plan, s.may(ctx, "Prepare")
 		},
-		"CreateChaosPods": func(context.Context, activities.Shard) (activities.CreateResult, error) {
-			return activities.CreateResult{}, nil
+		"SelectTargets": func(ctx context.Context, _ activities.SelectInput) (activities.Selection, error) {
+			<-s.found
+			if err := s.may(ctx, "SelectTargets"); err != nil {
+				return activities.Selection{}, err
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return next(&s.selections), nil
+		},
+		"CreateChaosPods": func(ctx context.Context, _ activities.Shard) (activities.CreateResult, error) {
+			if err := s.may(ctx, "CreateChaosPods"); err != nil {
+				return activities.CreateResult{}, err
+			}
+			return s.created, wait(ctx, s.creating)
 		},
 		"AwaitInjection": func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
 			<-s.injected
@@ -101,12 +124,57 @@ func (s *stage) activities() map[string]any {
 		},
 		"CleanChaosPods":  s.clean,
 		"ReportPhase":     s.report,
-		"WarnSpecChanged": func(context.Context, activities.Ref) error { return nil },
-		"Finish":          func(context.Context, activities.FinishInput) (int, error) { return 0, nil },
+		"WarnSpecChanged": func(context.Context, activities.Ref) error { s.warned.Add(1); return nil },
+		"VerifyNodes": func(context.Context, activities.VerifyInput) (activities.VerifyResult, error) {
+			return activities.VerifyResult{Left: s.leftOnNodes}, nil
+		},
+		"Finish": func(ctx context.Context, _ activities.FinishInput) (int, error) {
+			if err := s.may(ctx, "Finish"); err != nil {
+				return 0, err
+			}
+			return next(&s.finishes), nil
+		},
+		"SweepRecords": func(ctx context.Context, _ activities.Patience) (activities.SweptRecords, error) {
+			return activities.SweptRecords{Records: activities.Tally{Found: 2, Cleaned: 1, Left: 1}, Left: []activities.Orphan{{What: "record squall-u1"}}}, s.may(ctx, "SweepRecords")
+		},
+		"SweepNodes": s.sweepNodes,
+	}
+}
+
+// sweepNodes answers one page of nodes.
+func (s *stage) sweepNodes(_ context.Context, page activities.NodePage) (activities.SweptNodes, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages--
+	swept := activities.SweptNodes{Nodes: int(page.Size), Audited: int(page.Size) - 1, Marks: activities.Tally{Found: 2, Cleaned: 1, Left: 1},
+		Cleaned: []activities.Orphan{{Node: "n1", What: "qdisc"}}, Left: []activities.Orphan{{Node: "n2", What: "io.max", Why: "it is busy"}},
+		Skipped: []activities.Orphan{{Node: "n3", What: "all of the node", Why: "the node is not ready"}}}
+	if s.pages > 0 {
+		swept.Next = "more"
+	}
+	return swept, nil
+}
+
+// wait heartbeats until the gate is open or the activity is cancelled.
+func wait(ctx context.Context, gate chan struct{}) error {
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
+	for {
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-beat.C:
+			activity.RecordHeartbeat(ctx)
+		}
 	}
 }
 
 func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities.CleanResult, error) {
+	if err := s.may(ctx, "CleanChaosPods"); err != nil {
+		return activities.CleanResult{}, err
+	}
 	s.mu.Lock()
 	s.cleaning++
 	gate := s.gate
@@ -116,18 +184,7 @@ func (s *stage) clean(ctx context.Context, in activities.CleanInput) (activities
 	}
 	answer := next(answers)
 	s.mu.Unlock()
-	beat := time.NewTicker(time.Second)
-	defer beat.Stop()
-	for {
-		select {
-		case <-gate:
-			return answer, nil
-		case <-ctx.Done():
-			return answer, ctx.Err()
-		case <-beat.C:
-			activity.RecordHeartbeat(ctx)
-		}
-	}
+	return answer, wait(ctx, gate)
 }
 
 func (s *stage) report(context.Context, activities.Report) error {
@@ -264,6 +321,26 @@ func (s *stage) lastTaskOfARun() (run string) {
 	let := s.shut(&s.told)
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "2", Ended: 1})
 	s.eventually("it tells that more is left", func() bool { return s.count(&s.reporting) == 2 })
+	s.away()
+	let()
+	run, _ = s.run()
+	s.eventually("the answer waits for a worker", func() bool { return s.answered(run) })
+	return run
+}
+
+// lastTaskOfAStuckRun is lastTaskOfARun for a disruption that is stuck: what it
+// waits for is the answer of a CleanChaosPods.
+func (s *stage) lastTaskOfAStuckRun() (run string) {
+	s.Helper()
+	s.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, stuckPods, stuckPods, {}}
+	s.begin()
+	s.eventually("it holds", func() bool { return s.state().Injected })
+	s.signal(contract.SignalEnd, nil)
+	s.enters(v1beta1.PhaseStuck)
+	s.fill()
+	let, before := s.hold(), s.count(&s.cleaning)
+	s.signal(contract.SignalObserved, contract.Observation{Hash: "2"})
+	s.eventually("it cleans again", func() bool { return s.count(&s.cleaning) > before })
 	s.away()
 	let()
 	run, _ = s.run()

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -216,16 +215,7 @@ func TestEveryRecordedStepHasASummary(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			reader, err := os.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = reader.Close() }()
-			all, err := client.HistoryFromJSON(reader, client.HistoryJSONOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			wantSummaries(t, all.Events)
+			wantSummaries(t, readHistory(t, file).Events)
 		})
 	}
 }
@@ -237,6 +227,9 @@ func wantSummaries(t *testing.T, events []*history.HistoryEvent) {
 	for _, event := range events {
 		if size := proto.Size(event); size > 4<<10 {
 			t.Errorf("event %d, %s, has %d bytes", event.EventId, event.EventType, size)
+		}
+		if event.GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId() != "" {
+			continue // Temporal does not hand the summary on: see TestANewRunSpeaksToo
 		}
 		switch event.EventType {
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_TIMER_STARTED:

@@ -5,27 +5,25 @@ package e2e
 import (
 	"context"
 	"flag"
-	"os"
-	"path/filepath"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/histories"
 )
 
-// histories is where record stores what workflows went through, for the replay
+// directory is where record stores what workflows went through, for the replay
 // test of package workflows:
 //
 //	go test -tags e2e ./test/e2e -args -histories ../../workflows/testdata/histories/1
-var histories = flag.String("histories", "", "`directory` to store histories of workflows in; empty: none")
+var directory = flag.String("histories", "", "`directory` to store histories of workflows in; empty: none")
 
 // record stores the history of a disruption's workflow once it has completed.
 func (s *space) record(name string, d *v1beta1.Disruption) {
 	s.t.Helper()
-	if *histories == "" {
+	if *directory == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
@@ -43,14 +41,7 @@ func (s *space) record(name string, d *v1beta1.Disruption) {
 		}
 		all.Events = append(all.Events, event)
 	}
-	document, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(all)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.MkdirAll(*histories, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(*histories, name+".json"), append(document, '\n'), 0o644); err != nil {
+	if err := histories.Keep(*directory, histories.Cluster, name, all); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Logf("recorded %s: %d events", name, len(all.Events))

@@ -129,7 +129,7 @@ func TestManyTargets(t *testing.T) {
 	}
 	s.delete(d)
 	s.gone(d)
-	s.record("many-targets", d)
+	s.record("eight-targets", d)
 }
 
 // Without a target a disruption says so and waits for one.

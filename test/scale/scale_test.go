@@ -12,7 +12,9 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/test/world"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -83,6 +85,7 @@ func (w scale) thousandTargets() {
 		w.Errorf("%.2f API calls per target, want at most 3", perTarget)
 	}
 	w.waitingIsFree(d)
+	w.lookIsFree(d)
 	pods := w.ChaosPods(d)
 
 	before, clock = w.Meter.Settled(w), world.StartClock()
@@ -131,6 +134,27 @@ func (w scale) waitingIsFree(d *v1beta1.Disruption) {
 		w.Errorf("while waiting the history grew from %d to %d events", length, now)
 	}
 	w.Logf("5 s of waiting with %d targets: %d writes, %d reads", many, made.Writes().Total(), made.Total()-made.Writes().Total())
+}
+
+// lookIsFree: the look at a disruption that is held, which comes when something
+// seems to have ended or after six hours, reads and writes nothing when all is
+// as it was (rules 3, T6).
+func (w scale) lookIsFree(d *v1beta1.Disruption) {
+	w.Helper()
+	const selection = "local SelectTargets"
+	before, looks := w.Meter.Settled(w), histories.Paths(w.History(d))[selection]
+	length, _ := w.Length(d)
+	w.Must(w.Workflows.SignalWorkflow(w.Context(), world.WorkflowOf(d), "", contract.SignalObserved, contract.Observation{Hash: "look", Ended: 1}))
+	world.Eventually(w, time.Minute, "it has looked", func() bool { return histories.Paths(w.History(d))[selection] > looks })
+	made := w.Meter.Settled(w).Since(before)
+	if writes := made.Writes(); len(writes) > 0 {
+		w.Errorf("a look wrote:%s", writes.Table(1))
+	}
+	now, _ := w.Length(d)
+	if now-length > 60 { // six for each of five shards, and the tasks between
+		w.Errorf("a look made the history longer by %d events, want at most 60", now-length)
+	}
+	w.Logf("a look at %d targets: %d writes, %d reads, %d events", many, made.Writes().Total(), made.Total()-made.Writes().Total(), now-length)
 }
 
 // tenAtOnce start together over 150 targets and never share one.

@@ -18,17 +18,18 @@ var parts = []string{
 }
 
 // oldWorker builds the worker of an older commit. A checkout without the
-// history that it needs skips the test.
+// history that it needs skips the test, or fails it where nothing may be
+// missing (SQUALL_REQUIRE=1).
 func oldWorker(t *testing.T) (commit, binary string) {
 	t.Helper()
 	commit, err := oldCommit()
 	if err != nil {
-		t.Skipf("no older worker to compare with: %v", err)
+		without(t, err)
 	}
 	source := t.TempDir()
 	archive := filepath.Join(t.TempDir(), "old.tar")
 	if _, err := git("archive", "--output", archive, commit); err != nil {
-		t.Skipf("no older worker to compare with: %v", err)
+		without(t, err)
 	}
 	if out, err := exec.Command("tar", "-xf", archive, "-C", source).CombinedOutput(); err != nil {
 		t.Fatalf("unpack %s: %v\n%s", commit, err, out)
@@ -40,6 +41,16 @@ func oldWorker(t *testing.T) (commit, binary string) {
 		t.Fatalf("build the worker of %s: %v\n%s", commit, err, out)
 	}
 	return commit, binary
+}
+
+// without ends a test that has no older worker, and says how to get one.
+func without(t *testing.T, err error) {
+	t.Helper()
+	err = fmt.Errorf("no older worker to compare with: %w; a shallow clone gets it by `git fetch --unshallow`", err)
+	if os.Getenv("SQUALL_REQUIRE") == "1" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
 }
 
 // oldCommit finds the commit whose worker is the old one.

@@ -21,8 +21,9 @@ type upgrade struct {
 	old, today *world.Program
 }
 
-// TestDisruptionOfAnOldWorker kills the old worker at several moments of a
-// disruption's life and lets today's go on (T5, T1, T3).
+// TestDisruptionOfAnOldWorker ends the old worker at several moments of a
+// disruption's life, with SIGKILL, or with SIGTERM once today's runs beside it,
+// and lets today's go on (T5, T1, T3).
 func TestDisruptionOfAnOldWorker(t *testing.T) {
 	commit, binary := oldWorker(t)
 	t.Logf("the old worker is that of %s", commit)
@@ -37,6 +38,8 @@ func TestDisruptionOfAnOldWorker(t *testing.T) {
 		{"killed while it holds", upgrade.holds},
 		{"killed while it injects", upgrade.injects},
 		{"killed while it cleans", upgrade.cleans},
+		{"replaced by a rolling update while it injects", upgrade.rolledInjecting},
+		{"replaced by a rolling update while it cleans", upgrade.rolledCleaning},
 	} {
 		t.Run(when.name, func(t *testing.T) {
 			here := w.In(t)
@@ -76,6 +79,33 @@ func (u upgrade) cleans() {
 	u.Must(u.Disruptions.Delete(u.Context(), d))
 	world.Eventually(u, time.Minute, "some chaos pods are gone", func() bool { return u.Kubelets.There(u.Chaos) < many-many/20 })
 	u.handOver()
+	u.ends(d)
+}
+
+// rolledInjecting, rolledCleaning: both workers run for a moment, then the old
+// one is asked to end.
+func (u upgrade) rolledInjecting() {
+	d := u.Create(u.Disruption("rolled-injecting", many))
+	world.Eventually(u, time.Minute, "some chaos pods are made", func() bool { return u.Kubelets.There(u.Chaos) > many/20 })
+	u.today.Start()
+	made := u.Kubelets.There(u.Chaos)
+	u.old.Stop()
+	u.Logf("asked to end at about %d chaos pods of %d", made, many)
+	u.Injected(d)
+	if n := u.Kubelets.There(u.Chaos); n != many {
+		u.Errorf("%d chaos pods for %d targets", n, many)
+	}
+	u.Must(u.Disruptions.Delete(u.Context(), d))
+	u.ends(d)
+}
+
+func (u upgrade) rolledCleaning() {
+	d := u.Create(u.Disruption("rolled-cleaning", many))
+	u.Injected(d)
+	u.today.Start()
+	u.Must(u.Disruptions.Delete(u.Context(), d))
+	world.Eventually(u, time.Minute, "some chaos pods are gone", func() bool { return u.Kubelets.There(u.Chaos) < many-many/20 })
+	u.old.Stop()
 	u.ends(d)
 }
 

@@ -2,17 +2,16 @@ package world
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -69,16 +68,9 @@ func (w *World) OneRun(d *v1beta1.Disruption) {
 	}
 }
 
-// generation is where histories are recorded: see docs/upgrades.md.
-const generation = "1"
-
-// Keep writes a history where the replay tests look for it.
+// Keep writes a history that test/scale made where the replay tests look for it.
 func (w *World) Keep(name string, history *historypb.History) {
 	w.Helper()
-	document, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(history)
-	w.Must(err)
-	directory := filepath.Join("..", "..", "workflows", "testdata", "histories", generation)
-	w.Must(os.MkdirAll(directory, 0o755))
-	w.Must(os.WriteFile(filepath.Join(directory, name+".json"), append(document, '\n'), 0o644))
-	w.Logf("%s: %d events, %d bytes", name, len(history.Events), len(document))
+	w.Must(histories.Keep(filepath.Join("..", "..", "workflows", "testdata", "histories", histories.Generation), histories.Scale, name, history))
+	w.Logf("%s: %d events", name, len(history.Events))
 }

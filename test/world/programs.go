@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -78,9 +80,28 @@ func (p *Program) Start() *Program {
 	p.done = done
 	go func() {
 		defer close(done)
-		_ = command.Wait() // it is killed: how it ended says nothing
+		_ = command.Wait() // Stop looks at how it ended; after Kill that says nothing
 	}()
 	return p
+}
+
+// Stop is SIGTERM, what a rolling update sends: the program must end by itself,
+// without an error and before a kubelet would kill it (30 s).
+func (p *Program) Stop() {
+	p.t.Helper()
+	began := time.Now()
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatalf("stop %s: %v", p.Name, err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("%s runs on 30 s after SIGTERM", p.Name)
+	}
+	if code := p.command.ProcessState.ExitCode(); code != 0 {
+		p.t.Errorf("%s ended with exit code %d after SIGTERM, want 0:\n%s", p.Name, code, last(p.Said(), 1000))
+	}
+	p.t.Logf("%s ended %.1fs after SIGTERM", p.Name, time.Since(began).Seconds())
 }
 
 // Kill is SIGKILL, and returns when the process is gone. Killing what does not

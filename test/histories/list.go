@@ -1,0 +1,68 @@
+package histories
+
+// Generation is the directory of workflows/testdata/histories into which
+// histories are recorded: see docs/upgrades.md.
+const Generation = "1"
+
+// Recorders of histories: the packages whose tests make them.
+const (
+	// Cluster is test/e2e: real kubelets and injectors.
+	Cluster = "test/e2e"
+	// Scale is test/scale: a real API server and Temporal, played kubelets.
+	Scale = "test/scale"
+	// Stage is workflows: a real Temporal, and activities that answer what the
+	// test says.
+	Stage = "workflows"
+)
+
+// File is a recorded history.
+type File struct {
+	Name     string
+	Recorder string
+	// Paths must be in it, see Paths; ":3" at the end of one asks for three.
+	Paths []string
+}
+
+// Files are all histories, each with one recorder.
+var Files = []File{
+	{"healthy", Cluster, []string{"local Prepare", "local SelectTargets", "local CreateChaosPods", "activity AwaitInjection", "activity WarnSpecChanged", "activity CleanChaosPods", "local Finish", "ended: deleted"}},
+	{"expired", Cluster, []string{"timer fired", "activity ReportPhase", "ended: expired"}},
+	{"deleted-while-injecting", Cluster, []string{"cancel AwaitInjection", "ended: deleted"}},
+	{"healed", Cluster, []string{"activity CleanChaosPods:2", "activity VerifyNodes", "ended: deleted"}},
+	{"eight-targets", Cluster, []string{"local CreateChaosPods", "activity CleanChaosPods", "ended: deleted"}},
+	{"stuck-and-resumed", Cluster, []string{"activity CleanChaosPods:4", "update resume", "activity VerifyNodes"}},
+	{"stuck-and-retried", Cluster, []string{"activity CleanChaosPods:4", "update resume"}},
+
+	{"many-targets", Scale, []string{"activity CreateChaosPods:3", "activity CleanChaosPods:4", "activity AwaitInjection:2", "ended: deleted"}},
+	{"sweep", Scale, []string{"activity SweepRecords", "activity SweepNodes"}},
+
+	{"several-shards", Stage, []string{"activity CreateChaosPods:3", "activity CleanChaosPods:3", "ended: deleted"}},
+	{"local-activities-failed", Stage, []string{"failed locally Prepare", "activity Prepare", "failed locally SelectTargets", "activity SelectTargets",
+		"failed locally CreateChaosPods", "activity CreateChaosPods", "failed locally Finish", "activity Finish", "ended: deleted"}},
+	{"activities-retried", Stage, []string{"retried CreateChaosPods", "retried CleanChaosPods", "ended: deleted"}},
+	{"activity-failed", Stage, []string{"failed CreateChaosPods", "activity CleanChaosPods:3", "ended: failed: the record is broken"}},
+	{"cancelled", Stage, []string{"cancelled by a person", "ended: cancelled"}},
+	{"cancelled-while-creating", Stage, []string{"cancelled by a person", "cancel CreateChaosPods", "ended: cancelled"}},
+	{"emergency-stop", Stage, []string{"signal end", "activity ReportPhase", "ended: emergency stop fire: payment is down"}},
+	{"emergency-stop-before-creation", Stage, []string{"local CreateChaosPods", "ended: emergency stop fire: payment is down"}},
+	{"clean-only", Stage, []string{"local Prepare", "activity CleanChaosPods", "ended: an earlier workflow began it"}},
+	{"rejected", Stage, []string{"local Prepare", "activity CleanChaosPods", "local Finish", "ended: rejected"}},
+	{"delayed", Stage, []string{"timer fired", "local SelectTargets", "ended: deleted"}},
+	{"deleted-before-its-time", Stage, []string{"timer canceled", "signal end", "local Finish", "ended: deleted"}},
+	{"target-replaced", Stage, []string{"signal observed", "local SelectTargets:2", "local CreateChaosPods:2", "activity AwaitInjection:3", "activity CleanChaosPods:3", "ended: deleted"}},
+	{"static", Stage, []string{"signal observed", "local SelectTargets:1", "activity CleanChaosPods:2", "ended: deleted"}},
+	{"no-target-at-first", Stage, []string{"signal observed", "local SelectTargets:2", "local CreateChaosPods", "ended: deleted"}},
+	{"max-runs", Stage, []string{"signal observed", "local SelectTargets:1", "ended: deleted"}},
+	{"spec-edited", Stage, []string{"signal observed", "activity WarnSpecChanged", "ended: deleted"}},
+	{"failed-while-held-and-healed", Stage, []string{"signal observed", "timer fired", "activity CleanChaosPods:3", "ended: deleted"}},
+	{"resumed-by-signal", Stage, []string{"signal resume:2", "activity ReportPhase", "ended: deleted"}},
+	{"released", Stage, []string{"update resume", "activity VerifyNodes", "ended: deleted"}},
+	{"not-verified", Stage, []string{"activity VerifyNodes", "local Finish", "ended: deleted"}},
+	{"finish-found-a-chaos-pod", Stage, []string{"local Finish:2", "activity CleanChaosPods:2", "ended: deleted"}},
+	{"new-run-while-held", Stage, []string{"update resume", "signal end", "signal observed", "new run"}},
+	{"carried-while-held", Stage, []string{"carried over", "activity CleanChaosPods", "ended: deleted"}},
+	{"new-run-while-stuck", Stage, []string{"signal resume", "new run"}},
+	{"carried-while-stuck", Stage, []string{"carried over", "activity CleanChaosPods", "ended: deleted"}},
+	{"sweep-left-overs", Stage, []string{"activity SweepRecords", "activity SweepNodes:3"}},
+	{"sweep-failed", Stage, []string{"failed SweepRecords", "failed"}},
+}

@@ -1,0 +1,294 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/histories"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var record = flag.Bool("record", false, "write the histories of these tests into testdata, for the replay tests")
+
+const (
+	fireStop   = "emergency stop fire: payment is down"
+	earlierRun = "an earlier workflow began it"
+)
+
+// hanging is a chaos pod that does not end: stuck as soon as it was waited for.
+var hanging = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
+	Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Waiting, Why: "the chaos pod is still running",
+}}}
+
+// walks are the ways a disruption may go that real clusters seldom take: each
+// ends, and its history is one of test/histories.
+var walks = map[string]func(s *stage){
+	"several-shards": func(s *stage) {
+		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		s.beginAndEnd()
+	},
+	"local-activities-failed": func(s *stage) {
+		s.fails = failures("Prepare", 1, "SelectTargets", 1, "CreateChaosPods", 1, "Finish", 1)
+		s.beginAndEnd()
+	},
+	"activities-retried": func(s *stage) {
+		s.selections = []activities.Selection{{Desired: 30, Selected: 30, Added: []int{0}}, {Selected: 30}}
+		s.fails = failures("CreateChaosPods", 2, "CleanChaosPods", 1)
+		s.beginAndHold()
+		s.eventually("the third attempt creates", func() bool { return s.fails["CreateChaosPods"].Load() < 0 })
+		s.end()
+	},
+	"activity-failed": func(s *stage) {
+		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		s.broken = "CreateChaosPods"
+		s.begin()
+		s.result()
+	},
+	"cancelled": func(s *stage) {
+		s.beginAndHold()
+		s.must(s.temporal.CancelWorkflow(s.Context(), s.id, ""))
+		s.result()
+	},
+	"cancelled-while-creating": func(s *stage) {
+		s.selections = []activities.Selection{{Desired: 450, Selected: 450, Added: []int{0, 1, 2}}, {Selected: 450}}
+		s.creating = make(chan struct{}) // a worker hears of the cancellation
+		s.begin()
+		s.enters(v1beta1.PhaseInjecting)
+		s.must(s.temporal.CancelWorkflow(s.Context(), s.id, ""))
+		s.result()
+	},
+	"emergency-stop": func(s *stage) {
+		s.beginAndHold()
+		s.signal(contract.SignalEnd, contract.End{Reason: fireStop})
+		s.result()
+	},
+	"emergency-stop-before-creation": func(s *stage) {
+		s.created = activities.CreateResult{Stopped: fireStop}
+		s.begin()
+		s.result()
+	},
+	"clean-only": func(s *stage) {
+		s.plan = activities.Plan{CleanOnly: earlierRun}
+		s.begin()
+		s.result()
+	},
+	"rejected": func(s *stage) {
+		s.plan.Rejected = "count: must be positive"
+		s.begin()
+		s.result()
+	},
+	"delayed": func(s *stage) {
+		s.plan.CreateAt = time.Now().Add(2 * time.Second)
+		s.beginAndEnd()
+	},
+	"deleted-before-its-time": func(s *stage) {
+		s.plan.CreateAt = time.Now().Add(time.Hour)
+		s.begin()
+		s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
+		s.signal(contract.SignalEnd, nil)
+		s.result()
+	},
+	"target-replaced": func(s *stage) {
+		s.plan.Static = false
+		s.selections = []activities.Selection{{Selected: 2, Added: []int{0}}, {Selected: 2, Added: []int{1}}, {Selected: 2}}
+		s.endedCleans = []activities.CleanResult{{Lost: 1}, {}}
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", TargetsLost: 1})
+		s.eventually("another target is taken", func() bool {
+			state := s.state()
+			return state.Shards == 2 && state.Injected && state.Unannounced == nil
+		})
+		s.end()
+	},
+	"static": func(s *stage) {
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
+		s.eventually("what ended is cleaned", func() bool { return s.count(&s.cleaning) == 1 })
+		s.end()
+	},
+	"no-target-at-first": func(s *stage) {
+		s.selections = []activities.Selection{{}, {Selected: 2, Added: []int{0}}, {Selected: 2}}
+		s.begin()
+		s.enters(v1beta1.PhaseSelecting)
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Candidates: 2})
+		s.eventually("it holds", func() bool { return s.state().Injected })
+		s.end()
+	},
+	"max-runs": func(s *stage) {
+		s.plan.Static, s.plan.MaxRuns = false, 1
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Candidates: 9})
+		s.eventually("it has looked", func() bool { return s.state().Observed == nil })
+		s.end()
+	},
+	"spec-edited": func(s *stage) {
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", SpecChanged: true})
+		s.eventually("it has warned", func() bool { return s.warned.Load() == 1 })
+		s.end()
+	},
+	"failed-while-held-and-healed": func(s *stage) {
+		s.endedCleans = []activities.CleanResult{stuckPods, {}}
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
+		s.eventually("a cleaner healed it", func() bool { return s.count(&s.cleaning) == 2 && len(s.state().Left) == 0 })
+		s.end()
+	},
+	"resumed-by-signal": func(s *stage) {
+		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
+		s.beginAndHold()
+		s.signal(contract.SignalEnd, nil)
+		s.enters(v1beta1.PhaseStuck)
+		s.signal(contract.SignalResume, contract.Resume{Action: "skip"}) // refused
+		s.signal(contract.SignalResume, contract.Resume{Action: contract.ActionRetry})
+		s.result()
+	},
+	"released": func(s *stage) {
+		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {UnverifiedNodes: []string{"n1"}}}
+		s.beginAndHold()
+		s.signal(contract.SignalEnd, nil)
+		s.enters(v1beta1.PhaseStuck)
+		if _, err := s.resume(contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"}); err != nil {
+			s.Fatal(err)
+		}
+		s.result()
+	},
+	"not-verified": func(s *stage) {
+		s.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n1", "n2"}}}
+		s.leftOnNodes = []string{"node n2: it is not ready"}
+		s.beginAndEnd()
+	},
+	"finish-found-a-chaos-pod": func(s *stage) {
+		s.finishes = []int{1, 0}
+		s.beginAndEnd()
+	},
+}
+
+// Each walk ends, and its history has the paths that it is there for. With
+// -record the histories are kept.
+func TestEveryPathIsWalked(t *testing.T) {
+	server := temporalserver.New(t).Start()
+	for _, file := range histories.Files {
+		walk := walks[file.Name]
+		if walk == nil {
+			continue
+		}
+		t.Run(file.Name, func(t *testing.T) {
+			s := newStage(t, server)
+			walk(s)
+			s.keep(file.Name, "")
+		})
+	}
+	t.Run("sweeps", func(t *testing.T) { sweeps(newStage(t, server)) })
+}
+
+func sweeps(s *stage) {
+	s.pages = 3
+	s.sweep(nil)
+	s.keep("sweep-left-overs", "")
+	s.broken = "SweepRecords"
+	s.sweep(errors.New("the record is broken"))
+	s.keep("sweep-failed", "")
+}
+
+// sweep runs a sweep to its end.
+func (s *stage) sweep(want error) {
+	s.Helper()
+	s.id += "/sweep"
+	run, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
+		ID: s.id, TaskQueue: contract.TaskQueue, StaticSummary: "sweep of the cluster",
+	}, contract.SweepWorkflowType)
+	s.must(err)
+	if err := run.Get(s.Context(), nil); (err == nil) != (want == nil) {
+		s.Fatalf("the sweep ended with %v, want %v", err, want)
+	}
+}
+
+// keep wants the paths of its file in the history of a run, the last if it has
+// no name, and writes it with -record.
+func (s *stage) keep(name, run string) {
+	s.Helper()
+	all := &history.History{Events: s.history(run)}
+	file, found := histories.Find(name)
+	if !found {
+		s.Fatalf("test/histories does not list %s", name)
+	}
+	if missing := file.Missing(all); len(missing) > 0 {
+		s.Errorf("%s lacks %q; it has %v", name, missing, histories.Paths(all))
+	}
+	wantSummaries(s.T, shorten(all.Events))
+	if *record && !s.Failed() {
+		s.must(histories.Keep(filepath.Join("testdata", "histories", histories.Generation), histories.Stage, name, all))
+	}
+}
+
+// shorten takes out of a history what fill put in to make it long. The
+// workflow refuses these signals whatever they say.
+func shorten(events []*history.HistoryEvent) []*history.HistoryEvent {
+	short, _ := converter.GetDefaultDataConverter().ToPayloads(contract.Resume{Action: "nonsense", Reason: "a megabyte, until it was recorded"})
+	for _, event := range events {
+		signaled := event.GetWorkflowExecutionSignaledEventAttributes()
+		if event.EventType == enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED && len(signaled.GetInput().GetPayloads()) == 1 &&
+			strings.Contains(string(signaled.Input.Payloads[0].Data), `"nonsense"`) {
+			signaled.Input = short
+		}
+	}
+	return events
+}
+
+// beginAndHold starts a disruption and waits until all is injected.
+func (s *stage) beginAndHold() {
+	s.Helper()
+	s.begin()
+	s.eventually("it holds", func() bool { return s.state().Injected })
+}
+
+// end deletes the disruption and waits for its end.
+func (s *stage) end() {
+	s.Helper()
+	s.signal(contract.SignalEnd, nil)
+	s.result()
+}
+
+func (s *stage) beginAndEnd() {
+	s.Helper()
+	s.beginAndHold()
+	s.end()
+}
+
+// failures says how often an activity fails, by its name.
+func failures(pairs ...any) map[string]*atomic.Int64 {
+	fails := map[string]*atomic.Int64{}
+	for i := 0; i < len(pairs); i += 2 {
+		count := new(atomic.Int64)
+		count.Store(int64(pairs[i+1].(int)))
+		fails[pairs[i].(string)] = count
+	}
+	return fails
+}
+
+// may fails an activity as often as it is to fail.
+func (s *stage) may(ctx context.Context, name string) error {
+	if s.broken == name {
+		return temporal.NewNonRetryableApplicationError("the record is broken", "Internal", nil)
+	}
+	if left := s.fails[name]; left != nil && left.Add(-1) >= 0 {
+		return errors.New("the API server did not answer")
+	}
+	return ctx.Err()
+}
