@@ -29,20 +29,23 @@ func (c *cluster) failedOn() (Ref, corev1.Pod) {
 	return ref, pod
 }
 
-// cleanerEnds waits for a cleaner and writes how it ended.
+// cleanerEnds waits for a cleaner, beside the test, and writes how it ended.
 func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
-	for c.Context().Err() == nil {
-		cleaner, err := c.Kube.CoreV1().Pods(c.Namespace).Get(c.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
-		if err == nil {
-			cleaner.Status.Phase = phase
-			cleaner.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
-			if _, err := c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), cleaner, metav1.UpdateOptions{}); err == nil {
-				found <- cleaner
-				return
+	pods := c.Kube.CoreV1().Pods(c.Namespace) // a test may give c another client meanwhile
+	go func() {
+		for c.Context().Err() == nil {
+			cleaner, err := pods.Get(c.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
+			if err == nil {
+				cleaner.Status.Phase = phase
+				cleaner.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
+				if _, err := pods.UpdateStatus(c.Context(), cleaner, metav1.UpdateOptions{}); err == nil {
+					found <- cleaner
+					return
+				}
 			}
+			_ = pause(c.Context(), 20*time.Millisecond)
 		}
-		_ = pause(c.Context(), 20*time.Millisecond)
-	}
+	}()
 }
 
 func TestRetryCleansFromTheJournal(t *testing.T) {
@@ -53,7 +56,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
-		go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
+		c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 46
 			t.Errorf("left %+v", cleaned)
 		}
@@ -79,7 +82,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
 			ref, failed := c.failedOn()
-			go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
+			c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
 			if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || !cmp.Equal(test.unverified, cleaned.UnverifiedNodes) {
 				t.Errorf("cleaned = %+v, want nothing left and %v unverified", cleaned, test.unverified)
 			}
@@ -89,7 +92,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
-		go c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
+		c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
 		config := apiserver.Start(t)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -120,7 +123,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
 		report := `{"cleaned":[],"left":[{"injection":"x","error":"write blkio.throttle: busy","objects":["blkio.throttle 8:0"]}]}`
-		go c.cleanerEnds(failed, corev1.PodFailed, exited(1, "Error", report), found)
+		c.cleanerEnds(failed, corev1.PodFailed, exited(1, "Error", report), found)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, chaospod.TargetName(&failed)))
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
 			t.Errorf("cleaned = %+v, want the cleaner's words", cleaned)

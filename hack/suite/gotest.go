@@ -30,6 +30,18 @@ type packageTime struct {
 	tests   int
 }
 
+// add takes what another count holds.
+func (c *counts) add(other counts) {
+	c.passed += other.passed
+	c.failed += other.failed
+	c.skipped = append(c.skipped, other.skipped...)
+	c.failures = append(c.failures, other.failures...)
+	c.packages = append(c.packages, other.packages...)
+	for name, outcome := range other.outcomes {
+		c.tell(name, outcome)
+	}
+}
+
 // tell notes how a test ended. One that runs twice has failed if it failed once.
 func (c *counts) tell(name, outcome string) {
 	if c.outcomes == nil {
@@ -60,7 +72,7 @@ func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string,
 	writer.Close()
 	<-done
 	if err != nil {
-		return fmt.Errorf("go test %s: %w", strings.Join(args, " "), err)
+		return fmt.Errorf("go test %s: %w", strings.Join(args[:min(len(args), 8)], " "), err)
 	}
 	return nil
 }

@@ -92,3 +92,17 @@ func TestATestThatFailedOnceHasFailed(t *testing.T) {
 		t.Errorf("outcome = %q, want fail", got)
 	}
 }
+
+func TestEveryPackageIsTestedOnce(t *testing.T) {
+	s := &suite{root: "../.."}
+	others, err := s.packagesBut(t.Context(), raced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Join(others, "\n") + "\n"
+	for name, want := range map[string]bool{"injector": true, "test/scale": true, "injector/journal": false, "crdbridge": false, "workflows/contract": true, "workflows/connect": false} {
+		if got := strings.Contains(names, "squall/"+name+"\n"); got != want {
+			t.Errorf("%s is among the others: %t, want %t", name, got, want)
+		}
+	}
+}

@@ -27,11 +27,7 @@ func (s *suite) summary() bool {
 			word, ok = "FAILED: "+r.err.Error(), false
 		}
 		fmt.Println(line(r.name, r.took, r.tests, word))
-		all.passed += r.tests.passed
-		all.failed += r.tests.failed
-		all.skipped = append(all.skipped, r.tests.skipped...)
-		all.failures = append(all.failures, r.tests.failures...)
-		all.packages = append(all.packages, r.tests.packages...)
+		all.add(r.tests)
 	}
 	word := "passed"
 	if !ok {
