@@ -26,6 +26,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -42,7 +46,7 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 	first := b.program(server)
 	b.waitForLeader("")
 	second := b.program(server)
-	b.oneWorkflow(server, b.disrupt("under-the-first"))
+	b.oneWorkflow(server, b.Disrupt("under-the-first"))
 
 	leader := b.leader()
 	t.Run("the leader stops on SIGTERM and hands over", func(t *testing.T) {
@@ -61,7 +65,7 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 			t.Logf("handed over after %s", took)
 		}
 	})
-	b.oneWorkflow(server, b.disrupt("under-the-second"))
+	b.oneWorkflow(server, b.Disrupt("under-the-second"))
 
 	leader = b.leader()
 	third := b.program(server)
@@ -76,11 +80,11 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 			t.Logf("taken over after %s", took)
 		}
 	})
-	b.oneWorkflow(server, b.disrupt("under-the-third"))
+	b.oneWorkflow(server, b.Disrupt("under-the-third"))
 	third.end(t, syscall.SIGTERM)
 
 	var list v1beta1.DisruptionList
-	b.must(b.kube.List(t.Context(), &list, client.InNamespace(b.namespace)))
+	b.Must(b.Kube.List(t.Context(), &list, client.InNamespace(b.Namespace)))
 	for i := range list.Items {
 		if n := server.runs(t, &list.Items[i]); n != 1 {
 			t.Errorf("%s has %d runs, want 1", list.Items[i].Name, n)
@@ -92,29 +96,29 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	b, server := newBridge(t), startTemporal(t)
 	program := b.program(server)
-	target := b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
-	before := b.disrupt("before")
-	chaos := b.chaosPod(before, "chaos", target)
-	quiet := b.disrupt("quiet")
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	before := b.Disrupt("before")
+	chaos := b.ChaosPod(before, "chaos", target)
+	quiet := b.Disrupt("quiet")
 	b.oneWorkflow(server, before)
 	b.oneWorkflow(server, quiet)
 
 	server.Kill()
-	during := b.disrupt("during")
-	eventually(t, 15*time.Second, "the disruption says so", func() bool { return condition(b.get(during)).Reason == reasonUnreachable })
-	b.setPhase(chaos, corev1.PodFailed)
-	b.must(b.kube.Delete(t.Context(), before))
-	eventually(t, 15*time.Second, "the one that runs says so too", func() bool { return condition(b.get(before)).Reason == reasonUnreachable })
+	during := b.Disrupt("during")
+	bridgetest.Eventually(t, 15*time.Second, "the disruption says so", func() bool { return bridgetest.Condition(b.Get(during)).Reason == condition.ReasonUnreachable })
+	b.SetPhase(chaos, corev1.PodFailed)
+	b.Must(b.Kube.Delete(t.Context(), before))
+	bridgetest.Eventually(t, 15*time.Second, "the one that runs says so too", func() bool { return bridgetest.Condition(b.Get(before)).Reason == condition.ReasonUnreachable })
 
-	eventually(t, 30*time.Second, "one with nothing to tell says so too", func() bool { return condition(b.get(quiet)).Reason == reasonUnreachable })
+	bridgetest.Eventually(t, 30*time.Second, "one with nothing to tell says so too", func() bool { return bridgetest.Condition(b.Get(quiet)).Reason == condition.ReasonUnreachable })
 
 	program.end(t, syscall.SIGKILL) // and the bridge forgets what it knew
 	program = b.program(server)
 	server.Start()
 	began := time.Now()
-	eventually(t, 2*lastRetry, "all say that it is back", func() bool {
+	bridgetest.Eventually(t, 2*queue.LastRetry, "all say that it is back", func() bool {
 		for _, d := range []*v1beta1.Disruption{before, during, quiet} {
-			if condition(b.get(d)).Status != metav1.ConditionTrue {
+			if bridgetest.Condition(b.Get(d)).Status != metav1.ConditionTrue {
 				return false
 			}
 		}
@@ -122,7 +126,7 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	})
 	t.Logf("noticed after %s", time.Since(began))
 	b.oneWorkflow(server, during)
-	eventually(t, soon, "the end is in the history of the first", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "the end is in the history of the first", func() bool {
 		return server.signals(t, before)[contract.SignalEnd] == 1
 	})
 	for _, d := range []*v1beta1.Disruption{before, during, quiet} {
@@ -136,7 +140,7 @@ func TestTemporalIsKilledAndComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		eventually(t, 2*terminatedEvery, "it runs again", func() bool { return server.runs(t, during) == 2 })
+		bridgetest.Eventually(t, 2*temporal.TerminationInterval, "it runs again", func() bool { return server.runs(t, during) == 2 })
 		t.Logf("noticed after %s", time.Since(began))
 	})
 	program.end(t, syscall.SIGTERM)
@@ -163,11 +167,11 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 			b := newBridge(t)
 			b.config.TemporalNamespace = namespace
 			program := b.program(server)
-			d := b.disrupt("refused")
+			d := b.Disrupt("refused")
 			var got metav1.Condition
-			eventually(t, 30*time.Second, "the condition says what to do", func() bool {
-				got = condition(b.get(d))
-				return got.Reason == reasonRefused && strings.Contains(got.Message, want[len(want)-1])
+			bridgetest.Eventually(t, 30*time.Second, "the condition says what to do", func() bool {
+				got = bridgetest.Condition(b.Get(d))
+				return got.Reason == "TemporalRefused" && strings.Contains(got.Message, want[len(want)-1])
 			})
 			if !strings.Contains(got.Message, want[0]) {
 				t.Errorf("message = %q, want it to name %s", got.Message, want[0])
@@ -185,9 +189,9 @@ func TestAHandlerThatChangesACachedObjectCrashes(t *testing.T) {
 		return
 	}
 	b := newBridge(t)
-	b.pod(b.namespace, "shop", map[string]string{"app": "shop"})
+	b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	child := exec.Command(executable(t), "-test.run=^"+t.Name()+"$")
-	child.Env = append(os.Environ(), "SQUALL_TEST_MUTATE="+b.namespace, "KUBECONFIG="+kubeconfigFile(t))
+	child.Env = append(os.Environ(), "SQUALL_TEST_MUTATE="+b.Namespace, "KUBECONFIG="+kubeconfigFile(t))
 	out, err := child.CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte("ALTERED")) {
 		t.Errorf("the process ended with %v, want a crash that says ALTERED:\n%s", err, out)
@@ -202,12 +206,12 @@ func mutate(t *testing.T) {
 	}
 	c := defaults()
 	c.HealthAddress, c.MetricsAddress, c.LeaderElection = "0", "0", false
-	m, err := newManager(c, config, newRecorder(), prometheus.NewRegistry())
+	m, err := newManager(c, config, bridgetest.NewRecorder(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = m.Start(t.Context()) }()
-	eventually(t, soon, "the pod is in the cache", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "the pod is in the cache", func() bool {
 		var pods corev1.PodList
 		err := m.GetCache().List(t.Context(), &pods, client.UnsafeDisableDeepCopy, client.InNamespace(os.Getenv("SQUALL_TEST_MUTATE")))
 		if err != nil || len(pods.Items) == 0 {
@@ -228,7 +232,7 @@ func TestHealthAndMetricsAreServed(t *testing.T) {
 		"http://" + address[0] + "/readyz":  "ok",
 		"http://" + address[1] + "/metrics": "squall_workflow_starts_total",
 	} {
-		eventually(t, 15*time.Second, url+" answers", func() bool {
+		bridgetest.Eventually(t, 15*time.Second, url+" answers", func() bool {
 			response, err := http.Get(url)
 			if err != nil {
 				return false
@@ -250,26 +254,26 @@ type process struct {
 }
 
 func (b *bridge) program(server *temporalServer) *process {
-	b.t.Helper()
-	p := &process{command: exec.Command(executable(b.t)), done: make(chan struct{})}
+	b.T.Helper()
+	p := &process{command: exec.Command(executable(b.T)), done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), asProgram+"=1",
-		"KUBECONFIG="+kubeconfigFile(b.t),
+		"KUBECONFIG="+kubeconfigFile(b.T),
 		"SQUALL_TEMPORAL_ADDRESS="+server.Address,
 		"SQUALL_TEMPORAL_NAMESPACE="+b.config.TemporalNamespace,
-		"SQUALL_CHAOS_NAMESPACE="+b.config.ChaosNamespace,
+		"SQUALL_CHAOS_NAMESPACE="+b.ChaosNamespace,
 		"SQUALL_HEALTH_ADDRESS="+b.config.HealthAddress,
 		"SQUALL_METRICS_ADDRESS="+b.config.MetricsAddress,
 		fmt.Sprintf("SQUALL_LEADER_ELECTION=%t", b.config.LeaderElection),
-		"SQUALL_LEADER_ELECTION_NAMESPACE="+b.config.ChaosNamespace)
+		"SQUALL_LEADER_ELECTION_NAMESPACE="+b.ChaosNamespace)
 	var out bytes.Buffer
 	p.command.Stdout, p.command.Stderr = &out, &out
-	b.must(p.command.Start())
+	b.Must(p.command.Start())
 	go func() { defer close(p.done); p.err = p.command.Wait() }()
-	b.t.Cleanup(func() {
+	b.T.Cleanup(func() {
 		_ = p.command.Process.Kill()
 		<-p.done
-		if b.t.Failed() {
-			b.t.Logf("bridge %d said:\n%s", p.command.Process.Pid, out.String())
+		if b.T.Failed() {
+			b.T.Logf("bridge %d said:\n%s", p.command.Process.Pid, out.String())
 		}
 	})
 	return p
@@ -289,7 +293,7 @@ func (p *process) end(t *testing.T, signal syscall.Signal) {
 
 func (b *bridge) leader() string {
 	lease := &coordinationv1.Lease{}
-	err := b.kube.Get(b.t.Context(), client.ObjectKey{Namespace: b.config.ChaosNamespace, Name: leaseName}, lease)
+	err := b.Kube.Get(b.T.Context(), client.ObjectKey{Namespace: b.ChaosNamespace, Name: leaseName}, lease)
 	if err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -297,17 +301,17 @@ func (b *bridge) leader() string {
 }
 
 func (b *bridge) waitForLeader(not string) {
-	b.t.Helper()
-	eventually(b.t, 30*time.Second, "another bridge leads", func() bool { l := b.leader(); return l != "" && l != not })
+	b.T.Helper()
+	bridgetest.Eventually(b.T, 30*time.Second, "another bridge leads", func() bool { l := b.leader(); return l != "" && l != not })
 }
 
 // oneWorkflow waits until d has its one workflow, with all that people search for.
 func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
-	b.t.Helper()
-	eventually(b.t, 30*time.Second, "one workflow runs", func() bool { return server.runs(b.t, d) == 1 })
-	eventually(b.t, soon, "it was told", func() bool { return server.signals(b.t, d)[contract.SignalObserved] > 0 })
-	description, err := server.client.DescribeWorkflow(b.t.Context(), contract.WorkflowID(d.Ref()), "")
-	b.must(err)
+	b.T.Helper()
+	bridgetest.Eventually(b.T, 30*time.Second, "one workflow runs", func() bool { return server.runs(b.T, d) == 1 })
+	bridgetest.Eventually(b.T, bridgetest.Soon, "it was told", func() bool { return server.signals(b.T, d)[contract.SignalObserved] > 0 })
+	description, err := server.client.DescribeWorkflow(b.T.Context(), contract.WorkflowID(d.Ref()), "")
+	b.Must(err)
 	attributes := description.TypedSearchAttributes.GetUntypedValues()
 	got := make(map[string]any)
 	for key, value := range attributes {
@@ -315,11 +319,11 @@ func (b *bridge) oneWorkflow(server *temporalServer, d *v1beta1.Disruption) {
 	}
 	for _, name := range []string{contract.AttributePhase, contract.AttributeNamespace, contract.AttributeKinds, contract.AttributeStuck, contract.AttributeTargets} {
 		if _, found := got[name]; !found {
-			b.t.Errorf("the search attribute %s is missing: %v", name, got)
+			b.T.Errorf("the search attribute %s is missing: %v", name, got)
 		}
 	}
 	if line, err := description.GetStaticSummary(); err != nil || !strings.Contains(line, "container-failure") {
-		b.t.Errorf("static summary = %q, %v", line, err)
+		b.T.Errorf("static summary = %q, %v", line, err)
 	}
 }
 

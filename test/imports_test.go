@@ -58,6 +58,12 @@ func TestImports(t *testing.T) {
 			"the worker polls and runs"},
 		{"crdbridge", []string{module + "worker", module + "injector", module + "activities"},
 			"the bridge never decides"},
+		{"crdbridge/disruption", []string{module + "crdbridge/orphan", module + "crdbridge/emergencystop"},
+			"each controller is read without the others"},
+		{"crdbridge/orphan", []string{module + "crdbridge/disruption", module + "crdbridge/emergencystop"},
+			"each controller is read without the others"},
+		{"crdbridge/emergencystop", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", temporal},
+			"an emergency stop needs no Temporal"},
 	} {
 		t.Run(rule.part+": "+rule.reason, func(t *testing.T) {
 			for _, dependency := range dependencies(t, rule.part) {

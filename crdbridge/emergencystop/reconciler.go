@@ -1,4 +1,7 @@
-package main
+// Package emergencystop is the bridge's controller of EmergencyStops: it marks
+// every Disruption as stopped and deletes the chaos pods. It calls no Temporal:
+// with Temporal away, or slow, it works as fast.
+package emergencystop
 
 import (
 	"context"
@@ -14,13 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/cached"
+	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/queue"
 	"github.com/squall-chaos/squall/kube"
 )
 
@@ -32,12 +37,11 @@ const (
 	parallel = 32
 )
 
-// stopper carries out EmergencyStops as far as Kubernetes goes, and calls
-// nobody else: with Temporal away, or slow, it works as fast. What it does is
-// twofold. It marks every Disruption that could still inject as stopped, for
-// good; and it deletes the chaos pods, which makes their injectors clean. They
-// keep their finalizers: what became of them is judged by the workflow.
-type stopper struct {
+// stopReconciler carries out EmergencyStops as far as Kubernetes goes. It marks
+// every Disruption that could still inject as stopped, for good; and it deletes
+// the chaos pods, which makes their injectors clean. They keep their finalizers:
+// what became of them is judged by the workflow.
+type stopReconciler struct {
 	client client.Client
 	// live reads from the API server.
 	live           client.Reader
@@ -49,10 +53,13 @@ type stopper struct {
 	wrote time.Time
 }
 
-// watchStops lets s hear of everything it acts on. There is one key, since all
-// it does concerns all.
-func watchStops(m manager.Manager, s *stopper, o controller.Options) error {
-	o.MaxConcurrentReconciles = 1
+// Setup adds the controller of EmergencyStops to m. It has one key, since all it
+// does concerns all. watched are the namespaces whose Disruptions this bridge
+// looks after; empty means all.
+func Setup(m manager.Manager, chaosNamespace string, watched []string) error {
+	r := &stopReconciler{client: m.GetClient(), live: m.GetAPIReader(), chaosNamespace: chaosNamespace, watched: watched}
+	options := queue.Options[reconcile.Request]()
+	options.MaxConcurrentReconciles = 1
 	pass := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "everything"}}}
 	when := func(concerned func(context.Context, client.Object) bool) handler.EventHandler {
 		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
@@ -64,65 +71,58 @@ func watchStops(m manager.Manager, s *stopper, o controller.Options) error {
 	}
 	err := builder.ControllerManagedBy(m).
 		Named("emergencystop").
-		WithOptions(o).
+		WithOptions(options).
 		Watches(&v1beta1.EmergencyStop{}, when(func(context.Context, client.Object) bool { return true })).
-		Watches(&v1beta1.Disruption{}, when(s.concernsDisruption)).
-		Watches(&corev1.Pod{}, when(s.concernsPod), builder.WithPredicates(onUpdate(podChanged))).
-		Complete(reconcile.Func(s.enforce))
+		Watches(&v1beta1.Disruption{}, when(r.concernsDisruption)).
+		Watches(&corev1.Pod{}, when(r.concernsPod), builder.WithPredicates(cached.OnUpdate(cached.PodChanged))).
+		Complete(reconcile.Func(r.enforce))
 	if err != nil {
 		return fmt.Errorf("build the controller of emergency stops: %w", err)
 	}
 	return nil
 }
 
-func (s *stopper) concernsDisruption(ctx context.Context, object client.Object) bool {
+func (r *stopReconciler) concernsDisruption(ctx context.Context, object client.Object) bool {
 	d, ok := object.(*v1beta1.Disruption)
-	return ok && (d.Stopped() != "" && !settled(d) || stopExists(ctx, s.client))
+	return ok && (d.Stopped() != "" && !d.Settled() || cached.StopExists(ctx, r.client))
 }
 
 // concernsPod is true also when no stop exists any more: what one stopped must
 // not come back.
-func (s *stopper) concernsPod(ctx context.Context, object client.Object) bool {
-	if !isChaosPod(object, s.chaosNamespace) {
+func (r *stopReconciler) concernsPod(ctx context.Context, object client.Object) bool {
+	if !cached.IsChaosPod(object, r.chaosNamespace) {
 		return false
 	}
 	var owners v1beta1.DisruptionList
-	err := s.client.List(ctx, &owners, client.UnsafeDisableDeepCopy,
-		client.MatchingFields{indexDisruptionUID: object.GetLabels()[v1beta1.LabelDisruptionUID]})
-	return err == nil && len(owners.Items) == 1 && owners.Items[0].Stopped() != "" || stopExists(ctx, s.client)
-}
-
-// stopExists reads from the cache.
-func stopExists(ctx context.Context, cached client.Reader) bool {
-	var stops v1beta1.EmergencyStopList
-	err := cached.List(ctx, &stops, client.UnsafeDisableDeepCopy)
-	return err == nil && len(stops.Items) > 0 // the cache fails only for a type nobody watches
+	err := r.client.List(ctx, &owners, client.UnsafeDisableDeepCopy,
+		client.MatchingFields{cached.IndexDisruptionUID: object.GetLabels()[v1beta1.LabelDisruptionUID]})
+	return err == nil && len(owners.Items) == 1 && owners.Items[0].Stopped() != "" || cached.StopExists(ctx, r.client)
 }
 
 // enforce is one pass over all Disruptions and chaos pods, from the caches. It
 // may be repeated at any time, and goes on where a bridge before it was killed.
-func (s *stopper) enforce(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	o, err := s.see(ctx)
+func (r *stopReconciler) enforce(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	s, err := r.snapshot(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if len(o.stops) > 0 {
-		err = s.markAll(ctx, o)
+	if len(s.stops) > 0 {
+		err = r.markAll(ctx, s)
 	}
-	pods := o.toDelete()
+	pods := s.toDelete()
 	if len(pods) > 0 {
 		log.FromContext(ctx).Info("deleting chaos pods for an emergency stop", "chaosPods", len(pods))
 	}
-	err = errors.Join(err, s.deleteAll(ctx, pods))
-	again, failed := s.report(ctx, o)
+	err = errors.Join(err, r.deleteAll(ctx, pods))
+	again, failed := r.report(ctx, s)
 	if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// overview is what the caches show of everything a stop concerns.
-type overview struct {
+// stopSnapshot is what the caches show of everything a stop concerns.
+type stopSnapshot struct {
 	stops       []v1beta1.EmergencyStop
 	disruptions []v1beta1.Disruption // none may be changed
 	chaosPods   []corev1.Pod         // nor these
@@ -130,39 +130,39 @@ type overview struct {
 	marked map[types.UID]bool
 }
 
-func (s *stopper) see(ctx context.Context) (*overview, error) {
+func (r *stopReconciler) snapshot(ctx context.Context) (*stopSnapshot, error) {
 	var stops v1beta1.EmergencyStopList
 	var disruptions v1beta1.DisruptionList
 	var pods corev1.PodList
 	shared := client.UnsafeDisableDeepCopy
-	err := errors.Join(s.client.List(ctx, &stops), s.client.List(ctx, &disruptions, shared),
-		s.client.List(ctx, &pods, shared, client.InNamespace(s.chaosNamespace), client.HasLabels{v1beta1.LabelDisruptionUID}))
+	err := errors.Join(r.client.List(ctx, &stops), r.client.List(ctx, &disruptions, shared),
+		r.client.List(ctx, &pods, shared, client.InNamespace(r.chaosNamespace), client.HasLabels{v1beta1.LabelDisruptionUID}))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errLook, err)
+		return nil, fmt.Errorf("read the caches: %w", err)
 	}
-	o := &overview{stops: stops.Items, disruptions: disruptions.Items, marked: map[types.UID]bool{}}
+	s := &stopSnapshot{stops: stops.Items, disruptions: disruptions.Items, marked: map[types.UID]bool{}}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		ours := len(s.watched) == 0 || slices.Contains(s.watched, pod.Labels[v1beta1.LabelDisruptionNamespace])
-		if ours && isChaosPod(pod, s.chaosNamespace) {
-			o.chaosPods = append(o.chaosPods, *pod)
+		ours := len(r.watched) == 0 || slices.Contains(r.watched, pod.Labels[v1beta1.LabelDisruptionNamespace])
+		if ours && cached.IsChaosPod(pod, r.chaosNamespace) {
+			s.chaosPods = append(s.chaosPods, *pod)
 		}
 	}
-	for i := range o.disruptions {
-		d := &o.disruptions[i]
-		o.marked[d.UID] = d.Stopped() != ""
+	for i := range s.disruptions {
+		d := &s.disruptions[i]
+		s.marked[d.UID] = d.Stopped() != ""
 	}
-	return o, nil
+	return s, nil
 }
 
 // markAll marks every Disruption that may still inject, if there is still a
 // stop: the caches are not in step, and one begun after a stop is not stopped.
 // Nothing is deleted of one that could not be marked: its workflow would take
 // other targets.
-func (s *stopper) markAll(ctx context.Context, o *overview) error {
+func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 	var unmarked []*v1beta1.Disruption
-	for i := range o.disruptions {
-		if d := &o.disruptions[i]; !ending(d) {
+	for i := range s.disruptions {
+		if d := &s.disruptions[i]; !d.Ending() {
 			unmarked = append(unmarked, d)
 		}
 	}
@@ -170,16 +170,16 @@ func (s *stopper) markAll(ctx context.Context, o *overview) error {
 		return nil
 	}
 	var stops v1beta1.EmergencyStopList
-	if err := s.live.List(ctx, &stops); err != nil {
+	if err := r.live.List(ctx, &stops); err != nil {
 		return fmt.Errorf("look whether there is still an emergency stop: %w", err)
 	}
 	stop := v1beta1.FirstStop(stops.Items)
 	if stop == nil {
 		return nil
 	}
-	failed := each(unmarked, func(d *v1beta1.Disruption) error { return s.mark(ctx, d, stop.Ending()) })
+	failed := each(unmarked, func(d *v1beta1.Disruption) error { return r.mark(ctx, d, stop.Ending()) })
 	for i, d := range unmarked {
-		o.marked[d.UID] = failed[i] == nil
+		s.marked[d.UID] = failed[i] == nil
 		if apierrors.IsConflict(failed[i]) || apierrors.IsNotFound(failed[i]) {
 			failed[i] = nil // a newer version is on its way into the cache, and comes by itself
 		}
@@ -187,8 +187,8 @@ func (s *stopper) markAll(ctx context.Context, o *overview) error {
 	return errors.Join(failed...)
 }
 
-func (s *stopper) mark(ctx context.Context, d *v1beta1.Disruption, why string) error {
-	err := applyCondition(ctx, s.client, d, stopManager, metav1.Condition{
+func (r *stopReconciler) mark(ctx context.Context, d *v1beta1.Disruption, why string) error {
+	err := condition.Apply(ctx, r.client, d, stopManager, metav1.Condition{
 		Type: v1beta1.ConditionStopped, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonEmergencyStop, Message: why,
 		ObservedGeneration: d.Generation, LastTransitionTime: metav1.Now(),
 	})
@@ -201,16 +201,16 @@ func (s *stopper) mark(ctx context.Context, d *v1beta1.Disruption, why string) e
 // toDelete are the chaos pods that still run and may not: while a stop exists
 // all of them, later those of the Disruptions it stopped. One that ended is
 // left as it is for the workflow, or a person, to look at.
-func (o *overview) toDelete() (pods []*corev1.Pod) {
+func (s *stopSnapshot) toDelete() (pods []*corev1.Pod) {
 	alive := map[types.UID]bool{}
-	for i := range o.disruptions {
-		d := &o.disruptions[i]
-		alive[d.UID] = !ending(d) && !o.marked[d.UID]
+	for i := range s.disruptions {
+		d := &s.disruptions[i]
+		alive[d.UID] = !d.Ending() && !s.marked[d.UID]
 	}
-	for i := range o.chaosPods {
-		pod := &o.chaosPods[i]
+	for i := range s.chaosPods {
+		pod := &s.chaosPods[i]
 		uid := types.UID(pod.Labels[v1beta1.LabelDisruptionUID])
-		goes := o.marked[uid] || len(o.stops) > 0 && !alive[uid]
+		goes := s.marked[uid] || len(s.stops) > 0 && !alive[uid]
 		if goes && pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 			pods = append(pods, pod)
 		}
@@ -219,9 +219,9 @@ func (o *overview) toDelete() (pods []*corev1.Pod) {
 }
 
 // deleteAll asks for the end of exactly these pods. One that is gone is done.
-func (s *stopper) deleteAll(ctx context.Context, pods []*corev1.Pod) error {
+func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) error {
 	return errors.Join(each(pods, func(pod *corev1.Pod) error {
-		err := s.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package disruption
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 // rule T7
 func TestPausesGrowWhileChangesGoOn(t *testing.T) {
-	var m told
+	var m sentState
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	if wait := m.wait(now); wait > 0 {
 		t.Errorf("the first look waits %s", wait)
@@ -37,7 +37,7 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 
 func TestAShortageIsSureOnceStatusHadItsTime(t *testing.T) {
 	now := time.Now()
-	var t1 told
+	var t1 sentState
 	steps := []struct {
 		after   time.Duration
 		missing int

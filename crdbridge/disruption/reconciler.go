@@ -1,4 +1,8 @@
-package main
+// Package disruption is the bridge's controller of Disruptions: it adds the
+// finalizer, then starts the workflow, and sends the workflow what changed in the
+// cluster that it must act on. It works from the caches and decides nothing:
+// whatever is selected, created or judged is so by the workflow.
+package disruption
 
 import (
 	"cmp"
@@ -14,10 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/cached"
+	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
-// staleAfter is when to look again after a write hit an old version. The newer
+// staleAfter is when to try again after a write hit an old version. The newer
 // one is on its way into the cache and comes by itself.
 const staleAfter = time.Second
 
@@ -25,11 +32,9 @@ const staleAfter = time.Second
 // from the caches alone and reads nothing from the API server.
 type reconciler struct {
 	client         client.Client
-	workflows      *workflows
+	workflows      *temporal.Workflows
 	chaosNamespace string
-	memory         *memory
-	pulse          *pulse
-	terminated     *terminated
+	sent           *sentStates
 }
 
 // Reconcile makes sure that a Disruption has its finalizer, then its workflow,
@@ -38,40 +43,30 @@ type reconciler struct {
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	d := &v1beta1.Disruption{}
 	err := r.client.Get(ctx, req.NamespacedName, d)
-	if err != nil || settled(d) {
-		r.memory.forget(req.NamespacedName)
+	if err != nil || d.Settled() {
+		r.sent.forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ending(d) && stopExists(ctx, r.client) {
-		return reconcile.Result{}, nil // nothing begins; the stopper marks it, which wakes us
+	if !d.Ending() && cached.StopExists(ctx, r.client) {
+		return reconcile.Result{}, nil // the emergency stop marks d, and that update comes back here
 	}
 	if err := r.ensureFinalizer(ctx, d); err != nil {
 		return retry(err)
 	}
-	again, err := r.tell(ctx, d)
+	again, err := r.inform(ctx, d)
 	if ctx.Err() != nil {
 		// We are stopping, which says nothing about Temporal.
 		return reconcile.Result{}, nil
 	}
-	if errors.Is(err, errLook) {
+	if errors.Is(err, errCaches) {
 		return reconcile.Result{}, err
 	}
-	if condition, news := orchestrated(d, cmp.Or(err, r.pulse.err())); news {
-		if failed := r.apply(ctx, d, condition); failed != nil {
+	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err())); news {
+		if failed := condition.Apply(ctx, r.client, d, fieldManager, want); failed != nil {
 			return retry(errors.Join(failed, err))
 		}
 	}
 	return reconcile.Result{RequeueAfter: again}, connect.Advise(err)
-}
-
-// settled is true for a Disruption whose workflow has let go of it, or that
-// never had one and is on its way out.
-func settled(d *v1beta1.Disruption) bool {
-	if controllerutil.ContainsFinalizer(d, v1beta1.DisruptionFinalizer) {
-		return false
-	}
-	finished := d.Status.Phase == v1beta1.PhaseFinished || d.Status.Phase == v1beta1.PhaseRejected
-	return finished || d.DeletionTimestamp != nil
 }
 
 // ensureFinalizer comes before the workflow: whatever is injected must be
@@ -88,27 +83,27 @@ func (r *reconciler) ensureFinalizer(ctx context.Context, d *v1beta1.Disruption)
 	return nil
 }
 
-// look reads from the caches what d's workflow may have to act on. The lists
+// snapshot reads from the caches what d's workflow may have to act on. The lists
 // are the caches' own objects: whoever gets them must not change them.
-func (r *reconciler) look(ctx context.Context, d *v1beta1.Disruption) (look, error) {
+func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snapshot, error) {
 	var chaosPods, pods corev1.PodList
 	shared := client.UnsafeDisableDeepCopy
 	err := r.client.List(ctx, &chaosPods, shared, client.InNamespace(r.chaosNamespace),
-		client.MatchingFields{indexDisruptionUID: string(d.UID)})
+		client.MatchingFields{cached.IndexDisruptionUID: string(d.UID)})
 	if err != nil {
-		return look{}, fmt.Errorf("list chaos pods: %w", err)
+		return snapshot{}, fmt.Errorf("list chaos pods: %w", err)
 	}
-	seen := look{disruption: d, chaosPods: chaosPods.Items}
+	seen := snapshot{disruption: d, chaosPods: chaosPods.Items}
 	if d.Spec.Level == v1beta1.LevelNode {
 		var nodes corev1.NodeList
 		if err := r.client.List(ctx, &nodes, shared); err != nil {
-			return look{}, fmt.Errorf("list nodes: %w", err)
+			return snapshot{}, fmt.Errorf("list nodes: %w", err)
 		}
 		seen.targets = nodeTargets(d.Spec, nodes.Items)
 		return seen, nil
 	}
 	if err := r.client.List(ctx, &pods, shared, client.InNamespace(d.Namespace)); err != nil {
-		return look{}, fmt.Errorf("list pods: %w", err)
+		return snapshot{}, fmt.Errorf("list pods: %w", err)
 	}
 	seen.targets = podTargets(d.Spec, pods.Items)
 	return seen, nil

@@ -1,4 +1,4 @@
-package main
+package disruption
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/condition"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -24,9 +25,9 @@ func TestVerdict(t *testing.T) {
 		reason string
 	}{
 		{"no error", nil, metav1.ConditionTrue, reasonReached},
-		{"nobody listens", fmt.Errorf("start: %w", serviceerror.NewUnavailable("refused")), metav1.ConditionFalse, reasonUnreachable},
-		{"nobody answers", fmt.Errorf("start: %w", context.DeadlineExceeded), metav1.ConditionFalse, reasonUnreachable},
-		{"the server gives up", serviceerror.NewDeadlineExceeded("late"), metav1.ConditionFalse, reasonUnreachable},
+		{"nobody listens", fmt.Errorf("start: %w", serviceerror.NewUnavailable("refused")), metav1.ConditionFalse, condition.ReasonUnreachable},
+		{"nobody answers", fmt.Errorf("start: %w", context.DeadlineExceeded), metav1.ConditionFalse, condition.ReasonUnreachable},
+		{"the server gives up", serviceerror.NewDeadlineExceeded("late"), metav1.ConditionFalse, condition.ReasonUnreachable},
 		{"no such namespace", serviceerror.NewNamespaceNotFound("x"), metav1.ConditionFalse, reasonRefused},
 		{"no right", serviceerror.NewPermissionDenied("no", ""), metav1.ConditionFalse, reasonRefused},
 		{"a search attribute is missing", serviceerror.NewInvalidArgument("no mapping for SquallPhase"), metav1.ConditionFalse, reasonRefused},
@@ -86,31 +87,4 @@ func TestOrchestratedIsWrittenOnlyWhenItIsNews(t *testing.T) {
 			t.Errorf("transition at %s", got.LastTransitionTime)
 		}
 	})
-}
-
-func TestThePulseTellsOnlyWhenItTurns(t *testing.T) {
-	away := serviceerror.NewUnavailable("refused")
-	p := newPulse(newRecorder())
-	steps := []struct {
-		name   string
-		answer error
-		told   bool
-		away   bool
-	}{
-		{"an answer, as ever", nil, false, false},
-		{"no answer", away, true, true},
-		{"still none", away, false, true},
-		{"an answer that is a refusal", serviceerror.NewPermissionDenied("no", ""), true, false},
-		{"an answer", nil, false, false},
-	}
-	for _, step := range steps {
-		p.set(step.answer)
-		told := len(p.changed) == 1
-		if told {
-			<-p.changed
-		}
-		if told != step.told || (p.err() != nil) != step.away {
-			t.Errorf("%s: told %t, away %v; want %t, %t", step.name, told, p.err(), step.told, step.away)
-		}
-	}
 }

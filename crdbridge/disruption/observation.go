@@ -1,4 +1,4 @@
-package main
+package disruption
 
 import (
 	"crypto/sha256"
@@ -17,8 +17,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// look is what the bridge sees of one disruption at one moment.
-type look struct {
+// snapshot is what the caches hold of one disruption at one moment.
+type snapshot struct {
 	disruption *v1beta1.Disruption
 	chaosPods  []corev1.Pod
 	targets    []target
@@ -35,30 +35,30 @@ type target struct {
 	matches bool
 }
 
-// observe reduces a look to what a workflow must act on. Two looks between
-// which nothing of that changed have the same hash, whatever else changed:
+// observe reduces a snapshot to what a workflow must act on. Two snapshots
+// between which nothing of that changed have the same hash, whatever else changed:
 // readiness, resource versions, heartbeats, the order of the caches.
-func observe(l look) contract.Observation {
-	ended := append(endedPods(l.chaosPods), missingPods(l.disruption, l.chaosPods)...)
-	if l.missing > 0 {
-		ended = append(ended, fmt.Sprintf("missing %d", l.missing))
+func observe(s snapshot) contract.Observation {
+	ended := append(endedPods(s.chaosPods), missingPods(s.disruption, s.chaosPods)...)
+	if s.missing > 0 {
+		ended = append(ended, fmt.Sprintf("missing %d", s.missing))
 	}
-	lost := lostTargets(chosen(l.disruption, l.chaosPods), l.targets)
-	candidates := candidates(l.disruption, l.targets)
-	changed := changedSpec(l.disruption)
+	lost := lostTargets(chosen(s.disruption, s.chaosPods), s.targets)
+	candidates := candidates(s.disruption, s.targets)
+	changed := changedSpec(s.disruption)
 	return contract.Observation{
 		Hash:        hash(ended, lost, candidates, []string{changed}),
-		Ended:       len(ended) + max(l.missing-1, 0),
+		Ended:       len(ended) + max(s.missing-1, 0),
 		TargetsLost: len(lost),
 		Candidates:  len(candidates),
 		SpecChanged: changed != "",
 	}
 }
 
-// known is true when all that was observed stands in status already, so that a
-// bridge that told nothing yet need not begin: the disruption has the targets it
-// wants, all of them well, and chose among as many as there are.
-func known(d *v1beta1.Disruption, o contract.Observation) bool {
+// alreadyInStatus is true when status says everything that was observed, so that
+// a bridge that has sent nothing yet need not begin: the disruption has the
+// targets it wants, all of them well, and chose among as many as there are.
+func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
 	return o.Ended == 0 && o.TargetsLost == 0 && !o.SpecChanged &&
 		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
@@ -104,7 +104,7 @@ func endedPods(pods []corev1.Pod) []string {
 // took the finalizer off, and the bridge did not see them end before. While a
 // disruption is cleaned they are meant to go.
 func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
-	if ending(d) {
+	if d.Ending() {
 		return nil
 	}
 	there := make(map[string]bool, len(pods))
@@ -127,7 +127,7 @@ func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 // inject. The status of a large disruption counts its targets and lists only
 // those that are not injected.
 func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
-	if ending(d) || len(d.Status.TargetInjections) >= d.Status.SelectedTargetsCount {
+	if d.Ending() || len(d.Status.TargetInjections) >= d.Status.SelectedTargetsCount {
 		return 0
 	}
 	waiting := make(map[types.UID]bool)
@@ -185,7 +185,7 @@ func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 
 // candidates is empty when nobody would choose among them any more.
 func candidates(d *v1beta1.Disruption, targets []target) []string {
-	if d.Spec.StaticTargeting || ending(d) {
+	if d.Spec.StaticTargeting || d.Ending() {
 		return nil
 	}
 	var uids []string
@@ -195,15 +195,6 @@ func candidates(d *v1beta1.Disruption, targets []target) []string {
 		}
 	}
 	return uids
-}
-
-// ending is true for a Disruption that never injects again.
-func ending(d *v1beta1.Disruption) bool {
-	switch d.Status.Phase {
-	case v1beta1.PhaseCleaning, v1beta1.PhaseStuck, v1beta1.PhaseFinished, v1beta1.PhaseRejected:
-		return true
-	}
-	return d.DeletionTimestamp != nil || d.Stopped() != ""
 }
 
 // changedSpec is the hash of a spec that is not the one carried out, or empty.

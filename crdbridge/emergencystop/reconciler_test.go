@@ -1,4 +1,4 @@
-package main
+package emergencystop
 
 import (
 	"context"
@@ -19,6 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -28,11 +31,11 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 	b := newBridge(t).start()
 	first, firstPod := b.running("first")
 	second, secondPod := b.running("second")
-	cleaner := b.chaosPod(first, "cleaner", firstPod)
-	b.must(b.kube.Patch(t.Context(), cleaner, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":{"`+v1beta1.LabelCleaner+`":"true"}}}`))))
-	failed := b.chaosPod(first, "failed", firstPod)
-	b.setPhase(failed, corev1.PodFailed)
-	stranger := b.pod(b.config.ChaosNamespace, "stranger", nil)
+	cleaner := b.ChaosPod(first, "cleaner", firstPod)
+	b.Must(b.Kube.Patch(t.Context(), cleaner, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"`+v1beta1.LabelCleaner+`":"true"}}}`))))
+	failed := b.ChaosPod(first, "failed", firstPod)
+	b.SetPhase(failed, corev1.PodFailed)
+	stranger := b.Pod(b.ChaosNamespace, "stranger", nil)
 
 	b.stopAll("fire")
 	b.deleted(firstPod, secondPod)
@@ -43,7 +46,7 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 	}
 	for _, d := range []*v1beta1.Disruption{first, second} {
 		b.endedBy(d, fire)
-		if got := b.get(d).Stopped(); got != fire {
+		if got := b.Get(d).Stopped(); got != fire {
 			t.Errorf("%s says it was stopped by %q, want %q", d.Name, got, fire)
 		}
 	}
@@ -52,7 +55,7 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 			t.Errorf("%s was deleted", name)
 		}
 	}
-	never(t, 300*time.Millisecond, "end is told again", func() bool { return len(b.temporal.signals(first, contract.SignalEnd)) != 1 })
+	bridgetest.Never(t, 300*time.Millisecond, "end is told again", func() bool { return len(b.Temporal.Signals(first, contract.SignalEnd)) != 1 })
 }
 
 // While Temporal does not answer, or answers nothing for seconds, injectors are
@@ -66,23 +69,23 @@ func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
 			b := newBridge(t).start()
 			var pods []*corev1.Pod
 			var all []*v1beta1.Disruption
-			for i := range 3 * workers {
+			for i := range 3 * queue.Workers {
 				d, pod := b.running(fmt.Sprintf("held-%d", i))
 				all, pods = append(all, d), append(pods, pod)
 			}
-			b.temporal.answers(answer)
+			b.Temporal.Answers(answer)
 			for _, d := range all { // every worker of the queue has something to tell
-				b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash = "another" })
+				b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash = "another" })
 			}
 			began := time.Now()
 			b.stopAll("fire")
 			b.deleted(pods...)
 			took := time.Since(began)
-			if took > 2*callTimeout {
+			if took > 2*temporal.CallTimeout {
 				t.Errorf("the last chaos pod was deleted after %s: it waited for Temporal", took)
 			}
 			t.Logf("%d chaos pods of as many disruptions deleted %s after the stop", len(pods), took)
-			b.temporal.back()
+			b.Temporal.Back()
 			for _, d := range all {
 				b.endedBy(d, fire)
 			}
@@ -93,18 +96,18 @@ func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
 func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
 	b := newBridge(t)
 	b.stopAll("fire")
-	b.traffic.before = func(r *http.Request) (*http.Response, error) {
-		if describe(r) == "PATCH disruptions/status" {
+	b.Traffic.Before = func(r *http.Request) (*http.Response, error) {
+		if bridgetest.Describe(r) == "PATCH disruptions/status" {
 			<-time.After(500 * time.Millisecond) // the mark takes a while
 		}
 		return nil, nil
 	}
 	b.start()
 	stopped := make(chan string, 10)
-	b.temporal.answers(func(ctx context.Context, call string) error {
+	b.Temporal.Answers(func(ctx context.Context, call string) error {
 		if call == "start" {
 			var list v1beta1.DisruptionList
-			if err := b.kube.List(ctx, &list, client.InNamespace(b.namespace)); err != nil || len(list.Items) != 1 {
+			if err := b.Kube.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil || len(list.Items) != 1 {
 				t.Errorf("list: %v, %d items", err, len(list.Items))
 				return nil
 			}
@@ -113,7 +116,7 @@ func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
 		return nil
 	})
 	// No admission keeps it out here, as when somebody removed the policy.
-	d := b.disrupt("sneaked-in")
+	d := b.Disrupt("sneaked-in")
 	b.endedBy(d, fire)
 	if got := <-stopped; got != fire {
 		t.Errorf("when its workflow was started it was stopped by %q: it could have injected", got)
@@ -124,22 +127,22 @@ func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
 func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	b := newBridge(t).start()
 	old, pod := b.running("old")
-	b.temporal.away()
+	b.Temporal.Away()
 	stop := b.stopAll("fire")
 	b.deleted(pod)
-	b.must(b.kube.Delete(t.Context(), stop))
+	b.Must(b.Kube.Delete(t.Context(), stop))
 
 	b.deleted(b.latePod(string(old.UID))) // by a worker that had begun before
-	b.must(b.stop())                      // and the bridge forgets what it knew
-	b.temporal = newRecorder()
+	b.Must(b.Stop())                      // and the bridge forgets what it knew
+	b.Temporal = bridgetest.NewRecorder()
 	b.start()
 	b.endedBy(old, fire)
 
-	fresh := b.disrupt("fresh")
-	b.told(fresh)
-	freshPod := b.chaosPod(fresh, "fresh", pod)
-	b.quiet(fresh)
-	if why := b.get(fresh).Stopped(); why != "" || b.live(freshPod).DeletionTimestamp != nil || len(b.temporal.signals(fresh, contract.SignalEnd)) > 0 {
+	fresh := b.Disrupt("fresh")
+	b.Told(fresh)
+	freshPod := b.ChaosPod(fresh, "fresh", pod)
+	b.Quiet(fresh)
+	if why := b.Get(fresh).Stopped(); why != "" || b.live(freshPod).DeletionTimestamp != nil || len(b.Temporal.Signals(fresh, contract.SignalEnd)) > 0 {
 		t.Errorf("a disruption created after the stop was deleted is stopped by %q", why)
 	}
 }
@@ -147,13 +150,13 @@ func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 // The caches show a stop that is gone, and a Disruption begun after it.
 func TestAStopThatIsGoneMarksNothing(t *testing.T) {
 	b := newBridge(t)
-	d := b.disrupt("after")
-	s := &stopper{client: b.kube, live: b.kube, chaosNamespace: b.config.ChaosNamespace}
+	d := b.Disrupt("after")
+	s := &stopReconciler{client: b.Kube, live: b.Kube, chaosNamespace: b.ChaosNamespace}
 	pass := func(want string) {
 		t.Helper()
-		o := &overview{stops: make([]v1beta1.EmergencyStop, 1), disruptions: []v1beta1.Disruption{*b.get(d)}, marked: map[types.UID]bool{}}
-		b.must(s.markAll(t.Context(), o))
-		if got := b.get(d).Stopped(); got != want || o.marked[d.UID] != (want != "") {
+		o := &stopSnapshot{stops: make([]v1beta1.EmergencyStop, 1), disruptions: []v1beta1.Disruption{*b.Get(d)}, marked: map[types.UID]bool{}}
+		b.Must(s.markAll(t.Context(), o))
+		if got := b.Get(d).Stopped(); got != want || o.marked[d.UID] != (want != "") {
 			t.Errorf("stopped by %q, marked %t, want %q", got, o.marked[d.UID], want)
 		}
 	}
@@ -165,7 +168,7 @@ func TestAStopThatIsGoneMarksNothing(t *testing.T) {
 func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")
-	b.must(b.stop())
+	b.Must(b.Stop())
 	b.stopAll("fire")
 	b.start()
 	b.deleted(pod)
@@ -177,41 +180,41 @@ func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
 // disruptions, and what is not marked would take other targets.
 func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
 	b := newBridge(t)
-	b.config.WatchNamespaces = []string{b.namespace}
+	b.Watched = []string{b.Namespace}
 	b.start()
 	d, _ := b.running("held")
 	labelled := func(namespace string) *corev1.Pod {
 		pod := b.latePod(string(d.UID))
-		b.must(b.kube.Patch(t.Context(), pod, client.RawPatch(mergePatch, []byte(`{"metadata":{"labels":{"`+v1beta1.LabelDisruptionNamespace+`":"`+namespace+`"}}}`))))
+		b.Must(b.Kube.Patch(t.Context(), pod, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"`+v1beta1.LabelDisruptionNamespace+`":"`+namespace+`"}}}`))))
 		return pod
 	}
-	ours, theirs := labelled(b.namespace), labelled("another-team")
+	ours, theirs := labelled(b.Namespace), labelled("another-team")
 	b.stopAll("fire")
 	b.deleted(ours)
-	never(t, 300*time.Millisecond, "another bridge's chaos pod is deleted", func() bool { return b.live(theirs).DeletionTimestamp != nil })
+	bridgetest.Never(t, 300*time.Millisecond, "another bridge's chaos pod is deleted", func() bool { return b.live(theirs).DeletionTimestamp != nil })
 }
 
 func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")
-	b.temporal.away()
+	b.Temporal.Away()
 	stop := b.stopAll("fire")
 	b.says(stop, metav1.ConditionFalse, "injectors that still run: 1; disruptions that have not ended: 1", 1, 1, 1)
-	b.setPhase(b.live(pod), corev1.PodSucceeded)
+	b.SetPhase(b.live(pod), corev1.PodSucceeded)
 	b.says(stop, metav1.ConditionFalse, "Temporal cannot be reached", 1, 1, 0)
-	b.temporal.back()
-	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
+	b.Temporal.Back()
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
 	b.says(stop, metav1.ConditionFalse, "a person must decide about: "+d.Namespace+"/held", 1, 1, 0)
 
-	b.must(b.kube.Patch(t.Context(), pod, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
-	_ = b.kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)) // the kubelet's part
-	b.setStatus(d, func(s *v1beta1.DisruptionStatus) {
+	b.Must(b.Kube.Patch(t.Context(), pod, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	_ = b.Kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)) // the kubelet's part
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) {
 		s.Phase, s.IsStuckOnRemoval, s.Ending = v1beta1.PhaseFinished, false, fire
 	})
-	b.must(b.kube.Patch(t.Context(), b.get(d), client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	b.Must(b.Kube.Patch(t.Context(), b.Get(d), client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
 	b.says(stop, metav1.ConditionTrue, "every disruption has ended and no chaos pod is left", 1, 0, 0)
-	b.traffic.reset()
-	never(t, time.Second, "something is written though nothing changes", func() bool { return b.traffic.writes() > 0 })
+	b.Traffic.Reset()
+	bridgetest.Never(t, time.Second, "something is written though nothing changes", func() bool { return b.Traffic.Writes() > 0 })
 }
 
 func TestOfManyChaosPodsAllAreStoppedAtOnce(t *testing.T) {
@@ -219,14 +222,14 @@ func TestOfManyChaosPodsAllAreStoppedAtOnce(t *testing.T) {
 	d, pod := b.running("large")
 	var pods []*corev1.Pod
 	for i := range 300 {
-		pods = append(pods, b.chaosPod(d, fmt.Sprintf("many-%d", i), pod))
+		pods = append(pods, b.ChaosPod(d, fmt.Sprintf("many-%d", i), pod))
 	}
-	b.quiet(d)
+	b.Quiet(d)
 	began := time.Now()
 	b.stopAll("fire")
 	b.deleted(pods...)
 	t.Logf("300 chaos pods deleted %s after the stop", time.Since(began))
-	if n := b.traffic.count("DELETE pods"); n > 330 {
+	if n := b.Traffic.Count("DELETE pods"); n > 330 {
 		t.Errorf("%d deletions for 301 chaos pods", n)
 	}
 }
@@ -256,7 +259,7 @@ func TestWhichChaosPodsAStopDeletes(t *testing.T) {
 		"it is gone: what it stopped":                         {nil, []string{"marked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &overview{stops: c.stops, disruptions: disruptions, chaosPods: pods, marked: map[types.UID]bool{"marked": true}}
+			o := &stopSnapshot{stops: c.stops, disruptions: disruptions, chaosPods: pods, marked: map[types.UID]bool{"marked": true}}
 			var got []string
 			for _, pod := range o.toDelete() {
 				got = append(got, pod.Name)
@@ -271,74 +274,74 @@ func TestWhichChaosPodsAStopDeletes(t *testing.T) {
 
 // stopAll makes an EmergencyStop that goes with the test.
 func (b *bridge) stopAll(name string) *v1beta1.EmergencyStop {
-	b.t.Helper()
+	b.T.Helper()
 	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
-	b.must(b.kube.Create(b.t.Context(), stop))
-	b.t.Cleanup(func() { _ = b.kube.Delete(context.Background(), stop) })
+	b.Must(b.Kube.Create(b.T.Context(), stop))
+	b.T.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
 	return stop
 }
 
 // running is a disruption that holds, and its chaos pod.
 func (b *bridge) running(name string) (*v1beta1.Disruption, *corev1.Pod) {
-	b.t.Helper()
-	target := b.pod(b.namespace, "target-of-"+name, map[string]string{"app": "shop"})
-	d := b.disrupt(name)
-	b.told(d)
-	pod := b.chaosPod(d, "chaos-"+name, target)
-	b.setStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
+	b.T.Helper()
+	target := b.Pod(b.Namespace, "target-of-"+name, map[string]string{"app": "shop"})
+	d := b.Disrupt(name)
+	b.Told(d)
+	pod := b.ChaosPod(d, "chaos-"+name, target)
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
 	return d, pod
 }
 
 // latePod is a chaos pod that appears during a stop, as the API server first
 // sees it.
 func (b *bridge) latePod(uid string) *corev1.Pod {
-	b.t.Helper()
+	b.T.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: b.config.ChaosNamespace, GenerateName: "late-", Finalizers: []string{v1beta1.ChaosPodFinalizer},
+			Namespace: b.ChaosNamespace, GenerateName: "late-", Finalizers: []string{v1beta1.ChaosPodFinalizer},
 			Labels: map[string]string{v1beta1.LabelDisruptionUID: uid},
 		},
 		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Image: "none"}}},
 	}
-	b.must(b.kube.Create(b.t.Context(), pod))
-	b.t.Cleanup(func() {
-		_ = b.kube.Patch(context.Background(), pod, client.RawPatch(mergePatch, []byte(`{"metadata":{"finalizers":null}}`)))
+	b.Must(b.Kube.Create(b.T.Context(), pod))
+	b.T.Cleanup(func() {
+		_ = b.Kube.Patch(context.Background(), pod, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`)))
 	})
 	return pod
 }
 
 func (b *bridge) live(pod *corev1.Pod) *corev1.Pod {
-	b.t.Helper()
+	b.T.Helper()
 	got := &corev1.Pod{}
-	b.must(b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(pod), got))
+	b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(pod), got))
 	return got
 }
 
 // deleted waits until all of the pods are.
 func (b *bridge) deleted(pods ...*corev1.Pod) {
-	b.t.Helper()
-	eventually(b.t, soon, "the chaos pods are deleted", func() bool {
+	b.T.Helper()
+	bridgetest.Eventually(b.T, bridgetest.Soon, "the chaos pods are deleted", func() bool {
 		return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return b.live(pod).DeletionTimestamp == nil })
 	})
 }
 
 // endedBy waits until the workflow of d is told to end, and why.
 func (b *bridge) endedBy(d *v1beta1.Disruption, why string) {
-	b.t.Helper()
-	eventually(b.t, lastRetry, "the workflow of "+d.Name+" is told to end", func() bool { return len(b.temporal.signals(d, contract.SignalEnd)) > 0 })
-	if got, want := b.temporal.signals(d, contract.SignalEnd)[0].arg, (contract.End{Reason: why}); got != want {
-		b.t.Errorf("the workflow of %s is told to end with %+v, want %+v", d.Name, got, want)
+	b.T.Helper()
+	bridgetest.Eventually(b.T, queue.LastRetry, "the workflow of "+d.Name+" is told to end", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) > 0 })
+	if got, want := b.Temporal.Signals(d, contract.SignalEnd)[0].Arg, (contract.End{Reason: why}); got != want {
+		b.T.Errorf("the workflow of %s is told to end with %+v, want %+v", d.Name, got, want)
 	}
 }
 
 // says waits for what `kubectl get estop` shows.
 func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus, words string, stopped, cleaning, injectors int) {
-	b.t.Helper()
+	b.T.Helper()
 	want := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", clean, stopped, cleaning, injectors)
 	var got, message string
-	for deadline := time.Now().Add(4 * pulseEvery); got != want || !strings.Contains(message, words); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * temporal.HealthInterval); got != want || !strings.Contains(message, words); <-time.After(10 * time.Millisecond) {
 		live := &v1beta1.EmergencyStop{}
-		b.must(b.kube.Get(b.t.Context(), client.ObjectKeyFromObject(stop), live))
+		b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(stop), live))
 		condition := metav1.Condition{}
 		if c := meta.FindStatusCondition(live.Status.Conditions, v1beta1.ConditionClean); c != nil {
 			condition = *c
@@ -346,7 +349,7 @@ func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus,
 		got = fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
 		message = condition.Message
 		if time.Now().After(deadline) {
-			b.t.Fatalf("the stop says %s (%s), want %s (%s)", got, message, want, words)
+			b.T.Fatalf("the stop says %s (%s), want %s (%s)", got, message, want, words)
 		}
 	}
 }

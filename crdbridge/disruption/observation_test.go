@@ -1,4 +1,4 @@
-package main
+package disruption
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ type scene struct {
 	nodes []corev1.Node
 }
 
-func (s *scene) look() look {
-	l := look{disruption: s.d, chaosPods: s.chaos, targets: podTargets(s.d.Spec, s.pods)}
+func (s *scene) snapshot() snapshot {
+	l := snapshot{disruption: s.d, chaosPods: s.chaos, targets: podTargets(s.d.Spec, s.pods)}
 	if s.d.Spec.Level == v1beta1.LevelNode {
 		l.targets = nodeTargets(s.d.Spec, s.nodes)
 	}
@@ -77,12 +77,12 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 		{"a candidate is replaced by another of its name", func(s *scene) { s.pods[2].UID = "uid-other" }, 0, 0, 3, false},
 		{"the spec is changed", func(s *scene) { s.d.Spec.DryRun = true }, 0, 0, 3, true}, // rule 9
 	}
-	before := observe(holding().look())
+	before := observe(holding().snapshot())
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := holding()
 			test.change(s)
-			got := observe(s.look())
+			got := observe(s.snapshot())
 			if got.Hash == before.Hash {
 				t.Errorf("the hash did not change: %+v", got)
 			}
@@ -139,9 +139,9 @@ func TestObserveIgnoresTheRest(t *testing.T) {
 			if test.given != nil {
 				test.given(s)
 			}
-			before := observe(s.look())
+			before := observe(s.snapshot())
 			test.change(s)
-			if after := observe(s.look()); after != before {
+			if after := observe(s.snapshot()); after != before {
 				t.Errorf("observe = %+v, before %+v", after, before)
 			}
 		})
@@ -174,7 +174,7 @@ func TestObserveNodes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := given()
 			test.change(s)
-			if got := observe(s.look()); got.TargetsLost != test.lost || got.Candidates != test.candidates {
+			if got := observe(s.snapshot()); got.TargetsLost != test.lost || got.Candidates != test.candidates {
 				t.Errorf("observe = %+v, want lost %d, candidates %d", got, test.lost, test.candidates)
 			}
 		})
@@ -184,9 +184,9 @@ func TestObserveNodes(t *testing.T) {
 func TestALostTargetIsNoticedWhereCandidatesDoNotCount(t *testing.T) {
 	s := holding()
 	s.d.Spec.StaticTargeting = true
-	before := observe(s.look())
+	before := observe(s.snapshot())
 	s.pods[0].Status.Phase = corev1.PodFailed
-	if after := observe(s.look()); after.Hash == before.Hash || after.TargetsLost != 1 {
+	if after := observe(s.snapshot()); after.Hash == before.Hash || after.TargetsLost != 1 {
 		t.Errorf("observe = %+v, before %+v", after, before)
 	}
 }
@@ -194,10 +194,10 @@ func TestALostTargetIsNoticedWhereCandidatesDoNotCount(t *testing.T) {
 func TestASecondChangeOfTheSpecIsNoticedToo(t *testing.T) {
 	s := holding()
 	s.d.Spec.DryRun = true
-	first := observe(s.look())
+	first := observe(s.snapshot())
 	s.d.Spec.StaticTargeting = false
 	s.d.Spec.Selector = map[string]string{"app": "shop", "more": "x"}
-	if second := observe(s.look()); second.Hash == first.Hash {
+	if second := observe(s.snapshot()); second.Hash == first.Hash {
 		t.Errorf("the hash is %s after both changes", second.Hash)
 	}
 }
@@ -205,7 +205,7 @@ func TestASecondChangeOfTheSpecIsNoticedToo(t *testing.T) {
 func TestAnUnparsableSelectorMatchesNothing(t *testing.T) {
 	s := holding()
 	s.d.Spec.AdvancedSelector = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
-	if got := observe(s.look()); got.Candidates != 0 {
+	if got := observe(s.snapshot()); got.Candidates != 0 {
 		t.Errorf("candidates = %d, want 0", got.Candidates)
 	}
 }
@@ -216,7 +216,7 @@ func TestTenThousandTargetsAreObservedQuickly(t *testing.T) {
 		s.pods = append(s.pods, shopPod(string(rune('a'+i%26))+time.Duration(i).String()))
 	}
 	began := time.Now()
-	observe(s.look())
+	observe(s.snapshot())
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("observe took %s", took)
 	} else {
@@ -283,8 +283,8 @@ func TestChaosPodsThatStatusDoesNotListAreMissed(t *testing.T) {
 		})
 	}
 	t.Run("it is told", func(t *testing.T) {
-		before := large().look()
-		after := large().look()
+		before := large().snapshot()
+		after := large().snapshot()
 		after.missing = 2
 		if a, b := observe(before), observe(after); a.Hash == b.Hash || b.Ended != a.Ended+2 {
 			t.Errorf("observations = %+v and %+v, want two more ended", a, b)

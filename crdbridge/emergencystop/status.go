@@ -1,4 +1,4 @@
-package main
+package emergencystop
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/condition"
 	"github.com/squall-chaos/squall/kube"
 )
 
@@ -33,54 +34,54 @@ const (
 
 // report writes into every stop how far it is, and says when to look again to
 // write what is too early now.
-func (s *stopper) report(ctx context.Context, o *overview) (again time.Duration, err error) {
+func (r *stopReconciler) report(ctx context.Context, s *stopSnapshot) (again time.Duration, err error) {
 	written := false
-	for i := range o.stops {
-		stop := &o.stops[i]
-		status := o.status(stop)
+	for i := range s.stops {
+		stop := &s.stops[i]
+		status := s.status(stop)
 		if equality.Semantic.DeepEqual(status, stop.Status) {
 			continue
 		}
-		if wait := statusGap - time.Since(s.wrote); wait > 0 {
+		if wait := statusGap - time.Since(r.wrote); wait > 0 {
 			again = wait
 			continue
 		}
-		if err := s.write(ctx, stop, status); err != nil {
+		if err := r.write(ctx, stop, status); err != nil {
 			return 0, err
 		}
 		written = true
 	}
 	if written {
-		s.wrote = time.Now()
+		r.wrote = time.Now()
 	}
 	return again, nil
 }
 
 // status is what a stop says of itself.
-func (o *overview) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStopStatus {
+func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStopStatus {
 	status := *stop.Status.DeepCopy()
 	status.Stopped, status.Cleaning, status.Injectors = 0, 0, 0
 	var stuck, orphans []string
 	away := false
 	exists := map[types.UID]bool{}
-	for i := range o.disruptions {
-		d := &o.disruptions[i]
+	for i := range s.disruptions {
+		d := &s.disruptions[i]
 		exists[d.UID] = true
 		if stop.Ended(cmp.Or(d.Status.Ending, d.Stopped())) {
 			status.Stopped++
 		}
-		if settled(d) {
+		if d.Settled() {
 			continue
 		}
 		status.Cleaning++
 		c := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated)
-		away = away || c != nil && c.Reason == reasonUnreachable
+		away = away || c != nil && c.Reason == condition.ReasonUnreachable
 		if d.Status.IsStuckOnRemoval {
 			stuck = append(stuck, d.Namespace+"/"+d.Name)
 		}
 	}
-	for i := range o.chaosPods {
-		pod := &o.chaosPods[i]
+	for i := range s.chaosPods {
+		pod := &s.chaosPods[i]
 		if !kube.InjectorEnded(pod) {
 			status.Injectors++
 		}
@@ -109,7 +110,7 @@ func progress(s v1beta1.EmergencyStopStatus, stuck, orphans []string, away bool)
 		message += "; chaos pods without a disruption: " + some(orphans)
 	}
 	if away {
-		reason = reasonUnreachable
+		reason = condition.ReasonUnreachable
 		message += "; Temporal cannot be reached: what has ended is judged, and told as clean, once it is back"
 	}
 	if len(stuck) > 0 {
@@ -130,7 +131,7 @@ func some(names []string) string {
 }
 
 // write applies status to exactly this stop. One that is gone needs none.
-func (s *stopper) write(ctx context.Context, stop *v1beta1.EmergencyStop, status v1beta1.EmergencyStopStatus) error {
+func (r *stopReconciler) write(ctx context.Context, stop *v1beta1.EmergencyStop, status v1beta1.EmergencyStopStatus) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return fmt.Errorf("encode the status of emergency stop %s: %w", stop.Name, err)
@@ -141,7 +142,7 @@ func (s *stopper) write(ctx context.Context, stop *v1beta1.EmergencyStop, status
 		"metadata":   map[string]any{"name": stop.Name, "uid": string(stop.UID)},
 		"status":     fields,
 	}}
-	err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(stopManager), client.ForceOwnership)
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(stopManager), client.ForceOwnership)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("write the status of emergency stop %s: %w", stop.Name, err)
 	}

@@ -1,0 +1,52 @@
+package cached
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stripPod keeps of a pod what the bridge reads; a cluster has many.
+func stripPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	kept := &corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: stripMeta(pod.ObjectMeta)}
+	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Status.Phase = pod.Status.Phase
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Terminated != nil {
+			kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name:  c.Name,
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c.State.Terminated.ExitCode}},
+			})
+		}
+	}
+	return kept, nil
+}
+
+func stripNode(o any) (any, error) {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	kept := &corev1.Node{TypeMeta: node.TypeMeta, ObjectMeta: stripMeta(node.ObjectMeta)}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return kept, nil
+}
+
+func stripMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:              m.Name,
+		Namespace:         m.Namespace,
+		UID:               m.UID,
+		ResourceVersion:   m.ResourceVersion,
+		DeletionTimestamp: m.DeletionTimestamp,
+		Labels:            m.Labels,
+		Annotations:       m.Annotations,
+	}
+}

@@ -1,0 +1,38 @@
+package cached
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", ManagedFields: []metav1.ManagedFieldsEntry{{}}, Finalizers: []string{"f"}},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main"}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, Message: "long",
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "runs"}, {Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "long"}}},
+			},
+		},
+	}
+	kept, err := stripPod(pod)
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}},
+		}},
+	}
+	if diff := cmp.Diff(want, kept); err != nil || diff != "" {
+		t.Errorf("stripPod (-want +got), %v:\n%s", err, diff)
+	}
+	tombstone := cache.DeletedFinalStateUnknown{Key: "k"}
+	if got, err := stripPod(tombstone); err != nil || got != any(tombstone) {
+		t.Errorf("stripPod(tombstone) = %v, %v, want it untouched", got, err)
+	}
+}

@@ -1,0 +1,64 @@
+// Package cached says what the bridge's caches hold, how it is found there, and
+// which changes matter. All controllers read the same caches, so the API server
+// sees one list and one watch for each type, in which objects hold no more than
+// the bridge reads.
+package cached
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// Scheme has the types that the bridge reads and writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("build the scheme: %w", err)
+	}
+	return scheme, nil
+}
+
+// Options give every type one cache for the whole cluster, or, of pods and
+// Disruptions, one for each namespace that is watched.
+func Options(chaosNamespace string, watched []string) cache.Options {
+	return cache.Options{
+		// A read of a type nobody watches would start another watch.
+		ReaderFailOnMissingInformer: true,
+		NewInformer:                 newInformer,
+		ByObject: map[client.Object]cache.ByObject{
+			&v1beta1.Disruption{}:    {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
+			&v1beta1.EmergencyStop{}: {Transform: cache.TransformStripManagedFields()},
+			&corev1.Pod{}:            {Transform: stripPod, Namespaces: only(watched, chaosNamespace)},
+			&corev1.Node{}:           {Transform: stripNode},
+		},
+	}
+}
+
+// newInformer sees soon that an API server is back.
+func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	return toolscache.NewSharedIndexInformer(kube.QuickReconnect(lw), object, resync, indexers)
+}
+
+// only limits a cache to some namespaces, and to more that it needs with them;
+// nil, for all, when there are none.
+func only(some []string, more ...string) map[string]cache.Config {
+	if len(some) == 0 {
+		return nil
+	}
+	limit := map[string]cache.Config{}
+	for _, namespace := range slices.Concat(some, more) {
+		limit[namespace] = cache.Config{}
+	}
+	return limit
+}

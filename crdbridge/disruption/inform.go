@@ -1,0 +1,114 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+const (
+	// gap is the shortest time between two observations sent to a workflow,
+	// longestGap that between two of many: each costs four events of history.
+	gap        = 250 * time.Millisecond
+	longestGap = 4 * time.Second
+	// busyGap is the same while all is injected anyway.
+	busyGap = 16 * time.Second
+	// readGap is the shortest time between two reads of the caches, which take
+	// milliseconds when there are thousands of pods.
+	readGap = 100 * time.Millisecond
+	// statusLate is how long a count in status may lag behind the chaos pods: it
+	// is written after they went, and a worker that was killed comes back first.
+	statusLate = 10 * time.Second
+	// recheck is how long a workflow is believed to run without asking.
+	recheck = 10 * time.Minute
+)
+
+// errCaches means that the caches could not be read, which says nothing of Temporal.
+var errCaches = errors.New("read the caches")
+
+// inform brings the workflow of d up to date and says when to do so again. It
+// reads the caches no more often than it may send something.
+func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Duration, error) {
+	t := r.sent.recall(d)
+	defer func() { r.sent.keep(d, t) }()
+	if time.Since(t.checked) >= recheck {
+		if err := r.workflows.Start(ctx, d); err != nil {
+			return 0, err
+		}
+		t.checked = time.Now()
+	}
+	if why, ends := endOf(d); ends && !t.end {
+		if err := r.workflows.End(ctx, d.Ref(), why); err != nil {
+			return t.lost(err)
+		}
+		t.end = true
+	}
+	if !wantsObservations(d) {
+		return recheck, nil
+	}
+	if wait := t.wait(time.Now()); wait > 0 {
+		return wait, nil
+	}
+	seen, err := r.snapshot(ctx, d)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errCaches, err)
+	}
+	missing := unlisted(d, seen.chaosPods)
+	sure, wait := t.misses(missing, time.Now())
+	if sure {
+		seen.missing, wait = missing, recheck
+	}
+	o := observe(seen)
+	if t.hash == "" && alreadyInStatus(d, o) {
+		t.hash = o.Hash
+	}
+	if o.Hash == t.hash {
+		t.readAt = time.Now()
+		return wait, nil
+	}
+	if err := r.workflows.Observe(ctx, d.Ref(), o); err != nil {
+		return t.lost(err)
+	}
+	t.readAt = time.Now() // not before: an observation that could not be sent is tried again at once
+	t.sent(o.Hash, time.Now(), longestOf(d))
+	return wait, nil
+}
+
+// wantsObservations is false while the workflow of d reads the cluster itself:
+// before it has chosen targets, and while it cleans.
+func wantsObservations(d *v1beta1.Disruption) bool {
+	if d.Ending() {
+		return d.Status.Phase == v1beta1.PhaseStuck
+	}
+	return meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionTargetsSelected) != nil
+}
+
+func longestOf(d *v1beta1.Disruption) time.Duration {
+	if d.Status.Phase == v1beta1.PhaseInjecting {
+		return busyGap
+	}
+	return longestGap
+}
+
+// endOf is why the workflow of a Disruption must end; empty when its object is
+// being deleted.
+func endOf(d *v1beta1.Disruption) (why string, ends bool) {
+	why = d.Stopped()
+	return why, why != "" || d.DeletionTimestamp != nil
+}
+
+// lost forgets a workflow that runs no longer: the next reconcile starts it
+// again and sends it everything.
+func (t *sentState) lost(err error) (time.Duration, error) {
+	if !errors.Is(err, start.ErrNotRunning) {
+		return 0, err
+	}
+	*t = sentState{uid: t.uid}
+	return gap, nil
+}

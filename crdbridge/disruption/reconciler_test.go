@@ -1,0 +1,436 @@
+package disruption
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+// rules 1, 4
+func TestCreatingADisruptionStartsItsWorkflow(t *testing.T) {
+	b := newBridge(t)
+	finalizer := make(chan bool, 1)
+	b.Temporal.Answers(func(ctx context.Context, call string) error {
+		if call == "start" {
+			var list v1beta1.DisruptionList
+			if err := b.Kube.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil || len(list.Items) != 1 {
+				t.Errorf("list: %v, %d items", err, len(list.Items))
+				return nil
+			}
+			finalizer <- controllerutil.ContainsFinalizer(&list.Items[0], v1beta1.DisruptionFinalizer)
+		}
+		return nil
+	})
+	b.start()
+	d := b.Disrupt("first")
+	b.Told(d)
+	if !<-finalizer {
+		t.Error("the workflow was started before the API server had the finalizer")
+	}
+	if got, want := b.Temporal.Inputs[contract.WorkflowID(d.Ref())], (contract.Input{Disruption: d.Ref()}); got != want {
+		t.Errorf("input = %+v, want %+v", got, want)
+	}
+	if n := b.Temporal.Starts(d); n != 1 {
+		t.Errorf("starts = %d, want 1", n)
+	}
+}
+
+// rules 2, 5
+func TestDeletingADisruptionSendsEndOnce(t *testing.T) {
+	b := newBridge(t).start()
+	d := b.Disrupt("deleted")
+	b.Told(d)
+	b.Must(b.Kube.Delete(t.Context(), d))
+	bridgetest.Eventually(t, bridgetest.Soon, "end is sent", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 })
+	// What the workflow writes while it cleans must not end it again.
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
+	bridgetest.Never(t, 500*time.Millisecond, "end is sent again", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) != 1 })
+	if got := b.Get(d); got.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(got, v1beta1.DisruptionFinalizer) {
+		t.Errorf("the object is not waiting for its cleaning: %+v", got.ObjectMeta)
+	}
+}
+
+func TestADeletedDisruptionThatWasNeverStartedIsStartedToBeCleaned(t *testing.T) {
+	b := newBridge(t)
+	d := b.Disrupt("early", func(d *v1beta1.Disruption) { d.Finalizers = []string{v1beta1.DisruptionFinalizer} })
+	b.Must(b.Kube.Delete(t.Context(), d))
+	b.start()
+	bridgetest.Eventually(t, bridgetest.Soon, "it is started and ended", func() bool {
+		return b.Temporal.Starts(d) == 1 && len(b.Temporal.Signals(d, contract.SignalEnd)) == 1
+	})
+}
+
+func TestAFinishedDisruptionIsLeftAlone(t *testing.T) {
+	for _, phase := range []v1beta1.Phase{v1beta1.PhaseFinished, v1beta1.PhaseRejected} {
+		t.Run(string(phase), func(t *testing.T) {
+			b := newBridge(t)
+			d := b.Disrupt("finished")
+			b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = phase })
+			b.start()
+			other := b.Disrupt("other")
+			b.Told(other)
+			b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"seen":"again"}}}`))))
+			bridgetest.Never(t, 500*time.Millisecond, "it gets a workflow or a finalizer", func() bool {
+				return b.Temporal.Starts(d) > 0 || len(b.Get(d).Finalizers) > 0
+			})
+			b.Must(b.Kube.Delete(t.Context(), d))
+			if err := b.Kube.Get(t.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
+				t.Errorf("get after delete = %v, want not found", err)
+			}
+		})
+	}
+}
+
+// rules 36, 37
+func TestTheEndOfAChaosPodIsToldAtOnce(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*bridge, *corev1.Pod)
+	}{
+		{"deleted from outside", func(b *bridge, p *corev1.Pod) { b.Must(b.Kube.Delete(t.Context(), p)) }},
+		{"failed", func(b *bridge, p *corev1.Pod) { b.SetPhase(p, corev1.PodFailed) }},
+		{"succeeded", func(b *bridge, p *corev1.Pod) { b.SetPhase(p, corev1.PodSucceeded) }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBridge(t).start()
+			target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+			d := b.Disrupt("held")
+			chaos := b.ChaosPod(d, "chaos", target)
+			b.Told(d)
+			b.Quiet(d)
+			changed := time.Now()
+			test.change(b, chaos)
+			bridgetest.Eventually(t, bridgetest.Soon, "the workflow is told of one ended chaos pod", func() bool {
+				return b.Temporal.LastObservation(d).Ended == 1
+			})
+			t.Logf("told after %s", time.Since(changed))
+		})
+	}
+}
+
+func TestALostTargetIsToldAtOnce(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("held")
+	b.ChaosPod(d, "chaos", target)
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) {
+		s.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{
+			"shop": {v1beta1.KindContainerFailure: {TargetUID: target.UID}},
+		}
+	})
+	b.Told(d)
+	b.Quiet(d)
+	t.Run("not by losing its label", func(t *testing.T) {
+		b.Must(b.Kube.Patch(t.Context(), target, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":null}}`))))
+		bridgetest.Eventually(t, bridgetest.Soon, "there is no candidate", func() bool { return b.Temporal.LastObservation(d).Candidates == 0 })
+		if lost := b.Temporal.LastObservation(d).TargetsLost; lost != 0 {
+			t.Errorf("targets lost = %d, want 0", lost)
+		}
+	})
+	t.Run("though it matches no longer", func(t *testing.T) {
+		b.Must(b.Kube.Delete(t.Context(), target, client.GracePeriodSeconds(0)))
+		bridgetest.Eventually(t, bridgetest.Soon, "the target is lost", func() bool { return b.Temporal.LastObservation(d).TargetsLost == 1 })
+	})
+}
+
+func TestNodesAreWatchedForDisruptionsOfNodes(t *testing.T) {
+	b := newBridge(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-", Labels: map[string]string{"app": "shop"}}}
+	b.Must(b.Kube.Create(t.Context(), node))
+	t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), node) })
+	ready := func(status corev1.ConditionStatus) {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+		b.Must(b.Kube.Status().Update(t.Context(), node))
+	}
+	ready(corev1.ConditionTrue)
+	b.start()
+	d := b.Disrupt("nodes", func(d *v1beta1.Disruption) {
+		d.Spec.Level = v1beta1.LevelNode
+		d.Spec.Faults = v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}
+	})
+	b.Told(d)
+	if got := b.Temporal.LastObservation(d).Candidates; got != 1 {
+		t.Errorf("candidates = %d, want 1", got)
+	}
+	ready(corev1.ConditionFalse)
+	bridgetest.Eventually(t, bridgetest.Soon, "there is no candidate", func() bool { return b.Temporal.LastObservation(d).Candidates == 0 })
+}
+
+// A chaos pod of a large disruption goes between two looks: its finalizer is
+// taken off by hand and it is deleted at once, while the bridge is busy telling
+// something else.
+func TestAChaosPodTakenAwayByHandFromALargeDisruption(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("large")
+	chaos := []*corev1.Pod{b.ChaosPod(d, "chaos-a", target), b.ChaosPod(d, "chaos-b", target)}
+	b.Told(d)
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) {
+		s.Phase, s.SpecHash, s.Kinds = v1beta1.PhaseHolding, d.Spec.Hash(), "container-failure"
+		s.SelectedTargetsCount, s.InjectedTargetsCount = 2, 2 // as of one that is too large for a list
+	})
+	b.Quiet(d)
+	busy, free := make(chan struct{}, 1), make(chan struct{})
+	b.Temporal.Answers(func(_ context.Context, call string) error {
+		if call == contract.SignalObserved {
+			busy <- struct{}{}
+			<-free
+		}
+		return nil
+	})
+	b.Pod(b.Namespace, "another", map[string]string{"app": "shop"})
+	<-busy
+	b.Must(b.Kube.Patch(t.Context(), chaos[0], client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	b.Must(b.Kube.Delete(t.Context(), chaos[0], client.GracePeriodSeconds(0)))
+	bridgetest.Eventually(t, bridgetest.Soon, "the cache knows", func() bool {
+		return apierrors.IsNotFound(b.Manager.GetClient().Get(t.Context(), client.ObjectKeyFromObject(chaos[0]), &corev1.Pod{}))
+	})
+	b.Temporal.Back()
+	close(free)
+	bridgetest.Eventually(t, 2*statusLate, "it is told", func() bool { return b.Temporal.LastObservation(d).Ended == 1 })
+}
+
+func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
+	b := newBridge(t).start()
+	for _, name := range []string{"one", "two", "three"} {
+		b.Pod(b.Namespace, name, map[string]string{"app": "shop"})
+	}
+	d := b.Create("fresh")
+	observed := func() int { return len(b.Temporal.Signals(d, contract.SignalObserved)) }
+	bridgetest.Eventually(t, bridgetest.Soon, "the workflow is started", func() bool { return b.Temporal.Starts(d) == 1 })
+	bridgetest.Never(t, 500*time.Millisecond, "told before it chose", func() bool { return observed() > 0 })
+	b.Chose(d, 1, 2)
+	bridgetest.Never(t, 500*time.Millisecond, "told what it saw when it chose", func() bool { return observed() > 0 })
+	b.Pod(b.Namespace, "four", map[string]string{"app": "shop"})
+	bridgetest.Eventually(t, bridgetest.Soon, "a candidate that came later is told", func() bool { return observed() == 1 && b.Temporal.LastObservation(d).Candidates == 4 })
+}
+
+// rules 9, 10
+func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
+	b := newBridge(t).start()
+	d := b.Disrupt("edited")
+	b.Told(d)
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash, s.Phase = d.Spec.Hash(), v1beta1.PhaseHolding })
+	b.Quiet(d)
+	before := len(b.Temporal.Signals(d, contract.SignalObserved))
+	b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}}}`))))
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.InjectedTargetsCount = 1 })
+	bridgetest.Never(t, 500*time.Millisecond, "labels, annotations or status are told", func() bool {
+		return len(b.Temporal.Signals(d, contract.SignalObserved)) != before
+	})
+	b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"spec":{"count":2}}`))))
+	bridgetest.Eventually(t, bridgetest.Soon, "the changed spec is told", func() bool { return b.Temporal.LastObservation(d).SpecChanged })
+	if n := b.Temporal.Starts(d); n != 1 {
+		t.Errorf("starts = %d, want 1", n)
+	}
+}
+
+func TestAThousandMeaninglessUpdatesAreNotTold(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("held")
+	chaos := b.ChaosPod(d, "chaos", target)
+	b.Told(d)
+	b.Quiet(d)
+	calls := b.Temporal.Total()
+	b.Traffic.Reset()
+	for i := range 500 {
+		for _, p := range []*corev1.Pod{target, chaos} {
+			p.Status.Message = time.Duration(i).String()
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: []corev1.ConditionStatus{"True", "False"}[i%2]}}
+			b.Must(b.Kube.Status().Update(t.Context(), p))
+		}
+	}
+	b.Seen(chaos)
+	bridgetest.Never(t, 300*time.Millisecond, "Temporal is called", func() bool { return b.Temporal.Total() != calls })
+	if n := len(b.Traffic.All()); n != 0 {
+		t.Errorf("requests to the API server: %v", b.Traffic.All())
+	}
+}
+
+func TestManyChangesAreToldTogether(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("held")
+	var chaos []*corev1.Pod
+	for i := range 40 {
+		chaos = append(chaos, b.ChaosPod(d, "chaos-"+string(rune('a'+i%26))+string(rune('a'+i/26)), target))
+	}
+	b.Told(d)
+	b.Quiet(d)
+	before := len(b.Temporal.Signals(d, contract.SignalObserved))
+	began := time.Now()
+	for _, p := range chaos {
+		b.SetPhase(p, corev1.PodFailed)
+	}
+	bridgetest.Eventually(t, bridgetest.Soon, "all are told", func() bool { return b.Temporal.LastObservation(d).Ended == len(chaos) })
+	took := time.Since(began)
+	sent := b.Temporal.Signals(d, contract.SignalObserved)[before:]
+	const want = 250 * time.Millisecond
+	if most := int(took/want) + 2; len(sent) > most {
+		t.Errorf("%d signals in %s, want at most %d", len(sent), took, most)
+	}
+	for i := 1; i < len(sent); i++ {
+		if pause := sent[i].At.Sub(sent[i-1].At); pause < want {
+			t.Errorf("signals %d and %d are %s apart, want %s", i-1, i, pause, want)
+		}
+	}
+	t.Logf("%d changes in %s: %d signals, the first after %s", len(chaos), took, len(sent), sent[0].At.Sub(began))
+}
+
+// rule T8
+func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
+	b := newBridge(t)
+	b.Temporal.Away()
+	b.start()
+	d := b.Disrupt("waiting")
+	bridgetest.Eventually(t, bridgetest.Soon, "Orchestrated is False", func() bool {
+		return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse
+	})
+	if got := bridgetest.Condition(b.Get(d)); got.Reason != condition.ReasonUnreachable {
+		t.Errorf("reason = %s, want %s", got.Reason, condition.ReasonUnreachable)
+	}
+	written := b.Get(d).ResourceVersion
+	bridgetest.Never(t, 2*time.Second, "it is written again", func() bool { return b.Get(d).ResourceVersion != written })
+	b.Must(b.Kube.Delete(t.Context(), d))
+	bridgetest.Never(t, 300*time.Millisecond, "it is gone", func() bool { return len(b.Get(d).Finalizers) == 0 })
+	b.Temporal.Back()
+	bridgetest.Eventually(t, queue.LastRetry, "it is started, ended, and says so", func() bool {
+		return b.Temporal.Starts(d) == 1 && len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 &&
+			bridgetest.Condition(b.Get(d)).Status == metav1.ConditionTrue
+	})
+	if owner := owners(b.Get(d)); owner != fieldManager {
+		t.Errorf("the condition belongs to %q, want %q", owner, fieldManager)
+	}
+}
+
+// rule T8
+func TestALookThatIsTooEarlySaysNothingOfTemporal(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("held")
+	chaos := b.ChaosPod(d, "chaos", target)
+	b.Told(d)
+	b.Quiet(d)
+	b.Temporal.Away()
+	b.SetPhase(chaos, corev1.PodFailed)
+	bridgetest.Eventually(t, bridgetest.Soon, "Orchestrated is False", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse })
+	// Each write of the condition makes the bridge look again at once.
+	bridgetest.Never(t, time.Second, "it is True while Temporal is away", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionTrue })
+}
+
+func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
+	b := newBridge(t).start()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("held")
+	chaos := b.ChaosPod(d, "chaos", target)
+	b.Told(d)
+	b.Quiet(d)
+	b.Temporal.Answers(func(_ context.Context, call string) error {
+		if call != "start" && b.Temporal.Starts(d) == 1 {
+			return serviceerror.NewNotFound("workflow execution already completed")
+		}
+		return nil
+	})
+	b.SetPhase(chaos, corev1.PodFailed)
+	bridgetest.Eventually(t, bridgetest.Soon, "it is started again and told", func() bool {
+		return b.Temporal.Starts(d) == 2 && b.Temporal.LastObservation(d).Ended == 1
+	})
+	if c := bridgetest.Condition(b.Get(d)); c.Type != "" {
+		t.Errorf("condition = %+v, want none: Temporal was there", c)
+	}
+}
+
+// Nothing changes in the cluster, and still it is noticed, by one query for
+// all disruptions.
+func TestATerminatedWorkflowIsNoticedWhileNothingChanges(t *testing.T) {
+	b := newBridge(t).start()
+	waiting := []*v1beta1.Disruption{b.Disrupt("a"), b.Disrupt("b"), b.Disrupt("c")}
+	for _, d := range waiting {
+		b.Told(d)
+		b.Quiet(d)
+	}
+	calls := b.Temporal.Total()
+	b.Temporal.Mu.Lock()
+	b.Temporal.Gone = map[string]string{
+		contract.WorkflowID(waiting[1].Ref()): "run-1", "disruption/other/cluster/uid": "run-2", "somebody-elses": "run-3",
+	}
+	b.Temporal.Mu.Unlock()
+	bridgetest.Eventually(t, 2*temporal.TerminationInterval, "it is started again and told", func() bool {
+		return b.Temporal.Starts(waiting[1]) == 2 && len(b.Temporal.Signals(waiting[1], contract.SignalObserved)) == 2
+	})
+	b.Temporal.Mu.Lock()
+	listed := b.Temporal.Listed
+	b.Temporal.Mu.Unlock()
+	bridgetest.Eventually(t, 2*temporal.TerminationInterval, "it is asked again", func() bool {
+		b.Temporal.Mu.Lock()
+		defer b.Temporal.Mu.Unlock()
+		return b.Temporal.Listed > listed
+	})
+	if n := b.Temporal.Total() - calls; n != 2 || listed > 2 {
+		t.Errorf("%d calls and %d queries, want a start, a signal, and one query for all", n, listed)
+	}
+}
+
+func TestAWorkflowThatCompletedWithoutItsLastStepIsShown(t *testing.T) {
+	b := newBridge(t)
+	b.Temporal.Answers(func(_ context.Context, call string) error {
+		return serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
+	})
+	b.start()
+	d := b.Disrupt("left")
+	bridgetest.Eventually(t, bridgetest.Soon, "the condition says so", func() bool { return bridgetest.Condition(b.Get(d)).Reason == reasonEnded })
+}
+
+// rule T8
+func TestADisruptionWithNothingToTellSaysThatTemporalIsAway(t *testing.T) {
+	b := newBridge(t).start()
+	d := b.Disrupt("quiet")
+	b.Told(d)
+	b.Quiet(d)
+	calls := b.Temporal.Total()
+	b.Temporal.Away()
+	bridgetest.Eventually(t, 4*temporal.HealthInterval, "Orchestrated is False", func() bool { return bridgetest.Condition(b.Get(d)).Reason == condition.ReasonUnreachable })
+	b.Temporal.Back()
+	bridgetest.Eventually(t, 4*temporal.HealthInterval, "Orchestrated is True", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionTrue })
+	if n := b.Temporal.Total(); n != calls {
+		t.Errorf("calls for the workflow = %d, want %d: there was nothing to tell", n, calls)
+	}
+}
+
+func TestAConditionDecidedOnAnOldStateIsNotWritten(t *testing.T) {
+	b := newBridge(t)
+	d := b.Disrupt("old")
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
+	c, _ := orchestrated(d, start.ErrCompleted)
+	if err := condition.Apply(t.Context(), b.Kube, d, fieldManager, c); !apierrors.IsConflict(err) {
+		t.Errorf("apply on an old state = %v, want a conflict", err)
+	}
+	b.Must(condition.Apply(t.Context(), b.Kube, b.Get(d), fieldManager, c))
+}
+
+// owners is the one field manager that applied to the status.
+func owners(d *v1beta1.Disruption) string {
+	for _, m := range d.ManagedFields {
+		if m.Subresource == "status" && m.Operation == metav1.ManagedFieldsOperationApply {
+			return m.Manager
+		}
+	}
+	return ""
+}

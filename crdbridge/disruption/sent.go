@@ -1,0 +1,121 @@
+package disruption
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// sentState is what the workflow of one disruption was sent. All of it may be
+// lost: then the workflow is asked for once more and gets the same thing twice.
+type sentState struct {
+	uid types.UID
+	// checked is when the workflow was last known to run.
+	checked time.Time
+	// end is true once the signal end was sent.
+	end bool
+	// hash is that of the last observation sent, at the time it was sent, and
+	// pause the shortest time until the next.
+	hash  string
+	at    time.Time
+	pause time.Duration
+	// readAt is when the caches were last read.
+	readAt time.Time
+	// missingSince is when unlisted chaos pods were first found missing; zero if
+	// none are.
+	missingSince time.Time
+}
+
+// misses says whether chaos pods have been missing for so long that the count
+// in status is not just late, and otherwise how long it is too early to say.
+func (t *sentState) misses(missing int, now time.Time) (sure bool, wait time.Duration) {
+	if missing == 0 {
+		t.missingSince = time.Time{}
+		return false, recheck
+	}
+	if t.missingSince.IsZero() {
+		t.missingSince = now
+	}
+	left := statusLate - now.Sub(t.missingSince)
+	return left <= 0, max(left, 0)
+}
+
+// wait is how long it is too early to read the caches again.
+func (t *sentState) wait(now time.Time) time.Duration {
+	return max(readGap-now.Sub(t.readAt), t.pause-now.Sub(t.at))
+}
+
+// sent notes an observation. While one follows another as soon as it may, the
+// pauses grow up to longest, so that a change of thousands of pods is sent in a
+// few signals.
+func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
+	if now.Sub(t.at) < 2*t.pause {
+		t.pause = min(2*t.pause, longest)
+	} else {
+		t.pause = gap
+	}
+	t.hash, t.at = hash, now
+}
+
+// sentStates holds what was sent, by name. The queue never works on a name twice
+// at once, so a value that was read may be written back.
+type sentStates struct {
+	mu     sync.Mutex
+	byName map[types.NamespacedName]sentState
+	// lost are those whose workflow is known to run no longer.
+	lost map[types.NamespacedName]bool
+}
+
+func newSentStates() *sentStates {
+	return &sentStates{byName: make(map[types.NamespacedName]sentState), lost: make(map[types.NamespacedName]bool)}
+}
+
+// recall is empty for a disruption of that name with another UID, and once
+// after its workflow was lost.
+func (s *sentStates) recall(d *v1beta1.Disruption) sentState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost[nameOf(d)] {
+		delete(s.lost, nameOf(d))
+		return sentState{uid: d.UID}
+	}
+	if t, found := s.byName[nameOf(d)]; found && t.uid == d.UID {
+		return t
+	}
+	return sentState{uid: d.UID}
+}
+
+func (s *sentStates) keep(d *v1beta1.Disruption, t sentState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName[nameOf(d)] = t
+}
+
+func (s *sentStates) forget(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byName, name)
+	delete(s.lost, name)
+}
+
+// lose notes that what the workflow of ref was sent is lost with it. It is
+// false when nothing was sent. The value itself is left alone: somebody
+// may be working on it and write it back.
+func (s *sentStates) lose(ref v1beta1.DisruptionRef) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	t, found := s.byName[name]
+	if !found || t.uid != ref.UID {
+		return false
+	}
+	s.lost[name] = true
+	return true
+}
+
+func nameOf(d *v1beta1.Disruption) types.NamespacedName {
+	return types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+}

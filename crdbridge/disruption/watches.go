@@ -1,0 +1,94 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/cached"
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// Setup adds the controller of Disruptions to m. It hears of every Disruption,
+// and of the pods and nodes that concern one. Handlers only put keys into the
+// queue.
+func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string) error {
+	r := &reconciler{client: m.GetClient(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates()}
+	terminations := workflows.NewTerminationPoller(r.sent.lose)
+	err := builder.ControllerManagedBy(m).
+		Named("disruption").
+		WithOptions(queue.Options[reconcile.Request]()).
+		For(&v1beta1.Disruption{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(r.podPredicate())).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(cached.OnUpdate(cached.NodeChanged))).
+		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(workflows.Health.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("build the controller of disruptions: %w", err)
+	}
+	return m.Add(terminations)
+}
+
+// concernedByPod are the Disruptions a pod may change: its own, when it is a
+// chaos pod, else those of its namespace that chose it or could.
+func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	if cached.IsChaosPod(pod, r.chaosNamespace) {
+		return cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexDisruptionUID: pod.GetLabels()[v1beta1.LabelDisruptionUID]})
+	}
+	return cached.Find(ctx, r.client, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})
+}
+
+func (r *reconciler) concernedByNode(ctx context.Context, node client.Object) []reconcile.Request {
+	return cached.Find(ctx, r.client, concerns(node), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})
+}
+
+// all are the Disruptions that are not settled.
+func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return append(
+		cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)}),
+		cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})...)
+}
+
+// concerns tells of which Disruptions target is one. An update is mapped in
+// its old and its new form, so a target that ceases to match is still found.
+func concerns(target client.Object) func(*v1beta1.Disruption) bool {
+	return func(d *v1beta1.Disruption) bool {
+		_, chosen := d.Status.TargetInjections[target.GetName()]
+		return chosen || d.Spec.Matches(target.GetLabels(), target.GetAnnotations())
+	}
+}
+
+// podPredicate lets pass what cached.OnUpdate does, but of chaos pods only what ends:
+// that they begin is no news to the workflow that made them.
+func (r *reconciler) podPredicate() predicate.Predicate {
+	news := cached.OnUpdate(func(before, after client.Object) bool {
+		if cached.IsChaosPod(after, r.chaosNamespace) && !going(after) {
+			return cached.MarkChanged(before, after)
+		}
+		return cached.PodChanged(before, after)
+	})
+	news.CreateFunc = func(e event.CreateEvent) bool {
+		return !cached.IsChaosPod(e.Object, r.chaosNamespace) || going(e.Object)
+	}
+	return news
+}
+
+// going is true of a pod that has ended or is being deleted.
+func going(o client.Object) bool {
+	pod, ok := o.(*corev1.Pod)
+	return !ok || kube.InjectorEnded(pod) || pod.DeletionTimestamp != nil
+}

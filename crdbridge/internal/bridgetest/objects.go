@@ -1,0 +1,156 @@
+package bridgetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// MergePatch is the sort of patch the tests write.
+const MergePatch = types.MergePatchType
+
+// Disrupt creates a Disruption of the pods labelled app=shop, whose workflow
+// found none of them to disrupt.
+func (b *Bridge) Disrupt(name string, change ...func(*v1beta1.Disruption)) *v1beta1.Disruption {
+	b.T.Helper()
+	d := b.Create(name, change...)
+	b.Chose(d, 0, 0)
+	return d
+}
+
+// Create is disrupt before the workflow has looked for targets.
+func (b *Bridge) Create(name string, change ...func(*v1beta1.Disruption)) *v1beta1.Disruption {
+	b.T.Helper()
+	one := intstr.FromInt32(1)
+	d := &v1beta1.Disruption{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name},
+		Spec: v1beta1.DisruptionSpec{
+			Faults:   v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}},
+			Level:    v1beta1.LevelPod,
+			Count:    &one,
+			Selector: map[string]string{"app": "shop"},
+			Duration: &v1beta1.Duration{Duration: time.Minute},
+		},
+	}
+	for _, c := range change {
+		c(d)
+	}
+	b.Must(b.Kube.Create(b.T.Context(), d))
+	return d
+}
+
+// Chose says in status, as the workflow does, how many targets it chose and
+// how many more there were.
+func (b *Bridge) Chose(d *v1beta1.Disruption, selected, ignored int) {
+	b.T.Helper()
+	patch := fmt.Sprintf(`{"status":{"desiredTargetsCount":%d,"selectedTargetsCount":%d,"ignoredTargetsCount":%d,
+		"conditions":[{"type":"TargetsSelected","status":"True","reason":"Selected","message":"","lastTransitionTime":"2026-11-20T12:00:00Z"}]}}`, selected, selected, ignored)
+	b.Must(b.Kube.Status().Patch(b.T.Context(), d.DeepCopy(), client.RawPatch(MergePatch, []byte(patch))))
+}
+
+// Pod creates a pod in namespace and makes it run, as a kubelet would.
+func (b *Bridge) Pod(namespace, name string, labels map[string]string) *corev1.Pod {
+	b.T.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	b.Must(b.Kube.Create(b.T.Context(), p))
+	b.SetPhase(p, corev1.PodRunning)
+	return p
+}
+
+// ChaosPod is a running chaos pod of d, with the finalizer every one has.
+func (b *Bridge) ChaosPod(d *v1beta1.Disruption, name string, target *corev1.Pod) *corev1.Pod {
+	b.T.Helper()
+	p := b.Pod(b.ChaosNamespace, name, map[string]string{
+		v1beta1.LabelDisruptionUID: string(d.UID), v1beta1.LabelTargetUID: string(target.UID),
+		v1beta1.LabelDisruptionNamespace: d.Namespace, v1beta1.LabelDisruptionName: d.Name,
+	})
+	b.Must(b.Kube.Patch(b.T.Context(), p, client.RawPatch(MergePatch, []byte(`{"metadata":{"finalizers":["`+v1beta1.ChaosPodFinalizer+`"]}}`))))
+	b.T.Cleanup(func() {
+		_ = b.Kube.Patch(context.Background(), p, client.RawPatch(MergePatch, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	return p
+}
+
+// SetPhase writes the phase of a pod, as a kubelet would.
+func (b *Bridge) SetPhase(p *corev1.Pod, phase corev1.PodPhase) {
+	b.T.Helper()
+	p.Status.Phase = phase
+	b.Must(b.Kube.Status().Update(b.T.Context(), p))
+}
+
+// Get reads d from the API server.
+func (b *Bridge) Get(d *v1beta1.Disruption) *v1beta1.Disruption {
+	b.T.Helper()
+	got := &v1beta1.Disruption{}
+	b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(d), got))
+	return got
+}
+
+// Told waits until the workflow of d was started and told what it must know.
+func (b *Bridge) Told(d *v1beta1.Disruption) {
+	b.T.Helper()
+	Eventually(b.T, Soon, "the workflow is started and told", func() bool {
+		return b.Temporal.Starts(d) > 0 && len(b.Temporal.Signals(d, contract.SignalObserved)) > 0
+	})
+}
+
+// SetStatus writes a status, as the worker would.
+func (b *Bridge) SetStatus(d *v1beta1.Disruption, change func(*v1beta1.DisruptionStatus)) {
+	b.T.Helper()
+	Eventually(b.T, Soon, "the status is written", func() bool {
+		got := b.Get(d)
+		change(&got.Status)
+		err := b.Kube.Status().Update(b.T.Context(), got)
+		if err != nil && !apierrors.IsConflict(err) {
+			b.T.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
+// settled is how long nothing was sent once everything was.
+const settled = 500 * time.Millisecond
+
+// Quiet waits until everything the cluster shows now was sent.
+func (b *Bridge) Quiet(d *v1beta1.Disruption) {
+	b.T.Helper()
+	last, since := -1, time.Now()
+	Eventually(b.T, Soon, "Temporal is told nothing more", func() bool {
+		if n := b.Temporal.Total(); n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > settled
+	})
+}
+
+// Seen waits until the bridge's cache has this version of the pod.
+func (b *Bridge) Seen(p *corev1.Pod) {
+	b.T.Helper()
+	Eventually(b.T, Soon, "the cache is up to date", func() bool {
+		var got corev1.Pod
+		err := b.Manager.GetClient().Get(b.T.Context(), client.ObjectKeyFromObject(p), &got)
+		return err == nil && got.ResourceVersion == p.ResourceVersion
+	})
+}
+
+// Condition is Orchestrated of d; zero if there is none.
+func Condition(d *v1beta1.Disruption) metav1.Condition {
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}

@@ -1,0 +1,153 @@
+package bridgetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	temporalclient "go.temporal.io/sdk/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Recorder is a Temporal that remembers what it was sent.
+type Recorder struct {
+	Mu      sync.Mutex
+	Started map[string][]temporalclient.StartWorkflowOptions
+	Inputs  map[string]contract.Input
+	sent    map[string][]Signal
+	Calls   []time.Time
+	busy    map[string]int
+	// Gone are the runs that somebody terminated, by workflow.
+	Gone   map[string]string
+	Listed int
+	// Overlap is true once two calls for one workflow ran at the same time.
+	Overlap bool
+	// answer is asked before anything is recorded: nil means yes.
+	answer func(ctx context.Context, call string) error
+}
+
+// Signal is one that was sent.
+type Signal struct {
+	Name string
+	Arg  any
+	At   time.Time
+}
+
+// NewRecorder returns one that knows no workflow.
+func NewRecorder() *Recorder {
+	return &Recorder{
+		Started: map[string][]temporalclient.StartWorkflowOptions{},
+		Inputs:  map[string]contract.Input{},
+		sent:    map[string][]Signal{},
+		busy:    map[string]int{},
+		answer:  func(context.Context, string) error { return nil },
+	}
+}
+
+// ExecuteWorkflow records a start.
+func (r *Recorder) ExecuteWorkflow(ctx context.Context, o temporalclient.StartWorkflowOptions, _ any, args ...any) (temporalclient.WorkflowRun, error) {
+	return nil, r.call(ctx, o.ID, "start", func() {
+		r.Started[o.ID] = append(r.Started[o.ID], o)
+		r.Inputs[o.ID], _ = args[0].(contract.Input)
+	})
+}
+
+// SignalWorkflow records a signal.
+func (r *Recorder) SignalWorkflow(ctx context.Context, id, _, name string, arg any) error {
+	return r.call(ctx, id, name, func() { r.sent[id] = append(r.sent[id], Signal{name, arg, time.Now()}) })
+}
+
+// CheckHealth answers as any other call, and is not counted.
+func (r *Recorder) CheckHealth(ctx context.Context, _ *temporalclient.CheckHealthRequest) (*temporalclient.CheckHealthResponse, error) {
+	r.Mu.Lock()
+	answer := r.answer
+	r.Mu.Unlock()
+	return &temporalclient.CheckHealthResponse{}, answer(ctx, "health")
+}
+
+// ListWorkflow knows of the workflows in Gone and counts how often it is asked.
+func (r *Recorder) ListWorkflow(ctx context.Context, _ *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.Listed++
+	answer := &workflowservice.ListWorkflowExecutionsResponse{}
+	for id, run := range r.Gone {
+		answer.Executions = append(answer.Executions, &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: id, RunId: run}})
+	}
+	return answer, r.answer(ctx, "list")
+}
+
+func (r *Recorder) call(ctx context.Context, id, what string, record func()) error {
+	r.Mu.Lock()
+	r.Calls = append(r.Calls, time.Now())
+	r.busy[id]++
+	r.Overlap = r.Overlap || r.busy[id] > 1
+	answer := r.answer
+	r.Mu.Unlock()
+	err := answer(ctx, what)
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.busy[id]--
+	if err == nil {
+		record()
+	}
+	return err
+}
+
+// Answers sets what the calls from now on are answered.
+func (r *Recorder) Answers(answer func(ctx context.Context, call string) error) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.answer = answer
+}
+
+// Away makes every call fail from now on, as if nobody listened.
+func (r *Recorder) Away() {
+	r.Answers(func(context.Context, string) error { return serviceerror.NewUnavailable("connection refused") })
+}
+
+// Back ends Away.
+func (r *Recorder) Back() { r.Answers(func(context.Context, string) error { return nil }) }
+
+// Starts is how often the workflow of d was started.
+func (r *Recorder) Starts(d *v1beta1.Disruption) int {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return len(r.Started[contract.WorkflowID(d.Ref())])
+}
+
+// Signals are those of a name that the workflow of d was sent.
+func (r *Recorder) Signals(d *v1beta1.Disruption, name string) []Signal {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	var found []Signal
+	for _, s := range r.sent[contract.WorkflowID(d.Ref())] {
+		if s.Name == name {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// LastObservation is the last that the workflow of d was sent; zero if none was.
+func (r *Recorder) LastObservation(d *v1beta1.Disruption) contract.Observation {
+	all := r.Signals(d, contract.SignalObserved)
+	if len(all) == 0 {
+		return contract.Observation{}
+	}
+	o, _ := all[len(all)-1].Arg.(contract.Observation)
+	return o
+}
+
+// Total is how many calls there were.
+func (r *Recorder) Total() int {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return len(r.Calls)
+}

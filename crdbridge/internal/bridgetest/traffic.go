@@ -1,0 +1,106 @@
+package bridgetest
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// Traffic counts a bridge's requests to the API server, and can get in their way.
+type Traffic struct {
+	mu       sync.Mutex
+	requests []string // "WATCH pods", "PATCH disruptions", ...
+	// Before may delay a request or answer it in the server's place.
+	Before func(*http.Request) (*http.Response, error)
+	// After may wrap what the server answered.
+	After func(*http.Request, *http.Response)
+}
+
+func (f *Traffic) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		f.mu.Lock()
+		f.requests = append(f.requests, Describe(request))
+		before, after := f.Before, f.After
+		f.mu.Unlock()
+		if before != nil {
+			if response, err := before(request); response != nil || err != nil {
+				return response, err
+			}
+		}
+		response, err := next.RoundTrip(request)
+		if err == nil && after != nil {
+			after(request, response)
+		}
+		return response, err
+	})
+}
+
+// Intercept sets Before while a bridge runs.
+func (f *Traffic) Intercept(before func(*http.Request) (*http.Response, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Before = before
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Describe is the verb and the resource, such as "WATCH pods" or "LIST nodes".
+func Describe(request *http.Request) string {
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	skip := 2 // api/v1
+	if parts[0] == "apis" {
+		skip = 3 // apis/group/version
+	}
+	parts = parts[min(skip, len(parts)):]
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	verb := request.Method
+	switch {
+	case request.URL.Query().Get("watch") != "":
+		verb = "WATCH"
+	case verb == http.MethodGet && len(parts) == 1:
+		verb = "LIST"
+	}
+	if len(parts) == 3 {
+		return verb + " " + parts[0] + "/" + parts[2]
+	}
+	if len(parts) == 0 {
+		return verb
+	}
+	return verb + " " + parts[0]
+}
+
+// Count is how many of the requests since the last Reset begin with one of prefixes.
+func (f *Traffic) Count(prefixes ...string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, request := range f.requests {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(request, prefix) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Writes is how many of the requests since the last Reset were writes.
+func (f *Traffic) Writes() int { return f.Count("POST", "PUT", "PATCH", "DELETE") }
+
+// Reset forgets the requests so far.
+func (f *Traffic) Reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = nil
+}
+
+// All are the requests since the last Reset.
+func (f *Traffic) All() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.requests...)
+}

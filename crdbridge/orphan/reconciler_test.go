@@ -1,0 +1,140 @@
+package orphan
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// ripOff takes the finalizer off and deletes d before the bridge can put it
+// back on: its writes are held up meanwhile.
+func (b *bridge) ripOff(d *v1beta1.Disruption) {
+	b.T.Helper()
+	b.holdWrites(true)
+	defer b.holdWrites(false)
+	b.Must(b.Kube.Patch(b.T.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+	b.Must(b.Kube.Delete(b.T.Context(), d))
+}
+
+func (b *bridge) holdWrites(hold bool) {
+	if !hold {
+		b.Traffic.Intercept(nil)
+		return
+	}
+	b.Traffic.Intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch {
+			return nil, errors.New("held up by the test")
+		}
+		return nil, nil
+	})
+}
+
+func (b *bridge) ends(d *v1beta1.Disruption) int {
+	return len(b.Temporal.Signals(d, contract.SignalEnd))
+}
+
+// held is a Disruption with a chaos pod, of which all is told.
+func (b *bridge) held(name string) (*v1beta1.Disruption, *corev1.Pod) {
+	b.T.Helper()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt(name)
+	chaos := b.ChaosPod(d, name+"-chaos", target)
+	b.Told(d)
+	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
+	b.Quiet(d)
+	return d, chaos
+}
+
+func TestADisruptionThatWasRippedOffIsEndedAtOnce(t *testing.T) {
+	b := newBridge(t).start()
+	d, chaos := b.held("ripped")
+	b.ripOff(d)
+	began := time.Now()
+	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
+	t.Logf("told after %s", time.Since(began))
+	for range 5 { // what becomes of its chaos pods is no news
+		chaos.Labels["touched"] = time.Now().Format("150405.000000000")
+		b.Must(b.Kube.Update(t.Context(), chaos))
+	}
+	bridgetest.Never(t, 500*time.Millisecond, "it is told again", func() bool { return b.ends(d) > 1 })
+	if n := b.Temporal.Starts(d); n != 1 {
+		t.Errorf("starts = %d, want no second workflow beside the one that runs", n)
+	}
+}
+
+func TestADisruptionWithoutChaosPodsThatWasRippedOffIsEndedToo(t *testing.T) {
+	b := newBridge(t).start()
+	d := b.Disrupt("waits-for-targets")
+	b.Told(d)
+	b.ripOff(d)
+	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
+}
+
+func TestADisruptionThatWasRippedOffWhileNoBridgeRanIsEnded(t *testing.T) {
+	b := newBridge(t).start()
+	d, _ := b.held("unseen")
+	b.Must(b.Stop())
+	b.ripOff(d)
+	b.start()
+	bridgetest.Eventually(t, bridgetest.Soon, "its chaos pod gives it away", func() bool { return b.ends(d) == 1 })
+}
+
+func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T) {
+	b := newBridge(t).start()
+	d, _ := b.held("lost")
+	b.Temporal.Answers(func(_ context.Context, call string) error {
+		if call != "start" {
+			return serviceerror.NewNotFound("workflow execution already completed")
+		}
+		return nil
+	})
+	b.ripOff(d)
+	bridgetest.Eventually(t, bridgetest.Soon, "one is started", func() bool { return b.Temporal.Starts(d) == 2 })
+	b.Temporal.Mu.Lock()
+	defer b.Temporal.Mu.Unlock()
+	if in := b.Temporal.Inputs[contract.WorkflowID(d.Ref())]; in.Disruption != d.Ref() {
+		t.Errorf("input = %+v, want %+v", in, d.Ref())
+	}
+}
+
+func TestADisruptionThatWasLetGoIsNotEndedAgain(t *testing.T) {
+	b := newBridge(t).start()
+	d, chaos := b.held("in-order")
+	b.Must(b.Kube.Delete(t.Context(), d))
+	bridgetest.Eventually(t, bridgetest.Soon, "it is told to end", func() bool { return b.ends(d) == 1 })
+	for _, o := range []client.Object{chaos, d} { // what the workflow does, in its order
+		if o == d {
+			b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
+		}
+		b.Must(b.Kube.Patch(t.Context(), o, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+		b.Must(client.IgnoreNotFound(b.Kube.Delete(t.Context(), o, client.GracePeriodSeconds(0))))
+	}
+	bridgetest.Never(t, time.Second, "it is told to end once more", func() bool { return b.ends(d) != 1 })
+}
+
+// A bridge whose cache lags behind must not end what it has not seen begin.
+func TestADisruptionThatTheCacheLacksIsNotEnded(t *testing.T) {
+	b := newBridge(t)
+	cut := bridgetest.NewCut("disruptions")
+	b.Traffic.Before, b.Traffic.After = cut.Before, cut.After
+	b.start()
+	b.Told(b.Disrupt("first")) // the caches are full
+	cut.Down()
+	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+	d := b.Disrupt("unseen")
+	b.Traffic.Reset()
+	b.ChaosPod(d, "chaos", target)
+	bridgetest.Eventually(t, bridgetest.Soon, "it is looked for live", func() bool { return b.Traffic.Count("GET disruptions") > 0 })
+	bridgetest.Never(t, 500*time.Millisecond, "its workflow is told to end", func() bool { return b.ends(d) > 0 })
+	cut.Up()
+}

@@ -1,0 +1,68 @@
+// Package temporal is the bridge's side of Temporal: it starts and informs
+// workflows, knows whether Temporal can be reached, and notices workflows that
+// somebody terminated. Every call is bounded in time, and nothing of it decides
+// about a disruption.
+package temporal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+const (
+	// CallTimeout bounds a call to Temporal, so that one that hangs does not
+	// keep a worker of the queue; a call takes some milliseconds.
+	CallTimeout = 5 * time.Second
+	// awayTimeout bounds a call while nobody answers.
+	awayTimeout = 500 * time.Millisecond
+)
+
+// Client is what the bridge needs of Temporal. The second implementation, in the
+// tests, records what it is sent and can be away at will.
+type Client interface {
+	start.Temporal
+	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
+	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+}
+
+// Setup lets m watch over c's health and returns what starts and informs
+// workflows by c.
+func Setup(m manager.Manager, c Client, registry prometheus.Registerer) (*Workflows, error) {
+	counters, err := newCounters(registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	w := &Workflows{client: c, Health: newHealth(c), counters: counters}
+	return w, m.Add(w.Health)
+}
+
+// Unreachable is true for an error that says that Temporal did not answer.
+func Unreachable(err error) bool {
+	code := serviceerror.ToStatus(err).Code()
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+}
+
+// every calls do once per interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do(ctx)
+		}
+	}
+}

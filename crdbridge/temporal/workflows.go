@@ -1,0 +1,67 @@
+package temporal
+
+import (
+	"context"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+// Workflows starts and informs workflows for every controller of the bridge.
+// Each call is bounded in time and counted, and one that succeeds proves that
+// Temporal is there.
+type Workflows struct {
+	Health   *Health
+	client   Client
+	counters counters
+}
+
+// Start makes sure that the workflow of d runs.
+func (w *Workflows) Start(ctx context.Context, d *v1beta1.Disruption) error {
+	return w.starts(ctx, func(ctx context.Context) error { return start.Start(ctx, w.client, d) })
+}
+
+// StartCleaning makes sure that a workflow cleans what is left of ref, unless
+// one has done so.
+func (w *Workflows) StartCleaning(ctx context.Context, ref v1beta1.DisruptionRef) error {
+	return w.starts(ctx, func(ctx context.Context) error {
+		return start.StartCleaning(ctx, w.client, ref, start.StayCompleted)
+	})
+}
+
+// End tells the workflow of ref to end, and why.
+func (w *Workflows) End(ctx context.Context, ref v1beta1.DisruptionRef, why string) error {
+	return w.signals(ctx, contract.SignalEnd, func(ctx context.Context) error { return start.End(ctx, w.client, ref, why) })
+}
+
+// Observe tells the workflow of ref what was seen in the cluster.
+func (w *Workflows) Observe(ctx context.Context, ref v1beta1.DisruptionRef, o contract.Observation) error {
+	return w.signals(ctx, contract.SignalObserved, func(ctx context.Context) error { return start.Observe(ctx, w.client, ref, o) })
+}
+
+func (w *Workflows) starts(ctx context.Context, call func(context.Context) error) error {
+	if err := w.call(ctx, call); err != nil {
+		return err
+	}
+	w.counters.starts.Inc()
+	return nil
+}
+
+func (w *Workflows) signals(ctx context.Context, name string, call func(context.Context) error) error {
+	if err := w.call(ctx, call); err != nil {
+		return err
+	}
+	w.counters.signals.WithLabelValues(name).Inc()
+	return nil
+}
+
+func (w *Workflows) call(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, w.Health.timeout())
+	defer cancel()
+	if err := call(ctx); err != nil {
+		return err
+	}
+	w.Health.set(nil)
+	return nil
+}
