@@ -27,7 +27,7 @@ type bridge struct {
 
 func newBridge(t *testing.T) *bridge {
 	t.Helper()
-	b := &bridge{config: defaults()}
+	b := &bridge{config: defaults(t)}
 	b.config.HealthAddress, b.config.MetricsAddress, b.config.LeaderElection = "0", "0", false
 	b.Bridge = bridgetest.New(t, func(_ *bridgetest.Bridge, cluster *rest.Config, adjust func(*manager.Options)) (manager.Manager, error) {
 		b.config.ChaosNamespace, b.config.WatchNamespaces = b.ChaosNamespace, b.Watched

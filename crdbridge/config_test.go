@@ -14,7 +14,7 @@ import (
 
 func TestConfig(t *testing.T) {
 	with := func(change func(*Config)) Config {
-		c := defaults()
+		c := defaults(t)
 		change(&c)
 		return c
 	}
@@ -25,23 +25,23 @@ func TestConfig(t *testing.T) {
 		args []string
 		want Config
 	}{
-		{"nothing set: the defaults", "", nil, nil, defaults()},
+		{"nothing set: the defaults", "", nil, nil, defaults(t)},
 		{"a file", "temporal-address: temporal:7233\nleader-election: false\n", nil, nil,
-			with(func(c *Config) { c.TemporalAddress = "temporal:7233"; c.LeaderElection = false })},
+			with(func(c *Config) { c.Temporal.Address = "temporal:7233"; c.LeaderElection = false })},
 		{"the environment beats the file", "chaos-namespace: file\n", map[string]string{"SQUALL_CHAOS_NAMESPACE": "env"}, nil,
 			with(func(c *Config) { c.ChaosNamespace = "env" })},
 		{"a flag beats the environment", "", map[string]string{"SQUALL_LOG_LEVEL": "warn"}, []string{"--log-level=debug"},
 			with(func(c *Config) { c.LogLevel = "debug" })},
 		{"TLS and an API key from the environment", "",
 			map[string]string{"SQUALL_TEMPORAL_TLS": "true", "SQUALL_TEMPORAL_TLS_CA": "/ca", "SQUALL_TEMPORAL_API_KEY": "k"}, nil,
-			with(func(c *Config) { c.TemporalTLS, c.TemporalTLSCA, c.TemporalAPIKey = true, "/ca", "k" })},
+			with(func(c *Config) { c.Temporal.TLS, c.Temporal.TLSCA, c.Temporal.APIKey = true, "/ca", "k" })},
 		{"one team's namespaces from the environment", "", map[string]string{"SQUALL_WATCH_NAMESPACES": "shop,cart"}, nil,
 			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
 		{"one team's namespaces from a file", "watch-namespaces: [shop, cart]\n", nil, nil,
 			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
 		{"one team's namespaces as a flag", "", nil, []string{"--watch-namespaces=shop,cart"},
 			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
-		{"environment of somebody else's program", "", map[string]string{"SQUALL_WORKER_SLOTS": "3"}, nil, defaults()},
+		{"environment of somebody else's program", "", map[string]string{"SQUALL_WORKER_SLOTS": "3"}, nil, defaults(t)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -109,4 +109,14 @@ func withFile(t *testing.T, content string, args []string) []string {
 		t.Fatal(err)
 	}
 	return append([]string{"--config=" + path}, args...)
+}
+
+// defaults are the settings of a bridge that is told nothing.
+func defaults(t *testing.T) Config {
+	t.Helper()
+	c, err := readConfig(nil, new(bytes.Buffer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -20,6 +20,7 @@ import (
 	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
@@ -36,7 +37,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	logger, err := newLogger(config.LogLevel)
+	logger, err := settings.Logger(config.LogLevel)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	ctrl.SetLogger(zapr.NewLogger(logger))
 	klog.SetLogger(zapr.NewLogger(logger.Named("kubernetes")))
 
-	temporal, err := connect.Dial(ctx, config.temporal(), logger, nil)
+	temporal, err := connect.Dial(ctx, config.connection(), logger, nil)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 	} {
 		t.Run(namespace, func(t *testing.T) {
 			b := newBridge(t)
-			b.config.TemporalNamespace = namespace
+			b.config.Temporal.Namespace = namespace
 			program := b.program(server)
 			d := b.Disrupt("refused")
 			var got metav1.Condition
@@ -204,7 +204,7 @@ func mutate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := defaults()
+	c := defaults(t)
 	c.HealthAddress, c.MetricsAddress, c.LeaderElection = "0", "0", false
 	m, err := newManager(c, config, bridgetest.NewRecorder(), prometheus.NewRegistry())
 	if err != nil {
@@ -259,7 +259,7 @@ func (b *bridge) program(server *temporalServer) *process {
 	p.command.Env = append(os.Environ(), asProgram+"=1",
 		"KUBECONFIG="+kubeconfigFile(b.T),
 		"SQUALL_TEMPORAL_ADDRESS="+server.Address,
-		"SQUALL_TEMPORAL_NAMESPACE="+b.config.TemporalNamespace,
+		"SQUALL_TEMPORAL_NAMESPACE="+b.config.Temporal.Namespace,
 		"SQUALL_CHAOS_NAMESPACE="+b.ChaosNamespace,
 		"SQUALL_HEALTH_ADDRESS="+b.config.HealthAddress,
 		"SQUALL_METRICS_ADDRESS="+b.config.MetricsAddress,

@@ -58,6 +58,8 @@ func TestImports(t *testing.T) {
 			"the worker polls and runs"},
 		{"crdbridge", []string{module + "worker", module + "injector", module + "activities"},
 			"the bridge never decides"},
+		{"settings", []string{controllerRuntime, clientGo, module + "activities", module + "worker", module + "crdbridge"},
+			"reading settings does nothing else"},
 		{"crdbridge/disruption", []string{module + "crdbridge/orphan", module + "crdbridge/emergencystop"},
 			"each controller is read without the others"},
 		{"crdbridge/orphan", []string{module + "crdbridge/disruption", module + "crdbridge/emergencystop"},

@@ -15,7 +15,7 @@ import (
 
 func TestReadConfig(t *testing.T) {
 	t.Run("defaults", func(t *testing.T) {
-		c, err := ReadConfig(nil)
+		c, err := readConfig(nil, io.Discard)
 		if err != nil || c.Temporal.Address != "127.0.0.1:7233" || c.ChaosNamespace != "squall-chaos" || c.Parallel != 32 || c.ClientQPS != -1 || c.SweepInterval != time.Hour {
 			t.Errorf("config = %+v, %v", c, err)
 		}
@@ -24,19 +24,19 @@ func TestReadConfig(t *testing.T) {
 		file := write(t, "image: from-file\nparallel: 7\ntemporal-address: from-file:1\n")
 		t.Setenv("SQUALL_IMAGE", "from-environment")
 		t.Setenv("SQUALL_TEMPORAL_ADDRESS", "from-environment:1")
-		c, err := ReadConfig([]string{"--config", file, "--temporal-address", "from-flag:1"})
+		c, err := readConfig([]string{"--config", file, "--temporal-address", "from-flag:1"}, io.Discard)
 		if err != nil || c.Parallel != 7 || c.Image != "from-environment" || c.Temporal.Address != "from-flag:1" {
 			t.Errorf("config = %+v, %v", c, err)
 		}
 	})
 	t.Run("no sweep", func(t *testing.T) {
 		t.Setenv("SQUALL_SWEEP_INTERVAL", "0")
-		if c, err := ReadConfig(nil); err != nil || c.SweepInterval != 0 {
+		if c, err := readConfig(nil, io.Discard); err != nil || c.SweepInterval != 0 {
 			t.Errorf("sweep every %s, %v, want never", c.SweepInterval, err)
 		}
 	})
 	t.Run("the operator's allowed hosts", func(t *testing.T) {
-		c, err := ReadConfig([]string{"--config", write(t, "allowed-hosts:\n- {host: 10.0.0.1, port: 443, protocol: tcp}\n")})
+		c, err := readConfig([]string{"--config", write(t, "allowed-hosts:\n- {host: 10.0.0.1, port: 443, protocol: tcp}\n")}, io.Discard)
 		if err != nil || len(c.AllowedHosts) != 1 || c.AllowedHosts[0].Host != "10.0.0.1" || c.AllowedHosts[0].Port != 443 {
 			t.Errorf("hosts = %+v, %v", c.AllowedHosts, err)
 		}
@@ -47,14 +47,14 @@ func TestReadConfig(t *testing.T) {
 	}{
 		"an unknown key in the file is named": {[]string{"--config", write(t, "imagee: x\n")}, `unknown key "imagee"`},
 		"an unknown flag is named":            {[]string{"--imagee", "x"}, "imagee"},
-		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `got "Sometimes"`},
+		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `image-pull-policy "Sometimes"`},
 		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
 		"a sweep as often as can be":          {[]string{"--sweep-interval", "1s"}, "at least 1m"},
 		"a sweep interval that is none":       {[]string{"--sweep-interval", "often"}, "sweep-interval"},
 		"a file that is not there":            {[]string{"--config", "/nowhere.yaml"}, "/nowhere.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ReadConfig(test.args); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := readConfig(test.args, io.Discard); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
 		})

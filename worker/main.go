@@ -6,34 +6,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"go.temporal.io/sdk/worker"
+	"github.com/go-logr/zapr"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
+	"k8s.io/klog/v2"
 
+	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	config, err := ReadConfig(args)
+func run(ctx context.Context, args []string, out io.Writer) error {
+	config, err := readConfig(args, out)
 	if err != nil {
 		return err
 	}
-	logger, err := newLogger(config.LogLevel)
+	logger, err := settings.Logger(config.LogLevel)
 	if err != nil {
 		return err
 	}
+	klog.SetLogger(zapr.NewLogger(logger.Named("kubernetes")))
 	acts, err := newActivities(config)
 	if err != nil {
 		return err
@@ -60,10 +65,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	polling, fatal := context.WithCancelCause(ctx)
 	defer fatal(nil)
-	short, watchers := newWorkers(temporal, acts, fatal)
-	for _, w := range []worker.Worker{short, watchers} {
+	for _, q := range taskQueues(acts) {
+		w := q.poll(temporal, fatal)
 		if err := w.Start(); err != nil {
-			return fmt.Errorf("start polling: %w", err)
+			return fmt.Errorf("poll the task queue %s: %w", q.name, err)
 		}
 		defer w.Stop()
 	}

@@ -22,7 +22,7 @@ const account = "squall-worker"
 // What is forbidden would otherwise show in the middle of a disruption. While
 // nobody answers it says so and waits.
 func awaitRights(ctx context.Context, kube kubernetes.Interface, chaosNamespace string, logger *zap.Logger) error {
-	return patiently(ctx, logger, func() error { return checkRights(ctx, kube, chaosNamespace) }, func(err error) bool {
+	return retryUntilReachable(ctx, logger, func() error { return checkRights(ctx, kube, chaosNamespace) }, func(err error) bool {
 		return !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) && !errors.Is(err, errForbidden)
 	})
 }

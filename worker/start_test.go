@@ -26,9 +26,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
-	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -38,7 +38,7 @@ func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
 	server := temporalserver.New(t).Start()
 	operator := server.Dial("default")
 	try := func(namespace string) error {
-		c, err := dial(t.Context(), Config{Temporal: connect.Settings{Address: server.Address, Namespace: namespace}}, nil, zap.NewNop())
+		c, err := dial(t.Context(), Config{Temporal: settings.Temporal{Address: server.Address, Namespace: namespace}}, nil, zap.NewNop())
 		if err == nil {
 			c.Close()
 		}
@@ -84,7 +84,7 @@ func TestWorkerSaysThatItLacksRights(t *testing.T) {
 			t.Run(name+", "+code.String(), func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				_, err := dial(ctx, Config{Temporal: connect.Settings{Address: denying(t, denies, code), Namespace: "prod"}}, nil, zap.NewNop())
+				_, err := dial(ctx, Config{Temporal: settings.Temporal{Address: denying(t, denies, code), Namespace: "prod"}}, nil, zap.NewNop())
 				wantWords(t, err, "Request unauthorized", "namespace prod", "SQUALL_TEMPORAL_API_KEY", "SQUALL_TEMPORAL_TLS_CERT", "squall-temporal")
 			})
 		}
@@ -121,7 +121,7 @@ func TestWorkerWaitsForTemporal(t *testing.T) {
 	said, lines := observer.New(zap.WarnLevel)
 	done := make(chan error, 1)
 	go func() {
-		c, err := dial(t.Context(), Config{Temporal: connect.Settings{Address: server.Address, Namespace: "default"}}, nil, zap.New(said))
+		c, err := dial(t.Context(), Config{Temporal: settings.Temporal{Address: server.Address, Namespace: "default"}}, nil, zap.New(said))
 		if err == nil {
 			c.Close()
 		}

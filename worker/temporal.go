@@ -25,8 +25,8 @@ const checkTimeout = 10 * time.Second
 // dial connects to a Temporal that has what a workflow needs. While nobody
 // answers it says so and waits.
 func dial(ctx context.Context, c Config, metrics client.MetricsHandler, logger *zap.Logger) (temporal client.Client, err error) {
-	err = patiently(ctx, logger, func() error {
-		if temporal, err = connect.Dial(ctx, c.Temporal, logger, metrics); err != nil {
+	err = retryUntilReachable(ctx, logger, func() error {
+		if temporal, err = connect.Dial(ctx, c.Temporal.Connect(), logger, metrics); err != nil {
 			return err
 		}
 		if err = check(ctx, temporal, c.Temporal.Namespace); err != nil {

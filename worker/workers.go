@@ -8,8 +8,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -23,35 +21,58 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// newWorkers returns the worker that decides and acts, and the one that only
-// watches: watchers keep their slots for as long as they watch. fatal is told
-// why one of them will never poll again.
-//
-// Of the workflows that wait, some are kept in memory, as goroutines; what
-// happens to another one costs the reading of its history.
-func newWorkers(temporal client.Client, acts *activities.Activities, fatal func(error)) (short, watchers worker.Worker) {
-	worker.SetStickyWorkflowCacheSize(500)
-	short = worker.New(temporal, contract.TaskQueue, worker.Options{
-		MaxConcurrentActivityExecutionSize: 200,
-		WorkerStopTimeout:                  10 * time.Second,
-		OnFatalError:                       fatal,
-		// A cancelled creation must stop within a second.
-		Interceptors:                     []interceptor.WorkerInterceptor{&heartbeats{gap: time.Second}},
-		MaxHeartbeatThrottleInterval:     time.Second,
-		DefaultHeartbeatThrottleInterval: time.Second,
-	})
-	short.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
-	short.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
-	short.RegisterActivity(acts)
-	watchers = worker.New(temporal, contract.WatcherTaskQueue, worker.Options{
-		MaxConcurrentActivityExecutionSize: 10000,
-		DisableWorkflowWorker:              true,
-		Interceptors:                       []interceptor.WorkerInterceptor{&heartbeats{gap: 4 * time.Second}},
-		WorkerStopTimeout:                  10 * time.Second,
-		OnFatalError:                       fatal,
-	})
-	watchers.RegisterActivity(acts)
-	return short, watchers
+// taskQueue is one that the worker polls, and what it carries out for it.
+type taskQueue struct {
+	name     string
+	options  worker.Options
+	register func(worker.Registry)
+}
+
+// taskQueues are all there are. Watchers keep their slots for as long as they
+// watch, so they have a queue of their own and never keep a cleaning from
+// starting.
+func taskQueues(acts *activities.Activities) []taskQueue {
+	return []taskQueue{
+		{
+			name: contract.TaskQueue,
+			options: worker.Options{
+				MaxConcurrentActivityExecutionSize: 200,
+				// A cancelled creation must stop within a second.
+				Interceptors:                     []interceptor.WorkerInterceptor{&heartbeats{gap: time.Second}},
+				MaxHeartbeatThrottleInterval:     time.Second,
+				DefaultHeartbeatThrottleInterval: time.Second,
+			},
+			register: func(r worker.Registry) {
+				r.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
+				r.RegisterActivity(acts)
+			},
+		},
+		{
+			name: contract.WatcherTaskQueue,
+			options: worker.Options{
+				MaxConcurrentActivityExecutionSize: 10000,
+				DisableWorkflowWorker:              true,
+				Interceptors:                       []interceptor.WorkerInterceptor{&heartbeats{gap: 4 * time.Second}},
+			},
+			register: func(r worker.Registry) { r.RegisterActivity(acts) },
+		},
+	}
+}
+
+// cachedWorkflows is how many of the workflows that wait are kept in memory, as
+// goroutines; what happens to another one costs the reading of its history.
+const cachedWorkflows = 500
+
+// poll returns a worker that polls q once it is started. fatal is told why it
+// will never poll again.
+func (q taskQueue) poll(temporal client.Client, fatal func(error)) worker.Worker {
+	worker.SetStickyWorkflowCacheSize(cachedWorkflows)
+	options := q.options
+	options.WorkerStopTimeout, options.OnFatalError = 10*time.Second, fatal
+	w := worker.New(temporal, q.name, options)
+	q.register(w)
+	return w
 }
 
 func newActivities(c Config) (*activities.Activities, error) {
@@ -85,15 +106,4 @@ func newActivities(c Config) (*activities.Activities, error) {
 		},
 		Parallel: c.Parallel,
 	}, nil
-}
-
-func newLogger(level string) (*zap.Logger, error) {
-	parsed, err := zapcore.ParseLevel(level)
-	if err != nil {
-		return nil, fmt.Errorf("log-level: %w", err)
-	}
-	config := zap.NewProductionConfig()
-	config.Level = zap.NewAtomicLevelAt(parsed)
-	config.Sampling = nil
-	return config.Build()
 }

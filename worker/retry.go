@@ -10,10 +10,10 @@ import (
 // tryPause is between two tries to reach Temporal or the cluster.
 const tryPause = 2 * time.Second
 
-// patiently tries until it succeeds, fails in a way that only a person can
+// retryUntilReachable tries until it succeeds, fails in a way that only a person can
 // mend, or ctx ends. A worker that ended instead while somebody is away would
 // be started again ever more rarely, and be late when they are back.
-func patiently(ctx context.Context, logger *zap.Logger, try func() error, away func(error) bool) error {
+func retryUntilReachable(ctx context.Context, logger *zap.Logger, try func() error, away func(error) bool) error {
 	for {
 		err := try()
 		if err == nil || !away(err) {

@@ -1,0 +1,40 @@
+package settings
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/squall-chaos/squall/workflows/connect"
+)
+
+// Temporal says where Temporal is and how to prove who we are.
+type Temporal struct {
+	Address   string `mapstructure:"temporal-address"`
+	Namespace string `mapstructure:"temporal-namespace"`
+	TLS       bool   `mapstructure:"temporal-tls"`
+	TLSCA     string `mapstructure:"temporal-tls-ca"`
+	TLSCert   string `mapstructure:"temporal-tls-cert"`
+	TLSKey    string `mapstructure:"temporal-tls-key"`
+	APIKey    string `mapstructure:"temporal-api-key"`
+}
+
+func temporalFlags(flags *pflag.FlagSet) {
+	flags.String("temporal-address", "127.0.0.1:7233", "host:port of Temporal's frontend")
+	flags.String("temporal-namespace", "default", "namespace of Temporal")
+	flags.Bool("temporal-tls", false, "encrypt the connection; implied by the next three and by an API key")
+	flags.String("temporal-tls-ca", "", "file of the CA that signed Temporal's certificate; empty: the system's CAs")
+	flags.String("temporal-tls-cert", "", "file of the client certificate")
+	flags.String("temporal-tls-key", "", "file of the client certificate's key")
+}
+
+// Check refuses what can never be reached.
+func (t Temporal) Check() error {
+	return Required(map[string]string{"temporal-address": t.Address, "temporal-namespace": t.Namespace})
+}
+
+// Connect is t as workflows/connect takes it.
+func (t Temporal) Connect() connect.Settings {
+	return connect.Settings{
+		Address: t.Address, Namespace: t.Namespace, TLS: t.TLS, TLSCA: t.TLSCA,
+		TLSCert: t.TLSCert, TLSKey: t.TLSKey, APIKey: t.APIKey,
+	}
+}
