@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -53,7 +53,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult
 	if err != nil {
 		return created, err
 	}
-	activity.GetMetricsHandler(ctx).Counter("squall_chaos_pods_created_total").Inc(int64(created.Pods))
+	metric.ChaosPodsCreated.Add(ctx, created.Pods, "")
 	return created, a.announce(ctx, d, s, created)
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
@@ -217,14 +218,11 @@ func someOf(all []Orphan) []Orphan {
 	return all[:min(len(all), maxLeft)]
 }
 
-// countOrphans adds to the metrics. What is left counts once for each sweep
-// that could not clean it: a gauge would be told by one worker and contradicted
-// by another.
+// countOrphans adds to the metrics.
 func countOrphans(ctx context.Context, what string, t Tally) {
-	metrics := activity.GetMetricsHandler(ctx).WithTags(map[string]string{"what": what})
-	metrics.Counter("squall_orphans_found_total").Inc(int64(t.Found))
-	metrics.Counter("squall_orphans_cleaned_total").Inc(int64(t.Cleaned))
-	metrics.Counter("squall_orphans_left_total").Inc(int64(t.Left))
+	metric.OrphansFound.Add(ctx, t.Found, what)
+	metric.OrphansCleaned.Add(ctx, t.Cleaned, what)
+	metric.OrphansLeft.Add(ctx, t.Left, what)
 }
 
 func describe(ref Ref) string { return fmt.Sprintf("%s/%s (%s)", ref.Namespace, ref.Name, ref.UID) }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -33,7 +33,7 @@ func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r 
 		return a.events().Warn(ctx, d, v1beta1.ReasonEmergencyStop, r.Ending+"; everything is taken off", "")
 	}
 	if len(r.Left) > 0 {
-		activity.GetMetricsHandler(ctx).Counter("squall_stuck_total").Inc(1)
+		metric.Stuck.Add(ctx, 1, "")
 	}
 	for _, left := range r.Left {
 		message := fmt.Sprintf("chaos pod %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -65,7 +66,7 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 	}
 	s.swept.Cleaned, s.swept.Left, s.swept.Skipped = someOf(s.swept.Cleaned), someOf(s.swept.Left), someOf(s.swept.Skipped)
 	countOrphans(ctx, "mark", s.swept.Marks)
-	activity.GetMetricsHandler(ctx).Counter("squall_sweep_nodes_skipped_total").Inc(int64(s.swept.Nodes - s.swept.Audited))
+	metric.SweepNodesSkipped.Add(ctx, s.swept.Nodes-s.swept.Audited, "")
 	return s.swept, nil
 }
 

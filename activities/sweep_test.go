@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -424,7 +425,7 @@ func TestSweepNodes(t *testing.T) {
 		if s := swept.Skipped[1]; s.Node != "sweep-f" || !strings.Contains(s.Why, "exec format error") {
 			t.Errorf("skipped %+v", s)
 		}
-		if got := c.counts.of("squall_sweep_nodes_skipped_total"); got != 2 {
+		if got := c.counts.of(metric.SweepNodesSkipped.Name); got != 2 {
 			t.Errorf("metric of skipped nodes = %d, want 2", got)
 		}
 	})

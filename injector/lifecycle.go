@@ -69,20 +69,20 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	outcome.Injected = failure == nil
 	switch {
 	case failure == nil:
-		l.metrics.count("injected", "succeeded")
+		l.metrics.count(countInjected, "succeeded")
 		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
 	case ctx.Err() != nil && errors.Is(failure, ctx.Err()):
 		l.log.Info("asked to end before everything was injected")
 	default:
 		outcome.Error = failure.Error()
-		l.metrics.count("injected", "failed")
+		l.metrics.count(countInjected, "failed")
 		l.reportFailure(failure)
 	}
 
 	<-ctx.Done()
 	l.log.Info("cleaning", zap.String("because", endReason(ctx)))
 	if err := l.end(context.WithoutCancel(ctx), failure); err != nil {
-		l.metrics.count("cleaned", "failed")
+		l.metrics.count(countCleaned, "failed")
 		l.log.Error("cleaning failed", zap.String("error", err.Error()))
 		outcome.Error, outcome.Left = err.Error(), l.left()
 		return outcome
@@ -92,7 +92,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 		l.log.Warn("cleaned, and nobody knows whether anything is left", zap.String("reason", l.session.auditErr.Error()))
 		outcome.Audited = false
 	}
-	l.metrics.count("cleaned", "succeeded")
+	l.metrics.count(countCleaned, "succeeded")
 	l.log.Info("cleaned", zap.Bool("audited", outcome.Audited))
 	return outcome
 }

@@ -6,21 +6,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counters are the bridge's own metrics, beside controller-runtime's.
+// Counter is a number that only grows.
+type Counter struct {
+	Name, Help string
+	// Label tells the parts of the number apart; empty: there is one part.
+	Label string
+}
+
+// What the bridge counts, beside controller-runtime.
+var (
+	Signals = Counter{"squall_signals_total", "Signals sent to workflows.", "signal"}
+	Starts  = Counter{"squall_workflow_starts_total",
+		"Starts asked of Temporal. One that finds the workflow running changes nothing and is counted too.", ""}
+)
+
+// Counters are all of them.
+func Counters() []Counter { return []Counter{Signals, Starts} }
+
 type counters struct {
-	signals *prometheus.CounterVec
-	starts  prometheus.Counter
+	signals, starts *prometheus.CounterVec
 }
 
 func newCounters(registry prometheus.Registerer) (counters, error) {
-	c := counters{
-		signals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "squall_signals_total", Help: "Signals sent to workflows, by name.",
-		}, []string{"signal"}),
-		starts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "squall_workflow_starts_total",
-			Help: "Starts asked of Temporal. One that finds the workflow running changes nothing and is counted too.",
-		}),
-	}
+	c := counters{signals: Signals.vector(), starts: Starts.vector()}
 	return c, errors.Join(registry.Register(c.signals), registry.Register(c.starts))
+}
+
+func (c Counter) vector() *prometheus.CounterVec {
+	var labels []string
+	if c.Label != "" {
+		labels = []string{c.Label}
+	}
+	vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: c.Name, Help: c.Help}, labels)
+	if c.Label == "" {
+		vector.WithLabelValues() // shown from the start, as 0
+	}
+	return vector
 }

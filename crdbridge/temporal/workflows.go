@@ -44,7 +44,7 @@ func (w *Workflows) starts(ctx context.Context, call func(context.Context) error
 	if err := w.call(ctx, call); err != nil {
 		return err
 	}
-	w.counters.starts.Inc()
+	w.counters.starts.WithLabelValues().Inc()
 	return nil
 }
 

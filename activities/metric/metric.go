@@ -1,0 +1,41 @@
+// Package metric names everything that the activities count, and says what each
+// number means. docs/metrics.md says the same, and a test compares the two.
+package metric
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/activity"
+)
+
+// Counter is a number that only grows.
+type Counter struct {
+	Name, Help string
+	// Label tells the parts of the number apart; empty: there is one part.
+	Label string
+}
+
+// What activities count. Of orphans there is no gauge of those that are left: it
+// would be set by one worker and contradicted by another.
+var (
+	ChaosPodsCreated  = Counter{"squall_chaos_pods_created_total", "Chaos pods that were created.", ""}
+	Stuck             = Counter{"squall_stuck_total", "Times that a disruption came to wait for a person, because something could not be cleaned.", ""}
+	OrphansFound      = Counter{"squall_orphans_found_total", "Orphans that sweeps found.", "what"}
+	OrphansCleaned    = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
+	OrphansLeft       = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
+	SweepNodesSkipped = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
+)
+
+// All are all counters.
+func All() []Counter {
+	return []Counter{ChaosPodsCreated, Stuck, OrphansFound, OrphansCleaned, OrphansLeft, SweepNodesSkipped}
+}
+
+// Add counts n within an activity. part is the value of the label, if c has one.
+func (c Counter) Add(ctx context.Context, n int, part string) {
+	handler := activity.GetMetricsHandler(ctx)
+	if c.Label != "" {
+		handler = handler.WithTags(map[string]string{c.Label: part})
+	}
+	handler.Counter(c.Name).Inc(int64(n))
+}
