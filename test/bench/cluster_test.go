@@ -48,16 +48,16 @@ func (c *realCluster) floors(t *testing.T, sizes []int) (lines []line, tables []
 	var all []*pairs
 	for _, n := range sizes {
 		p, runs := &pairs{}, repetitions(n)
+		name := thousands(int64(n)) + " targets"
+		if n == 1 {
+			name = "1 target"
+		}
 		alternate(runs, func() {
 			d := c.begin(t, n)
 			p.floorPods = c.floorPods(t, d)
 			p.ours(world.Cost{Time: c.injectedAfter(d)}, world.Cost{Time: c.end(t, d)})
 		}, func() { p.floor(c.floor(t, p.floorPods)) },
-			func(i int) { say("%d targets on real nodes, pair %d of %d: %s", n, i+1, runs, p.latest()) })
-		name := thousands(int64(n)) + " targets"
-		if n == 1 {
-			name = "1 target"
-		}
+			func(i int) { say("%s on real nodes, pair %d of %d: %s", name, i+1, runs, p.latest()) })
 		names, all = append(names, name), append(all, p)
 		if most := create[n]; most > 0 {
 			lines = append(lines, line{what: "create to `Injected`, " + name + ", over the floor", value: p.created(), most: most})
@@ -129,11 +129,16 @@ func (c *realCluster) holds(t *testing.T) ([]line, []table) {
 		for j := range pods {
 			pods[j].Spec.Containers[0].StartupProbe, pods[j].Spec.Containers[0].ReadinessProbe = nil, nil
 		}
-		holding = append(holding, c.busy(t))
+		busy, _ := c.busy(t)
+		holding = append(holding, busy)
 		c.end(t, d)
 		remove := c.run(t, pods)
-		idle = append(idle, c.busy(t))
+		busy, of := c.busy(t)
+		idle = append(idle, busy)
 		remove()
+		if busy > 0.8*float64(of) {
+			t.Errorf("%.2f of %d processors are busy without any disruption: what holding takes besides cannot be seen", busy, of)
+		}
 		say("%d targets held, round %d of %d: %.2f processors are busy, %.2f beside idle pods", *held, i+1, rounds, holding[i], idle[i])
 		spread.head = append(spread.head, fmt.Sprint(i+1))
 	}

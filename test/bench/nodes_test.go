@@ -125,31 +125,33 @@ func (c *realCluster) probe(ctx context.Context, into any, node string, command 
 }
 
 // busy is how many processors are at work on all nodes, over -holding. Nodes
-// that share a machine are counted once.
-func (c *realCluster) busy(t *testing.T) (processors float64) {
+// that share a machine are counted once. of is how many there are.
+func (c *realCluster) busy(t *testing.T) (processors float64, of int) {
 	t.Helper()
 	<-time.After(5 * time.Second) // what began has its echo in events and status
 	var mu sync.Mutex
-	machines := map[string]float64{}
+	type work struct {
+		Machine    string
+		Processors float64
+		Of         int
+	}
+	machines := map[string]work{}
 	var group errgroup.Group
 	for _, node := range c.nodes {
 		group.Go(func() error {
-			var said struct {
-				Machine    string
-				Processors float64
-			}
+			var said work
 			err := c.probe(t.Context(), &said, node, "busy", "--for", holdingFor.String())
 			mu.Lock()
 			defer mu.Unlock()
-			machines[said.Machine] = said.Processors
+			machines[said.Machine] = said
 			return err
 		})
 	}
 	must(t, group.Wait())
-	for _, n := range machines {
-		processors += n
+	for _, m := range machines {
+		processors, of = processors+m.Processors, of+m.Of
 	}
-	return processors
+	return processors, of
 }
 
 // wantClean lets the injector look at every node: what was measured was undone.

@@ -138,8 +138,16 @@ func (b bench) look(d *v1beta1.Disruption) (events int64, made world.Calls) {
 	first, _ := b.Length(d)
 	b.Must(b.Workflows.SignalWorkflow(b.Context(), world.WorkflowOf(d), "", contract.SignalObserved, contract.Observation{Hash: "bench"}))
 	world.Eventually(b, b.Patience, d.Name+" looks", func() bool {
-		now, _ := b.Length(d)
-		return now > first+1
+		history := b.Workflows.GetWorkflowHistory(b.Context(), world.WorkflowOf(d), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for history.HasNext() {
+			event, err := history.Next()
+			b.Must(err)
+			// The workflow looks within one task.
+			if event.GetEventId() > first && event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+				return true
+			}
+		}
+		return false
 	})
 	made = b.Meter.Settled(b).Since(before)
 	last, _ := b.Length(d)

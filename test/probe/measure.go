@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,7 @@ func busy(ctx context.Context, args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"machine": strings.TrimSpace(string(boot)), "processors": (after - before).Seconds() / time.Since(began).Seconds()}, nil
+	return map[string]any{"machine": strings.TrimSpace(string(boot)), "processors": (after - before).Seconds() / time.Since(began).Seconds(), "of": runtime.NumCPU()}, nil
 }
 
 // workTime is what all processors together have worked since the machine began.
