@@ -20,7 +20,9 @@ type trace struct {
 }
 
 // over is true when no object keeps the disruption alive: it is gone, or our
-// finalizer is off for good.
+// finalizer is off for good. Whether it is clean is asked of CleanedAt as well:
+// the report of a worker that hung may come after the last status and say that
+// the disruption is stuck.
 func (t trace) over() bool {
 	d := t.disruption
 	if d == nil {
@@ -29,7 +31,8 @@ func (t trace) over() bool {
 	if slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer) {
 		return false
 	}
-	return d.DeletionTimestamp != nil || d.Status.Phase == v1beta1.PhaseFinished || d.Status.Phase == v1beta1.PhaseRejected
+	return d.DeletionTimestamp != nil || d.Status.CleanedAt != nil ||
+		d.Status.Phase == v1beta1.PhaseFinished || d.Status.Phase == v1beta1.PhaseRejected
 }
 
 // live is true while something of the disruption but marks on nodes is left:

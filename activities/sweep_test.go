@@ -47,19 +47,24 @@ func TestRemedyFor(t *testing.T) {
 		want    remedy
 		live    bool
 	}{
-		"it goes on":                                   {object(true, false, v1beta1.PhaseHolding), 2, 2, true, leaveIt, true},
-		"it is being cleaned":                          {object(true, true, v1beta1.PhaseCleaning), 2, 2, true, leaveIt, true},
-		"it is stuck":                                  {object(true, true, v1beta1.PhaseStuck), 1, 2, true, leaveIt, true},
-		"the finalizer is not on yet":                  {object(false, false, ""), 0, 0, false, leaveIt, true},
-		"it has just begun, nothing is chosen":         {object(true, false, v1beta1.PhasePending), 0, 0, true, leaveIt, true},
-		"its workflow was terminated":                  {object(true, false, v1beta1.PhaseHolding), 2, 2, false, startIt, true},
-		"its workflow was terminated, records only":    {object(true, false, v1beta1.PhaseHolding), 0, 1, false, startIt, true},
-		"force-deleted, the workflow does not know":    {nil, 2, 2, true, endIt, true},
-		"force-deleted, the workflow is lost":          {nil, 2, 2, false, startIt, true},
-		"force-deleted, only a record is left":         {nil, 0, 1, false, startIt, true},
-		"ripped off while a foreign finalizer holds":   {object(false, true, v1beta1.PhaseHolding), 1, 1, true, endIt, true},
-		"finished, a chaos pod came late":              {object(false, false, v1beta1.PhaseFinished), 1, 0, false, startIt, true},
-		"finished, the object stays":                   {object(false, false, v1beta1.PhaseFinished), 0, 0, false, leaveIt, false},
+		"it goes on":                                 {object(true, false, v1beta1.PhaseHolding), 2, 2, true, leaveIt, true},
+		"it is being cleaned":                        {object(true, true, v1beta1.PhaseCleaning), 2, 2, true, leaveIt, true},
+		"it is stuck":                                {object(true, true, v1beta1.PhaseStuck), 1, 2, true, leaveIt, true},
+		"the finalizer is not on yet":                {object(false, false, ""), 0, 0, false, leaveIt, true},
+		"it has just begun, nothing is chosen":       {object(true, false, v1beta1.PhasePending), 0, 0, true, leaveIt, true},
+		"its workflow was terminated":                {object(true, false, v1beta1.PhaseHolding), 2, 2, false, startIt, true},
+		"its workflow was terminated, records only":  {object(true, false, v1beta1.PhaseHolding), 0, 1, false, startIt, true},
+		"force-deleted, the workflow does not know":  {nil, 2, 2, true, endIt, true},
+		"force-deleted, the workflow is lost":        {nil, 2, 2, false, startIt, true},
+		"force-deleted, only a record is left":       {nil, 0, 1, false, startIt, true},
+		"ripped off while a foreign finalizer holds": {object(false, true, v1beta1.PhaseHolding), 1, 1, true, endIt, true},
+		"finished, a chaos pod came late":            {object(false, false, v1beta1.PhaseFinished), 1, 0, false, startIt, true},
+		"finished, the object stays":                 {object(false, false, v1beta1.PhaseFinished), 0, 0, false, leaveIt, false},
+		"finished, and a late report says that it is stuck": {func() *v1beta1.Disruption {
+			d := object(false, false, v1beta1.PhaseStuck)
+			d.Status.CleanedAt = &metav1.Time{}
+			return d
+		}(), 0, 0, false, leaveIt, false},
 		"refused, the object stays":                    {object(false, false, v1beta1.PhaseRejected), 0, 0, false, leaveIt, false},
 		"gone with all it had":                         {nil, 0, 0, false, leaveIt, false},
 		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, leaveIt, false},

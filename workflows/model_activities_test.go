@@ -300,9 +300,10 @@ func (c *cluster) verify(a *attempt, in activities.VerifyInput) (v activities.Ve
 }
 
 // sweepNodes follows activities.SweepNodes: a mark is cleaned by the sweep when
-// its disruption has no object that is not finished, no chaos pod and no record.
+// its disruption has no object that is not over, no chaos pod and no record.
 func (c *cluster) sweepNodes() {
-	owned := c.there && c.status.Phase != v1beta1.PhaseFinished || len(c.pods)+len(c.shards) > 0 || c.spec != ""
+	over := !c.there || !c.finalizer && (c.deleting || c.status.Phase == v1beta1.PhaseFinished || c.rejected != "" || !c.cleanedAt.IsZero())
+	owned := !over || len(c.pods)+len(c.shards) > 0 || c.spec != ""
 	for _, pod := range slices.Collect(maps.Values(c.marks)) {
 		if !owned {
 			c.cleanNode(pod)
@@ -325,6 +326,9 @@ func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
 	}
 	a.write("the last status", func(late bool) {
 		c.status, c.verified = activities.Report{Phase: v1beta1.PhaseFinished, Ending: e.Ending}, len(e.NotVerified) == 0
+		if c.cleanedAt.IsZero() {
+			c.cleanedAt = c.now()
+		}
 		if wrong := c.unexplained(e.NotVerified); len(wrong) > 0 && !late {
 			c.violated("status says it is over, and does not say that %v", wrong)
 		}

@@ -157,3 +157,49 @@ func (b *bug) find() (trials int, made *faults, wrong []string) {
 	}
 	return trials, made, nil
 }
+
+// fault is one of a trial, by words: the first moment of that name at which
+// it is possible.
+type fault struct{ moment, happens string }
+
+// onceBroken are trials that once broke the promise.
+var onceBroken = []struct {
+	name, scenario string
+	steps          []fault
+}{
+	{
+		"a report that says stuck comes after the last status: marks that a person released are swept all the same", "injectors fail",
+		[]fault{{"tell in status: Stuck", "goes on 4 minutes later"}, {"tell in status: Stuck", "a person resumes: release"}},
+	},
+}
+
+func TestWhatOnceBrokeThePromise(t *testing.T) {
+	for _, trial := range onceBroken {
+		t.Run(trial.name, func(t *testing.T) {
+			s := scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == trial.scenario })]
+			d, from := deviations{}, 0
+			for _, next := range trial.steps {
+				made, _ := attemptTrial(s, &faults{forced: d})
+				number, way := next.find(made.made, from)
+				if way == 0 {
+					t.Fatalf("%q is not possible at %q any more", next.happens, next.moment)
+				}
+				d, from = d.with(number, way), number+1
+			}
+			if made, wrong := attemptTrial(s, &faults{forced: d}); len(wrong) > 0 {
+				t.Errorf("%s\n%s", made.told(), strings.Join(wrong, "\n"))
+			}
+		})
+	}
+}
+
+func (s fault) find(made []choice, from int) (number, way int) {
+	for number := from; number < len(made); number++ {
+		for way, option := range made[number].options {
+			if strings.Contains(made[number].what, s.moment) && strings.HasSuffix(option, s.happens) {
+				return number, way
+			}
+		}
+	}
+	return 0, 0
+}

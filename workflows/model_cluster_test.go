@@ -139,6 +139,8 @@ type cluster struct {
 	there, deleting, finalizer bool
 	status                     activities.Report
 	verified                   bool
+	// cleanedAt is when the last status was first written.
+	cleanedAt time.Time
 	// The records: spec is the run that keeps it.
 	spec   string
 	shards [][]claimed
