@@ -5,9 +5,14 @@
 package activities
 
 import (
+	"context"
+
+	"go.temporal.io/sdk/activity"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/nodecommand"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -73,5 +78,13 @@ func (a *Activities) nodes() nodecommand.Runner {
 	return nodecommand.Runner{Kube: a.Kube, Builder: a.Builder}
 }
 
-// events records events.
-func (a *Activities) events() status.Events { return status.Events{Kube: a.Kube} }
+// events records events. One that cannot be stored is counted and logged: a
+// disruption begins, goes on and ends without it.
+func (a *Activities) events() status.Events {
+	return status.Events{Kube: a.Kube, Lost: func(ctx context.Context, event *corev1.Event, err error) {
+		metric.EventsLost.Add(ctx, 1, "")
+		about := event.InvolvedObject
+		activity.GetLogger(ctx).Warn("event not recorded", "reason", event.Reason, "message", event.Message,
+			"object", about.Kind+" "+about.Namespace+"/"+about.Name, "error", err)
+	}}
+}

@@ -11,10 +11,10 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
-	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -50,7 +50,7 @@ type InjectionProgress struct {
 // writes what it sees into status as it comes (rules 28-31, 33), and
 // returns when everything is injected. It waits as long as it takes: a failed
 // injection is no error, it is told in status. Once all is injected, or nothing
-// moves any more, it records an event on each target (rule 21).
+// moves any more, it records on each target what became of it (rule 21).
 func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (InjectionProgress, error) {
 	w, err := a.newInjectionWatch(ctx, in)
 	if err != nil {
@@ -62,13 +62,17 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 	defer ask.Stop()
 	calm := time.NewTimer(calmGap)
 	defer calm.Stop()
+	calmed := false
 	for {
 		p := w.look()
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
+		if calmed || p.Done() {
+			w.announce(ctx, p)
+		}
 		if p.Done() {
-			return InjectionProgress{p.Injected, p.Total}, w.tell(ctx)
+			return InjectionProgress{p.Injected, p.Total}, nil
 		}
 		for worth := false; !worth; {
 			select {
@@ -78,15 +82,14 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 				return InjectionProgress{}, fmt.Errorf("worker stops; another one goes on")
 			case <-changes:
 				calm.Reset(calmGap)
+				calmed = false
 				if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 					return InjectionProgress{}, err
 				}
 				worth = w.worth()
 				w.pending = !worth
 			case <-calm.C:
-				if err := w.tell(ctx); err != nil {
-					return InjectionProgress{}, err
-				}
+				calmed, worth = true, true
 			case <-w.wait():
 				worth = true
 			case <-ask.C:
@@ -102,10 +105,13 @@ type injectionWatch struct {
 	a       *Activities
 	d       *v1beta1.Disruption
 	targets []v1beta1.InjectionTarget
-	// untold are those of the targets that have no event yet.
-	untold  []targets.Target
-	reasons map[string]string
-	written chaospod.Progress
+	// unannounced are those of the targets that have no event of their injection
+	// yet, chosen those of them with an event that they were chosen, failed those
+	// with an event that the injection failed.
+	unannounced    []v1beta1.InjectionTarget
+	chosen, failed map[types.UID]bool
+	reasons        map[string]string
+	written        chaospod.Progress
 	// told is true once something was written.
 	told bool
 	// pending is true when there was news that nobody has looked at.
@@ -125,7 +131,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 	if err != nil {
 		return nil, err
 	}
-	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}}
+	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
 	for _, s := range shards {
 		for _, target := range s.Targets {
 			if !target.Active() {
@@ -133,7 +139,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 			}
 			w.targets = append(w.targets, target.InjectionTarget)
 			if slices.Contains(in.Announce, s.Number) {
-				w.untold = append(w.untold, target)
+				w.unannounced = append(w.unannounced, target.InjectionTarget)
 			}
 		}
 	}
@@ -183,16 +189,37 @@ func (w *injectionWatch) wait() <-chan time.Time {
 	return time.After(w.gap() - time.Since(w.looked))
 }
 
-// tell records an event on every target that has none yet. Nobody waits for
-// it, and others may still create chaos pods: it does a few at once.
-func (w *injectionWatch) tell(ctx context.Context) error {
-	group, groupCtx := errgroup.WithContext(ctx)
+// announce records on every target that has no such event yet that it is
+// disrupted, or why it is not (rule 21). One that is injected later is announced
+// then. Nobody waits for it, and others may still create chaos pods: it does a
+// few at once.
+func (w *injectionWatch) announce(ctx context.Context, p chaospod.Progress) {
+	var waiting []v1beta1.InjectionTarget
+	var group errgroup.Group
 	group.SetLimit(4)
-	for _, target := range w.untold {
-		group.Go(func() error { return w.a.events().RecordOnTarget(groupCtx, w.d, target) })
+	record := func(f func()) { group.Go(func() error { f(); return nil }) }
+	for _, target := range w.unannounced {
+		injected, why := p.Of(target)
+		switch {
+		case injected:
+			record(func() { w.a.events().Disrupted(ctx, w.d, target) })
+			continue
+		case why != "" && !w.failed[target.UID]:
+			w.failed[target.UID], w.chosen[target.UID] = true, true
+			record(func() { w.a.events().InjectionFailed(ctx, w.d, target, why) })
+		case !w.chosen[target.UID]:
+			w.chosen[target.UID] = true
+			record(func() { w.a.events().Chosen(ctx, w.d, target) })
+		}
+		waiting = append(waiting, target)
 	}
-	w.untold = nil
-	return group.Wait()
+	if p.Done() && p.Total > 0 {
+		record(func() {
+			w.a.events().Record(ctx, w.d, "Injected", fmt.Sprintf("all %d targets are injected", p.Total), fmt.Sprint(p.Total))
+		})
+	}
+	_ = group.Wait() // nothing in it fails
+	w.unannounced = waiting
 }
 
 // askReasons reads, of at most a few chaos pods that run and are not ready,

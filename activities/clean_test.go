@@ -207,6 +207,7 @@ func TestCleanChaosPods(t *testing.T) {
 		if cleaned.Lost != 1 || len(c.chaosPods(ref)) != 0 {
 			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.chaosPods(ref)))
 		}
+		c.wantEvent("TargetLost", pods[0].Name)
 		again := func() int {
 			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
@@ -249,6 +250,7 @@ func TestCleanChaosPods(t *testing.T) {
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
 			t.Errorf("cleaned = %+v with %d targets, want one lost of %d", cleaned, len(c.chosen(ref)), len(pods))
 		}
+		c.wantEvent("TargetEnded", chaos[0].Labels[v1beta1.LabelTarget])
 		for _, pod := range c.chaosPods(ref) {
 			if pod.DeletionTimestamp != nil {
 				t.Errorf("chaos pod %s of a live target was deleted", pod.Name)

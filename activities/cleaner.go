@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -27,6 +28,8 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	}
 	cleaner, found := c.cleaners[chaospod.CleanerName(failed)]
 	if !found {
+		why := chaospod.Failure(failed, chaospod.InjectorState(failed))
+		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner takes off what it left", string(failed.UID))
 		_, err := c.a.Kube.CoreV1().Pods(c.a.Namespace).Create(ctx, chaospod.Cleaner(failed), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create the cleaner of chaos pod %s: %w", failed.Name, err)
@@ -41,6 +44,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		if report, _ := chaospod.ReadCleanReport(exit); !report.Audited {
 			c.doubt(failed)
 		}
+		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner took off what the injector left", string(failed.UID))
 		// The cleaner is the proof until its chaos pod is gone; then it is swept.
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "cleaned from the journal"), c.a.force(ctx, failed)
 	}
@@ -50,6 +54,11 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	words := "the cleaner failed too: " + chaospod.CleanerWords(&cleaner)
 	c.note(failed, words)
 	return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
+}
+
+// onNode names a chaos pod for a person.
+func onNode(pod *corev1.Pod) string {
+	return fmt.Sprintf("chaos pod %s on node %s, target %s", pod.Name, pod.Spec.NodeName, chaospod.TargetName(pod))
 }
 
 // note remembers that the cleaner of a chaos pod has had its one try.

@@ -12,11 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/test/apiserver"
 )
 
 // failedOn starts a disruption of one target whose injector failed to clean.
@@ -60,6 +58,8 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 46
 			t.Errorf("left %+v", cleaned)
 		}
+		c.wantEvent("InjectorFailed", "node node-0", "exited with code 137")
+		c.wantEvent("Healed", failed.Name)
 		cleaner := <-found
 		container := cleaner.Spec.Containers[0]
 		want := []string{"clean", "--disruption", string(ref.UID), "--target", failed.Labels[v1beta1.LabelTargetUID]}
@@ -93,19 +93,13 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
 		c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
-		config := apiserver.Start(t)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.Method == http.MethodPatch {
-					return nil, errors.New("cut short")
-				}
-				return next.RoundTrip(r)
-			})
-		})
 		whole := c.Kube
-		var err error
-		c.Kube, err = kubernetes.NewForConfig(config)
-		c.must(err)
+		c.through(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch {
+				return nil, errors.New("cut short")
+			}
+			return nil, nil
+		})
 		if cleaned, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref, "*")); err == nil {
 			t.Fatalf("cleaned = %v, want it cut short", cleaned)
 		}

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -263,4 +264,38 @@ func (c *cluster) wantCondition(ref Ref, conditionType string, status metav1.Con
 		}
 	}
 	c.Errorf("conditions = %+v, want %s=%s with %q", c.get(ref).Status.Conditions, conditionType, status, message)
+}
+
+// wantEvent wants one event of the reason, with all these words in its message.
+func (c *cluster) wantEvent(reason string, words ...string) {
+	c.Helper()
+	events := c.events(reason)
+	if len(events) != 1 {
+		c.Errorf("%d events %s, want 1", len(events), reason)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(events[0].Message, word) {
+			c.Errorf("event %s says %q, want it to name %q", reason, events[0].Message, word)
+		}
+	}
+}
+
+// through lets the activities' client call a function for each request, which
+// may answer it; nil sends the request on.
+func (c *cluster) through(answer func(*http.Request) (*http.Response, error)) {
+	c.Helper()
+	config := apiserver.Start(c.T)
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if response, err := answer(r); response != nil || err != nil {
+				return response, err
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	var err error
+	c.Kube, err = kubernetes.NewForConfig(config)
+	c.must(err)
 }

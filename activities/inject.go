@@ -101,15 +101,11 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateR
 func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaospod.ForPeople(c.Pods), s.Number)
-		if err := a.events().Record(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number)); err != nil {
-			return err
-		}
+		a.events().Record(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number))
 	}
 	if c.Refused > 0 {
 		message := fmt.Sprintf("%s refused: %s", chaospod.ForPeople(c.Refused), c.Why)
-		if err := a.events().Warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number)); err != nil {
-			return err
-		}
+		a.events().Warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number))
 		return a.explainRefusal(ctx, d, message)
 	}
 	return nil

@@ -89,6 +89,8 @@ func TestRefusedChaosPodsAreTold(t *testing.T) {
 	c.wantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, "memory")
 }
 
+var cannotPull = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}
+
 func TestAwaitInjection(t *testing.T) {
 	c := newCluster(t)
 	c.targets(2, nil)
@@ -108,12 +110,22 @@ func TestAwaitInjection(t *testing.T) {
 	chaos := c.chaosPods(ref)
 	c.becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.eventually("PartiallyInjected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // rule 29
-	c.eventually("nothing moves, and both targets are told", func() bool { return len(c.events("Disrupted")) == 2 })         // rule 21
+	c.eventually("nothing moves, and both targets are told", func() bool {                                                   // rule 21
+		return len(c.events("Disrupted")) == 1 && len(c.events("Chosen")) == 1
+	})
+	c.becomes(chaos[1], corev1.PodPending, cannotPull, corev1.ConditionFalse)
+	c.eventually("the target is told why nothing is injected", func() bool {
+		failed := c.events("InjectionFailed")
+		return len(failed) == 1 && failed[0].InvolvedObject.Name == chaos[1].Labels[v1beta1.LabelTarget] && strings.Contains(failed[0].Message, "no such image")
+	})
 	if status := c.get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
 		t.Errorf("status = %+v, want 1/2 Injecting", status)
 	}
 	c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.eventually("Injected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.Injected }) // rule 30
+	c.eventually("both are disrupted, and the disruption says so", func() bool {
+		return len(c.events("Disrupted")) == 2 && len(c.events("Injected")) == 1
+	})
 	if injection := <-done; injection.Injected != 2 {
 		t.Errorf("injection = %+v", injection)
 	}

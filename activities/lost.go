@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
@@ -84,18 +85,51 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
+// Why a target is no longer disrupted though its disruption goes on.
+const (
+	targetGone    = "the target is gone"
+	chaosPodEnded = "its chaos pod ended"
+)
+
 // endTargets marks the targets that no chaos pod of ours disturbs any more in
-// the shard's record. Tried again it counts those that it marked before, too.
+// the shard's record, and records what became of them. Tried again it counts
+// those that it marked before, too.
 func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
-	return c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) string {
+	ended, err := c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) string {
 		switch {
 		case c.held[target.UID]:
 			return ""
 		case c.lost[target.UID]:
-			return "the target is gone"
+			return targetGone
 		}
-		return "its chaos pod ended"
+		return chaosPodEnded
 	})
+	if err != nil {
+		return 0, err
+	}
+	c.recordEnded(ctx, "TargetLost", "gone or about to go", targetGone, ended)
+	c.recordEnded(ctx, "TargetEnded", "no longer disrupted, as their chaos pods ended", chaosPodEnded, ended)
+	return len(ended), nil
+}
+
+// recordEnded records in one event which targets ended for the same reason, so
+// that a thousand pods that go together are one line.
+func (c *cleaning) recordEnded(ctx context.Context, reason, what, why string, ended []targets.Target) {
+	var names []string
+	for _, target := range ended {
+		if target.Ended == why {
+			names = append(names, target.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	some := strings.Join(names[:min(len(names), 10)], ", ")
+	if len(names) > 10 {
+		some += ", ..."
+	}
+	key := strings.Join(names, ",") + ended[0].EndedBy
+	c.a.events().Record(ctx, c.d, reason, fmt.Sprintf("targets %s: %d (%s)", what, len(names), some), key)
 }

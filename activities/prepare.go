@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/activities/status"
@@ -71,15 +71,15 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	}
 	plan := planOf(live)
 	a.Disruptions.Remember(live.DeepCopy())
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
+	var event sync.WaitGroup
+	defer event.Wait()
+	event.Go(func() {
+		a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
 	})
-	if plan.CreateAt.After(time.Now()) { // else the choice of targets tells it in a moment
-		show := status.ShowPlan(live, carrier(ctx))
-		group.Go(func() error { return a.Disruptions.UpdateStatus(ctx, ref, show) })
+	if !plan.CreateAt.After(time.Now()) {
+		return plan, nil // the choice of targets shows it in a moment
 	}
-	return plan, group.Wait()
+	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
 
 // planOf is the pure part of Prepare.
@@ -112,9 +112,7 @@ func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, 
 
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
-	if err := a.events().Warn(ctx, d, reason, why, d.Spec.Hash()); err != nil {
-		return Plan{}, err
-	}
+	a.events().Warn(ctx, d, reason, why, d.Spec.Hash())
 	return Plan{Rejected: why, SpecHash: d.Spec.Hash()}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		status.ShowRejected(d, reason, why)
 	})

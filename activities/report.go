@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/activities/metric"
@@ -16,32 +16,27 @@ import (
 // ReportPhase writes a phase and what belongs to it into status, and tells
 // what happened as events.
 func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
-	if err := a.reportEvents(ctx, status.Named(r.Disruption), r); err != nil {
-		return err
-	}
+	a.reportEvents(ctx, status.Named(r.Disruption), r)
 	if r.Ending == EndingDeleted {
 		a.Disruptions.Deleted(r.Disruption)
 	}
 	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) { status.ShowReport(d, r) })
 }
 
-func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) error {
+func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) {
 	if r.Phase == v1beta1.PhaseCleaning && r.Ending == EndingExpired && r.Round == 0 {
-		return a.events().Record(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
+		a.events().Record(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
 	}
 	if r.Phase == v1beta1.PhaseCleaning && strings.HasPrefix(r.Ending, v1beta1.EndingEmergencyStop) && r.Round == 0 {
-		return a.events().Warn(ctx, d, v1beta1.ReasonEmergencyStop, r.Ending+"; everything is taken off", "")
+		a.events().Warn(ctx, d, v1beta1.ReasonEmergencyStop, r.Ending+"; everything is taken off", "")
 	}
 	if len(r.Left) > 0 {
 		metric.Stuck.Add(ctx, 1, "")
 	}
 	for _, left := range r.Left {
 		message := fmt.Sprintf("chaos pod %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
-		if err := a.events().Warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round)); err != nil {
-			return err
-		}
+		a.events().Warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round))
 	}
-	return nil
 }
 
 // Endings of a disruption whose duration is over, and of one that was deleted.
@@ -69,8 +64,9 @@ func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 	if hash == begun.Spec.Hash() {
 		return nil
 	}
-	return a.events().Warn(ctx, live, "SpecChanged",
+	a.events().Warn(ctx, live, "SpecChanged",
 		"the spec was edited; the disruption goes on as it began. Delete it and create it again to change it", hash)
+	return nil
 }
 
 // Finish writes the last status, forgets the records and lets the Disruption
@@ -93,12 +89,12 @@ func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err e
 }
 
 func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var events sync.WaitGroup
+	defer events.Wait()
 	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
-		group.Go(func() error { return a.events().Record(ctx, status.Named(e.Disruption), reason, message, "") })
+		events.Go(func() { a.events().Record(ctx, status.Named(e.Disruption), reason, message, "") })
 	}
-	group.Go(func() error { return a.showFinished(ctx, e) })
-	return group.Wait()
+	return a.showFinished(ctx, e)
 }
 
 func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {

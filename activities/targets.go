@@ -46,9 +46,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 // reportSelection writes the chosen targets into status (rule 20), and
 // what is to be done if nobody has yet.
 func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) error {
-	if err := a.selectionEvent(ctx, d, s); err != nil {
-		return err
-	}
+	a.selectionEvent(ctx, d, s)
 	showPlan := status.ShowPlan(d, carrier(ctx))
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), func(live *v1beta1.Disruption) {
 		showPlan(live)
@@ -56,16 +54,15 @@ func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption,
 	})
 }
 
-func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) error {
+func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Selected > 0:
-		return nil
 	case s.Invalid != "":
-		return a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
+		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
 	case s.Matching > 0:
-		return a.events().Record(ctx, d, "NoMoreTargets", fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching), key)
+		a.events().Record(ctx, d, "NoMoreTargets", fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching), key)
 	default:
-		return a.events().Warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)
+		a.events().Warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)
 	}
 }

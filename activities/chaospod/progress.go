@@ -1,6 +1,7 @@
 package chaospod
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,6 +62,17 @@ func (p Progress) FirstReason() string {
 		}
 	}
 	return ""
+}
+
+// Of tells whether a target is injected with at least one kind, and if not, why,
+// as far as that is known.
+func (p Progress) Of(target v1beta1.InjectionTarget) (injected bool, why string) {
+	kinds := p.Targets[target.Name]
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		injected = injected || kinds[kind].InjectionStatus == v1beta1.Injected
+		why = cmp.Or(why, kinds[kind].Reason)
+	}
+	return injected, why
 }
 
 // Measure compares the chosen targets with the chaos pods there are. reasons

@@ -20,6 +20,7 @@ type Counter struct {
 var (
 	ChaosPodsCreated  = Counter{"squall_chaos_pods_created_total", "Chaos pods that were created.", ""}
 	Stuck             = Counter{"squall_stuck_total", "Times that a disruption came to wait for a person, because something could not be cleaned.", ""}
+	EventsLost        = Counter{"squall_events_lost_total", "Kubernetes events that could not be stored within 3 s, or were refused.", ""}
 	OrphansFound      = Counter{"squall_orphans_found_total", "Orphans that sweeps found.", "what"}
 	OrphansCleaned    = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
 	OrphansLeft       = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
@@ -28,7 +29,7 @@ var (
 
 // All are all counters.
 func All() []Counter {
-	return []Counter{ChaosPodsCreated, Stuck, OrphansFound, OrphansCleaned, OrphansLeft, SweepNodesSkipped}
+	return []Counter{ChaosPodsCreated, Stuck, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, SweepNodesSkipped}
 }
 
 // Add counts n within an activity. part is the value of the label, if c has one.

@@ -1,74 +1,115 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Events are created one by one, without the client library's recorder, which
 // drops events in a burst. The name of an event is made from what it says, so
-// that an activity that is tried again tells it once.
+// that an activity that is tried again records it once.
 
-// Events records events.
+// eventPatience is how long an event is tried. Nothing waits longer for it: a
+// disruption begins, goes on and ends whether or not events can be stored.
+const eventPatience = 3 * time.Second
+
+// Events records events. What cannot be stored, because the API server refuses
+// it or does not answer within 3 s, is no error of what happened: Lost is told.
 type Events struct {
 	Kube kubernetes.Interface
+	Lost func(context.Context, *corev1.Event, error)
 }
 
 // Record records that something normal happened to the disruption. key tells
 // apart happenings of the same reason.
-func (e Events) Record(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) error {
-	return e.create(ctx, disruptionReference(d), corev1.EventTypeNormal, reason, message, key, nil)
+func (e Events) Record(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) {
+	e.create(ctx, newEvent(disruptionReference(d), corev1.EventTypeNormal, reason, message, key))
 }
 
 // Warn records that something went wrong with the disruption.
-func (e Events) Warn(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) error {
-	return e.create(ctx, disruptionReference(d), corev1.EventTypeWarning, reason, message, key, nil)
+func (e Events) Warn(ctx context.Context, d *v1beta1.Disruption, reason, message, key string) {
+	e.create(ctx, newEvent(disruptionReference(d), corev1.EventTypeWarning, reason, message, key))
 }
 
-// RecordOnTarget records on the target that it is disrupted.
-func (e Events) RecordOnTarget(ctx context.Context, d *v1beta1.Disruption, t targets.Target) error {
-	object := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
+// Disrupted records on the target that it is disrupted.
+func (e Events) Disrupted(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget) {
+	e.onTarget(ctx, d, t, corev1.EventTypeNormal, "Disrupted", "disrupts this %s")
+}
+
+// Chosen records on the target that it was chosen, while nothing is injected.
+func (e Events) Chosen(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget) {
+	e.onTarget(ctx, d, t, corev1.EventTypeNormal, "Chosen", "chose this %s and has not injected anything yet")
+}
+
+// InjectionFailed records on the target why nothing is injected into it.
+func (e Events) InjectionFailed(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget, why string) {
+	e.onTarget(ctx, d, t, corev1.EventTypeWarning, "InjectionFailed", "chose this %s and could not inject: "+strings.ReplaceAll(why, "%", "%%"))
+}
+
+// onTarget records what a disruption did to a target. The annotation lets tools
+// find the disruption of an event that is not about it.
+func (e Events) onTarget(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget, eventType, reason, did string) {
+	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 	if t.Namespace == "" {
-		object.Kind = "Node"
+		about.Kind = "Node"
 	}
-	message := fmt.Sprintf("disruption %s/%s disrupts this %s", d.Namespace, d.Name, strings.ToLower(object.Kind))
-	return e.create(ctx, object, corev1.EventTypeNormal, "Disrupted", message, string(d.UID), map[string]string{"disruption": d.Namespace + "/" + d.Name})
+	by := d.Namespace + "/" + d.Name
+	event := newEvent(about, eventType, reason, "disruption "+by+" "+fmt.Sprintf(did, strings.ToLower(about.Kind)), string(d.UID))
+	event.Annotations = map[string]string{"disruption": by}
+	e.create(ctx, event)
 }
 
-func (e Events) create(ctx context.Context, about corev1.ObjectReference, eventType, reason, message, key string, annotations map[string]string) error {
-	namespace := about.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
+func newEvent(about corev1.ObjectReference, eventType, reason, message, key string) *corev1.Event {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(about.UID), reason, key}, "/")))
 	now := metav1.Now()
-	_, err := e.Kube.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
+	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Annotations: annotations,
-			Name: about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:])[:16],
+			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
+			Name:      about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:])[:16],
 		},
 		InvolvedObject: about, Type: eventType, Reason: reason, Message: message[:min(len(message), 1000)],
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source: corev1.EventSource{Component: "disruption-controller"}, ReportingController: "disruption-controller",
-	}, metav1.CreateOptions{})
-	switch {
-	case err == nil, apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil // nobody can read events of a namespace that goes away
 	}
-	return fmt.Errorf("record event %s on %s %s: %w", reason, about.Kind, about.Name, err)
+}
+
+func (e Events) create(ctx context.Context, event *corev1.Event) {
+	limited, cancel := context.WithTimeout(ctx, eventPatience)
+	defer cancel()
+	for wait := 100 * time.Millisecond; ; wait *= 2 {
+		_, err := e.Kube.CoreV1().Events(event.Namespace).Create(limited, event, metav1.CreateOptions{})
+		if stored(err) {
+			return
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+			e.Lost(ctx, event, err)
+			return
+		}
+		select {
+		case <-limited.Done():
+			e.Lost(ctx, event, err)
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// stored is true when the event is there, or when nobody could read it.
+func stored(err error) bool {
+	return err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // Named is a disruption of which only the name is known: enough for an event.

@@ -144,10 +144,10 @@ func newShard(ref v1beta1.DisruptionRef, number int, kinds string, targets []Tar
 // counted nor chosen again (rule 18). why says for each active one why it has
 // ended; empty leaves it active. By names the activity that does it: tried
 // again it counts those that it marked before, too.
-func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, by string, why func(Target) string) (ended int, err error) {
+func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, by string, why func(Target) string) (ended []Target, err error) {
 	shard, err := s.Shard(ctx, ref, number)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	changed := false
 	for i := range shard.Targets {
@@ -157,7 +157,7 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 			target.Ended, target.EndedBy = reason, by
 		}
 		if target.EndedBy == by {
-			ended++
+			ended = append(ended, *target)
 		}
 	}
 	if !changed {

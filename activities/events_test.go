@@ -1,0 +1,58 @@
+package activities
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A disruption begins and ends although no event can be stored.
+func TestEventsStopNothing(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		answer func(*http.Request) (*http.Response, error)
+	}{
+		{"refused for good, as by a quota", func(r *http.Request) (*http.Response, error) {
+			const forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+			return &http.Response{
+				StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(forbidden)),
+			}, nil
+		}},
+		{"their storage does not answer", func(*http.Request) (*http.Response, error) {
+			return nil, errors.New("connection refused")
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.targets(1, nil)
+			ref := c.disruption("calm", nil)
+			c.through(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events") {
+					return test.answer(r)
+				}
+				return nil, nil
+			})
+			if plan := do[Plan](c, c.Prepare, ref); plan.SpecHash == "" || plan.CleanOnly != "" {
+				t.Errorf("plan = %+v, want the disruption begun", plan)
+			}
+			if chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); chosen.Selected != 1 {
+				t.Errorf("selection = %+v, want one target", chosen)
+			}
+			c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
+			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingDeleted}); left != 0 {
+				t.Errorf("Finish leaves %d chaos pods", left)
+			}
+			if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) {
+				t.Errorf("the disruption is still there: %v", err)
+			}
+			if n := c.counts.of("squall_events_lost_total"); n != 3 { // Created, Cleaned, Finished
+				t.Errorf("%d events counted as lost, want 3", n)
+			}
+		})
+	}
+}
