@@ -25,16 +25,22 @@ func (m *matrix) progress(p *plan, t *trial) {
 	}
 }
 
-// report is the result, a line for each workload.
+// report is the result, a line for each workload. A point is tried when a run
+// came to it; too many to which none came make the test fail.
 func (m *matrix) report(plans []*plan) {
 	var points, tried, missed, differ int
+	var trials []*trial
 	for _, p := range plans {
 		lost, wrong := m.reportOne(p)
-		points, tried = points+len(p.faults), tried+len(p.trials)
+		points, tried = points+len(p.faults), tried+len(p.trials)-lost
 		missed, differ = missed+lost, differ+wrong
+		trials = append(trials, p.trials...)
 	}
 	m.Logf("together: %d points, %d tried, %d not reached, %d differences, in %.0fs with %d slots",
 		points, tried, missed, differ, time.Since(m.began).Seconds(), *slots)
+	for _, wrong := range unreached(trials) {
+		m.Error(wrong)
+	}
 	if tried == 0 && !*list {
 		m.Errorf("nothing was tried: -share %d -workload %q -point %q", *share, *workload, *only)
 	}
@@ -49,7 +55,7 @@ func (m *matrix) reportOne(p *plan) (missed, differ int) {
 		if t.wrong != "" {
 			differ++
 			m.Errorf("%s, %s: see above", p.work.name, t.fault)
-		} else if !t.reached {
+		} else if !t.tried() {
 			missed++
 			m.Logf("%s: not reached in %d runs: %s", p.work.name, attempts, t.fault)
 		}
@@ -60,6 +66,6 @@ func (m *matrix) reportOne(p *plan) (missed, differ int) {
 		}
 	}
 	m.Logf("%-17s %3d points, %3d tried, %d not reached, %d differences; undisturbed %.0fs, slowest recovery %.0fs more (%s)",
-		p.work.name, len(p.faults), len(p.trials), missed, differ, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
+		p.work.name, len(p.faults), len(p.trials)-missed, missed, differ, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
 	return missed, differ
 }
