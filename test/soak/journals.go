@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,29 +14,45 @@ import (
 
 // journals are the names of a node's journals. They begin with the UIDs of
 // disruption and target, and an injector or cleaner removes its own last: a
-// node without is clean.
-func (n node) journals() []string {
-	entries, _ := os.ReadDir(filepath.Join(n.root, "var/lib/squall/journal")) // none before the first injection
+// node without is clean. Of a node that cannot be looked at nobody knows.
+func (n node) journals() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(n.root, "var/lib/squall/journal"))
+	if errors.Is(err, fs.ErrNotExist) { // as before the first injection, unless the node itself is not there
+		_, err = os.Stat(filepath.Join(n.root, "var/lib"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for journals on node %s: %w", n.name, err)
+	}
 	var names []string
 	for _, entry := range entries {
 		if strings.HasSuffix(entry.Name(), ".json") {
 			names = append(names, entry.Name())
 		}
 	}
-	return names
+	return names, nil
 }
 
 // holds tells whether a journal whose name begins so is on the node.
-func (n node) holds(prefix string) bool {
-	return slices.ContainsFunc(n.journals(), func(name string) bool { return strings.HasPrefix(name, prefix) })
+func (n node) holds(prefix string) (bool, error) {
+	names, err := n.journals()
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }), err
 }
 
-// journalsOf names the nodes that hold journals of a disruption.
-func (c *cluster) journalsOf(uid types.UID) (nodes []string) {
+// healed tells whether the node was seen without a journal whose name begins so.
+func (n node) healed(prefix string) bool {
+	held, err := n.holds(prefix)
+	return err == nil && !held
+}
+
+// journalsOf names the nodes that hold journals of a disruption. The error is
+// about nodes that could not be looked at.
+func (c *cluster) journalsOf(uid types.UID) (nodes []string, err error) {
 	for _, n := range c.nodes {
-		if n.holds(string(uid) + "_") {
+		held, unseen := n.holds(string(uid) + "_")
+		if held {
 			nodes = append(nodes, n.name)
 		}
+		err = errors.Join(err, unseen)
 	}
-	return nodes
+	return nodes, err
 }

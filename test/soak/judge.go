@@ -71,13 +71,17 @@ func (s *soak) outcome() outcome {
 	return o
 }
 
+// askPatience is how long Temporal is asked for one workflow, which completes a
+// moment after the object is gone.
+const askPatience = 30 * time.Second
+
 // findLost asks Temporal for the workflow of every disruption. One that was
 // deleted before the bridge had seen it has none, and is no trial.
 func (s *soak) findLost(ctx context.Context, o *outcome) {
 	var begun []trial
 	for _, t := range o.trials {
-		why := s.lost(ctx, t)
-		if why == "" && !t.begun && t.status.Phase == "" && s.workflow(ctx, t) == enums.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED {
+		why, known := s.lost(ctx, t)
+		if !known {
 			o.notBegun++
 			continue
 		}
@@ -89,40 +93,51 @@ func (s *soak) findLost(ctx context.Context, o *outcome) {
 	o.trials = begun
 }
 
-// lost says what is wrong with the end of a disruption; empty if nothing is.
-func (s *soak) lost(ctx context.Context, t trial) string {
+// lost says what is wrong with the end of a disruption; why is empty if nothing
+// is. begun is false of one that no program has ever seen.
+func (s *soak) lost(ctx context.Context, t trial) (why string, begun bool) {
 	if t.ended.IsZero() {
-		return fmt.Sprintf("has not ended: phase %s %s", t.status.Phase, t.stuck)
+		return fmt.Sprintf("has not ended: phase %s %s", t.status.Phase, t.stuck), true
 	}
-	if !t.begun {
-		return ""
-	}
-	deadline := time.Now().Add(30 * time.Second) // the workflow completes a moment after the object is gone
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	return t.ask(ctx, s.workflow)
+}
+
+// ask waits until the workflow of a disruption that has ended has completed, or
+// there is none. It is asked for of every trial: the list of Disruptions that
+// shows the finalizer may never have been answered.
+func (t trial) ask(ctx context.Context, workflow func(context.Context, trial) (enums.WorkflowExecutionStatus, error)) (why string, begun bool) {
 	for {
-		status := s.workflow(ctx, t)
-		if status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
-			return ""
+		status, err := workflow(ctx, t)
+		switch {
+		case err != nil:
+			why = "ended, and what its workflow did is not known: " + err.Error()
+		case status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+			return "", true
+		case status == enums.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED && !t.begun && t.status.Phase == "":
+			return "", false
+		default:
+			why = fmt.Sprintf("ended, and its workflow is %s", status)
 		}
-		if time.Now().After(deadline) {
-			return fmt.Sprintf("ended, and its workflow is %s", status)
+		if pause(ctx, lookGap) != nil {
+			return why, true
 		}
-		_ = pause(ctx, lookGap)
 	}
 }
 
 // workflow is the status of a disruption's workflow, unspecified if it has none.
-func (s *soak) workflow(ctx context.Context, t trial) (status enums.WorkflowExecutionStatus) {
+func (s *soak) workflow(ctx context.Context, t trial) (enums.WorkflowExecutionStatus, error) {
 	id := contract.WorkflowID(v1beta1.DisruptionRef{Namespace: s.space, Name: t.name, UID: t.uid})
-	_ = persist(ctx, func(ctx context.Context) error {
-		found, err := s.temporal.DescribeWorkflowExecution(ctx, id, "")
-		var none *serviceerror.NotFound
-		if errors.As(err, &none) {
-			return nil
-		}
-		status = found.GetWorkflowExecutionInfo().GetStatus()
-		return err
-	})
-	return status
+	found, err := s.temporal.DescribeWorkflowExecution(ctx, id, "")
+	var none *serviceerror.NotFound
+	if errors.As(err, &none) {
+		return enums.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, nil
+	}
+	if err != nil {
+		return enums.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, fmt.Errorf("describe workflow %s: %w", id, err)
+	}
+	return found.GetWorkflowExecutionInfo().GetStatus(), nil
 }
 
 // left lists what is left of the soak's disruptions: in the API, and what the
@@ -161,7 +176,11 @@ func (s *soak) look(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, uid := range uids {
-		for _, node := range s.journalsOf(uid) {
+		nodes, err := s.journalsOf(uid)
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range nodes {
 			left = append(left, fmt.Sprintf("node %s: journal of %s", node, uid))
 		}
 	}

@@ -124,7 +124,7 @@ func (s *soak) spared(storm bool) bool {
 // strike kills one of the part and returns what tells that it is healed; nil
 // when none of it runs now.
 func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, back func(context.Context) bool) {
-	k = &killed{part: b.part, what: b.part, storm: everything}
+	k = &killed{part: b.part, what: b.part, storm: everything, at: time.Now()} // before the kill: it may heal while the command ends
 	n := s.nodes[b.choice%uint64(len(s.nodes))]
 	var err error
 	switch b.part {
@@ -150,12 +150,14 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 		back = s.replaced(*pod)
 		if b.part == injector {
 			prefix := pod.Labels[v1beta1.LabelDisruptionUID] + "_" + pod.Labels[v1beta1.LabelTargetUID] + "_" + pod.Labels[v1beta1.LabelDisruptionKind]
-			k.journals = n.holds(prefix)
-			back = func(context.Context) bool { return !n.holds(prefix) }
+			if k.journals, err = n.holds(prefix); err != nil {
+				s.screen.say("%v", err)
+				return nil, nil
+			}
+			back = func(context.Context) bool { return n.healed(prefix) }
 		}
 		err = s.kill(ctx, b.part, strconv.Itoa(n.number), "--container", containerID(*pod))
 	}
-	k.at = time.Now()
 	if err != nil {
 		return nil, nil // it is down from an earlier kill, or has just ended
 	}

@@ -32,7 +32,8 @@ type trial struct {
 	asked, ended time.Time
 	// stuck is what it last said a person must decide.
 	stuck string
-	// early are the nodes that held a journal of it when it had ended.
+	// early are the nodes that held a journal of it when it had ended, or that
+	// nobody could look at then.
 	early []string
 	// status is the last that was seen.
 	status v1beta1.DisruptionStatus
@@ -122,7 +123,10 @@ func (s *soak) see(t *trial, d *v1beta1.Disruption) {
 func (s *soak) over(t *trial) {
 	if t.ended.IsZero() {
 		t.ended = time.Now()
-		t.early = s.journalsOf(t.uid)
+		var err error
+		if t.early, err = s.journalsOf(t.uid); err != nil {
+			t.early = append(t.early, err.Error()) // a node that nobody could look at is not clean
+		}
 	}
 }
 
