@@ -25,7 +25,7 @@ import (
 // for each of them, with the program killed by SIGKILL right before the step.
 // Killed before the first and before each next one means: killed anywhere.
 var (
-	share  = flag.Int("share", usualShare(), "percent of the crash matrix's points to try, chosen by the hash of their names")
+	share  = flag.Int("share", 20, "percent of the crash matrix's points to try, chosen by the hash of their names; make test-long tries all")
 	listed = flag.Bool("list", false, "list the points of the crash matrix")
 	point  = flag.String("point", "", "try only this point of the crash matrix, as the report names it")
 )
@@ -39,15 +39,6 @@ const (
 	// selfHeal is how long what reverts itself may stay after the SIGKILL.
 	selfHeal = 2 * time.Second
 )
-
-// usualShare is all where everything is required, as in make test, and a part in
-// everyday work, on a machine that is busy with other things.
-func usualShare() int {
-	if os.Getenv("SQUALL_REQUIRE") == "1" {
-		return 100
-	}
-	return 20
-}
 
 // rule 58
 func TestInjectorKilledBeforeEachStep(t *testing.T) {

@@ -63,7 +63,7 @@ func (s *suite) stages() []stage {
 	return []stage{
 		{name: "packages", limit: 10 * time.Minute, run: s.packages},
 		{name: "cluster", needs: []string{"packages"}, limit: 40 * time.Minute, run: s.cluster},
-		{name: "unit", needs: []string{"packages"}, limit: 25 * time.Minute, least: 450, run: s.unit},
+		{name: "unit", needs: []string{"packages"}, limit: 25 * time.Minute, least: 950, run: s.unit},
 		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
