@@ -24,9 +24,6 @@ import (
 type Activities struct {
 	Kube        kubernetes.Interface
 	Disruptions *status.Disruptions
-	// Temporal starts and ends workflows of disruptions that nobody else does.
-	// Only a sweep needs it.
-	Temporal Orchestrator
 	// ChaosPods is this worker's one watch on chaos pods.
 	ChaosPods *chaospod.Watch
 	// Targets are the records of all disruptions' targets.
@@ -73,8 +70,8 @@ const (
 	Failed  = chaospod.Failed
 )
 
-// nodes runs commands on nodes.
-func (a *Activities) nodes() nodecommand.Runner {
+// commands runs commands on nodes.
+func (a *Activities) commands() nodecommand.Runner {
 	return nodecommand.Runner{Kube: a.Kube, Builder: a.Builder}
 }
 

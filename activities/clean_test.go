@@ -15,6 +15,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -40,7 +41,7 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 						phase = corev1.PodFailed
 					}
 					pod.Status.Phase = phase
-					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: exited(code, "Error", "")}}
+					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: apicluster.Exited(code, "Error", "")}}
 					_, _ = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), &pod, metav1.UpdateOptions{})
 					continue
 				}
@@ -61,7 +62,7 @@ func (c *cluster) startsLate(ref Ref) {
 			continue
 		}
 		pods[0].Status.Phase = corev1.PodFailed
-		pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: exited(137, "Error", "")}}
+		pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: apicluster.Exited(137, "Error", "")}}
 		_, _ = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), &pods[0], metav1.UpdateOptions{})
 		now := int64(0)
 		_ = c.Kube.CoreV1().Pods(c.Namespace).Delete(c.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
@@ -73,17 +74,17 @@ func TestCleanChaosPods(t *testing.T) {
 	patience := 10 * time.Second
 	t.Run("all own chaos pods are deleted, others are untouched", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(4, nil)
+		c.MakeTargets(4, nil)
 		mine, theirs := c.started("mine", nil), c.started("theirs", nil)
-		for _, pod := range append(c.chaosPods(mine), c.chaosPods(theirs)...) {
-			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		for _, pod := range append(c.ChaosPodsOf(mine), c.ChaosPodsOf(theirs)...) {
+			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
 		c.kubelet(mine, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{mine, 0}, Patience: patience})
-		if cleaned.Remaining != 0 || len(c.chaosPods(mine)) != 0 { // rules 34, 41
+		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(mine)) != 0 { // rules 34, 41
 			t.Errorf("left %+v", cleaned)
 		}
-		for _, pod := range c.chaosPods(theirs) {
+		for _, pod := range c.ChaosPodsOf(theirs) {
 			if pod.DeletionTimestamp != nil { // rule 35
 				t.Errorf("chaos pod %s of another disruption was deleted", pod.Name)
 			}
@@ -91,26 +92,26 @@ func TestCleanChaosPods(t *testing.T) {
 	})
 	t.Run("one that failed is kept with its finalizer, the others go", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(3, nil)
+		c.MakeTargets(3, nil)
 		ref := c.started("calm", all)
-		for _, pod := range c.chaosPods(ref) {
-			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		for _, pod := range c.ChaosPodsOf(ref) {
+			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
-		left := c.chaosPods(ref)
+		left := c.ChaosPodsOf(ref)
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || cleaned.Left[0].Node != "node-1" { // rules 44, 48
 			t.Fatalf("cleaned = %+v, want node-1 failed and the others gone", cleaned)
 		}
 		if len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rules 26, 44
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
-		if n, err := c.env.ExecuteActivity(c.Finish, FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.get(ref)) { // rules 6, 45
+		if n, err := c.env.ExecuteActivity(c.Finish, FinishInput{Disruption: ref}); err != nil || !has(n, 1) || !hasFinalizer(c.Get(ref)) { // rules 6, 45
 			t.Errorf("Finish let the disruption go although a chaos pod is left")
 		}
 		do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseStuck, Left: cleaned.Left, Remaining: 1, Advice: "mend the node", Round: 1})
-		c.wantCondition(ref, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "node-1") // rule 45
-		if len(c.events("StuckOnRemoval")) != 1 || !c.get(ref).Status.IsStuckOnRemoval {
+		c.WantCondition(ref, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "node-1") // rule 45
+		if len(c.EventsOf("StuckOnRemoval")) != 1 || !c.Get(ref).Status.IsStuckOnRemoval {
 			t.Error("want one StuckOnRemoval event and the status flag")
 		}
 		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].Target}, Patience: patience})
@@ -120,41 +121,41 @@ func TestCleanChaosPods(t *testing.T) {
 	})
 	t.Run("a release lets go of what failed, never of an injector that can clean", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(2, nil)
+		c.MakeTargets(2, nil)
 		ref := c.started("calm", all)
-		chaos := c.chaosPods(ref)
-		c.becomes(chaos[0], corev1.PodFailed, exited(137, "Error", ""), corev1.ConditionFalse)
-		c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		chaos := c.ChaosPodsOf(ref)
+		c.Becomes(chaos[0], corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
+		c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{"*"}, Patience: time.Second})
-		left := c.chaosPods(ref)
+		left := c.ChaosPodsOf(ref)
 		if cleaned.Remaining != 1 || len(left) != 1 || left[0].Name != chaos[1].Name || *left[0].DeletionGracePeriodSeconds != 60 {
 			t.Errorf("cleaned = %+v, left %d; want the running injector left to clean in its own time", cleaned, len(left))
 		}
 	})
 	t.Run("failed, but the target is gone, replaced or not running: let go", func(t *testing.T) {
 		c := newCluster(t)
-		pods := c.targets(2, nil)
+		pods := c.MakeTargets(2, nil)
 		ref := c.started("calm", all)
-		for _, pod := range c.chaosPods(ref) {
-			c.becomes(pod, corev1.PodFailed, exited(1, "Error", ""), corev1.ConditionFalse)
+		for _, pod := range c.ChaosPodsOf(ref) {
+			c.Becomes(pod, corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
 		}
 		now := int64(0)
-		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})) // rule 38
+		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})) // rule 38
 		successor := pods[0].DeepCopy()
 		successor.ResourceVersion, successor.UID = "", ""
-		_, err := c.Kube.CoreV1().Pods(c.namespace).Create(t.Context(), successor, metav1.CreateOptions{})
-		c.must(err)
+		_, err := c.Kube.CoreV1().Pods(c.Shop).Create(t.Context(), successor, metav1.CreateOptions{})
+		c.Must(err)
 		pods[1].Status.Phase = corev1.PodFailed // rule 39
-		_, err = c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
-		c.must(err)
+		_, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), pods[1], metav1.UpdateOptions{})
+		c.Must(err)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
-		if cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 40
+		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 40
 			t.Errorf("left %+v, want all let go", cleaned)
 		}
 	})
 	t.Run("pending when it is deleted, and killed after it started: kept, somebody must clean", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		dropped := make(chan struct{})
 		go func() {
@@ -163,20 +164,20 @@ func TestCleanChaosPods(t *testing.T) {
 		}()
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		<-dropped
-		if left := c.chaosPods(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 { // rules 42, 44
+		if left := c.ChaosPodsOf(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 { // rules 42, 44
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
 		}
 	})
 	t.Run("pending, and no kubelet says anything: let go, and its node is to be searched", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(2, nil)
+		c.MakeTargets(2, nil)
 		ref := c.started("calm", nil)
 		c.kubelet(ref, nil)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience + againGap})
 		if len(cleaned.UnverifiedNodes) != 2 {
 			t.Errorf("nodes to be searched = %v, want both", cleaned.UnverifiedNodes)
 		}
-		for _, pod := range c.chaosPods(ref) {
+		for _, pod := range c.ChaosPodsOf(ref) {
 			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // rule 42
 				t.Errorf("pending chaos pod %s keeps its finalizer; %+v", pod.Name, cleaned)
 			}
@@ -184,9 +185,9 @@ func TestCleanChaosPods(t *testing.T) {
 	})
 	t.Run("still running: waited for, and said so when patience ends", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 47
 			t.Errorf("cleaned = %+v, want one that waits", cleaned)
@@ -198,14 +199,14 @@ func TestCleanChaosPods(t *testing.T) {
 	})
 	t.Run("a target that is being deleted is lost: its chaos pod goes first", func(t *testing.T) {
 		c := newCluster(t)
-		pods := c.targets(1, nil)
+		pods := c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{}))
+		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{}))
 		c.kubelet(ref, map[string]int32{"node-0": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
-		if cleaned.Lost != 1 || len(c.chaosPods(ref)) != 0 {
-			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.chaosPods(ref)))
+		if cleaned.Lost != 1 || len(c.ChaosPodsOf(ref)) != 0 {
+			t.Errorf("cleaned = %+v, %d chaos pods; want the target lost and its chaos pod gone", cleaned, len(c.ChaosPodsOf(ref)))
 		}
 		c.wantEvent("TargetLost", pods[0].Name)
 		again := func() int {
@@ -216,21 +217,21 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 		// The next try of the first, whose worker died before the workflow heard of it.
 		record, err := c.Targets.Shard(t.Context(), ref, 0)
-		c.must(err)
+		c.Must(err)
 		run, number, _ := strings.Cut(record.Targets[0].EndedBy, "/")
 		first, err := strconv.Atoi(number)
-		c.must(err)
+		c.Must(err)
 		record.Targets[0].EndedBy = fmt.Sprintf("%s/%d", run, first+2) // what the test environment calls the next
-		c.must(c.Targets.Write(t.Context(), &record))
+		c.Must(c.Targets.Write(t.Context(), &record))
 		if n := again(); n != 1 {
 			t.Errorf("tried again it tells of %d lost targets, want 1", n)
 		}
 	})
 	t.Run("an injector that ended is judged although the pod's phase is still Running", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		c.becomes(c.chaosPods(ref)[0], corev1.PodRunning, exited(137, "Error", ""), corev1.ConditionFalse)
+		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed { // rule 44
 			t.Errorf("cleaned = %+v, want it failed", cleaned)
@@ -238,20 +239,20 @@ func TestCleanChaosPods(t *testing.T) {
 	})
 	t.Run("while the disruption goes on only what ended is touched", func(t *testing.T) {
 		c := newCluster(t)
-		pods := c.targets(3, nil)
+		pods := c.MakeTargets(3, nil)
 		ref := c.started("calm", all)
-		chaos := c.chaosPods(ref)
+		chaos := c.ChaosPodsOf(ref)
 		for _, pod := range chaos {
-			c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		}
-		c.must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // rule 37
+		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos[0].Name, metav1.DeleteOptions{})) // rule 37
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
 		if cleaned.Lost != 1 || len(c.chosen(ref)) != len(pods)-1 {
 			t.Errorf("cleaned = %+v with %d targets, want one lost of %d", cleaned, len(c.chosen(ref)), len(pods))
 		}
 		c.wantEvent("TargetEnded", chaos[0].Labels[v1beta1.LabelTarget])
-		for _, pod := range c.chaosPods(ref) {
+		for _, pod := range c.ChaosPodsOf(ref) {
 			if pod.DeletionTimestamp != nil {
 				t.Errorf("chaos pod %s of a live target was deleted", pod.Name)
 			}
@@ -261,18 +262,18 @@ func TestCleanChaosPods(t *testing.T) {
 
 func TestFinish(t *testing.T) {
 	c := newCluster(t)
-	c.targets(1, nil)
+	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
-	c.becomes(c.chaosPods(ref)[0], corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
+	c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
 	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Second})
 	if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
 		t.Fatalf("%d left", left)
 	}
-	d := c.get(ref)
+	d := c.Get(ref)
 	if hasFinalizer(d) || d.Status.Phase != v1beta1.PhaseFinished || d.Status.CleanedAt == nil { // rule 6
 		t.Errorf("after Finish: %+v %+v", d.Finalizers, d.Status)
 	}
-	c.wantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionTrue, "no chaos pod is left")
+	c.WantCondition(ref, v1beta1.ConditionCleaned, metav1.ConditionTrue, "no chaos pod is left")
 	if shards, err := c.Targets.Shards(t.Context(), ref); err != nil || len(shards) != 0 {
 		t.Errorf("%d records are left, %v", len(shards), err)
 	}
@@ -285,8 +286,8 @@ func TestFinish(t *testing.T) {
 func TestDeletedDisruptionStaysUntilFinished(t *testing.T) {
 	c := newCluster(t)
 	ref := c.started("calm", nil)
-	c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
-	if c.get(ref).DeletionTimestamp == nil { // rule 5
+	c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
+	if c.Get(ref).DeletionTimestamp == nil { // rule 5
 		t.Fatal("not being deleted")
 	}
 	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "deleted") {

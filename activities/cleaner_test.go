@@ -15,15 +15,17 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
+
+	"github.com/squall-chaos/squall/test/apicluster"
 )
 
 // failedOn starts a disruption of one target whose injector failed to clean.
 func (c *cluster) failedOn() (Ref, corev1.Pod) {
 	c.Helper()
-	c.targets(1, nil)
+	c.MakeTargets(1, nil)
 	ref := c.started("calm", nil)
-	pod := c.chaosPods(ref)[0]
-	c.becomes(pod, corev1.PodFailed, exited(137, "Error", ""), corev1.ConditionFalse)
+	pod := c.ChaosPodsOf(ref)[0]
+	c.Becomes(pod, corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
 	return ref, pod
 }
 
@@ -54,8 +56,8 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
-		c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 { // rule 46
+		c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), found)
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 46
 			t.Errorf("left %+v", cleaned)
 		}
 		c.wantEvent("InjectorFailed", "node node-0", "exited with code 137")
@@ -82,7 +84,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
 			ref, failed := c.failedOn()
-			c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
+			c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
 			if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || !cmp.Equal(test.unverified, cleaned.UnverifiedNodes) {
 				t.Errorf("cleaned = %+v, want nothing left and %v unverified", cleaned, test.unverified)
 			}
@@ -92,7 +94,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
-		c.cleanerEnds(failed, corev1.PodSucceeded, exited(0, "Completed", ""), found)
+		c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), found)
 		whole := c.Kube
 		c.through(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPatch {
@@ -108,7 +110,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		if now, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), first.Name, metav1.GetOptions{}); err != nil || now.UID != first.UID {
 			t.Errorf("the cleaner that succeeded is not there any more: %v", err)
 		}
-		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.chaosPods(ref)) != 0 {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
 		}
 	})
@@ -117,16 +119,16 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
 		report := `{"cleaned":[],"left":[{"injection":"x","error":"write blkio.throttle: busy","objects":["blkio.throttle 8:0"]}]}`
-		c.cleanerEnds(failed, corev1.PodFailed, exited(1, "Error", report), found)
+		c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(1, "Error", report), found)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, chaospod.TargetName(&failed)))
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "write blkio.throttle: busy; blkio.throttle 8:0") {
 			t.Errorf("cleaned = %+v, want the cleaner's words", cleaned)
 		}
-		c.eventually("the cleaner is gone", func() bool {
+		c.Eventually("the cleaner is gone", func() bool {
 			_, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
-		if left := c.chaosPods(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rule 44
+		if left := c.ChaosPodsOf(ref); len(left) != 1 || !slices.Contains(left[0].Finalizers, v1beta1.ChaosPodFinalizer) { // rule 44
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
 	})

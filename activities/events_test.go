@@ -29,8 +29,8 @@ func TestEventsStopNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
-			c.targets(1, nil)
-			ref := c.disruption("calm", nil)
+			c.MakeTargets(1, nil)
+			ref := c.Disruption("calm", nil)
 			c.through(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events") {
 					return test.answer(r)
@@ -43,14 +43,14 @@ func TestEventsStopNothing(t *testing.T) {
 			if chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); chosen.Selected != 1 {
 				t.Errorf("selection = %+v, want one target", chosen)
 			}
-			c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
+			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
 			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingDeleted}); left != 0 {
 				t.Errorf("Finish leaves %d chaos pods", left)
 			}
 			if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) {
 				t.Errorf("the disruption is still there: %v", err)
 			}
-			if n := c.counts.of("squall_events_lost_total"); n != 3 { // Created, Cleaned, Finished
+			if n := c.Counts.Of("squall_events_lost_total"); n != 3 { // Created, Cleaned, Finished
 				t.Errorf("%d events counted as lost, want 3", n)
 			}
 		})

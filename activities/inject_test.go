@@ -18,13 +18,13 @@ import (
 
 func TestCreateChaosPods(t *testing.T) {
 	c := newCluster(t)
-	pods := c.targets(2, nil)
+	pods := c.MakeTargets(2, nil)
 	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) {
 		all(spec)
 		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
 	})
 	do[CreateResult](c, c.CreateChaosPods, Shard{ref, 0}) // a lost answer: the same pods
-	chaos := c.chaosPods(ref)
+	chaos := c.ChaosPodsOf(ref)
 	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
 	}
@@ -41,7 +41,7 @@ func TestCreateChaosPods(t *testing.T) {
 		}
 		container := pod.Spec.Containers[0]
 		injection := v1beta1.Injection{}
-		c.must(json.Unmarshal([]byte(container.Env[0].Value), &injection))
+		c.Must(json.Unmarshal([]byte(container.Env[0].Value), &injection))
 		if container.Image != "squall:test" || container.Args[0] != string(injection.Kind) || injection.Target.UID != target.UID ||
 			injection.Target.Containers[0].ID != "abc" { // rule 23
 			t.Errorf("chaos pod runs %s %v with %+v", container.Image, container.Args, injection)
@@ -53,47 +53,47 @@ func TestCreateChaosPods(t *testing.T) {
 			t.Error("an owner reference across namespaces makes the garbage collector delete the pod")
 		}
 	}
-	for _, pod := range c.chaosPods(ref) {
-		c.becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	for _, pod := range c.ChaosPodsOf(ref) {
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
 	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
 	for _, pod := range pods {
-		told := slices.ContainsFunc(c.events("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
+		told := slices.ContainsFunc(c.EventsOf("Disrupted"), func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
 		if !told { // rule 21
 			t.Errorf("no event on target %s", pod.Name)
 		}
 	}
-	if events := c.events("ChaosPodCreated"); len(events) != 1 || !strings.Contains(events[0].Message, "4 chaos pods") {
+	if events := c.EventsOf("ChaosPodCreated"); len(events) != 1 || !strings.Contains(events[0].Message, "4 chaos pods") {
 		t.Errorf("events = %+v, want one that counts 4", events)
 	}
 }
 
 func TestRefusedChaosPodsAreTold(t *testing.T) {
 	c := newCluster(t)
-	c.targets(1, nil)
+	c.MakeTargets(1, nil)
 	quota := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "tiny"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 		Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 	}}}}
 	_, err := c.Kube.CoreV1().LimitRanges(c.Namespace).Create(t.Context(), quota, metav1.CreateOptions{})
-	c.must(err)
-	c.eventually("the limit range is enforced", func() bool {
+	c.Must(err)
+	c.Eventually("the limit range is enforced", func() bool {
 		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi")}}}}}}
 		_, err := c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{"All"}})
 		return err != nil
 	})
 	ref := c.started("calm", nil)
-	if len(c.events("CreateFailed")) != 1 {
+	if len(c.EventsOf("CreateFailed")) != 1 {
 		t.Error("want one CreateFailed event")
 	}
-	c.wantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, "memory")
+	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, "memory")
 }
 
 var cannotPull = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}
 
 func TestAwaitInjection(t *testing.T) {
 	c := newCluster(t)
-	c.targets(2, nil)
+	c.MakeTargets(2, nil)
 	ref := c.started("calm", nil)
 	done := make(chan InjectionProgress, 1)
 	go func() {
@@ -107,47 +107,47 @@ func TestAwaitInjection(t *testing.T) {
 		}
 		done <- injection
 	}()
-	chaos := c.chaosPods(ref)
-	c.becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	c.eventually("PartiallyInjected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // rule 29
-	c.eventually("nothing moves, and both targets are told", func() bool {                                                   // rule 21
-		return len(c.events("Disrupted")) == 1 && len(c.events("Chosen")) == 1
+	chaos := c.ChaosPodsOf(ref)
+	c.Becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected }) // rule 29
+	c.Eventually("nothing moves, and both targets are told", func() bool {                                                   // rule 21
+		return len(c.EventsOf("Disrupted")) == 1 && len(c.EventsOf("Chosen")) == 1
 	})
-	c.becomes(chaos[1], corev1.PodPending, cannotPull, corev1.ConditionFalse)
-	c.eventually("the target is told why nothing is injected", func() bool {
-		failed := c.events("InjectionFailed")
+	c.Becomes(chaos[1], corev1.PodPending, cannotPull, corev1.ConditionFalse)
+	c.Eventually("the target is told why nothing is injected", func() bool {
+		failed := c.EventsOf("InjectionFailed")
 		return len(failed) == 1 && failed[0].InvolvedObject.Name == chaos[1].Labels[v1beta1.LabelTarget] && strings.Contains(failed[0].Message, "no such image")
 	})
-	if status := c.get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
+	if status := c.Get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
 		t.Errorf("status = %+v, want 1/2 Injecting", status)
 	}
-	c.becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	c.eventually("Injected", func() bool { return c.get(ref).Status.InjectionStatus == v1beta1.Injected }) // rule 30
-	c.eventually("both are disrupted, and the disruption says so", func() bool {
-		return len(c.events("Disrupted")) == 2 && len(c.events("Injected")) == 1
+	c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.Eventually("Injected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.Injected }) // rule 30
+	c.Eventually("both are disrupted, and the disruption says so", func() bool {
+		return len(c.EventsOf("Disrupted")) == 2 && len(c.EventsOf("Injected")) == 1
 	})
 	if injection := <-done; injection.Injected != 2 {
 		t.Errorf("injection = %+v", injection)
 	}
-	status := c.get(ref).Status
+	status := c.Get(ref).Status
 	if status.Targets != "2/2" || status.InjectedTime == nil || status.Phase != v1beta1.PhaseHolding {
 		t.Errorf("status = %+v, want 2/2 Holding", status)
 	}
-	c.wantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
+	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
 }
 
 func TestPrepare(t *testing.T) {
 	c := newCluster(t)
-	later := c.disruption("later", func(spec *v1beta1.DisruptionSpec) {
+	later := c.Disruption("later", func(spec *v1beta1.DisruptionSpec) {
 		spec.Triggers = &v1beta1.DisruptionTriggers{CreatePods: v1beta1.DisruptionTrigger{NotBefore: metav1.NewTime(time.Now().Add(time.Minute))}}
 	})
-	ref := c.disruption("calm", nil)
+	ref := c.Disruption("calm", nil)
 	for _, ref := range []Ref{later, ref} {
 		plan := do[Plan](c, c.Prepare, ref)
 		if ref != later { // the choice of targets follows at once, and tells it
 			do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 		}
-		status := c.get(ref).Status
+		status := c.Get(ref).Status
 		if plan.SpecHash == "" || status.SpecHash != plan.SpecHash || status.ObservedGeneration != 1 { // rule 7
 			t.Errorf("hash in status = %q, in plan %q, status %+v", status.SpecHash, plan.SpecHash, status)
 		}
@@ -156,19 +156,19 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	t.Run("a spec edited later is told once an edit and not carried out", func(t *testing.T) {
-		live := c.get(ref)
+		live := c.Get(ref)
 		live.Labels = map[string]string{"team": "a"}
-		c.must(c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
+		c.Must(c.Plain.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
 		do[any](c, c.WarnSpecChanged, ref)
-		if n := len(c.events("SpecChanged")); n != 0 { // rule 10
+		if n := len(c.EventsOf("SpecChanged")); n != 0 { // rule 10
 			t.Errorf("%d SpecChanged events after a change of labels", n)
 		}
-		live = c.get(ref)
+		live = c.Get(ref)
 		live.Spec.DryRun = true
-		c.must(c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
+		c.Must(c.Plain.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(live).Do(t.Context()).Error())
 		do[any](c, c.WarnSpecChanged, ref)
 		do[any](c, c.WarnSpecChanged, ref)
-		if n := len(c.events("SpecChanged")); n != 1 { // rule 9
+		if n := len(c.EventsOf("SpecChanged")); n != 1 { // rule 9
 			t.Errorf("%d SpecChanged events, want 1", n)
 		}
 		if frozen, err := c.Targets.LoadSpec(t.Context(), ref); err != nil || frozen.Spec.DryRun { // rule 8
@@ -176,13 +176,13 @@ func TestPrepare(t *testing.T) {
 		}
 	})
 	t.Run("a run after a terminated one only cleans", func(t *testing.T) {
-		_, err := c.Targets.StoreSpec(t.Context(), c.get(ref), "another run")
-		c.must(err)
+		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "another run")
+		c.Must(err)
 		record, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), "squall-"+string(ref.UID), metav1.GetOptions{})
-		c.must(err)
+		c.Must(err)
 		record.Data[targets.KeyRun] = "a terminated run"
 		_, err = c.Kube.CoreV1().ConfigMaps(c.Namespace).Update(t.Context(), record, metav1.UpdateOptions{})
-		c.must(err)
+		c.Must(err)
 		if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.CleanOnly, "earlier workflow") { // rule T1
 			t.Errorf("plan = %+v, want clean only", plan)
 		}

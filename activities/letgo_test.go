@@ -13,33 +13,34 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/test/apicluster"
 )
 
 // What is written to a chaos pod after it was judged must not undo a final
 // judgement, and must undo any other.
 func TestLetGoOfAPodThatChangedSince(t *testing.T) {
 	c := newCluster(t)
-	c.targets(2, nil)
-	pods := c.chaosPods(c.started("calm", nil))
+	c.MakeTargets(2, nil)
+	pods := c.ChaosPodsOf(c.started("calm", nil))
 	for i, test := range []struct {
 		name  string
 		phase corev1.PodPhase
 		state corev1.ContainerState
 		kept  bool
 	}{
-		{"its injector has exited: it is let go", corev1.PodSucceeded, exited(0, "Completed", ""), false},
+		{"its injector has exited: it is let go", corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), false},
 		{"nothing ran when it was judged: it is judged again", corev1.PodPending, corev1.ContainerState{}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			kube := c.Kube.CoreV1().Pods(c.Namespace)
-			c.becomes(pods[i], test.phase, test.state, corev1.ConditionFalse)
-			c.must(kube.Delete(t.Context(), pods[i].Name, metav1.DeleteOptions{}))
+			c.Becomes(pods[i], test.phase, test.state, corev1.ConditionFalse)
+			c.Must(kube.Delete(t.Context(), pods[i].Name, metav1.DeleteOptions{}))
 			judged, err := kube.Get(t.Context(), pods[i].Name, metav1.GetOptions{})
-			c.must(err)
+			c.Must(err)
 			_, err = kube.Patch(t.Context(), judged.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"changed":"since"}}}`), metav1.PatchOptions{})
-			c.must(err)
+			c.Must(err)
 			_, err = c.letGo(t.Context(), judged)
-			c.must(err)
+			c.Must(err)
 			now, err := kube.Get(t.Context(), judged.Name, metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				t.Fatal(err)
@@ -91,17 +92,17 @@ func TestChangesGather(t *testing.T) {
 // when half of them have ended, and not more often than once a second.
 func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 	c := newCluster(t)
-	c.targets(4, nil)
+	c.MakeTargets(4, nil)
 	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { four := intstr.FromInt32(4); spec.Count = &four })
 	shard := Shard{ref, 0}
 	cleaning := &cleaning{a: c.Activities, in: CleanInput{Shard: shard}}
-	pods := c.chaosPods(ref)
+	pods := c.ChaosPodsOf(ref)
 	for _, pod := range pods {
-		c.becomes(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ConditionTrue)
-		c.must(c.delete(t.Context(), &pod))
+		c.Becomes(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ConditionTrue)
+		c.Must(c.delete(t.Context(), &pod))
 	}
 	for exits := 0; ; exits++ {
-		c.eventually("the watch has seen it", func() bool {
+		c.Eventually("the watch has seen it", func() bool {
 			gone, deleted := 0, 0
 			for _, pod := range c.ChaosPods.OfShard(ref, 0) {
 				if pod.DeletionTimestamp != nil {
@@ -122,6 +123,6 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 		if exits == len(pods) {
 			return
 		}
-		c.becomes(pods[exits], corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
+		c.Becomes(pods[exits], corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
 	}
 }

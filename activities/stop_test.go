@@ -21,18 +21,18 @@ func TestAnEmergencyStopRefusesWhatNeverBegan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			ref := c.disruption("sneaked-in", nil)
+			ref := c.Disruption("sneaked-in", nil)
 			stop(c, ref)
 			plan := do[Plan](c, c.Prepare, ref)
 			if plan.Rejected != fire {
 				t.Errorf("plan = %+v, want it rejected because of %q", plan, fire)
 			}
-			d := c.get(ref)
+			d := c.Get(ref)
 			if d.Status.Phase != v1beta1.PhaseRejected || d.Status.Ending != fire {
 				t.Errorf("phase %s, ending %q, want Rejected because of %q", d.Status.Phase, d.Status.Ending, fire)
 			}
-			c.wantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, fire)
-			if events := c.events(v1beta1.ReasonEmergencyStop); len(events) != 1 || events[0].Type != corev1.EventTypeWarning || events[0].Message != fire {
+			c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, fire)
+			if events := c.EventsOf(v1beta1.ReasonEmergencyStop); len(events) != 1 || events[0].Type != corev1.EventTypeWarning || events[0].Message != fire {
 				t.Errorf("events = %+v, want one warning that says %q", events, fire)
 			}
 		})
@@ -41,20 +41,20 @@ func TestAnEmergencyStopRefusesWhatNeverBegan(t *testing.T) {
 
 func TestAnEmergencyStopOnlyCleansWhatBegan(t *testing.T) {
 	c := newCluster(t)
-	c.targets(2, nil)
+	c.MakeTargets(2, nil)
 	ref := c.started("running", all)
 	c.emergencyStop()
 	if plan := do[Plan](c, c.Prepare, ref); plan.CleanOnly != fire || plan.Rejected != "" {
 		t.Errorf("plan = %+v, want only cleaning because of %q", plan, fire)
 	}
 	do[any](c, c.ReportPhase, Report{Disruption: ref, Phase: v1beta1.PhaseCleaning, Ending: fire})
-	if events := c.events(v1beta1.ReasonEmergencyStop); len(events) != 1 || !strings.HasPrefix(events[0].Message, fire) {
+	if events := c.EventsOf(v1beta1.ReasonEmergencyStop); len(events) != 1 || !strings.HasPrefix(events[0].Message, fire) {
 		t.Errorf("events = %+v, want one that says %q", events, fire)
 	}
-	if got := c.get(ref).Status.Ending; got != fire {
+	if got := c.Get(ref).Status.Ending; got != fire {
 		t.Errorf("ending = %q, want %q", got, fire)
 	}
-	c.wantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, fire)
+	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, fire)
 }
 
 // The choice was made before anybody knew of the stop.
@@ -66,19 +66,19 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 		"a stop exists":                  {func(c *cluster, _ Ref) { c.emergencyStop() }, fire},
 		"one stopped it and was deleted": {func(c *cluster, ref Ref) { c.mark(ref) }, fire},
 		"its object is gone": {func(c *cluster, ref Ref) {
-			c.must(c.Disruptions.RemoveFinalizer(c.Context(), ref))
-			c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
+			c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref))
+			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 		}, endingGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			c.targets(2, nil)
-			ref := c.disruption("late", all)
+			c.MakeTargets(2, nil)
+			ref := c.Disruption("late", all)
 			do[Plan](c, c.Prepare, ref)
 			added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 			s.stop(c, ref)
 			created := do[CreateResult](c, c.CreateChaosPods, Shard{ref, added[0]})
-			if n := len(c.chaosPods(ref)); created.Stopped != s.want || created.Pods != 0 || n != 0 {
+			if n := len(c.ChaosPodsOf(ref)); created.Stopped != s.want || created.Pods != 0 || n != 0 {
 				t.Errorf("created = %+v and %d chaos pods are there, want none because of %q", created, n, s.want)
 			}
 		})
@@ -88,8 +88,8 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 // Nobody injects who cannot know.
 func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 	c := newCluster(t)
-	c.targets(2, nil)
-	ref := c.disruption("blind", all)
+	c.MakeTargets(2, nil)
+	ref := c.Disruption("blind", all)
 	do[Plan](c, c.Prepare, ref)
 	added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 	dead, cancel := context.WithCancel(t.Context())
@@ -109,9 +109,9 @@ func (c *cluster) emergencyStop() {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
 		ObjectMeta: metav1.ObjectMeta{Name: "fire"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"},
 	}
-	c.must(c.client.Post().Resource("emergencystops").Body(stop).Do(c.Context()).Error())
+	c.Must(c.Plain.Post().Resource("emergencystops").Body(stop).Do(c.Context()).Error())
 	c.Cleanup(func() {
-		if err := c.client.Delete().Resource("emergencystops").Name("fire").Do(context.Background()).Error(); err != nil {
+		if err := c.Plain.Delete().Resource("emergencystops").Name("fire").Do(context.Background()).Error(); err != nil {
 			c.Error(err)
 		}
 	})
@@ -120,7 +120,7 @@ func (c *cluster) emergencyStop() {
 // mark is the bridge's part.
 func (c *cluster) mark(ref Ref) {
 	c.Helper()
-	c.must(c.Disruptions.UpdateStatus(c.Context(), ref, func(d *v1beta1.Disruption) {
+	c.Must(c.Disruptions.UpdateStatus(c.Context(), ref, func(d *v1beta1.Disruption) {
 		status.SetCondition(d, v1beta1.ConditionStopped, metav1.ConditionTrue, v1beta1.ReasonEmergencyStop, fire)
 	}))
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
@@ -25,7 +26,7 @@ import (
 func (c *cluster) chosen(ref Ref) []types.UID {
 	c.Helper()
 	shards, err := c.Targets.Shards(c.Context(), ref)
-	c.must(err)
+	c.Must(err)
 	var uids []types.UID
 	for _, s := range shards {
 		for _, target := range s.Targets {
@@ -40,7 +41,7 @@ func (c *cluster) chosen(ref Ref) []types.UID {
 
 func (c *cluster) selectFor(name string, change func(*v1beta1.DisruptionSpec)) (Ref, Selection) {
 	c.Helper()
-	ref := c.disruption(name, change)
+	ref := c.Disruption(name, change)
 	do[Plan](c, c.Prepare, ref)
 	return ref, do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
 }
@@ -53,8 +54,8 @@ func all(spec *v1beta1.DisruptionSpec) {
 func TestSelectTargets(t *testing.T) {
 	t.Run("two of five different pods of the namespace that match", func(t *testing.T) {
 		c := newCluster(t)
-		pods := c.targets(5, nil)
-		c.targets(2, map[string]string{"app": "other"})
+		pods := c.MakeTargets(5, nil)
+		c.MakeTargets(2, map[string]string{"app": "other"})
 		ref, selection := c.selectFor("calm", nil)
 		got := c.chosen(ref)
 		if len(got) != 2 || got[0] == got[1] || selection.Selected != 2 || selection.Matching != 5 { // rule 13
@@ -65,20 +66,20 @@ func TestSelectTargets(t *testing.T) {
 				t.Errorf("chose %s, which does not match", uid)
 			}
 		}
-		status := c.get(ref).Status
+		status := c.Get(ref).Status
 		if len(status.TargetInjections) != 2 || status.SelectedTargetsCount != 2 || status.DesiredTargetsCount != 2 || status.IgnoredTargetsCount != 3 { // rule 20
 			t.Errorf("status = %+v, want the two targets listed", status)
 		}
 	})
 	t.Run("pods of another namespace, not running or ending are no targets", func(t *testing.T) {
 		c := newCluster(t)
-		pods := c.targets(3, nil)
+		pods := c.MakeTargets(3, nil)
 		pods[0].Status.Phase = corev1.PodSucceeded
-		_, err := c.Kube.CoreV1().Pods(c.namespace).UpdateStatus(t.Context(), pods[0], metav1.UpdateOptions{})
-		c.must(err)
-		c.must(c.Kube.CoreV1().Pods(c.namespace).Delete(t.Context(), pods[1].Name, metav1.DeleteOptions{}))
+		_, err := c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), pods[0], metav1.UpdateOptions{})
+		c.Must(err)
+		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[1].Name, metav1.DeleteOptions{}))
 		elsewhere := newCluster(t)
-		elsewhere.targets(2, nil)
+		elsewhere.MakeTargets(2, nil)
 		ref, _ := c.selectFor("calm", all)
 		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{pods[2].UID}) { // rule 11
 			t.Errorf("chose %v, want only %s", got, pods[2].UID)
@@ -86,14 +87,14 @@ func TestSelectTargets(t *testing.T) {
 	})
 	t.Run("level node: ready nodes that match", func(t *testing.T) {
 		c := newCluster(t)
-		label := map[string]string{"pool": c.namespace}
+		label := map[string]string{"pool": c.Shop}
 		var ready *corev1.Node
 		for name, status := range map[string]corev1.ConditionStatus{"ready": corev1.ConditionTrue, "down": corev1.ConditionFalse} {
 			node, err := c.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: name, Labels: label}}, metav1.CreateOptions{})
-			c.must(err)
+			c.Must(err)
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
 			node, err = c.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
-			c.must(err)
+			c.Must(err)
 			if status == corev1.ConditionTrue {
 				ready = node
 			}
@@ -105,7 +106,7 @@ func TestSelectTargets(t *testing.T) {
 	})
 	t.Run("count above the matching: all of them", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(3, nil)
+		c.MakeTargets(3, nil)
 		ref, _ := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { many := intstr.FromInt32(9); spec.Count = &many })
 		if got := c.chosen(ref); len(got) != 3 { // rule 17
 			t.Errorf("chose %d, want all 3", len(got))
@@ -113,9 +114,9 @@ func TestSelectTargets(t *testing.T) {
 	})
 	t.Run("asked again, it tops up and answers with every new shard", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref, first := c.selectFor("calm", nil)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		second := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
 		again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
 		if !cmp.Equal(first.Added, []int{0}) || !cmp.Equal(second.Added, []int{1}) || !cmp.Equal(again.Added, []int{1}) || again.Selected != 2 {
@@ -124,27 +125,27 @@ func TestSelectTargets(t *testing.T) {
 	})
 	t.Run("a container that no pod has: said so, nothing chosen", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(2, nil)
+		c.MakeTargets(2, nil)
 		ref, selection := c.selectFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.Containers = []string{"sidecar"} })
 		if selection.Selected != 0 || !strings.Contains(selection.Invalid, `container "sidecar"`) {
 			t.Errorf("selection = %+v, want none with the container named", selection)
 		}
-		c.wantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, `container "sidecar"`)
-		if len(c.events("InvalidSpec")) != 1 {
+		c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, `container "sidecar"`)
+		if len(c.EventsOf("InvalidSpec")) != 1 {
 			t.Error("want one InvalidSpec event")
 		}
 	})
 	t.Run("nothing matches: condition and event say so", func(t *testing.T) {
 		c := newCluster(t)
 		ref, _ := c.selectFor("calm", nil)
-		c.wantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "no healthy pod")
-		if len(c.events("NoTargetsFound")) != 1 {
+		c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "no healthy pod")
+		if len(c.EventsOf("NoTargetsFound")) != 1 {
 			t.Error("want one NoTargetsFound event")
 		}
 	})
 	t.Run("a list that fails is an error, never an empty choice", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(2, nil)
+		c.MakeTargets(2, nil)
 		ref, _ := c.selectFor("calm", nil)
 		c.Targets.Kube = brokenPodLists(c)
 		if _, err := c.env.ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err == nil || !strings.Contains(err.Error(), "list pods") {
@@ -158,14 +159,14 @@ func TestSelectTargets(t *testing.T) {
 
 func TestSelectionIsRandom(t *testing.T) {
 	c := newCluster(t)
-	c.targets(5, nil)
+	c.MakeTargets(5, nil)
 	seen := map[types.UID]bool{}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
 		ref, _ := c.selectFor("calm-"+name, func(spec *v1beta1.DisruptionSpec) { one := intstr.FromInt32(1); spec.Count = &one })
 		for _, uid := range c.chosen(ref) {
 			seen[uid] = true
 		}
-		c.must(c.Targets.DeleteRecords(t.Context(), ref))
+		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
 	}
 	if len(seen) < 2 { // rule 16; twelve equal choices of five: once in 5^11
 		t.Errorf("twelve runs chose %v", slices.Collect(maps.Keys(seen)))
@@ -175,16 +176,16 @@ func TestSelectionIsRandom(t *testing.T) {
 func TestTargetsAreNeverShared(t *testing.T) {
 	t.Run("ten disruptions that start together", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(20, nil)
+		c.MakeTargets(20, nil)
 		refs := make([]Ref, 10)
 		for i := range refs {
-			refs[i] = c.disruption("calm-"+string(rune('a'+i)), func(spec *v1beta1.DisruptionSpec) { three := intstr.FromInt32(3); spec.Count = &three })
+			refs[i] = c.Disruption("calm-"+string(rune('a'+i)), func(spec *v1beta1.DisruptionSpec) { three := intstr.FromInt32(3); spec.Count = &three })
 			do[Plan](c, c.Prepare, refs[i])
 		}
 		var all sync.WaitGroup
 		for _, ref := range refs {
 			all.Go(func() {
-				if _, err := c.newWorker().ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err != nil {
+				if _, err := c.NewWorker(c.Activities).ExecuteActivity(c.SelectTargets, SelectInput{Disruption: ref}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -205,7 +206,7 @@ func TestTargetsAreNeverShared(t *testing.T) {
 	})
 	t.Run("allowDisruptedTargets shares with other kinds only", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(2, nil)
+		c.MakeTargets(2, nil)
 		c.selectFor("first", nil)
 		same, _ := c.selectFor("same", func(spec *v1beta1.DisruptionSpec) { spec.AllowDisruptedTargets = true })
 		other, _ := c.selectFor("other", func(spec *v1beta1.DisruptionSpec) {
@@ -218,10 +219,10 @@ func TestTargetsAreNeverShared(t *testing.T) {
 	})
 	t.Run("a released target is not chosen again by the same, but by another", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		pod := c.chaosPods(ref)[0]
-		c.becomes(pod, corev1.PodSucceeded, exited(0, "Completed", ""), corev1.ConditionFalse)
+		pod := c.ChaosPodsOf(ref)[0]
+		c.Becomes(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
 		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 5 * time.Second})
 		if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 0 { // rule 18
 			t.Errorf("chosen again: %+v", again)
@@ -237,7 +238,7 @@ func brokenPodLists(c *cluster) kubernetes.Interface {
 	config := apiserver.Start(c.T)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/namespaces/"+c.namespace+"/pods") {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/namespaces/"+c.Shop+"/pods") {
 				return nil, http.ErrServerClosed
 			}
 			return next.RoundTrip(r)

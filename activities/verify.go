@@ -78,7 +78,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		v.doubt(name, marks...)
 		return err
 	}
-	words, err := v.a.nodes().Clean(ctx, v.owner, node, v.in.Disruption.UID)
+	words, err := v.a.commands().Clean(ctx, v.owner, node, v.in.Disruption.UID)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 
 // audit returns the disruption's marks on a node, or why none were seen.
 func (v *verification) audit(ctx context.Context, node *corev1.Node) (marks []string, err error) {
-	audit, why, err := v.a.nodes().Audit(ctx, v.owner, node, "--disruption", string(v.in.Disruption.UID))
+	audit, why, err := v.a.commands().Audit(ctx, v.owner, node, "--disruption", string(v.in.Disruption.UID))
 	if err != nil {
 		return nil, err
 	}

@@ -10,20 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apicluster"
 )
 
 func TestVerifyNodes(t *testing.T) {
 	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000002"}
 	other := Ref{Namespace: "shop", Name: "other", UID: "5a5a26f0-0000-4000-8000-000000000003"}
 	c := newCluster(t)
-	n := c.withNodes("verify-clean", "verify-dirty", "verify-stuck", "verify-away")
-	n.marks["verify-clean"] = []v1beta1.Mark{markOf(other, "journal of another")}
-	n.marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
-	n.marks["verify-stuck"] = []v1beta1.Mark{markOf(ref, "io.max 8:0")}
-	n.stubborn = "verify-stuck"
+	n := c.WithNodes("verify-clean", "verify-dirty", "verify-stuck", "verify-away")
+	n.Marks["verify-clean"] = []v1beta1.Mark{markOf(other, "journal of another")}
+	n.Marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
+	n.Marks["verify-stuck"] = []v1beta1.Mark{markOf(ref, "io.max 8:0")}
+	n.Stubborn = "verify-stuck"
 	away, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "verify-away", metav1.GetOptions{})
-	c.must(err)
-	n.setReady(away, corev1.ConditionFalse)
+	c.Must(err)
+	n.SetReady(away, corev1.ConditionFalse)
 	in := VerifyInput{Disruption: ref, Nodes: []string{"verify-clean", "verify-dirty", "verify-stuck", "verify-away", "verify-gone"}}
 	verified := do[VerifyResult](c, c.VerifyNodes, in)
 	want := []string{
@@ -33,32 +34,32 @@ func TestVerifyNodes(t *testing.T) {
 	if diff := cmp.Diff(want, verified.Left); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
-	if len(n.marks["verify-dirty"]) != 0 || len(n.marks["verify-clean"]) != 1 {
-		t.Errorf("marks = %v, want the dirty node clean and the other disruption's left alone", n.marks)
+	if len(n.Marks["verify-dirty"]) != 0 || len(n.Marks["verify-clean"]) != 1 {
+		t.Errorf("marks = %v, want the dirty node clean and the other disruption's left alone", n.Marks)
 	}
-	n.ran = nil
-	n.marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
+	n.Ran = nil
+	n.Marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
 	verified = do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-dirty"}, Released: true})
-	if len(verified.Left) != 1 || len(n.ran) != 1 {
-		t.Errorf("left %v, ran %v; want what a person released told and left alone", verified.Left, n.ran)
+	if len(verified.Left) != 1 || len(n.Ran) != 1 {
+		t.Errorf("left %v, ran %v; want what a person released told and left alone", verified.Left, n.Ran)
 	}
-	if left := c.chaosPods(ref); len(left) != 0 {
+	if left := c.ChaosPodsOf(ref); len(left) != 0 {
 		t.Errorf("%d pods are left", len(left))
 	}
 }
 
 func TestUnproved(t *testing.T) {
 	c := newCluster(t)
-	c.targets(3, nil)
+	c.MakeTargets(3, nil)
 	ref := c.started("calm", all)
-	proof := exited(0, "Completed", `{"injected":true,"cleaned":true,"audited":true}`)
-	silent := exited(0, "Completed", "")
-	for _, pod := range c.chaosPods(ref) {
+	proof := apicluster.Exited(0, "Completed", `{"injected":true,"cleaned":true,"audited":true}`)
+	silent := apicluster.Exited(0, "Completed", "")
+	for _, pod := range c.ChaosPodsOf(ref) {
 		state := proof
 		if pod.Spec.NodeName == "node-1" {
 			state = silent
 		}
-		c.becomes(pod, corev1.PodSucceeded, state, corev1.ConditionFalse)
+		c.Becomes(pod, corev1.PodSucceeded, state, corev1.ConditionFalse)
 	}
 	now := int64(0)
 	go func() {
@@ -83,4 +84,8 @@ func TestUnproved(t *testing.T) {
 			t.Errorf("after %s, without a proof: %v, want every node of the record", what, cleaned.UnverifiedNodes)
 		}
 	}
+}
+
+func markOf(ref v1beta1.DisruptionRef, object string) v1beta1.Mark {
+	return v1beta1.Mark{Object: object, Disruption: ref, Kind: v1beta1.KindDiskPressure}
 }

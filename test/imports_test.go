@@ -44,6 +44,8 @@ func TestImports(t *testing.T) {
 			"who may hold which target is decided from records alone"},
 		{"activities/status", append(below("nodecommand", "orphans"), temporal),
 			"what users see follows from what happened, and decides nothing"},
+		{"activities/orphans", below(),
+			"what nobody owns is found without what owns it"},
 		{"activities/nodecommand", append(below("targets", "status", "orphans"), temporal, module+"workflows"),
 			"a command on a node knows neither who asks nor why"},
 		{"workflows", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},

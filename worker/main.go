@@ -57,7 +57,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer temporal.Close()
-	acts.Temporal = temporal
 	go acts.ChaosPods.Run(ctx)
 	go acts.Targets.Watch.Run(ctx)
 	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx)); err != nil {
@@ -65,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	polling, fatal := context.WithCancelCause(ctx)
 	defer fatal(nil)
-	for _, q := range taskQueues(acts) {
+	for _, q := range taskQueues(acts, newSweep(acts, temporal)) {
 		w := q.poll(temporal, fatal)
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("poll the task queue %s: %w", q.name, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/workflows"
@@ -31,7 +32,7 @@ type taskQueue struct {
 // taskQueues are all there are. Watchers keep their slots for as long as they
 // watch, so they have a queue of their own and never keep a cleaning from
 // starting.
-func taskQueues(acts *activities.Activities) []taskQueue {
+func taskQueues(acts *activities.Activities, sweep *orphans.Activities) []taskQueue {
 	return []taskQueue{
 		{
 			name: contract.TaskQueue,
@@ -46,6 +47,7 @@ func taskQueues(acts *activities.Activities) []taskQueue {
 				r.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 				r.RegisterActivity(acts)
+				r.RegisterActivity(sweep)
 			},
 		},
 		{
@@ -73,6 +75,14 @@ func (q taskQueue) poll(temporal client.Client, fatal func(error)) worker.Worker
 	w := worker.New(temporal, q.name, options)
 	q.register(w)
 	return w
+}
+
+// newSweep are the activities of a sweep, which work on what those of
+// disruptions work on.
+func newSweep(acts *activities.Activities, temporal client.Client) *orphans.Activities {
+	return &orphans.Activities{
+		Kube: acts.Kube, Disruptions: acts.Disruptions, Temporal: temporal, Builder: acts.Builder, Parallel: acts.Parallel,
+	}
 }
 
 func newActivities(c Config) (*activities.Activities, error) {

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -134,21 +135,21 @@ func (s *stage) activities() map[string]any {
 			}
 			return next(&s.finishes), nil
 		},
-		"SweepRecords": func(ctx context.Context, _ activities.Patience) (activities.SweptRecords, error) {
-			return activities.SweptRecords{Records: activities.Tally{Found: 2, Cleaned: 1, Left: 1}, Left: []activities.Orphan{{What: "record squall-u1"}}}, s.may(ctx, "SweepRecords")
+		"SweepRecords": func(ctx context.Context, _ orphans.Patience) (orphans.SweptRecords, error) {
+			return orphans.SweptRecords{Records: orphans.Tally{Found: 2, Cleaned: 1, Left: 1}, Left: []orphans.Orphan{{What: "record squall-u1"}}}, s.may(ctx, "SweepRecords")
 		},
 		"SweepNodes": s.sweepNodes,
 	}
 }
 
 // sweepNodes answers one page of nodes.
-func (s *stage) sweepNodes(_ context.Context, page activities.NodePage) (activities.SweptNodes, error) {
+func (s *stage) sweepNodes(_ context.Context, page orphans.NodePage) (orphans.SweptNodes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pages--
-	swept := activities.SweptNodes{Nodes: int(page.Size), Audited: int(page.Size) - 1, Marks: activities.Tally{Found: 2, Cleaned: 1, Left: 1},
-		Cleaned: []activities.Orphan{{Node: "n1", What: "qdisc"}}, Left: []activities.Orphan{{Node: "n2", What: "io.max", Why: "it is busy"}},
-		Skipped: []activities.Orphan{{Node: "n3", What: "all of the node", Why: "the node is not ready"}}}
+	swept := orphans.SweptNodes{Nodes: int(page.Size), Audited: int(page.Size) - 1, Marks: orphans.Tally{Found: 2, Cleaned: 1, Left: 1},
+		Cleaned: []orphans.Orphan{{Node: "n1", What: "qdisc"}}, Left: []orphans.Orphan{{Node: "n2", What: "io.max", Why: "it is busy"}},
+		Skipped: []orphans.Orphan{{Node: "n3", What: "all of the node", Why: "the node is not ready"}}}
 	if s.pages > 0 {
 		swept.Next = "more"
 	}

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/orphans"
 )
 
 const (
@@ -19,19 +19,22 @@ const (
 	maxNamed = 50
 )
 
+// sweep names the activities of a sweep; it is never called.
+var sweep *orphans.Activities
+
 // Swept is what the Temporal UI shows of a sweep that is over.
 type Swept struct {
-	Summary   string           `json:"summary"`
-	Nodes     int              `json:"nodes"`
-	Audited   int              `json:"audited"`
-	ChaosPods activities.Tally `json:"chaosPods"`
-	Records   activities.Tally `json:"records"`
-	Marks     activities.Tally `json:"marks"`
+	Summary   string        `json:"summary"`
+	Nodes     int           `json:"nodes"`
+	Audited   int           `json:"audited"`
+	ChaosPods orphans.Tally `json:"chaosPods"`
+	Records   orphans.Tally `json:"records"`
+	Marks     orphans.Tally `json:"marks"`
 	// Cleaned was cleaned, Left could not be, Skipped are nodes that could not
 	// be looked at; the next sweep tries the last two again. At most 50 of each.
-	Cleaned []activities.Orphan `json:"cleaned,omitempty"`
-	Left    []activities.Orphan `json:"left,omitempty"`
-	Skipped []activities.Orphan `json:"skipped,omitempty"`
+	Cleaned []orphans.Orphan `json:"cleaned,omitempty"`
+	Left    []orphans.Orphan `json:"left,omitempty"`
+	Skipped []orphans.Orphan `json:"skipped,omitempty"`
 }
 
 // Sweep looks through the API and over all nodes for what no live disruption
@@ -39,16 +42,16 @@ type Swept struct {
 // and fails only when it could not look.
 func Sweep(ctx workflow.Context) (Swept, error) {
 	var s Swept
-	var records activities.SweptRecords
-	err := workflow.ExecuteActivity(searchOptions(ctx, "chaos pods and records"), a.SweepRecords, activities.Patience{For: orphanPatience}).Get(ctx, &records)
+	var records orphans.SweptRecords
+	err := workflow.ExecuteActivity(searchOptions(ctx, "chaos pods and records"), sweep.SweepRecords, orphans.Patience{For: orphanPatience}).Get(ctx, &records)
 	if err != nil {
 		return s, err
 	}
 	s.ChaosPods, s.Records, s.Cleaned, s.Left = records.ChaosPods, records.Records, records.Cleaned, records.Left
-	for page := (activities.NodePage{Size: nodePage}); ; {
-		var nodes activities.SweptNodes
+	for page := (orphans.NodePage{Size: nodePage}); ; {
+		var nodes orphans.SweptNodes
 		summary := fmt.Sprintf("nodes from %d on", s.Nodes+1)
-		if err := workflow.ExecuteActivity(searchOptions(ctx, summary), a.SweepNodes, page).Get(ctx, &nodes); err != nil {
+		if err := workflow.ExecuteActivity(searchOptions(ctx, summary), sweep.SweepNodes, page).Get(ctx, &nodes); err != nil {
 			return s, err
 		}
 		s.add(nodes)
@@ -59,7 +62,7 @@ func Sweep(ctx workflow.Context) (Swept, error) {
 	}
 }
 
-func (s *Swept) add(page activities.SweptNodes) {
+func (s *Swept) add(page orphans.SweptNodes) {
 	s.Nodes += page.Nodes
 	s.Audited += page.Audited
 	s.Marks.Found += page.Marks.Found
@@ -72,7 +75,7 @@ func (s *Swept) add(page activities.SweptNodes) {
 }
 
 // someOf has as many as a result should name.
-func someOf(all, more []activities.Orphan) []activities.Orphan {
+func someOf(all, more []orphans.Orphan) []orphans.Orphan {
 	return append(all, more[:min(len(more), maxNamed-len(all))]...)
 }
 
@@ -96,7 +99,7 @@ func sweepDetails(s Swept) string {
 	text := "## " + s.Summary + "\n"
 	for _, part := range []struct {
 		title string
-		rows  []activities.Orphan
+		rows  []orphans.Orphan
 	}{{"Left", s.Left}, {"Not looked at", s.Skipped}, {"Cleaned", s.Cleaned}} {
 		if len(part.rows) == 0 {
 			continue

@@ -11,29 +11,29 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/orphans"
 )
 
 // sweepWorld plays a cluster with so many pages of nodes.
 func sweepWorld(pages int, records error) (*testsuite.TestWorkflowEnvironment, *[]string) {
 	var suite testsuite.WorkflowTestSuite
 	env, asked := suite.NewTestWorkflowEnvironment(), &[]string{}
-	env.RegisterActivity(&activities.Activities{})
-	env.OnActivity(a.SweepRecords, anything(2)...).Return(func(context.Context, activities.Patience) (activities.SweptRecords, error) {
+	env.RegisterActivity(&orphans.Activities{})
+	env.OnActivity(sweep.SweepRecords, anything(2)...).Return(func(context.Context, orphans.Patience) (orphans.SweptRecords, error) {
 		*asked = append(*asked, "records")
-		return activities.SweptRecords{ChaosPods: activities.Tally{Found: 2, Cleaned: 2}, Records: activities.Tally{Found: 1, Cleaned: 1}}, records
+		return orphans.SweptRecords{ChaosPods: orphans.Tally{Found: 2, Cleaned: 2}, Records: orphans.Tally{Found: 1, Cleaned: 1}}, records
 	})
-	env.OnActivity(a.SweepNodes, anything(2)...).Return(func(_ context.Context, p activities.NodePage) (activities.SweptNodes, error) {
+	env.OnActivity(sweep.SweepNodes, anything(2)...).Return(func(_ context.Context, p orphans.NodePage) (orphans.SweptNodes, error) {
 		*asked = append(*asked, "nodes from "+p.From)
-		swept := activities.SweptNodes{Nodes: int(p.Size), Audited: int(p.Size) - 1, Marks: activities.Tally{Found: 2, Cleaned: 1, Left: 1}}
+		swept := orphans.SweptNodes{Nodes: int(p.Size), Audited: int(p.Size) - 1, Marks: orphans.Tally{Found: 2, Cleaned: 1, Left: 1}}
 		if page := len(*asked) - 1; page < pages {
 			swept.Next = fmt.Sprintf("page %d", page+1)
 		}
 		for i := range 3 {
-			swept.Left = append(swept.Left, activities.Orphan{Node: fmt.Sprint("node-", i), What: "io.max", Why: "a|b"})
+			swept.Left = append(swept.Left, orphans.Orphan{Node: fmt.Sprint("node-", i), What: "io.max", Why: "a|b"})
 		}
 		swept.Cleaned = swept.Left[:1]
-		swept.Skipped = []activities.Orphan{{Node: "away", What: "all of the node", Why: "the node is not ready"}}
+		swept.Skipped = []orphans.Orphan{{Node: "away", What: "all of the node", Why: "the node is not ready"}}
 		return swept, nil
 	})
 	return env, asked

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/world"
 	"github.com/squall-chaos/squall/workflows"
@@ -100,7 +100,7 @@ func (w scale) allLost(n *node) {
 
 	swept, history := w.sweep()
 	w.Logf("%s; %d events", swept.Summary, len(history.GetEvents()))
-	if swept.Records != (activities.Tally{Found: 2, Cleaned: 2}) || swept.Marks != (activities.Tally{Found: 1, Cleaned: 1}) || swept.Audited != 1 {
+	if swept.Records != (orphans.Tally{Found: 2, Cleaned: 2}) || swept.Marks != (orphans.Tally{Found: 1, Cleaned: 1}) || swept.Audited != 1 {
 		w.Errorf("swept = %+v, want two records and one mark cleaned", swept)
 	}
 	w.nothingLeft(d)

@@ -1,4 +1,4 @@
-package activities
+package orphans
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// traces are read live, of every disruption there is anything of, by UID. The
+// inventory is read live: what there is of every disruption there is anything of, by UID. The
 // objects are read last: a disruption whose chaos pods or records were seen has
 // been there before, so one that is missing then is gone for good.
-func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
-	found := map[types.UID]*trace{}
-	of := func(object metav1.Object) *trace {
+func (a *Activities) inventory(ctx context.Context) (map[types.UID]*footprint, error) {
+	found := map[types.UID]*footprint{}
+	of := func(object metav1.Object) *footprint {
 		labels := object.GetLabels()
 		uid := types.UID(labels[v1beta1.LabelDisruptionUID])
 		if found[uid] == nil {
-			found[uid] = &trace{ref: Ref{
+			found[uid] = &footprint{ref: v1beta1.DisruptionRef{
 				Namespace: labels[v1beta1.LabelDisruptionNamespace], Name: labels[v1beta1.LabelDisruptionName], UID: uid,
 			}}
 		}
@@ -32,11 +32,11 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
 	pods := func(page context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		activity.RecordHeartbeat(ctx, "chaos pods") // not on page's, which ends: see nodeSweep.each
-		return a.Kube.CoreV1().Pods(a.Namespace).List(page, o)
+		return a.Kube.CoreV1().Pods(a.Builder.Namespace).List(page, o)
 	}
 	records := func(page context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		activity.RecordHeartbeat(ctx, "records") // not on page's, which ends: see nodeSweep.each
-		return a.Kube.CoreV1().ConfigMaps(a.Namespace).List(page, o)
+		return a.Kube.CoreV1().ConfigMaps(a.Builder.Namespace).List(page, o)
 	}
 	// In pages, so that ten thousand chaos pods are never in memory together.
 	err := pager.New(pods).EachListItem(ctx, ours, func(o runtime.Object) error { of(o.(*corev1.Pod)).pods++; return nil })
@@ -54,7 +54,7 @@ func (a *Activities) traces(ctx context.Context) (map[types.UID]*trace, error) {
 	for i := range disruptions {
 		d := &disruptions[i]
 		if found[d.UID] == nil {
-			found[d.UID] = &trace{}
+			found[d.UID] = &footprint{}
 		}
 		found[d.UID].ref, found[d.UID].disruption = d.Ref(), d
 	}

@@ -1,4 +1,8 @@
-package activities
+// Package orphans finds what no live disruption owns: chaos pods and records in
+// the API, and marks on nodes. It hands the first to a workflow and takes the
+// second off from the journals. What lives it leaves alone; whatever it cannot
+// read it does not judge.
+package orphans
 
 import (
 	"slices"
@@ -10,9 +14,9 @@ import (
 
 // What is an orphan is decided here, from plain values.
 
-// trace is what the cluster has of one disruption.
-type trace struct {
-	ref Ref
+// footprint is what the cluster has of one disruption.
+type footprint struct {
+	ref v1beta1.DisruptionRef
 	// disruption is nil when the object is gone.
 	disruption *v1beta1.Disruption
 	// pods and records count what is in the chaos namespace.
@@ -23,7 +27,7 @@ type trace struct {
 // finalizer is off for good. Whether it is clean is asked of CleanedAt as well:
 // the report of a worker that hung may come after the last status and say that
 // the disruption is stuck.
-func (t trace) over() bool {
+func (t footprint) over() bool {
 	d := t.disruption
 	if d == nil {
 		return true
@@ -38,7 +42,7 @@ func (t trace) over() bool {
 // live is true while something of the disruption but marks on nodes is left:
 // whoever carries it out or cleans it will see to the marks, too. One that is
 // just starting has its object, one that is being cleaned has its records.
-func (t trace) live() bool { return !t.over() || t.pods+t.records > 0 }
+func (t footprint) live() bool { return !t.over() || t.pods+t.records > 0 }
 
 // remedy is what helps a disruption that has chaos pods or records.
 type remedy string
@@ -53,7 +57,7 @@ const (
 // cleans them, and nobody else: one that runs for nothing is told to end, and
 // where none runs one is started, which finds out by itself that only cleaning
 // is left.
-func remedyFor(t trace, running bool) remedy {
+func remedyFor(t footprint, running bool) remedy {
 	switch {
 	case t.pods+t.records == 0:
 		return leaveIt
@@ -70,7 +74,7 @@ func remedyFor(t trace, running bool) remedy {
 // object, chaos pods or records, and sees to its own. What a person released
 // stays for as long as its disruption lives. A mark that names no disruption
 // may belong to a live one and is an orphan only if there is none.
-func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*trace) []v1beta1.Mark {
+func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*footprint) []v1beta1.Mark {
 	anyLive := false
 	for _, t := range all {
 		anyLive = anyLive || t.live()
@@ -88,7 +92,7 @@ func orphanedMarks(audit v1beta1.Audit, all map[types.UID]*trace) []v1beta1.Mark
 		t := all[uid]
 		named := slices.ContainsFunc(audit.Marks, func(m v1beta1.Mark) bool { return m.Disruption.UID == uid })
 		if !named && (t == nil || !t.live()) {
-			orphans = append(orphans, v1beta1.Mark{Object: "more than a report holds", Disruption: Ref{UID: uid}})
+			orphans = append(orphans, v1beta1.Mark{Object: "more than a report holds", Disruption: v1beta1.DisruptionRef{UID: uid}})
 		}
 	}
 	return orphans

@@ -1,4 +1,4 @@
-package activities
+package orphans
 
 import (
 	"cmp"
@@ -67,11 +67,11 @@ func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords
 	if err := a.deleteStaleCommands(ctx); err != nil {
 		return SweptRecords{}, err
 	}
-	all, err := a.traces(ctx)
+	all, err := a.inventory(ctx)
 	if err != nil {
 		return SweptRecords{}, err
 	}
-	var orphans []trace
+	var orphans []footprint
 	for _, t := range all {
 		handed, err := a.handOver(ctx, *t)
 		if err != nil {
@@ -92,7 +92,7 @@ func (a *Activities) SweepRecords(ctx context.Context, p Patience) (SweptRecords
 }
 
 // handOver gives a disruption to its workflow if it needs it.
-func (a *Activities) handOver(ctx context.Context, t trace) (handed bool, err error) {
+func (a *Activities) handOver(ctx context.Context, t footprint) (handed bool, err error) {
 	if t.pods+t.records == 0 {
 		return false, nil
 	}
@@ -106,7 +106,7 @@ func (a *Activities) handOver(ctx context.Context, t trace) (handed bool, err er
 		log.Warn("orphans found: their workflow is told to end", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
 		return true, a.end(ctx, t.ref)
 	case startIt:
-		if there, err := a.hasTraces(ctx, t.ref); err != nil || !there {
+		if there, err := a.hasFootprint(ctx, t.ref); err != nil || !there {
 			return false, err // it has ended in good order since it was seen
 		}
 		log.Warn("orphans found: a workflow is started to clean them", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
@@ -117,7 +117,7 @@ func (a *Activities) handOver(ctx context.Context, t trace) (handed bool, err er
 
 // runs tells whether the disruption's workflow runs. One that Temporal knows
 // nothing of does not.
-func (a *Activities) runs(ctx context.Context, ref Ref) (bool, error) {
+func (a *Activities) runs(ctx context.Context, ref v1beta1.DisruptionRef) (bool, error) {
 	answer, err := a.Temporal.DescribeWorkflowExecution(ctx, contract.WorkflowID(ref), "")
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
 		return false, nil
@@ -130,7 +130,7 @@ func (a *Activities) runs(ctx context.Context, ref Ref) (bool, error) {
 
 // end tells the workflow that its disruption is gone. One that has ended since
 // is the next sweep's.
-func (a *Activities) end(ctx context.Context, ref Ref) error {
+func (a *Activities) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	err := start.End(ctx, a.Temporal, ref, "")
 	if errors.Is(err, start.ErrNotRunning) {
 		return nil
@@ -140,18 +140,18 @@ func (a *Activities) end(ctx context.Context, ref Ref) error {
 
 // start lets the disruption's workflow run once more, also after one that
 // completed: what is here was left by that one, or came after it.
-func (a *Activities) start(ctx context.Context, ref Ref) error {
+func (a *Activities) start(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	return start.StartCleaning(ctx, a.Temporal, ref, start.RunAgain)
 }
 
-// hasTraces reads live whether the disruption still has chaos pods or records.
-func (a *Activities) hasTraces(ctx context.Context, ref Ref) (bool, error) {
+// hasFootprint reads live whether the disruption still has chaos pods or records.
+func (a *Activities) hasFootprint(ctx context.Context, ref v1beta1.DisruptionRef) (bool, error) {
 	one := metav1.ListOptions{LabelSelector: labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID)}.String(), Limit: 1}
-	pods, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, one)
+	pods, err := a.Kube.CoreV1().Pods(a.Builder.Namespace).List(ctx, one)
 	if err != nil {
 		return false, fmt.Errorf("list the chaos pods of disruption %s: %w", describe(ref), err)
 	}
-	records, err := a.Kube.CoreV1().ConfigMaps(a.Namespace).List(ctx, one)
+	records, err := a.Kube.CoreV1().ConfigMaps(a.Builder.Namespace).List(ctx, one)
 	if err != nil {
 		return false, fmt.Errorf("list the records of disruption %s: %w", describe(ref), err)
 	}
@@ -160,14 +160,14 @@ func (a *Activities) hasTraces(ctx context.Context, ref Ref) (bool, error) {
 
 // awaitGone waits until nothing of the orphans is left, at most for as long as
 // given, and returns what is.
-func (a *Activities) awaitGone(ctx context.Context, orphans []trace, patience time.Duration) ([]trace, error) {
+func (a *Activities) awaitGone(ctx context.Context, orphans []footprint, patience time.Duration) ([]footprint, error) {
 	deadline := time.Now().Add(patience)
 	for len(orphans) > 0 {
-		all, err := a.traces(ctx)
+		all, err := a.inventory(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var left []trace
+		var left []footprint
 		for _, t := range orphans {
 			if now := all[t.ref.UID]; now != nil && now.pods+now.records > 0 {
 				left = append(left, *now)
@@ -177,21 +177,23 @@ func (a *Activities) awaitGone(ctx context.Context, orphans []trace, patience ti
 		if time.Now().After(deadline) {
 			break
 		}
-		if err := pause(ctx, time.Second); err != nil {
-			return nil, err
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Second):
 		}
 	}
 	return orphans, nil
 }
 
 // tallyRecords counts what was found and what is left of it.
-func tallyRecords(found, left []trace) SweptRecords {
+func tallyRecords(found, left []footprint) SweptRecords {
 	var s SweptRecords
 	for _, t := range found {
 		s.ChaosPods.Found += t.pods
 		s.Records.Found += t.records
 	}
-	line := func(t trace, why string) Orphan {
+	line := func(t footprint, why string) Orphan {
 		return Orphan{Disruption: describe(t.ref), What: fmt.Sprintf("%d chaos pods, %d records", t.pods, t.records), Why: why}
 	}
 	for _, t := range left {
@@ -200,7 +202,7 @@ func tallyRecords(found, left []trace) SweptRecords {
 		s.Left = append(s.Left, line(t, "workflow "+contract.WorkflowID(t.ref)+" cleans them, or says on its page why it cannot"))
 	}
 	for _, t := range found {
-		if !slices.ContainsFunc(left, func(l trace) bool { return l.ref.UID == t.ref.UID }) {
+		if !slices.ContainsFunc(left, func(l footprint) bool { return l.ref.UID == t.ref.UID }) {
 			s.Cleaned = append(s.Cleaned, line(t, ""))
 		}
 	}
@@ -215,7 +217,7 @@ func someOf(all []Orphan) []Orphan {
 	slices.SortFunc(all, func(a, b Orphan) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Disruption, b.Disruption), cmp.Compare(a.What, b.What))
 	})
-	return all[:min(len(all), maxLeft)]
+	return all[:min(len(all), maxNamed)]
 }
 
 // countOrphans adds to the metrics.
@@ -225,4 +227,6 @@ func countOrphans(ctx context.Context, what string, t Tally) {
 	metric.OrphansLeft.Add(ctx, t.Left, what)
 }
 
-func describe(ref Ref) string { return fmt.Sprintf("%s/%s (%s)", ref.Namespace, ref.Name, ref.UID) }
+func describe(ref v1beta1.DisruptionRef) string {
+	return fmt.Sprintf("%s/%s (%s)", ref.Namespace, ref.Name, ref.UID)
+}

@@ -1,4 +1,4 @@
-package activities
+package orphans
 
 import (
 	"context"
@@ -52,12 +52,12 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 		return SweptNodes{}, err
 	}
 	s := &nodeSweep{a: a, swept: SweptNodes{Next: next, Nodes: len(nodes)}, marked: map[string]v1beta1.Audit{}}
-	if err := s.each(ctx, nodes, s.look); err != nil {
+	if err := s.each(ctx, nodes, s.auditNode); err != nil {
 		return SweptNodes{}, err
 	}
 	if len(s.marked) > 0 {
 		// Read after the marks: whoever made them was there before.
-		if s.traces, err = a.traces(ctx); err != nil {
+		if s.inventory, err = a.inventory(ctx); err != nil {
 			return SweptNodes{}, err
 		}
 		if err := s.each(ctx, nodes, s.clean); err != nil {
@@ -86,10 +86,10 @@ func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Nod
 
 // nodeSweep is the state of one SweepNodes.
 type nodeSweep struct {
-	a      *Activities
-	traces map[types.UID]*trace
-	mu     sync.Mutex
-	swept  SweptNodes
+	a         *Activities
+	inventory map[types.UID]*footprint
+	mu        sync.Mutex
+	swept     SweptNodes
 	// marked has what was found, by node.
 	marked map[string]v1beta1.Audit
 }
@@ -111,13 +111,13 @@ func (s *nodeSweep) each(ctx context.Context, nodes []corev1.Node, do func(conte
 	return group.Wait()
 }
 
-// look finds out which marks a node carries.
-func (s *nodeSweep) look(ctx context.Context, node *corev1.Node) error {
+// auditNode finds out which marks a node carries.
+func (s *nodeSweep) auditNode(ctx context.Context, node *corev1.Node) error {
 	if !kube.NodeReady(node) {
 		s.skip(ctx, node, "the node is not ready")
 		return nil
 	}
-	audit, why, err := s.a.nodes().Audit(ctx, sweepOwner(ctx), node)
+	audit, why, err := s.a.commands().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
@@ -144,31 +144,31 @@ func (s *nodeSweep) skip(ctx context.Context, node *corev1.Node, why string) {
 
 // clean takes the orphans' marks off a node, looks again, and counts.
 func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
-	if len(orphanedMarks(s.marked[node.Name], s.traces)) == 0 {
+	if len(orphanedMarks(s.marked[node.Name], s.inventory)) == 0 {
 		return nil
 	}
 	// A disruption that ended in good order meanwhile has taken its marks along.
-	again, _, err := s.a.nodes().Audit(ctx, sweepOwner(ctx), node)
+	again, _, err := s.a.commands().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
-	before := orphanedMarks(again, s.traces)
+	before := orphanedMarks(again, s.inventory)
 	if len(before) == 0 {
 		return nil
 	}
 	words := map[types.UID]string{}
 	for _, uid := range disruptionsOf(before) {
-		said, err := s.a.nodes().Clean(ctx, sweepOwner(ctx), node, uid)
+		said, err := s.a.commands().Clean(ctx, sweepOwner(ctx), node, uid)
 		if err != nil {
 			return err
 		}
 		words[uid] = said
 	}
-	left, unseen, err := s.a.nodes().Audit(ctx, sweepOwner(ctx), node)
+	left, unseen, err := s.a.commands().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
-	after := orphanedMarks(left, s.traces)
+	after := orphanedMarks(left, s.inventory)
 	if unseen != "" {
 		after = before // no mark found is no proof: the next sweep looks again
 	}
@@ -208,7 +208,7 @@ func sweepOwner(ctx context.Context) chaospod.Owner {
 func (a *Activities) deleteStaleCommands(ctx context.Context) error {
 	now := int64(0)
 	others := v1beta1.LabelSweep + "," + v1beta1.LabelSweep + "!=" + activity.GetInfo(ctx).WorkflowExecution.RunID
-	err := a.Kube.CoreV1().Pods(a.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: others})
+	err := a.Kube.CoreV1().Pods(a.Builder.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: others})
 	if err != nil {
 		return fmt.Errorf("delete the pods of an earlier sweep: %w", err)
 	}

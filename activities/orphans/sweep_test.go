@@ -1,8 +1,7 @@
-package activities
+package orphans
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,7 +23,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -70,7 +69,7 @@ func TestRemedyFor(t *testing.T) {
 		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, leaveIt, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := trace{disruption: test.d, pods: test.pods, records: test.records}
+			got := footprint{disruption: test.d, pods: test.pods, records: test.records}
 			if remedy := remedyFor(got, test.running); remedy != test.want {
 				t.Errorf("remedyFor() = %s, want %s", remedy, test.want)
 			}
@@ -83,17 +82,17 @@ func TestRemedyFor(t *testing.T) {
 
 func TestOrphanedMarks(t *testing.T) {
 	mark := func(uid types.UID) v1beta1.Mark {
-		return v1beta1.Mark{Object: "journal of " + string(uid), Disruption: Ref{UID: uid}}
+		return v1beta1.Mark{Object: "journal of " + string(uid), Disruption: v1beta1.DisruptionRef{UID: uid}}
 	}
 	held := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{v1beta1.DisruptionFinalizer}}}
 	over := &v1beta1.Disruption{Status: v1beta1.DisruptionStatus{Phase: v1beta1.PhaseFinished}}
-	live := map[types.UID]*trace{
+	live := map[types.UID]*footprint{
 		"holding": {disruption: held}, "finished": {disruption: over}, "pods": {pods: 1}, "records": {records: 1},
 		"late": {disruption: over, pods: 1},
 	}
 	for name, test := range map[string]struct {
 		audit v1beta1.Audit
-		all   map[types.UID]*trace
+		all   map[types.UID]*footprint
 		want  []types.UID
 	}{
 		"nothing":                                {v1beta1.Audit{}, live, nil},
@@ -103,7 +102,7 @@ func TestOrphanedMarks(t *testing.T) {
 		"two marks of one":                       {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost"), mark("lost")}}, live, []types.UID{"lost", "lost"}},
 		"the report was cut":                     {v1beta1.Audit{Disruptions: []types.UID{"holding", "lost"}, More: 9}, live, []types.UID{"lost"}},
 		"nameless beside a live disruption":      {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, live, nil},
-		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*trace{"finished": {disruption: over}}, []types.UID{""}},
+		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {disruption: over}}, []types.UID{""}},
 		"named twice, by mark and by disruption": {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost")}, Disruptions: []types.UID{"lost"}}, live, []types.UID{"lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,47 +171,47 @@ func (f *temporal) do(id, what string) error {
 
 func (c *cluster) withTemporal() *temporal {
 	f := &temporal{runs: map[string]bool{}}
-	c.Activities.Temporal = f
+	c.sweep.Temporal = f
 	return f
 }
 
 // ripOff lets a Disruption go by force.
-func (c *cluster) ripOff(ref Ref) {
+func (c *cluster) ripOff(ref v1beta1.DisruptionRef) {
 	c.Helper()
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
-	c.must(c.client.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(patch).Do(c.Context()).Error())
-	c.must(c.client.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
+	c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(patch).Do(c.Context()).Error())
+	c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 }
 
 // cleanedUp plays the workflow of an orphan, in cleanup mode.
-func (c *cluster) cleanedUp(ref Ref) {
-	for _, pod := range c.chaosPods(ref) {
-		c.must(c.force(c.Context(), &pod))
+func (c *cluster) cleanedUp(ref v1beta1.DisruptionRef) {
+	for _, pod := range c.ChaosPodsOf(ref) {
+		c.Must(c.force(&pod))
 	}
-	c.must(c.Targets.DeleteRecords(c.Context(), ref))
+	c.Must(c.Store.DeleteRecords(c.Context(), ref))
 }
 
 func TestSweepRecords(t *testing.T) {
 	long := strings.Repeat("long-name-", 6) + "123" // as long as a Disruption's may be
 	t.Run("a disruption that goes on is left alone", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		f := c.withTemporal()
 		f.runs[contract.WorkflowID(ref)] = true
-		if swept := do[SweptRecords](c, c.SweepRecords, Patience{}); !cmp.Equal(swept, SweptRecords{}) || len(f.did) > 0 {
+		if swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{}); !cmp.Equal(swept, SweptRecords{}) || len(f.did) > 0 {
 			t.Errorf("swept = %+v, did %v, want nothing", swept, f.did)
 		}
 	})
 	t.Run("ripped off, its workflow runs: it is told to end", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(2, nil)
+		c.MakeTargets(2, nil)
 		ref := c.started(long, nil)
 		c.ripOff(ref)
 		f := c.withTemporal()
 		f.runs[contract.WorkflowID(ref)] = true
 		f.then = func(string) { c.cleanedUp(ref) }
-		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})
+		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{For: 10 * time.Second})
 		want := SweptRecords{ChaosPods: Tally{Found: 2, Cleaned: 2}, Records: Tally{Found: 2, Cleaned: 2},
 			Cleaned: []Orphan{{Disruption: describe(ref), What: "2 chaos pods, 2 records"}}}
 		if diff := cmp.Diff(want, swept); diff != "" || !cmp.Equal(f.did, []string{"end " + contract.WorkflowID(ref)}) {
@@ -221,35 +220,35 @@ func TestSweepRecords(t *testing.T) {
 	})
 	t.Run("ripped off, its workflow is lost, the record too: started by the chaos pod's word", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started(long, nil)
 		c.ripOff(ref)
-		c.must(c.Targets.DeleteRecords(t.Context(), ref))
+		c.Must(c.Store.DeleteRecords(t.Context(), ref))
 		f := c.withTemporal()
 		f.then = func(string) { c.cleanedUp(ref) }
-		swept := do[SweptRecords](c, c.SweepRecords, Patience{For: 10 * time.Second})
+		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{For: 10 * time.Second})
 		if swept.ChaosPods.Cleaned != 1 || !cmp.Equal(f.did, []string{"start " + contract.WorkflowID(ref)}) {
 			t.Errorf("did %v, swept %+v", f.did, swept)
 		}
 	})
 	t.Run("it ends in good order while it is looked at: nothing is started", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		f := c.withTemporal()
 		f.runs[contract.WorkflowID(ref)] = false
 		f.asked = func(string) { c.cleanedUp(ref); c.ripOff(ref) }
-		if swept := do[SweptRecords](c, c.SweepRecords, Patience{}); !cmp.Equal(swept, SweptRecords{}) || len(f.did) > 0 {
+		if swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{}); !cmp.Equal(swept, SweptRecords{}) || len(f.did) > 0 {
 			t.Errorf("swept = %+v, did %v, want nothing", swept, f.did) // T1
 		}
 	})
 	t.Run("its workflow was terminated, and nothing helps: left, with a word", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		f := c.withTemporal()
 		f.runs[contract.WorkflowID(ref)] = false
-		swept := do[SweptRecords](c, c.SweepRecords, Patience{})
+		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{})
 		if swept.ChaosPods.Left != 1 || swept.Records.Left != 2 || len(swept.Left) != 1 || !strings.Contains(swept.Left[0].Why, contract.WorkflowID(ref)) {
 			t.Errorf("swept = %+v, want one chaos pod and two records left, and the workflow named", swept)
 		}
@@ -259,168 +258,73 @@ func TestSweepRecords(t *testing.T) {
 	})
 }
 
-// nodes plays the kubelets of all nodes, for commands on nodes only.
-type nodes struct {
-	*cluster
-	mu sync.Mutex
-	// marks are what a node carries.
-	marks map[string][]v1beta1.Mark
-	// stubborn nodes do not get clean, mute ones never answer sensibly.
-	stubborn, mute string
-	// looked is called before an audit is answered.
-	looked func(node string, times int)
-	looks  map[string]int
-	ran    []string
-}
-
-func (c *cluster) withNodes(names ...string) *nodes {
-	c.Helper()
-	n := &nodes{cluster: c, marks: map[string][]v1beta1.Mark{}, looks: map[string]int{}, looked: func(string, int) {}}
-	for _, name := range names {
-		made, err := c.Kube.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		c.must(err)
-		c.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
-		n.setReady(made, corev1.ConditionTrue)
-	}
-	go n.play()
-	return n
-}
-
-func (n *nodes) setReady(node *corev1.Node, ready corev1.ConditionStatus) {
-	n.Helper()
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-	updated, err := n.Kube.CoreV1().Nodes().UpdateStatus(n.Context(), node, metav1.UpdateOptions{})
-	n.must(err)
-	*node = *updated
-}
-
-func (n *nodes) play() {
-	for n.Context().Err() == nil {
-		list, err := n.Kube.CoreV1().Pods(n.Namespace).List(n.Context(), metav1.ListOptions{})
-		if err != nil {
-			continue
-		}
-		for i := range list.Items {
-			if pod := &list.Items[i]; strings.HasPrefix(pod.Name, "sweep-") && !kube.InjectorEnded(pod) && pod.DeletionTimestamp == nil {
-				n.answer(pod)
-			}
-		}
-		_ = pause(n.Context(), 20*time.Millisecond)
-	}
-}
-
-func (n *nodes) answer(pod *corev1.Pod) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	node, args := pod.Spec.NodeName, pod.Spec.Containers[0].Args
-	if pod.Labels[v1beta1.LabelDisruptionUID] != "" && pod.Labels[v1beta1.LabelCleaner] == "" || len(pod.Finalizers) > 0 {
-		n.Errorf("pod %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
-	}
-	code, said := int32(0), []byte(nil)
-	switch {
-	case node == n.mute:
-		code, said = 1, []byte("exec format error")
-	case args[0] == "audit":
-		n.looks[node]++
-		n.looked(node, n.looks[node])
-		code, said = n.audited(node, args)
-	case node == n.stubborn:
-		code, said = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
-	default:
-		n.marks[node] = slices.DeleteFunc(n.marks[node], func(m v1beta1.Mark) bool { return string(m.Disruption.UID) == args[2] })
-	}
-	n.ran = append(n.ran, node+": "+strings.Join(args, " "))
-	pod.Status.Phase = corev1.PodSucceeded
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: exited(code, "Completed", string(said))}}
-	if _, err := n.Kube.CoreV1().Pods(n.Namespace).UpdateStatus(n.Context(), pod, metav1.UpdateOptions{}); err != nil && n.Context().Err() == nil {
-		n.Errorf("answer for %s: %v", pod.Name, err)
-	}
-}
-
-func (n *nodes) audited(node string, args []string) (int32, []byte) {
-	audit, code := v1beta1.Audit{Marks: n.marks[node]}, int32(0)
-	if len(args) == 3 {
-		audit.Marks = slices.DeleteFunc(slices.Clone(audit.Marks), func(m v1beta1.Mark) bool { return string(m.Disruption.UID) != args[2] })
-	}
-	if len(audit.Marks) > 0 {
-		code = 3
-	}
-	said, err := json.Marshal(audit)
-	n.must(err)
-	return code, said
-}
-
-func markOf(ref Ref, object string) v1beta1.Mark {
-	return v1beta1.Mark{Object: object, Disruption: ref, Kind: v1beta1.KindDiskPressure}
-}
-
 func TestSweepNodes(t *testing.T) {
-	lost := Ref{Namespace: "shop", Name: "lost", UID: "5a5a26f0-0000-4000-8000-000000000001"}
+	lost := v1beta1.DisruptionRef{Namespace: "shop", Name: "lost", UID: "5a5a26f0-0000-4000-8000-000000000001"}
 	page := NodePage{Size: 200}
 	noSweepers := func(c *cluster) {
 		c.Helper()
-		list, err := c.Kube.CoreV1().Pods(c.Namespace).List(c.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
-		c.must(err)
+		list, err := c.Client.CoreV1().Pods(c.Chaos).List(c.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelSweep})
+		c.Must(err)
 		if len(list.Items) > 0 {
 			c.Errorf("%d commands on nodes are left, want none", len(list.Items))
 		}
 	}
 	t.Run("orphans are cleaned, what lives is left alone, two pods per clean node", func(t *testing.T) {
 		c := newCluster(t)
-		c.targets(1, nil)
+		c.MakeTargets(1, nil)
 		live := c.started("calm", nil)
-		n := c.withNodes("sweep-a", "sweep-b")
-		n.marks["sweep-a"] = []v1beta1.Mark{markOf(lost, "journal"), markOf(lost, "io.max 8:0"), markOf(live, "journal")}
-		n.marks["sweep-b"] = []v1beta1.Mark{markOf(live, "journal")}
-		swept := do[SweptNodes](c, c.SweepNodes, page)
+		n := c.WithNodes("sweep-a", "sweep-b")
+		n.Marks["sweep-a"] = []v1beta1.Mark{markOf(lost, "journal"), markOf(lost, "io.max 8:0"), markOf(live, "journal")}
+		n.Marks["sweep-b"] = []v1beta1.Mark{markOf(live, "journal")}
+		swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page)
 		want := SweptNodes{Nodes: 2, Audited: 2, Marks: Tally{Found: 2, Cleaned: 2}, Cleaned: []Orphan{
 			{Disruption: describe(lost), Node: "sweep-a", What: "io.max 8:0"}, {Disruption: describe(lost), Node: "sweep-a", What: "journal"}}}
 		if diff := cmp.Diff(want, swept); diff != "" {
 			t.Errorf("swept (-want +got):\n%s", diff)
 		}
 		clean := "sweep-a: clean --disruption " + string(lost.UID)
-		slices.Sort(n.ran)
-		if diff := cmp.Diff([]string{"sweep-a: audit", "sweep-a: audit", "sweep-a: audit", clean, "sweep-b: audit"}, n.ran); diff != "" {
+		slices.Sort(n.Ran)
+		if diff := cmp.Diff([]string{"sweep-a: audit", "sweep-a: audit", "sweep-a: audit", clean, "sweep-b: audit"}, n.Ran); diff != "" {
 			t.Errorf("ran on nodes (-want +got):\n%s", diff)
 		}
 		noSweepers(c)
 	})
 	t.Run("what cannot be cleaned is said with the cleaner's words", func(t *testing.T) {
 		c := newCluster(t)
-		n := c.withNodes("sweep-c")
-		n.stubborn, n.marks["sweep-c"] = "sweep-c", []v1beta1.Mark{markOf(lost, "io.max 8:0")}
-		swept := do[SweptNodes](c, c.SweepNodes, page)
+		n := c.WithNodes("sweep-c")
+		n.Stubborn, n.Marks["sweep-c"] = "sweep-c", []v1beta1.Mark{markOf(lost, "io.max 8:0")}
+		swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page)
 		want := []Orphan{{Disruption: describe(lost), Node: "sweep-c", What: "io.max 8:0", Why: "write io.max: busy; io.max 8:0"}}
 		if diff := cmp.Diff(want, swept.Left); diff != "" || swept.Marks != (Tally{Found: 1, Left: 1}) {
 			t.Errorf("marks %+v, left (-want +got):\n%s", swept.Marks, diff)
 		}
 		for name, want := range map[string]int64{"squall_orphans_found_total{mark}": 1, "squall_orphans_cleaned_total{mark}": 0, "squall_orphans_left_total{mark}": 1} {
-			if got := c.counts.of(name); got != want {
+			if got := c.Counts.Of(name); got != want {
 				t.Errorf("metric %s = %d, want %d", name, got, want)
 			}
 		}
 	})
 	t.Run("a disruption that ends in good order meanwhile is no orphan", func(t *testing.T) {
 		c := newCluster(t)
-		n := c.withNodes("sweep-d")
-		n.marks["sweep-d"] = []v1beta1.Mark{markOf(lost, "journal")}
-		n.looked = func(_ string, times int) {
+		n := c.WithNodes("sweep-d")
+		n.Marks["sweep-d"] = []v1beta1.Mark{markOf(lost, "journal")}
+		n.Looked = func(_ string, times int) {
 			if times == 2 {
-				n.marks["sweep-d"] = nil
+				n.Marks["sweep-d"] = nil
 			}
 		}
-		if swept := do[SweptNodes](c, c.SweepNodes, page); swept.Marks != (Tally{}) || len(n.ran) != 2 {
-			t.Errorf("marks %+v, ran %v, want no orphan after a second look", swept.Marks, n.ran)
+		if swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page); swept.Marks != (Tally{}) || len(n.Ran) != 2 {
+			t.Errorf("marks %+v, ran %v, want no orphan after a second look", swept.Marks, n.Ran)
 		}
 	})
 	t.Run("nodes that do not answer are skipped and named", func(t *testing.T) {
 		c := newCluster(t)
-		n := c.withNodes("sweep-e", "sweep-f", "sweep-g")
-		n.mute = "sweep-f"
-		away, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "sweep-e", metav1.GetOptions{})
-		c.must(err)
-		n.setReady(away, corev1.ConditionUnknown)
-		swept := do[SweptNodes](c, c.SweepNodes, page)
+		n := c.WithNodes("sweep-e", "sweep-f", "sweep-g")
+		n.Mute = "sweep-f"
+		away, err := c.Client.CoreV1().Nodes().Get(t.Context(), "sweep-e", metav1.GetOptions{})
+		c.Must(err)
+		n.SetReady(away, corev1.ConditionUnknown)
+		swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page)
 		if swept.Nodes != 3 || swept.Audited != 1 || len(swept.Skipped) != 2 {
 			t.Fatalf("swept = %+v, want two of three nodes skipped", swept)
 		}
@@ -430,31 +334,35 @@ func TestSweepNodes(t *testing.T) {
 		if s := swept.Skipped[1]; s.Node != "sweep-f" || !strings.Contains(s.Why, "exec format error") {
 			t.Errorf("skipped %+v", s)
 		}
-		if got := c.counts.of(metric.SweepNodesSkipped.Name); got != 2 {
+		if got := c.Counts.Of(metric.SweepNodesSkipped.Name); got != 2 {
 			t.Errorf("metric of skipped nodes = %d, want 2", got)
 		}
 	})
 	t.Run("page after page, every node once", func(t *testing.T) {
 		c := newCluster(t)
-		n := c.withNodes("sweep-h", "sweep-i", "sweep-j")
+		n := c.WithNodes("sweep-h", "sweep-i", "sweep-j")
 		page, total := NodePage{Size: 2}, 0
 		for range 2 {
-			swept := do[SweptNodes](c, c.SweepNodes, page)
+			swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page)
 			total, page.From = total+swept.Audited, swept.Next
 		}
-		slices.Sort(n.ran)
-		if diff := cmp.Diff([]string{"sweep-h: audit", "sweep-i: audit", "sweep-j: audit"}, n.ran); diff != "" || page.From != "" || total != 3 {
+		slices.Sort(n.Ran)
+		if diff := cmp.Diff([]string{"sweep-h: audit", "sweep-i: audit", "sweep-j: audit"}, n.Ran); diff != "" || page.From != "" || total != 3 {
 			t.Errorf("%d audited, next page %q, ran (-want +got):\n%s", total, page.From, diff)
 		}
 	})
 	t.Run("the pods of a sweep that died are taken away", func(t *testing.T) {
 		c := newCluster(t)
 		c.withTemporal()
-		dead, err := c.Builder.NodeCommand(chaospod.Owner{Name: "another-run", Labels: map[string]string{v1beta1.LabelSweep: "another-run"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
-		c.must(err)
-		_, err = c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), dead, metav1.CreateOptions{})
-		c.must(err)
-		do[SweptRecords](c, c.SweepRecords, Patience{})
+		dead, err := c.Builds().NodeCommand(chaospod.Owner{Name: "another-run", Labels: map[string]string{v1beta1.LabelSweep: "another-run"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "sweep-k", UID: "u"}}, []string{"audit"})
+		c.Must(err)
+		_, err = c.Client.CoreV1().Pods(c.Chaos).Create(t.Context(), dead, metav1.CreateOptions{})
+		c.Must(err)
+		apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{})
 		noSweepers(c)
 	})
+}
+
+func markOf(ref v1beta1.DisruptionRef, object string) v1beta1.Mark {
+	return v1beta1.Mark{Object: object, Disruption: ref, Kind: v1beta1.KindDiskPressure}
 }

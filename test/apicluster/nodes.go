@@ -1,0 +1,110 @@
+package apicluster
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// Nodes plays the kubelets of all nodes, for commands on nodes only.
+type Nodes struct {
+	*Cluster
+	mu sync.Mutex
+	// Marks are what a node carries.
+	Marks map[string][]v1beta1.Mark
+	// Stubborn nodes do not get clean, Mute ones never answer sensibly.
+	Stubborn, Mute string
+	// Looked is called before an audit is answered.
+	Looked func(node string, times int)
+	looks  map[string]int
+	// Ran are the commands that nodes were asked for.
+	Ran []string
+}
+
+// WithNodes makes ready nodes that answer.
+func (c *Cluster) WithNodes(names ...string) *Nodes {
+	c.Helper()
+	n := &Nodes{Cluster: c, Marks: map[string][]v1beta1.Mark{}, looks: map[string]int{}, Looked: func(string, int) {}}
+	for _, name := range names {
+		made, err := c.Client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		c.Must(err)
+		c.Cleanup(func() { _ = c.Client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+		n.SetReady(made, corev1.ConditionTrue)
+	}
+	go n.play()
+	return n
+}
+
+// SetReady says whether a node is ready.
+func (n *Nodes) SetReady(node *corev1.Node, ready corev1.ConditionStatus) {
+	n.Helper()
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	updated, err := n.Client.CoreV1().Nodes().UpdateStatus(n.Context(), node, metav1.UpdateOptions{})
+	n.Must(err)
+	*node = *updated
+}
+
+func (n *Nodes) play() {
+	for n.Context().Err() == nil {
+		list, err := n.Client.CoreV1().Pods(n.Chaos).List(n.Context(), metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		for i := range list.Items {
+			if pod := &list.Items[i]; strings.HasPrefix(pod.Name, "sweep-") && !kube.InjectorEnded(pod) && pod.DeletionTimestamp == nil {
+				n.answer(pod)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (n *Nodes) answer(pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	node, args := pod.Spec.NodeName, pod.Spec.Containers[0].Args
+	if pod.Labels[v1beta1.LabelDisruptionUID] != "" && pod.Labels[v1beta1.LabelCleaner] == "" || len(pod.Finalizers) > 0 {
+		n.Errorf("pod %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
+	}
+	code, said := int32(0), []byte(nil)
+	switch {
+	case node == n.Mute:
+		code, said = 1, []byte("exec format error")
+	case args[0] == "audit":
+		n.looks[node]++
+		n.Looked(node, n.looks[node])
+		code, said = n.audited(node, args)
+	case node == n.Stubborn:
+		code, said = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
+	default:
+		n.Marks[node] = slices.DeleteFunc(n.Marks[node], func(m v1beta1.Mark) bool { return string(m.Disruption.UID) == args[2] })
+	}
+	n.Ran = append(n.Ran, node+": "+strings.Join(args, " "))
+	pod.Status.Phase = corev1.PodSucceeded
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: Exited(code, "Completed", string(said))}}
+	if _, err := n.Client.CoreV1().Pods(n.Chaos).UpdateStatus(n.Context(), pod, metav1.UpdateOptions{}); err != nil && n.Context().Err() == nil {
+		n.Errorf("answer for %s: %v", pod.Name, err)
+	}
+}
+
+func (n *Nodes) audited(node string, args []string) (int32, []byte) {
+	audit, code := v1beta1.Audit{Marks: n.Marks[node]}, int32(0)
+	if len(args) == 3 {
+		audit.Marks = slices.DeleteFunc(slices.Clone(audit.Marks), func(m v1beta1.Mark) bool { return string(m.Disruption.UID) != args[2] })
+	}
+	if len(audit.Marks) > 0 {
+		code = 3
+	}
+	said, err := json.Marshal(audit)
+	n.Must(err)
+	return code, said
+}
