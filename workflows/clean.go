@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// clean takes everything off, concludes the disruption and lets it go. false
+// clean takes everything off, concludes the disruption and finalizes it. false
 // means that a person must decide about what is left (rules 44-49). Left keeps
 // what was left before until this round knows better, so that a person who has
 // just read it may decide at any time.
@@ -25,7 +25,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			status.slow = !status.over
 			status.wait(ctx)
 			d.conclude(ctx)
-			if d.letGo(ctx) {
+			if d.finalize(ctx) {
 				return true
 			}
 			continue // a chaos pod with our UID that is in no shard we know, or was created late
@@ -87,9 +87,9 @@ func (d *disruption) conclude(ctx workflow.Context) {
 	d.NotVerified = verified.Left
 }
 
-// letGo writes the last status, deletes the records and removes the finalizer, if
+// finalize writes the last status, deletes the records and removes the finalizer, if
 // a live list finds no chaos pod. false means that something is left.
-func (d *disruption) letGo(ctx workflow.Context) bool {
+func (d *disruption) finalize(ctx workflow.Context) bool {
 	in := activities.FinishInput{
 		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.ReleasedPods, NotVerified: d.NotVerified,
 	}

@@ -214,7 +214,7 @@ type Result struct {
 	Targets      int      `json:"targets"`
 	Kinds        []string `json:"kinds,omitempty"`
 	Ending       string   `json:"ending"`
-	ReleasedPods int      `json:"letGo,omitempty"`
+	ReleasedPods int      `json:"releasedPods,omitempty"`
 	// NotVerified lists what is left on nodes, or could not be looked at.
 	NotVerified []string `json:"notVerified,omitempty"`
 	// Decisions say who decided what and why: the Disruption, whose status says
