@@ -64,17 +64,17 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 	defer calm.Stop()
 	calmed := false
 	for {
-		p := w.look()
+		p := w.measure()
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
 		if calmed || p.Done() {
-			w.announce(ctx, p)
+			w.announceTargets(ctx, p)
 		}
 		if p.Done() {
 			return InjectionProgress{p.Injected, p.Total}, nil
 		}
-		for worth := false; !worth; {
+		for look := false; !look; {
 			select {
 			case <-ctx.Done():
 				return InjectionProgress{p.Injected, p.Total}, ctx.Err()
@@ -86,15 +86,15 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 				if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 					return InjectionProgress{}, err
 				}
-				worth = w.worth()
-				w.pending = !worth
+				look = w.needsLook()
+				w.pending = !look
 			case <-calm.C:
-				calmed, worth = true, true
+				calmed, look = true, true
 			case <-w.wait():
-				worth = true
+				look = true
 			case <-ask.C:
 				w.askReasons(ctx)
-				worth = true
+				look = true
 			}
 		}
 	}
@@ -112,8 +112,8 @@ type injectionWatch struct {
 	chosen, failed map[types.UID]bool
 	reasons        map[string]string
 	written        chaospod.Progress
-	// told is true once something was written.
-	told bool
+	// shown is true once something was written.
+	shown bool
 	// pending is true when there was news that nobody has looked at.
 	pending bool
 	// looked and counted are when all chaos pods were looked at, or only counted.
@@ -147,9 +147,9 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 	return w, nil
 }
 
-// worth tells whether a look is worth its time, which grows with the number of
-// targets: the last chaos pod is ready, or the last look was a while ago.
-func (w *injectionWatch) worth() bool {
+// needsLook limits full scans, whose time grows with the number of targets: at
+// once when the last chaos pod is ready, else once in each gap.
+func (w *injectionWatch) needsLook() bool {
 	ready := w.a.ChaosPods.Ready(w.d.Ref())
 	w.counted = time.Now()
 	return ready >= w.expected || time.Since(w.looked) >= w.gap()
@@ -160,7 +160,7 @@ func (w *injectionWatch) gap() time.Duration {
 	return min(statusGap, time.Duration(w.expected)*gapOfPod)
 }
 
-func (w *injectionWatch) look() chaospod.Progress {
+func (w *injectionWatch) measure() chaospod.Progress {
 	ref := w.d.Ref()
 	w.looked, w.pending = time.Now(), false
 	return chaospod.Measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
@@ -168,16 +168,16 @@ func (w *injectionWatch) look() chaospod.Progress {
 
 // write puts progress into status, unless it says nothing new.
 func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
-	if !w.told && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == "" {
+	if !w.shown && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == "" {
 		return nil // the choice of targets has told as much
 	}
-	if w.told && p.Equal(w.written) {
+	if w.shown && p.Equal(w.written) {
 		return nil
 	}
 	if err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) { status.ShowProgress(d, p) }); err != nil {
 		return err
 	}
-	w.written, w.told = p, true
+	w.written, w.shown = p, true
 	return nil
 }
 
@@ -189,11 +189,11 @@ func (w *injectionWatch) wait() <-chan time.Time {
 	return time.After(w.gap() - time.Since(w.looked))
 }
 
-// announce records on every target that has no such event yet that it is
+// announceTargets records on every target that has no such event yet that it is
 // disrupted, or why it is not (rule 21). One that is injected later is announced
 // then. Nobody waits for it, and others may still create chaos pods: it does a
 // few at once.
-func (w *injectionWatch) announce(ctx context.Context, p chaospod.Progress) {
+func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progress) {
 	var waiting []v1beta1.InjectionTarget
 	var group errgroup.Group
 	group.SetLimit(4)

@@ -77,21 +77,21 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == chaospod.Waiting }) {
 			return c.result(ctx, left)
 		}
-		for began, due := time.Now(), false; !due; {
+		for began, next := time.Now(), false; !next; {
 			select {
 			case <-ctx.Done():
 				return CleanResult{}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
 				return CleanResult{}, fmt.Errorf("worker stops; another one goes on")
 			case <-deadline.C:
-				due, over = true, true
+				next, over = true, true
 			case <-again.C:
-				due = true
+				next = true
 			case <-changes:
 				if err := gather(ctx, changes); err != nil {
 					return CleanResult{}, err
 				}
-				due = c.due(time.Since(began))
+				next = c.needsRound(time.Since(began))
 			}
 		}
 	}
@@ -125,10 +125,12 @@ func gather(ctx context.Context, changes <-chan struct{}) error {
 	}
 }
 
-// due tells, by the watch alone, whether another round has enough to do to be
-// worth its list: nothing is left, all that are left have ended and some of them
-// are held by us, or the last round was a while ago and half of them have ended.
-func (c *cleaning) due(since time.Duration) bool {
+// needsRound tells, by the watch alone, whether another round has enough to do to
+// be worth its list:
+//   - no chaos pod is left, or
+//   - all that are left have ended, and our finalizer holds some of them, or
+//   - the last round was a second ago and half of them have ended.
+func (c *cleaning) needsRound(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
 		if c.in.OnlyEnded && pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
@@ -160,12 +162,12 @@ type cleaning struct {
 	mu       sync.Mutex
 	// tried has the chaos pods whose cleaner failed, with its words.
 	tried map[types.UID]string
-	// unproved has the nodes of chaos pods that were let go without a proof.
-	unproved map[string]bool
+	// unverified has the nodes of chaos pods that were let go without a proof.
+	unverified map[string]bool
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, unproved: map[string]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -174,12 +176,12 @@ func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning,
 	default:
 		c.d = d
 	}
-	return c, c.recall(ctx)
+	return c, c.markAllUnverified(ctx)
 }
 
-// recall doubts all nodes of the shard when an earlier attempt, or an earlier
+// markAllUnverified marks all nodes of the shard when an earlier attempt, or an earlier
 // workflow, may have let chaos pods go: what it saw is lost.
-func (c *cleaning) recall(ctx context.Context) error {
+func (c *cleaning) markAllUnverified(ctx context.Context) error {
 	if !c.in.ResultLost && c.in.Shard.Number != AllShards && activity.GetInfo(ctx).Attempt == 1 {
 		return nil
 	}
@@ -192,7 +194,7 @@ func (c *cleaning) recall(ctx context.Context) error {
 			continue
 		}
 		for _, target := range s.Targets {
-			c.unproved[target.NodeName] = true
+			c.unverified[target.NodeName] = true
 		}
 	}
 	return nil
@@ -206,11 +208,11 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 		return nil, err
 	}
 	pods = c.splitCleaners(pods)
-	if err := c.sweepCleaners(ctx, pods); err != nil {
+	if err := c.deleteStaleCleaners(ctx, pods); err != nil {
 		return nil, err
 	}
 	if c.in.OnlyEnded {
-		if pods, err = c.ending(ctx, pods); err != nil {
+		if pods, err = c.endingPods(ctx, pods); err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +221,7 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	group.SetLimit(c.a.Parallel)
 	for i := range pods {
 		group.Go(func() (err error) {
-			left[i], err = c.settle(groupCtx, &pods[i])
+			left[i], err = c.advance(groupCtx, &pods[i])
 			return err
 		})
 	}
@@ -235,9 +237,9 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	return remaining, nil
 }
 
-// ending keeps the pods that are to go though the disruption goes on
+// endingPods keeps the pods that are to go though the disruption goes on
 // (rules 37, 40).
-func (c *cleaning) ending(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
+func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
 	if err := c.findLost(ctx, pods); err != nil {
 		return nil, err
 	}
@@ -256,7 +258,7 @@ func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, err
 	slices.SortFunc(left, func(a, b LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
 	})
-	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unproved))}
+	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unverified))}
 	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == AllShards {
 		return cleaned, nil
 	}

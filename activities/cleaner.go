@@ -42,7 +42,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if exit := chaospod.InjectorState(&cleaner).Terminated; exit != nil && exit.ExitCode == 0 {
 		// One whose report cannot be read has proved nothing.
 		if report, _ := chaospod.ReadCleanReport(exit); !report.Audited {
-			c.doubt(failed)
+			c.markUnverified(failed)
 		}
 		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner took off what the injector left", string(failed.UID))
 		// The cleaner is the proof until its chaos pod is gone; then it is swept.
@@ -52,7 +52,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		return nil, err
 	}
 	words := "the cleaner failed too: " + chaospod.CleanerWords(&cleaner)
-	c.note(failed, words)
+	c.noteCleanerFailed(failed, words)
 	return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
 }
 
@@ -61,8 +61,8 @@ func onNode(pod *corev1.Pod) string {
 	return fmt.Sprintf("chaos pod %s on node %s, target %s", pod.Name, pod.Spec.NodeName, chaospod.TargetName(pod))
 }
 
-// note remembers that the cleaner of a chaos pod has had its one try.
-func (c *cleaning) note(failed *corev1.Pod, words string) {
+// noteCleanerFailed remembers that the cleaner of a chaos pod has had its one try.
+func (c *cleaning) noteCleanerFailed(failed *corev1.Pod, words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tried[failed.UID] = words
@@ -87,8 +87,8 @@ func (c *cleaning) splitCleaners(pods []corev1.Pod) []corev1.Pod {
 	})
 }
 
-// sweepCleaners deletes cleaners whose chaos pod is gone.
-func (c *cleaning) sweepCleaners(ctx context.Context, pods []corev1.Pod) error {
+// deleteStaleCleaners deletes cleaners whose chaos pod is gone.
+func (c *cleaning) deleteStaleCleaners(ctx context.Context, pods []corev1.Pod) error {
 	for name, cleaner := range c.cleaners {
 		if slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return chaospod.CleanerName(&pod) == name }) {
 			continue

@@ -15,7 +15,6 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
-
 	"github.com/squall-chaos/squall/test/apicluster"
 )
 

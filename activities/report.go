@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -67,39 +66,4 @@ func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 	a.events().Warn(ctx, live, "SpecChanged",
 		"the spec was edited; the disruption goes on as it began. Delete it and create it again to change it", hash)
 	return nil
-}
-
-// Finish writes the last status, forgets the records and lets the Disruption
-// go, in this order, once no chaos pod is left (rule 6). It returns how
-// many are left; then it did nothing.
-func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
-	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})
-	if err != nil || len(pods) > 0 {
-		return len(pods), err
-	}
-	if !e.Rejected {
-		if err := a.reportFinished(ctx, e); err != nil {
-			return 0, err
-		}
-	}
-	if err := a.Targets.DeleteRecords(ctx, e.Disruption); err != nil {
-		return 0, err
-	}
-	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption)
-}
-
-func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
-	var events sync.WaitGroup
-	defer events.Wait()
-	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
-		events.Go(func() { a.events().Record(ctx, status.Named(e.Disruption), reason, message, "") })
-	}
-	return a.showFinished(ctx, e)
-}
-
-func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {
-	if e.Ending == EndingDeleted {
-		a.Disruptions.Deleted(e.Disruption)
-	}
-	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) { status.ShowFinished(d, e) })
 }

@@ -70,12 +70,12 @@ func (v *verification) verify(ctx context.Context, name string) error {
 	case err != nil:
 		return fmt.Errorf("read node %s: %w", name, err)
 	case !kube.NodeReady(node):
-		v.doubt(name, "the node is not ready, so nobody could look")
+		v.addLeft(name, "the node is not ready, so nobody could look")
 		return nil
 	}
 	marks, err := v.audit(ctx, node)
 	if err != nil || len(marks) == 0 || v.in.Released {
-		v.doubt(name, marks...)
+		v.addLeft(name, marks...)
 		return err
 	}
 	words, err := v.a.commands().Clean(ctx, v.owner, node, v.in.Disruption.UID)
@@ -86,7 +86,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 	if len(marks) > 0 && words != "" {
 		marks = append(marks, words)
 	}
-	v.doubt(name, marks...)
+	v.addLeft(name, marks...)
 	return err
 }
 
@@ -108,7 +108,7 @@ func (v *verification) audit(ctx context.Context, node *corev1.Node) (marks []st
 	return marks, nil
 }
 
-func (v *verification) doubt(node string, what ...string) {
+func (v *verification) addLeft(node string, what ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, object := range what {

@@ -48,7 +48,7 @@ func TestVerifyNodes(t *testing.T) {
 	}
 }
 
-func TestUnproved(t *testing.T) {
+func TestUnverifiedNodes(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(3, nil)
 	ref := c.started("calm", all)

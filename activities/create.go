@@ -45,7 +45,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult
 	if err != nil {
 		return CreateResult{}, err
 	}
-	// Looked for last, so that as little as can be comes between this and the deed.
+	// Checked last, right before creating.
 	if why, err := a.stopped(ctx, s.Disruption); why != "" || err != nil {
 		return CreateResult{Stopped: why}, err
 	}
@@ -54,7 +54,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult
 		return created, err
 	}
 	metric.ChaosPodsCreated.Add(ctx, created.Pods, "")
-	return created, a.announce(ctx, d, s, created)
+	return created, a.reportCreation(ctx, d, s, created)
 }
 
 func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets.Target) ([]*corev1.Pod, error) {
@@ -97,8 +97,8 @@ func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateR
 	return created, err
 }
 
-// announce records on the disruption what happened.
-func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
+// reportCreation records on the disruption what happened.
+func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaospod.ForPeople(c.Pods), s.Number)
 		a.events().Record(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number))
@@ -106,13 +106,13 @@ func (a *Activities) announce(ctx context.Context, d *v1beta1.Disruption, s Shar
 	if c.Refused > 0 {
 		message := fmt.Sprintf("%s refused: %s", chaospod.ForPeople(c.Refused), c.Why)
 		a.events().Warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number))
-		return a.explainRefusal(ctx, d, message)
+		return a.showRefusal(ctx, d, message)
 	}
 	return nil
 }
 
-// explainRefusal puts the reason where a user looks first.
-func (a *Activities) explainRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
+// showRefusal puts the reason where a user looks first.
+func (a *Activities) showRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), func(live *v1beta1.Disruption) {
 		status.SetCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
 	})

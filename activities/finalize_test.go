@@ -18,7 +18,7 @@ import (
 
 // What is written to a chaos pod after it was judged must not undo a final
 // judgement, and must undo any other.
-func TestLetGoOfAPodThatChangedSince(t *testing.T) {
+func TestFinalizeAPodThatChangedSince(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)
 	pods := c.ChaosPodsOf(c.started("calm", nil))
@@ -39,7 +39,7 @@ func TestLetGoOfAPodThatChangedSince(t *testing.T) {
 			c.Must(err)
 			_, err = kube.Patch(t.Context(), judged.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"changed":"since"}}}`), metav1.PatchOptions{})
 			c.Must(err)
-			_, err = c.letGo(t.Context(), judged)
+			_, err = c.finalize(t.Context(), judged)
 			c.Must(err)
 			now, err := kube.Get(t.Context(), judged.Name, metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
@@ -114,10 +114,10 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 			}
 			return gone == exits && deleted == len(pods)
 		})
-		if due, want := cleaning.due(2*longestSettle), exits >= 2; due != want {
+		if due, want := cleaning.needsRound(2*longestSettle), exits >= 2; due != want {
 			t.Errorf("%d of 4 have ended, the last round was long ago: due = %t, want %t", exits, due, want)
 		}
-		if due, want := cleaning.due(longestSettle/2), exits == 4; due != want {
+		if due, want := cleaning.needsRound(longestSettle/2), exits == 4; due != want {
 			t.Errorf("%d of 4 have ended, the last round was just now: due = %t, want %t", exits, due, want)
 		}
 		if exits == len(pods) {

@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// settle brings one chaos pod as far as it can go now; nil means it is let go.
-func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
+// advance brings one chaos pod as far as it can go now; nil means it is let go.
+func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
 	if pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
 		// A pod that is Pending now may run in a moment: it is judged when its
 		// kubelet has seen that it is to go.
@@ -32,11 +32,11 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 		outcome, why = chaospod.Judge(pod, cleanable)
 	}
 	if c.released(pod) && (outcome == chaospod.Failed || outcome == chaospod.Waiting && overdue(pod)) {
-		c.doubt(pod)
+		c.markUnverified(pod)
 		return chaospod.NewLeftPod(pod, chaospod.Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
 	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && time.Since(deletedAt(pod)) > StartPatience {
-		c.doubt(pod) // 42: let go, and its node is searched
+		c.markUnverified(pod) // 42: let go, and its node is searched
 		outcome = chaospod.Clean
 	}
 	if outcome == chaospod.Failed {
@@ -48,20 +48,20 @@ func (c *cleaning) settle(ctx context.Context, pod *corev1.Pod) (*LeftPod, error
 		return chaospod.NewLeftPod(pod, outcome, why), nil
 	}
 	if !chaospod.Audited(pod) {
-		c.doubt(pod)
+		c.markUnverified(pod)
 	}
-	gone, err := c.a.letGo(ctx, pod)
+	gone, err := c.a.finalize(ctx, pod)
 	if err != nil || gone {
 		return nil, err
 	}
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the node's kubelet removes the chaos pod"), nil
 }
 
-// doubt notes that a chaos pod is let go of which nobody knows what it left.
-func (c *cleaning) doubt(pod *corev1.Pod) {
+// markUnverified notes that a chaos pod is let go of which nobody knows what it left.
+func (c *cleaning) markUnverified(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unproved[pod.Spec.NodeName] = true
+	c.unverified[pod.Spec.NodeName] = true
 }
 
 func (c *cleaning) released(pod *corev1.Pod) bool {
@@ -93,10 +93,10 @@ func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// letGo takes our finalizer off the pod as it was judged, and deletes it when
+// finalize takes our finalizer off the pod as it was judged, and deletes it when
 // nobody did. gone is false when the pod changed since, so that it must be
 // judged again, or when only the kubelet holds it any more.
-func (a *Activities) letGo(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
+func (a *Activities) finalize(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
 	held := slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer)
 	if !held && pod.DeletionTimestamp != nil {
 		return false, nil

@@ -1,0 +1,44 @@
+package activities
+
+import (
+	"context"
+	"sync"
+
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Finish writes the last status, forgets the records and lets the Disruption
+// go, in this order, once no chaos pod is left (rule 6). It returns how
+// many are left; then it did nothing.
+func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
+	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})
+	if err != nil || len(pods) > 0 {
+		return len(pods), err
+	}
+	if !e.Rejected {
+		if err := a.reportFinished(ctx, e); err != nil {
+			return 0, err
+		}
+	}
+	if err := a.Targets.DeleteRecords(ctx, e.Disruption); err != nil {
+		return 0, err
+	}
+	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption)
+}
+
+func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
+	var events sync.WaitGroup
+	defer events.Wait()
+	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
+		events.Go(func() { a.events().Record(ctx, status.Named(e.Disruption), reason, message, "") })
+	}
+	return a.showFinished(ctx, e)
+}
+
+func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {
+	if e.Ending == EndingDeleted {
+		a.Disruptions.Deleted(e.Disruption)
+	}
+	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) { status.ShowFinished(d, e) })
+}
