@@ -27,8 +27,6 @@ type Plan struct {
 	CleanOnly string `json:"cleanOnly,omitempty"`
 	// Rejected says what is wrong with a spec that can never run.
 	Rejected string `json:"rejected,omitempty"`
-	// Shards are the numbers of the records an earlier run left.
-	Shards []int `json:"shards,omitempty"`
 }
 
 // Prepare reads the disruption, keeps its spec for good and says what is to be
@@ -39,16 +37,16 @@ type Plan struct {
 func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	live, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
-		return a.cleanOnly(ctx, ref, endingGone)
+		return Plan{CleanOnly: endingGone}, nil
 	}
 	if err != nil {
 		return Plan{}, err
 	}
 	switch {
 	case live.DeletionTimestamp != nil:
-		return a.cleanOnly(ctx, ref, "the disruption is being deleted")
+		return Plan{CleanOnly: "the disruption is being deleted"}, nil
 	case live.Status.Phase == v1beta1.PhaseFinished:
-		return a.cleanOnly(ctx, ref, "the disruption has finished")
+		return Plan{CleanOnly: "the disruption has finished"}, nil
 	}
 	live.Default()
 	stop, err := a.Disruptions.EmergencyStop(ctx)
@@ -67,7 +65,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return Plan{}, fmt.Errorf("keep the spec of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	if firstRun != workflow.RunID {
-		return a.cleanOnly(ctx, ref, "an earlier workflow (run "+firstRun+") began it and did not end")
+		return Plan{CleanOnly: "an earlier workflow (run " + firstRun + ") began it and did not end"}, nil
 	}
 	plan := planOf(live)
 	a.Disruptions.Remember(live.DeepCopy())
@@ -95,19 +93,6 @@ func planOf(d *v1beta1.Disruption) Plan {
 	}
 	plan.Kinds = d.Spec.Kinds()
 	return plan
-}
-
-// cleanOnly is the plan of a disruption of which only traces can be left.
-func (a *Activities) cleanOnly(ctx context.Context, ref Ref, why string) (Plan, error) {
-	shards, err := a.Targets.Shards(ctx, ref)
-	if err != nil {
-		return Plan{}, err
-	}
-	plan := Plan{CleanOnly: why}
-	for _, s := range shards {
-		plan.Shards = append(plan.Shards, s.Number)
-	}
-	return plan, nil
 }
 
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {

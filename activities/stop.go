@@ -45,5 +45,5 @@ func (a *Activities) refuse(ctx context.Context, d *v1beta1.Disruption, why stri
 	if d.Status.StartTime == nil {
 		return a.reject(ctx, d, v1beta1.ReasonEmergencyStop, why)
 	}
-	return a.cleanOnly(ctx, d.Ref(), why)
+	return Plan{CleanOnly: why}, nil
 }
