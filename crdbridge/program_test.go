@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/durationpb"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,6 +98,7 @@ func TestTwoBridgesAndOneWorkflow(t *testing.T) {
 // rules T1, T8
 func TestTemporalIsKilledAndComesBack(t *testing.T) {
 	b, server := newBridge(t), startTemporal(t)
+	server.work(t, idle)
 	program := b.program(server)
 	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
 	before := b.Disrupt("before")
@@ -180,6 +184,28 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 			program.end(t, syscall.SIGTERM)
 		})
 	}
+}
+
+// Temporal itself tells that nobody works for it, and that a workflow cannot go on.
+func TestWorkThatDoesNotGoOnIsSeen(t *testing.T) {
+	b, server := newBridge(t), startTemporal(t)
+	b.program(server)
+	d := b.Disrupt("still")
+	says := func(reason, words string) {
+		t.Helper()
+		began := time.Now()
+		bridgetest.Eventually(t, 2*time.Minute, "the disruption says "+reason, func() bool {
+			c := bridgetest.Condition(b.Get(d))
+			return c.Reason == reason && strings.Contains(c.Message, words)
+		})
+		t.Logf("%s after %s", reason, time.Since(began))
+	}
+	says("NoWorker", "squall-worker")
+	stop := server.work(t, broken)
+	says("WorkflowTaskFailing", "WorkflowWorkerUnhandledFailure")
+	stop()
+	server.work(t, idle)
+	says("TemporalReached", "")
 }
 
 // rule I8
@@ -338,6 +364,28 @@ func startTemporal(t *testing.T) *temporalServer {
 	server := temporalserver.New(t).Start()
 	return &temporalServer{server, server.Dial(temporalclient.DefaultNamespace)}
 }
+
+// work polls for the tasks of disruptions, as a worker does, and carries out
+// disruption for each, until stop is called.
+func (s *temporalServer) work(t *testing.T, disruption any) (stop func()) {
+	t.Helper()
+	w := worker.New(s.client, contract.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(w.Stop)
+	t.Cleanup(stop)
+	return stop
+}
+
+// idle is a workflow that waits for ever.
+func idle(ctx workflow.Context, _ contract.Input) error {
+	return workflow.Await(ctx, func() bool { return false })
+}
+
+// broken is a workflow whose code fails.
+func broken(workflow.Context, contract.Input) error { panic("broken by the test") }
 
 // runs is how many executions the workflow of d ever had.
 func (s *temporalServer) runs(t *testing.T, d *v1beta1.Disruption) int {

@@ -15,9 +15,12 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ReasonUnreachable is the reason of Orchestrated, and of an EmergencyStop's
-// Clean, while Temporal cannot be reached.
-const ReasonUnreachable = "TemporalUnreachable"
+// Reasons of Orchestrated, and of an EmergencyStop's Clean, while nothing is
+// orchestrated at all.
+const (
+	ReasonUnreachable = "TemporalUnreachable"
+	ReasonNoWorker    = "NoWorker"
+)
 
 // Apply writes one condition and fails when d is not the newest version. A field
 // manager owns one condition: whatever it applied before and does not apply now

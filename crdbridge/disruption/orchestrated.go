@@ -20,9 +20,10 @@ const fieldManager = "squall-bridge"
 
 // Reasons of the condition Orchestrated.
 const (
-	reasonReached = "TemporalReached"
-	reasonRefused = "TemporalRefused"
-	reasonEnded   = "WorkflowEnded"
+	reasonReached     = "TemporalReached"
+	reasonRefused     = "TemporalRefused"
+	reasonEnded       = "WorkflowEnded"
+	reasonTaskFailing = "WorkflowTaskFailing"
 )
 
 // orchestrated is the condition that err calls for, and false when there is
@@ -53,6 +54,13 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	case errors.Is(err, start.ErrCompleted):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."
+	case errors.Is(err, temporal.ErrNoWorker):
+		return metav1.ConditionFalse, condition.ReasonNoWorker, "No worker asks Temporal for work: nothing begins, goes on or is cleaned, and injectors end at their own " +
+			"deadline. See why none runs: kubectl -n squall-system describe deployment squall-worker"
+	case errors.Is(err, temporal.ErrTaskFailing):
+		return metav1.ConditionFalse, reasonTaskFailing, fmt.Sprintf("The workflow cannot go on, %s; injectors end at their own deadline. "+
+			"The worker's log and the workflow's page in Temporal say why. After an upgrade go back to the version before; "+
+			"a workflow that is terminated is started again, and only cleans.", err)
 	case temporal.Unreachable(err):
 		return metav1.ConditionFalse, condition.ReasonUnreachable, "Temporal cannot be reached. Nothing is lost: this goes on by itself once " +
 			"Temporal is back, and injectors end at their own deadline meanwhile."

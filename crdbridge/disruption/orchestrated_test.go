@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
@@ -32,6 +33,8 @@ func TestVerdict(t *testing.T) {
 		{"no right", serviceerror.NewPermissionDenied("no", ""), metav1.ConditionFalse, reasonRefused},
 		{"a search attribute is missing", serviceerror.NewInvalidArgument("no mapping for SquallPhase"), metav1.ConditionFalse, reasonRefused},
 		{"the workflow is over", start.ErrCompleted, metav1.ConditionFalse, reasonEnded},
+		{"nobody works", temporal.ErrNoWorker, metav1.ConditionFalse, condition.ReasonNoWorker},
+		{"the workflow cannot go on", fmt.Errorf("%w: NonDeterministicError", temporal.ErrTaskFailing), metav1.ConditionFalse, reasonTaskFailing},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

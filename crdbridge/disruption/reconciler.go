@@ -61,7 +61,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if errors.Is(err, errCaches) {
 		return reconcile.Result{}, err
 	}
-	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err())); news {
+	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.workflows.Problems.Err(d.Ref()))); news {
 		if failed := condition.Apply(ctx, r.client, d, fieldManager, want); failed != nil {
 			return retry(errors.Join(failed, err))
 		}

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -412,6 +413,32 @@ func TestADisruptionWithNothingToTellSaysThatTemporalIsAway(t *testing.T) {
 	if n := b.Temporal.Total(); n != calls {
 		t.Errorf("calls for the workflow = %d, want %d: there was nothing to tell", n, calls)
 	}
+}
+
+// Nothing in the cluster changes while a workflow cannot go on; whoever looks at
+// the Disruption must see why it stands still.
+func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
+	b := newBridge(t).start()
+	d, other := b.Disrupt("still"), b.Disrupt("other")
+	b.Quiet(d)
+	b.Temporal.Fails(d, true)
+	bridgetest.Eventually(t, 4*temporal.TerminationInterval, "it says so", func() bool {
+		c := bridgetest.Condition(b.Get(d))
+		return c.Reason == reasonTaskFailing && strings.Contains(c.Message, "NonDeterministicError")
+	})
+	if c := bridgetest.Condition(b.Get(other)); c.Reason != "" {
+		t.Errorf("the other disruption says %s, %q: its workflow goes on", c.Reason, c.Message)
+	}
+	b.Traffic.Reset()
+	polls := b.Temporal.Polls()
+	bridgetest.Eventually(t, 4*temporal.TerminationInterval, "it is asked again", func() bool { return b.Temporal.Polls() >= polls+2 })
+	if n := b.Traffic.Writes(); n > 0 {
+		t.Errorf("%d writes while nothing changes: %q", n, b.Traffic.All())
+	}
+	b.Temporal.Fails(d, false)
+	bridgetest.Eventually(t, 4*temporal.TerminationInterval, "it says that it goes on", func() bool {
+		return bridgetest.Condition(b.Get(d)).Reason == reasonReached
+	})
 }
 
 func TestAConditionDecidedOnAnOldStateIsNotWritten(t *testing.T) {

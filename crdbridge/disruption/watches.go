@@ -35,6 +35,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(cached.OnUpdate(cached.NodeChanged))).
 		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(workflows.Health.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
+		WatchesRawSource(source.Channel(workflows.Problems.Changed, handler.EnqueueRequestsFromMapFunc(r.named))).
 		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
@@ -61,6 +62,14 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	return append(
 		cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)}),
 		cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})...)
+}
+
+// named is the Disruption that an event names, or all when it names none.
+func (r *reconciler) named(ctx context.Context, d client.Object) []reconcile.Request {
+	if d.GetName() == "" {
+		return r.all(ctx, d)
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(d)}}
 }
 
 // concerns tells of which Disruptions target is one. An update is mapped in

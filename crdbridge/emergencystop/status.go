@@ -62,7 +62,7 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 	status := *stop.Status.DeepCopy()
 	status.Stopped, status.Cleaning, status.Injectors = 0, 0, 0
 	var stuck, orphans []string
-	away := false
+	idle := "" // why no workflow goes on
 	exists := map[types.UID]bool{}
 	for i := range s.disruptions {
 		d := &s.disruptions[i]
@@ -75,7 +75,9 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 		}
 		status.Cleaning++
 		c := meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionOrchestrated)
-		away = away || c != nil && c.Reason == condition.ReasonUnreachable
+		if c != nil && (c.Reason == condition.ReasonUnreachable || c.Reason == condition.ReasonNoWorker) {
+			idle = c.Reason
+		}
 		if d.Status.IsStuckOnRemoval {
 			stuck = append(stuck, d.Namespace+"/"+d.Name)
 		}
@@ -90,7 +92,7 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 		}
 	}
 	clean := metav1.Condition{Type: v1beta1.ConditionClean, Status: metav1.ConditionFalse, ObservedGeneration: stop.Generation}
-	clean.Reason, clean.Message = progress(status, stuck, orphans, away)
+	clean.Reason, clean.Message = progress(status, stuck, orphans, idle)
 	if clean.Reason == reasonClean {
 		clean.Status = metav1.ConditionTrue
 	}
@@ -98,9 +100,9 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 	return status
 }
 
-// progress is the reason and the message of the condition Clean; away is true
-// when Temporal could not be reached for some disruption.
-func progress(s v1beta1.EmergencyStopStatus, stuck, orphans []string, away bool) (reason, message string) {
+// progress is the reason and the message of the condition Clean; idle is why no
+// workflow goes on, if that is so.
+func progress(s v1beta1.EmergencyStopStatus, stuck, orphans []string, idle string) (reason, message string) {
 	if s.Cleaning == 0 && s.Injectors == 0 && len(orphans) == 0 {
 		return reasonClean, "every disruption has ended and no chaos pod is left"
 	}
@@ -109,9 +111,13 @@ func progress(s v1beta1.EmergencyStopStatus, stuck, orphans []string, away bool)
 	if len(orphans) > 0 {
 		message += "; chaos pods without a disruption: " + some(orphans)
 	}
-	if away {
-		reason = condition.ReasonUnreachable
+	switch idle {
+	case condition.ReasonUnreachable:
+		reason = idle
 		message += "; Temporal cannot be reached: what has ended is judged, and told as clean, once it is back"
+	case condition.ReasonNoWorker:
+		reason = idle
+		message += "; no worker runs: what has ended is judged, and told as clean, once one does"
 	}
 	if len(stuck) > 0 {
 		reason = reasonStuck

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -33,24 +34,35 @@ const (
 type Client interface {
 	start.Temporal
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
+	DescribeTaskQueue(ctx context.Context, taskQueue string, kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
-// Setup lets m watch over c's health and returns what starts and informs
-// workflows by c.
+// Setup lets m watch over c's health and the problems of workflows, and returns
+// what starts and informs workflows by c.
 func Setup(m manager.Manager, c Client, registry prometheus.Registerer) (*Workflows, error) {
 	counters, err := newCounters(registry)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	w := &Workflows{client: c, Health: newHealth(c), counters: counters}
-	return w, m.Add(w.Health)
+	w := &Workflows{client: c, Health: newHealth(c), Problems: newProblems(c), counters: counters}
+	return w, errors.Join(m.Add(w.Health), m.Add(w.Problems))
 }
 
 // Unreachable is true for an error that says that Temporal did not answer.
 func Unreachable(err error) bool {
 	code := serviceerror.ToStatus(err).Code()
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Refused is true for an error by which Temporal says that it will not do what it
+// was asked, however often: the rights, the namespace or the request are wrong.
+func Refused(err error) bool {
+	switch serviceerror.ToStatus(err).Code() {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition:
+		return true
+	}
+	return false
 }
 
 // every calls do once per interval until ctx ends.

@@ -13,6 +13,7 @@ import (
 // Temporal is there.
 type Workflows struct {
 	Health   *Health
+	Problems *Problems
 	client   Client
 	counters counters
 }

@@ -2,14 +2,20 @@ package bridgetest
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
 	"go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	temporalclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -26,6 +32,10 @@ type Recorder struct {
 	// Gone are the runs that somebody terminated, by workflow.
 	Gone   map[string]string
 	Listed int
+	// failing has the workflows that cannot go on, polls is how often they were
+	// asked for.
+	failing map[string]bool
+	polls   int
 	// Overlap is true once two calls for one workflow ran at the same time.
 	Overlap bool
 	// answer is asked before anything is recorded: nil means yes.
@@ -71,16 +81,55 @@ func (r *Recorder) CheckHealth(ctx context.Context, _ *temporalclient.CheckHealt
 	return &temporalclient.CheckHealthResponse{}, answer(ctx, "health")
 }
 
-// ListWorkflow knows of the workflows in Gone and counts how often it is asked.
-func (r *Recorder) ListWorkflow(ctx context.Context, _ *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+// ListWorkflow knows of the workflows in Gone and counts how often it is asked
+// for them, and of those that Fails named.
+func (r *Recorder) ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	r.Listed++
 	answer := &workflowservice.ListWorkflowExecutionsResponse{}
+	list := func(id, run string, attributes *common.SearchAttributes) {
+		answer.Executions = append(answer.Executions, &workflow.WorkflowExecutionInfo{
+			Execution: &common.WorkflowExecution{WorkflowId: id, RunId: run}, SearchAttributes: attributes,
+		})
+	}
+	if strings.Contains(request.GetQuery(), "TemporalReportedProblems") {
+		r.polls++
+		problems, err := converter.GetDefaultDataConverter().ToPayload([]string{"category=WorkflowTaskFailed", "cause=WorkflowTaskFailedCauseNonDeterministicError"})
+		for id := range r.failing {
+			list(id, id, &common.SearchAttributes{IndexedFields: map[string]*common.Payload{"TemporalReportedProblems": problems}})
+		}
+		return answer, errors.Join(err, r.answer(ctx, "list"))
+	}
+	r.Listed++
 	for id, run := range r.Gone {
-		answer.Executions = append(answer.Executions, &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: id, RunId: run}})
+		list(id, run, nil)
 	}
 	return answer, r.answer(ctx, "list")
+}
+
+// Fails says from now on whether the tasks of d's workflow fail.
+func (r *Recorder) Fails(d *v1beta1.Disruption, fails bool) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.failing = map[string]bool{contract.WorkflowID(d.Ref()): true}
+	if !fails {
+		r.failing = nil
+	}
+}
+
+// Polls is how often Temporal was asked for workflows that cannot go on.
+func (r *Recorder) Polls() int {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.polls
+}
+
+// DescribeTaskQueue says that a worker polls.
+func (r *Recorder) DescribeTaskQueue(ctx context.Context, _ string, _ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	poller := &taskqueue.PollerInfo{Identity: "worker", LastAccessTime: timestamppb.Now()}
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{poller}}, r.answer(ctx, "describe")
 }
 
 func (r *Recorder) call(ctx context.Context, id, what string, record func()) error {

@@ -1,0 +1,185 @@
+package temporal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// pollerAlive is how long ago a worker may have asked for a task and be taken to
+// be there: it asks again after a minute at the latest, and Temporal remembers it
+// for five.
+const pollerAlive = 90 * time.Second
+
+// reportedProblems is Temporal's own search attribute: it is set once some tasks
+// of a workflow in a row failed or timed out, and unset when one succeeds.
+const reportedProblems = "TemporalReportedProblems"
+
+var (
+	// ErrNoWorker means that nobody asks Temporal for the tasks of disruptions.
+	ErrNoWorker = errors.New("no worker asks Temporal for work")
+	// ErrTaskFailing means that a workflow runs and cannot go on.
+	ErrTaskFailing = errors.New("the tasks of the workflow fail")
+)
+
+// Problems knows why workflows do not go on although Temporal can be reached: no
+// worker is there, or the tasks of a workflow fail one after the other. Nothing
+// in the cluster would tell.
+type Problems struct {
+	client Client
+	// Changed has an event for each Disruption whose problem has come or gone;
+	// one without a name means every Disruption.
+	Changed chan event.GenericEvent
+
+	mu       sync.Mutex
+	noWorker bool
+	failing  map[v1beta1.DisruptionRef]string
+	// missed counts the polls in a row that saw no worker.
+	missed int
+}
+
+func newProblems(c Client) *Problems {
+	return &Problems{client: c, Changed: make(chan event.GenericEvent)}
+}
+
+// Start asks until ctx ends. Only the bridge that leads asks.
+func (p *Problems) Start(ctx context.Context) error {
+	every(ctx, TerminationInterval, func(ctx context.Context) {
+		if err := errors.Join(p.pollWorkers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
+			// Health tells when Temporal is away.
+			ctrl.Log.Info("problems of workflows not looked for", "reason", err.Error())
+		}
+	})
+	return nil
+}
+
+// Err is why the workflow of ref does not go on, or nil: ErrNoWorker, or
+// ErrTaskFailing with what Temporal says of it.
+func (p *Problems) Err(ref v1beta1.DisruptionRef) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.noWorker {
+		return ErrNoWorker
+	}
+	if cause, found := p.failing[ref]; found {
+		return fmt.Errorf("%w: %s", ErrTaskFailing, cause)
+	}
+	return nil
+}
+
+// pollWorkers finds out whether a worker asks for workflow tasks. Two polls in a
+// row must have seen none: a worker that is just starting is no problem.
+func (p *Problems) pollWorkers(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	answer, err := p.client.DescribeTaskQueue(call, contract.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return fmt.Errorf("ask who polls the task queue %s: %w", contract.TaskQueue, err)
+	}
+	alive := false
+	for _, poller := range answer.GetPollers() {
+		alive = alive || time.Since(poller.GetLastAccessTime().AsTime()) < pollerAlive
+	}
+	if p.noteWorkers(alive) {
+		p.changed(ctx, v1beta1.DisruptionRef{})
+	}
+	return nil
+}
+
+// noteWorkers is true when an answer changes what is known.
+func (p *Problems) noteWorkers(alive bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missed++
+	if alive {
+		p.missed = 0
+	}
+	before := p.noWorker
+	p.noWorker = p.missed >= 2
+	return p.noWorker != before
+}
+
+// pollFailing finds the disruptions whose workflow cannot go on.
+func (p *Problems) pollFailing(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000, Query: fmt.Sprintf(
+		"WorkflowType = %q AND ExecutionStatus = 'Running' AND %s IN ('category=WorkflowTaskFailed', 'category=WorkflowTaskTimedOut')",
+		contract.WorkflowType, reportedProblems)}
+	failing := make(map[v1beta1.DisruptionRef]string)
+	for {
+		answer, err := p.client.ListWorkflow(call, request)
+		if err != nil {
+			return fmt.Errorf("ask for workflows that cannot go on: %w", err)
+		}
+		for _, one := range answer.GetExecutions() {
+			if ref, ours := contract.ParseWorkflowID(one.GetExecution().GetWorkflowId()); ours {
+				failing[ref] = causeOf(one)
+			}
+		}
+		if request.NextPageToken = answer.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			break
+		}
+	}
+	for _, ref := range p.noteFailing(failing) {
+		p.changed(ctx, ref)
+	}
+	return nil
+}
+
+// noteFailing returns those whose problem has come, gone or changed.
+func (p *Problems) noteFailing(failing map[v1beta1.DisruptionRef]string) (changed []v1beta1.DisruptionRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ref := range p.failing {
+		if _, still := failing[ref]; !still {
+			changed = append(changed, ref)
+		}
+	}
+	for ref, cause := range failing {
+		if p.failing[ref] != cause {
+			changed = append(changed, ref)
+		}
+	}
+	p.failing = maps.Clone(failing)
+	return changed
+}
+
+func (p *Problems) changed(ctx context.Context, ref v1beta1.DisruptionRef) {
+	d := &v1beta1.Disruption{}
+	d.Namespace, d.Name = ref.Namespace, ref.Name
+	select {
+	case p.Changed <- event.GenericEvent{Object: d}:
+	case <-ctx.Done():
+	}
+}
+
+// causeOf is what Temporal says of a workflow's problem, as
+// "WorkflowTaskFailedCauseNonDeterministicError".
+func causeOf(one *workflowpb.WorkflowExecutionInfo) string {
+	var problems []string
+	payload := one.GetSearchAttributes().GetIndexedFields()[reportedProblems]
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &problems); err != nil {
+		return "Temporal does not say why"
+	}
+	i := slices.IndexFunc(problems, func(problem string) bool { return strings.HasPrefix(problem, "cause=") })
+	if i < 0 {
+		return "Temporal does not say why"
+	}
+	return strings.TrimPrefix(problems[i], "cause=")
+}
