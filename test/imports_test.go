@@ -2,6 +2,7 @@ package test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -78,6 +79,48 @@ func TestImports(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestImportedOnlyBy holds who may know a part at all: api <- kube <- activities/*
+// <- activities <- workflows <- worker, and nobody but programs reads settings.
+func TestImportedOnlyBy(t *testing.T) {
+	only := map[string][]string{
+		"settings":                {"worker", "crdbridge"},
+		"activities":              {"workflows", "worker"},
+		"workflows":               {"worker"},
+		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/disruption"},
+		"crdbridge/disruption":    {"crdbridge"},
+		"crdbridge/orphan":        {"crdbridge"},
+		"crdbridge/emergencystop": {"crdbridge"},
+		"crdbridge/temporal":      {"crdbridge", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
+	}
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list ./...: %v", err)
+	}
+	used := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		names := strings.Fields(line)
+		importer := strings.TrimPrefix(names[0], module)
+		for _, name := range names[1:] {
+			imported := strings.TrimPrefix(name, module)
+			by, ruled := only[imported]
+			if !ruled || strings.HasPrefix(importer, "test/") {
+				continue
+			}
+			used[imported] = true
+			if !slices.Contains(by, importer) {
+				t.Errorf("%s imports %s; only these may: %s", importer, imported, strings.Join(by, ", "))
+			}
+		}
+	}
+	for name := range only {
+		if !used[name] {
+			t.Errorf("nobody imports %s: the rule would prove nothing", name)
+		}
 	}
 }
 

@@ -29,9 +29,12 @@ import (
 const staleAfter = time.Second
 
 // reconciler brings Temporal's knowledge of a Disruption up to date. It works
-// from the caches alone and reads nothing from the API server.
+// from the caches; only a Disruption that no workflow will let go is looked at
+// live.
 type reconciler struct {
-	client         client.Client
+	client client.Client
+	// live reads from the API server.
+	live           client.Reader
 	workflows      *temporal.Workflows
 	chaosNamespace string
 	sent           *sentStates
@@ -60,6 +63,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if errors.Is(err, errCaches) {
 		return reconcile.Result{}, err
+	}
+	if abandoned(d, err) {
+		done, failed := r.finalizeUntouched(ctx, d, err)
+		if done {
+			return reconcile.Result{}, nil
+		}
+		if failed != nil {
+			return retry(errors.Join(failed, err))
+		}
 	}
 	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.workflows.Problems.Err(d.Ref()))); news {
 		if failed := condition.Apply(ctx, r.client, d, fieldManager, want); failed != nil {

@@ -441,6 +441,54 @@ func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
 	})
 }
 
+// Nobody else would take the finalizer off, and nothing needs it. A namespace
+// would hang in Terminating for ever.
+func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
+	refused := serviceerror.NewPermissionDenied("no", "")
+	completed := serviceerror.NewWorkflowExecutionAlreadyStarted("", "", "")
+	away := serviceerror.NewUnavailable("connection refused")
+	for _, test := range []struct {
+		name   string
+		answer error
+		left   func(b *bridge, d *v1beta1.Disruption)
+		gone   bool
+	}{
+		{"refused for good, nothing is left", refused, nil, true},
+		{"completed, nothing is left", completed, nil, true},
+		{"refused for good, a chaos pod is left", refused, func(b *bridge, d *v1beta1.Disruption) {
+			b.ChaosPod(d, "chaos", b.Pod(b.Namespace, "shop", nil))
+		}, false},
+		{"completed, a record is left", completed, func(b *bridge, d *v1beta1.Disruption) {
+			b.Must(b.Kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: b.ChaosNamespace, Name: contract.RecordName(d.UID), Labels: map[string]string{v1beta1.LabelDisruptionUID: string(d.UID)},
+			}}))
+		}, false},
+		{"Temporal is away", away, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBridge(t)
+			b.Temporal.Answers(func(context.Context, string) error { return test.answer })
+			b.start()
+			d := b.Disrupt("refused")
+			bridgetest.Eventually(t, bridgetest.Soon, "it has the finalizer and says why it stands still", func() bool {
+				return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse
+			})
+			if test.left != nil {
+				test.left(b, d)
+			}
+			b.Must(b.Kube.Delete(t.Context(), d))
+			gone := func() bool {
+				return apierrors.IsNotFound(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(d), &v1beta1.Disruption{}))
+			}
+			if test.gone {
+				bridgetest.Eventually(t, queue.LastRetry, "it is gone", gone)
+				return
+			}
+			bridgetest.Never(t, time.Second, "it is let go", gone)
+		})
+	}
+}
+
 func TestAConditionDecidedOnAnOldStateIsNotWritten(t *testing.T) {
 	b := newBridge(t)
 	d := b.Disrupt("old")

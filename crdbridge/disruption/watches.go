@@ -25,7 +25,7 @@ import (
 // and of the pods and nodes that concern one. Handlers only put keys into the
 // queue.
 func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string) error {
-	r := &reconciler{client: m.GetClient(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates()}
+	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates()}
 	terminations := workflows.NewTerminationPoller(r.sent.lose)
 	err := builder.ControllerManagedBy(m).
 		Named("disruption").

@@ -10,13 +10,24 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// summary is one line for the workflow's page; Temporal refuses more than 400 bytes.
+// Temporal refuses to start a workflow with more than 400 bytes of summary or
+// 20,000 of details, and selectors and container names may have any length.
+const (
+	longestSummary = 200
+	longestWhere   = 4 << 10
+)
+
+// summary is one line for the workflow's page.
 func summary(d *v1beta1.Disruption) string {
-	line := fmt.Sprintf("%s on %s of the %s", strings.Join(d.Spec.Kinds().Names(), ", "), count(d.Spec), where(d))
-	if len(line) > 200 {
-		line = strings.ToValidUTF8(line[:197], "") + "..."
+	return shorten(fmt.Sprintf("%s on %s of the %s", strings.Join(d.Spec.Kinds().Names(), ", "), count(d.Spec), where(d)), longestSummary)
+}
+
+// shorten cuts text to a number of bytes.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return line
+	return strings.ToValidUTF8(text[:most-3], "") + "..."
 }
 
 // details is markdown for the workflow's page. What users wrote stands in code
@@ -27,7 +38,7 @@ func details(d *v1beta1.Disruption) string {
 	b.WriteString("| | |\n|---|---|\n")
 	b.WriteString(row("Disruption", d.Namespace+"/"+d.Name))
 	b.WriteString(row("What", strings.Join(d.Spec.Kinds().Names(), ", ")))
-	b.WriteString(row("Where", where(d)))
+	b.WriteString(row("Where", shorten(where(d), longestWhere)))
 	b.WriteString(row("Count", count(d.Spec)))
 	b.WriteString(row("Duration", duration(d.Spec)))
 	b.WriteString(row("Created", d.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")))

@@ -43,6 +43,10 @@ func TestWhatAWorkflowSaysOfItself(t *testing.T) {
 		if got := summary(long); len(got) > 200 || !strings.HasSuffix(got, "...") {
 			t.Errorf("summary has %d bytes: %q", len(got), got)
 		}
+		long.Spec.Containers = []string{strings.Repeat("ä", 20000)}
+		if got := details(long); len(got) > 6000 || !strings.Contains(got, "...` |") || !strings.Contains(got, "kubectl -n prod delete") {
+			t.Errorf("details have %d bytes: %q", len(got), got)
+		}
 	})
 	t.Run("without letting a user's text be markup", func(t *testing.T) {
 		if got, want := code("a|b`c\nd"), "`a\\|b'c d`"; got != want {

@@ -1,0 +1,53 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+// abandoned is true for a deleted Disruption whose finalizer no workflow will
+// take off: err says that its workflow has completed, or that Temporal will not
+// start one.
+func abandoned(d *v1beta1.Disruption, err error) bool {
+	return d.DeletionTimestamp != nil && (errors.Is(err, start.ErrCompleted) || temporal.Refused(err))
+}
+
+// finalizeUntouched takes the finalizer off an abandoned Disruption if nothing
+// was ever done for it, or nothing is left: live reads find neither a chaos pod
+// nor a record. A workflow that is just beginning injects nothing: it looks for
+// the object, live, right before. done is false while anything is left.
+func (r *reconciler) finalizeUntouched(ctx context.Context, d *v1beta1.Disruption, why error) (done bool, err error) {
+	for _, kind := range []string{"Pod", "ConfigMap"} {
+		left := &metav1.PartialObjectMetadataList{}
+		left.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
+		err := r.live.List(ctx, left, client.InNamespace(r.chaosNamespace), client.MatchingLabels{v1beta1.LabelDisruptionUID: string(d.UID)}, client.Limit(1))
+		if err != nil {
+			return false, fmt.Errorf("find out whether anything is left of disruption %s/%s: %w", d.Namespace, d.Name, err)
+		}
+		if len(left.Items) > 0 {
+			return false, nil
+		}
+	}
+	patch, found := kube.FinalizerPatch(d, v1beta1.DisruptionFinalizer)
+	if !found {
+		return true, nil
+	}
+	err = r.client.Patch(ctx, d, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
+	if err != nil {
+		return false, fmt.Errorf("remove the finalizer of disruption %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	log.FromContext(ctx).Info("finalizer removed: the disruption was deleted, no workflow would remove it, and neither a chaos pod nor a record is left", "because", why.Error())
+	return true, nil
+}
