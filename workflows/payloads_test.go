@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -32,7 +33,14 @@ func payloads() map[string]reflect.Type {
 		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
 		"query-" + contract.QueryStatus: reflect.TypeFor[State](),
 	}
-	methods := reflect.TypeFor[*activities.Activities]()
+	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities]()} {
+		addActivities(all, methods)
+	}
+	return all
+}
+
+// addActivities adds what each activity among the methods takes and returns.
+func addActivities(all map[string]reflect.Type, methods reflect.Type) {
 	for i := range methods.NumMethod() {
 		method, signature := methods.Method(i).Name, methods.Method(i).Type
 		if signature.NumIn() < 2 || signature.In(1) != reflect.TypeFor[context.Context]() {
@@ -45,7 +53,6 @@ func payloads() map[string]reflect.Type {
 			all[method+".out"] = signature.Out(n)
 		}
 	}
-	return all
 }
 
 // An older worker's payloads are read by a newer one, and the other way round:
