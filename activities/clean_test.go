@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -151,6 +152,35 @@ func TestCleanChaosPods(t *testing.T) {
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 40
 			t.Errorf("left %+v, want all let go", cleaned)
+		}
+	})
+	t.Run("failed, and the target is a node that is not ready: kept, until the node is gone", func(t *testing.T) { // rule 39
+		c := newCluster(t)
+		label := map[string]string{"pool": c.Shop}
+		node, err := c.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.Shop, Labels: label}}, metav1.CreateOptions{})
+		c.Must(err)
+		t.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
+		becomes := func(ready corev1.ConditionStatus) {
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+			node, err = c.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+			c.Must(err)
+		}
+		becomes(corev1.ConditionTrue)
+		ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { spec.Level, spec.Selector = v1beta1.LevelNode, label })
+		chaos := c.ChaosPodsOf(ref)[0]
+		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		becomes(corev1.ConditionUnknown)
+		in := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second}
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Lost != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
+			t.Errorf("cleaned = %+v, want the node kept as a target", cleaned)
+		}
+		c.Becomes(chaos, corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
+		}
+		c.Must(c.Kube.CoreV1().Nodes().Delete(t.Context(), node.Name, metav1.DeleteOptions{}))
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 0 || cleaned.Lost != 1 {
+			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
 		}
 	})
 	t.Run("pending when it is deleted, and killed after it started: kept, somebody must clean", func(t *testing.T) {

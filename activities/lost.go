@@ -14,7 +14,6 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/kube"
 )
 
 // cleanable says whether the target of a failed chaos pod still runs
@@ -33,7 +32,8 @@ func (c *cleaning) level() v1beta1.Level {
 }
 
 // readTarget reads one target live: whether it runs, and whether it is about to
-// end though it still does.
+// end though it still does. A node runs until it is deleted or another has its
+// name: one that is not ready may be disturbed all the more (rule 39a).
 func (a *Activities) readTarget(ctx context.Context, namespace, name string, uid types.UID, level v1beta1.Level) (runs, ending bool, err error) {
 	if level == v1beta1.LevelNode {
 		node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -43,7 +43,7 @@ func (a *Activities) readTarget(ctx context.Context, namespace, name string, uid
 		if err != nil {
 			return false, false, fmt.Errorf("read target node %s: %w", name, err)
 		}
-		return node.UID == uid && kube.NodeReady(node), node.DeletionTimestamp != nil, nil
+		return node.UID == uid, node.DeletionTimestamp != nil, nil
 	}
 	pod, err := a.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -19,6 +19,10 @@ func TestPods(t *testing.T) {
 		{name: "one that waits", pod: podWith(corev1.PodPending, nil)},
 		{name: "one that runs", pod: podWith(corev1.PodRunning, nil), healthy: true, running: true},
 		{name: "one that runs and is being deleted", pod: podWith(corev1.PodRunning, deleting), running: true},
+		{name: "one that wants a node of another system",
+			pod: corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelOSStable: "windows"}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, running: true},
+		{name: "one that is made for another system",
+			pod: corev1.Pod{Spec: corev1.PodSpec{OS: &corev1.PodOS{Name: corev1.Windows}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, running: true},
 		{name: "one that succeeded", pod: podWith(corev1.PodSucceeded, nil), ended: true},
 		{name: "one that failed", pod: podWith(corev1.PodFailed, nil), ended: true},
 		{name: "the injector ended, and the phase is late",
@@ -55,6 +59,9 @@ func TestNodes(t *testing.T) {
 		{"one that is ready", nodeWith(corev1.ConditionTrue, nil), true, true},
 		{"one that is not", nodeWith(corev1.ConditionFalse, nil), false, false},
 		{"one that nobody has heard of lately", nodeWith(corev1.ConditionUnknown, nil), false, false},
+		{"one of Linux", labelled(corev1.LabelOSStable, "linux"), true, true},
+		{"one of another system", labelled(corev1.LabelOSStable, "windows"), false, true},
+		{"one without a kubelet", labelled("type", "virtual-kubelet"), false, true},
 		{"one that is ready and is being deleted", nodeWith(corev1.ConditionTrue, deleting), false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -74,6 +81,12 @@ func nodeWith(ready corev1.ConditionStatus, deleting *metav1.Time) corev1.Node {
 			{Type: corev1.NodeReady, Status: ready},
 		}},
 	}
+}
+
+func labelled(key, value string) corev1.Node {
+	node := nodeWith(corev1.ConditionTrue, nil)
+	node.Labels = map[string]string{key: value}
+	return node
 }
 
 func TestFinalizerPatches(t *testing.T) {

@@ -6,10 +6,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeHealthy is true for a node that may be a target: it is ready, and nobody
-// is deleting it.
+// NodeHealthy is true for a node that may be a target: it is ready, an injector
+// can run there, and nobody is deleting it.
 func NodeHealthy(node *corev1.Node) bool {
-	return NodeReady(node) && node.DeletionTimestamp == nil
+	return NodeReady(node) && NodeRunsInjectors(node) && node.DeletionTimestamp == nil
+}
+
+// NodeRunsInjectors is false for a node that says that it is not Linux, or that
+// no kubelet stands behind it.
+func NodeRunsInjectors(node *corev1.Node) bool {
+	return isLinux(node.Labels) && node.Labels["type"] != "virtual-kubelet"
+}
+
+// isLinux is true unless the labels of a node, or those that a pod wants of its
+// node, name another operating system.
+func isLinux(labels map[string]string) bool {
+	system := labels[corev1.LabelOSStable]
+	return system == "" || system == string(corev1.Linux)
 }
 
 // NodeReady is true also for a node that is being deleted.

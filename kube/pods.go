@@ -8,10 +8,11 @@ import (
 // Squall creates.
 const InjectorContainer = "injector"
 
-// PodHealthy is true for a pod that may be a target: it runs, and nobody is
-// deleting it.
+// PodHealthy is true for a pod that may be a target: it runs, an injector can run
+// on its node, and nobody is deleting it.
 func PodHealthy(pod *corev1.Pod) bool {
-	return PodRunning(pod) && pod.DeletionTimestamp == nil
+	linux := isLinux(pod.Spec.NodeSelector) && (pod.Spec.OS == nil || pod.Spec.OS.Name == corev1.Linux)
+	return PodRunning(pod) && linux && pod.DeletionTimestamp == nil
 }
 
 // PodRunning is true also for a pod that is being deleted and has not ended.

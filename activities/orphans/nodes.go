@@ -70,7 +70,7 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 	return s.swept, nil
 }
 
-// listNodes lists one page live. A page whose place has become too old is listed
+// listNodes lists one page of the nodes that injectors can run on, live. A page whose place has become too old is listed
 // from the same place in the newest list.
 func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Node, string, error) {
 	list, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page.Size, Continue: page.From})
@@ -81,7 +81,7 @@ func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Nod
 	if err != nil {
 		return nil, "", fmt.Errorf("list the nodes: %w", err)
 	}
-	return list.Items, list.Continue, nil
+	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return !kube.NodeRunsInjectors(&node) }), list.Continue, nil
 }
 
 // nodeSweep is the state of one SweepNodes.

@@ -13,6 +13,10 @@ func stripPod(o any) (any, error) {
 	}
 	kept := &corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: stripMeta(pod.ObjectMeta)}
 	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Spec.OS = pod.Spec.OS
+	if system, found := pod.Spec.NodeSelector[corev1.LabelOSStable]; found {
+		kept.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: system}
+	}
 	kept.Status.Phase = pod.Status.Phase
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Terminated != nil {

@@ -29,10 +29,13 @@ type snapshot struct {
 // target is a pod of the disruption's namespace, or a node: one that was
 // chosen, or could be.
 type target struct {
-	name    string
-	uid     types.UID
-	running bool
-	matches bool
+	name string
+	uid  types.UID
+	// stays is false for one that is about to go, or has ended: as a target it is
+	// lost (rules 38, 39a). A node that is not ready stays.
+	stays bool
+	// free is true for one that could be chosen.
+	free bool
 }
 
 // observe reduces a snapshot to what a workflow must act on. Two snapshots
@@ -71,7 +74,8 @@ func podTargets(spec v1beta1.DisruptionSpec, pods []corev1.Pod) []target {
 	targets := make([]target, 0, len(pods))
 	for i := range pods {
 		p := &pods[i]
-		targets = append(targets, target{p.Name, p.UID, kube.PodHealthy(p), matches(p)})
+		healthy := kube.PodHealthy(p)
+		targets = append(targets, target{p.Name, p.UID, healthy, healthy && matches(p)})
 	}
 	return targets
 }
@@ -82,7 +86,7 @@ func nodeTargets(spec v1beta1.DisruptionSpec, nodes []corev1.Node) []target {
 	targets := make([]target, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		targets = append(targets, target{n.Name, n.UID, kube.NodeHealthy(n), matches(n)})
+		targets = append(targets, target{n.Name, n.UID, n.DeletionTimestamp == nil, kube.NodeHealthy(n) && matches(n)})
 	}
 	return targets
 }
@@ -166,17 +170,17 @@ func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
 // That one has gone is news even when it was known to be ending: what failed to
 // clean it may then be let go.
 func lostTargets(chosen map[types.UID]bool, targets []target) []string {
-	running := make(map[types.UID]bool, len(targets))
+	stays := make(map[types.UID]bool, len(targets))
 	for _, t := range targets {
-		running[t.uid] = t.running
+		stays[t.uid] = t.stays
 	}
 	var lost []string
 	for uid := range chosen {
-		runs, there := running[uid]
+		remains, there := stays[uid]
 		switch {
 		case !there:
 			lost = append(lost, "lost "+string(uid))
-		case !runs:
+		case !remains:
 			lost = append(lost, "stopping "+string(uid))
 		}
 	}
@@ -190,7 +194,7 @@ func candidates(d *v1beta1.Disruption, targets []target) []string {
 	}
 	var uids []string
 	for _, t := range targets {
-		if t.matches && t.running {
+		if t.free {
 			uids = append(uids, "candidate "+string(t.uid))
 		}
 	}

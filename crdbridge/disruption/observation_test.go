@@ -163,7 +163,9 @@ func TestObserveNodes(t *testing.T) {
 		lost, candidates int
 	}{
 		{"both ready", func(*scene) {}, 0, 2},
-		{"the chosen one not ready", func(s *scene) { s.nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, 1, 1},
+		{"the chosen one not ready: it stays", func(s *scene) { s.nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, 0, 1}, // rule 39
+		{"the chosen one being deleted", func(s *scene) { s.nodes[0].DeletionTimestamp = &metav1.Time{} }, 1, 1},
+		{"the other of another system", func(s *scene) { s.nodes[1].Labels["kubernetes.io/os"] = "windows" }, 0, 1},
 		{"the chosen one gone", func(s *scene) { s.nodes = s.nodes[1:] }, 1, 1},
 		{"the other without its label", func(s *scene) { s.nodes[1].Labels = nil }, 0, 1},
 		{"the chosen one without its annotation", func(s *scene) {
