@@ -56,8 +56,8 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if why := cmp.Or(live.Stopped(), stop); why != "" {
 		return a.refuse(ctx, live, why)
 	}
-	if problems := live.Validate(); len(problems) > 0 {
-		return a.reject(ctx, live, "InvalidSpec", problems.ToAggregate().Error())
+	if why := a.problems(live); why != "" {
+		return a.refuseInvalid(ctx, live, why)
 	}
 	workflow := activity.GetInfo(ctx).WorkflowExecution
 	firstRun, err := a.Targets.StoreSpec(ctx, live, workflow.RunID)
@@ -93,6 +93,33 @@ func planOf(d *v1beta1.Disruption) Plan {
 	}
 	plan.Kinds = d.Spec.Kinds()
 	return plan
+}
+
+// problems says why the disruption can never be carried out. It is empty for a
+// disruption without problems.
+func (a *Activities) problems(d *v1beta1.Disruption) string {
+	if d.Namespace == a.Namespace { // rule 25
+		return "namespace " + a.Namespace + " is the one of the chaos pods, which are never in the namespace of a target: " +
+			"delete this disruption and create it in another namespace, that of its targets"
+	}
+	if problems := d.Validate(); len(problems) > 0 {
+		return problems.ToAggregate().Error()
+	}
+	return ""
+}
+
+// refuseInvalid is the plan of a disruption with problems. One that has a record
+// was begun all the same, by a version that did not object: nobody may forget
+// what that has left, so it is cleaned, not rejected.
+func (a *Activities) refuseInvalid(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
+	_, err := a.Targets.LoadSpec(ctx, d.Ref())
+	switch {
+	case apierrors.IsNotFound(err):
+		return a.reject(ctx, d, "InvalidSpec", why)
+	case err != nil:
+		return Plan{}, err
+	}
+	return Plan{CleanOnly: "it was begun and can be carried out no more: " + why}, nil
 }
 
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {

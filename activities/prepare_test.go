@@ -1,0 +1,72 @@
+package activities
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// rule 25
+func TestADisruptionInTheNamespaceOfTheChaosPodsIsRejected(t *testing.T) {
+	c := newCluster(t)
+	c.Shop = c.Namespace
+	c.MakeTargets(2, nil)
+	ref := c.Disruption("inside", nil)
+	plan := do[Plan](c, c.Prepare, ref)
+	for _, said := range []string{"namespace " + c.Namespace, "in another namespace"} {
+		if !strings.Contains(plan.Rejected, said) {
+			t.Errorf("rejected because of %q, want it to say %q", plan.Rejected, said)
+		}
+		c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, said)
+	}
+	if phase := c.Get(ref).Status.Phase; phase != v1beta1.PhaseRejected {
+		t.Errorf("phase %s, want Rejected", phase)
+	}
+	if events := c.EventsOf("InvalidSpec"); len(events) != 1 || events[0].Type != corev1.EventTypeWarning {
+		t.Errorf("events = %+v, want one warning", events)
+	}
+}
+
+// A version with a stricter validation must not forget what an older one began.
+func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
+	inTwoYears := func(spec *v1beta1.DisruptionSpec) {
+		spec.Triggers = &v1beta1.DisruptionTriggers{CreatePods: v1beta1.DisruptionTrigger{NotBefore: metav1.NewTime(time.Now().AddDate(2, 0, 0))}}
+	}
+	const invalid = "spec.duration"
+	t.Run("without a record it never began: it is rejected", func(t *testing.T) {
+		c := newCluster(t)
+		ref := c.Disruption("new", inTwoYears)
+		plan := do[Plan](c, c.Prepare, ref)
+		if !strings.Contains(plan.Rejected, invalid) || plan.CleanOnly != "" {
+			t.Errorf("plan = %+v, want it rejected because of %q", plan, invalid)
+		}
+		if phase := c.Get(ref).Status.Phase; phase != v1beta1.PhaseRejected {
+			t.Errorf("phase %s, want Rejected", phase)
+		}
+	})
+	t.Run("with a record it was begun: it is cleaned", func(t *testing.T) {
+		c := newCluster(t)
+		ref := c.Disruption("old", inTwoYears)
+		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "a run of an older version")
+		c.Must(err)
+		c.restartWorker()
+		plan := do[Plan](c, c.Prepare, ref)
+		if !strings.Contains(plan.CleanOnly, invalid) || plan.Rejected != "" {
+			t.Errorf("plan = %+v, want it only cleaned because of %q", plan, invalid)
+		}
+		if phase := c.Get(ref).Status.Phase; phase == v1beta1.PhaseRejected {
+			t.Errorf("phase %s: it would count as ended though it was begun", phase)
+		}
+	})
+}
+
+// restartWorker makes the activities forget what they keep in memory.
+func (c *cluster) restartWorker() {
+	c.Targets = targets.NewStore(c.Kube, c.Namespace, c.Targets.Watch, c.Activities.Parallel)
+}
