@@ -3,7 +3,9 @@ package scale
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,13 +40,24 @@ func begin(t *testing.T, n int, settings ...string) scale {
 	return s
 }
 
+// beginElected is the same with a bridge that elects a leader, as it is shipped:
+// its lease is among the calls that are counted.
+func beginElected(t *testing.T, n int) scale {
+	t.Helper()
+	w := world.Start(t)
+	bridge := w.Bridge("SQUALL_LEADER_ELECTION=true", "SQUALL_LEADER_ELECTION_NAMESPACE="+w.Chaos)
+	s := scale{w, w.Worker().Start(), bridge.Start()}
+	w.Targets(n)
+	return s
+}
+
 // in is the same for a part of the test.
 func (w scale) in(t *testing.T) scale { return scale{w.In(t), w.worker, w.bridge} }
 
 // TestScale goes from one target to a thousand in one world, so that what the
 // figures are compared with is measured on the same machine at the same time.
 func TestScale(t *testing.T) {
-	s := begin(t, many)
+	s := beginElected(t, many)
 	for _, part := range []struct {
 		name string
 		test func(scale)
@@ -67,7 +80,7 @@ func (w scale) oneTarget() {
 	w.Completed(d)
 	events, bytes := w.Length(d)
 	w.Logf("1 target: %d events, %d bytes", events, bytes)
-	w.History(d)
+	w.withinLimits(w.History(d))
 	if events > 150 {
 		w.Errorf("1 target took %d events, want at most 150", events)
 	}
@@ -81,9 +94,7 @@ func (w scale) thousandTargets() {
 	injecting := clock.Stop()
 	made := w.Meter.Settled(w).Since(before)
 	w.Logf("API calls to inject %d targets:%s", many, made.Table(many))
-	if perTarget := float64(made.Total()) / many; perTarget > 3 {
-		w.Errorf("%.2f API calls per target, want at most 3", perTarget)
-	}
+	w.fewCalls("to inject", made)
 	w.waitingIsFree(d)
 	w.lookIsFree(d)
 	pods := w.ChaosPods(d)
@@ -93,17 +104,27 @@ func (w scale) thousandTargets() {
 	w.Vanishes(d)
 	cleaning := clock.Stop()
 	w.NothingLeft(d)
-	w.Logf("API calls to clean %d targets:%s", many, w.Meter.Settled(w).Since(before).Table(many))
+	made = w.Meter.Settled(w).Since(before)
+	w.Logf("API calls to clean %d targets:%s", many, made.Table(many))
+	w.fewCalls("to clean", made)
 	w.Completed(d)
 	events, bytes := w.Length(d)
 	w.Logf("%d targets: %d events, %d bytes", many, events, bytes)
-	w.History(d)
-	if events >= 500 {
-		w.Errorf("%d targets took %d events, want fewer than 500", many, events)
+	w.withinLimits(w.History(d))
+	if events >= 200 || bytes > mostBytes {
+		w.Errorf("%d targets took %d events and %d bytes, want fewer than 200, and at most %d", many, events, bytes, mostBytes)
 	}
 	up, down := w.Floor(pods, many, world.AtOnce(many))
 	w.compare("create to Injected", injecting, up)
 	w.compare("delete to gone", cleaning, down)
+}
+
+// fewCalls wants at most three API calls for each of the thousand targets.
+func (w scale) fewCalls(what string, made world.Calls) {
+	w.Helper()
+	if perTarget := float64(made.Work().Total()) / many; perTarget > 3 {
+		w.Errorf("%.2f API calls per target %s, want at most 3", perTarget, what)
+	}
 }
 
 // compare sets a cost beside that of a loop that does nothing but create or
@@ -114,26 +135,34 @@ func (w scale) compare(what string, ours, floor world.Cost) {
 	times, work := ours.Time.Seconds()/floor.Time.Seconds(), ours.CPU.Total()/floor.CPU.Total()
 	w.Logf("%s: %.2f times the floor's time (%.2fs, %.2fs), %.2f times its processor seconds\n  %s\n  floor: %s",
 		what, times, ours.Time.Seconds(), floor.Time.Seconds(), work, ours.CPU, floor.CPU)
-	if times > 15 || work > 4 {
-		w.Errorf("%s: %.1f times the floor's time, %.1f times its work", what, times, work)
+	if times > 15 || work > 2 { // docs/bench.md measures 1.3 and 1.2 where nothing else runs
+		w.Errorf("%s: %.1f times the floor's time, %.1f times its work, want at most 15 and 2", what, times, work)
 	}
 }
 
 // waitingIsFree: while nothing happens nothing is written, neither to the API
-// (rule 3) nor into the history (T6).
+// (rule 3) nor into the history (T6). All resources count, emergency stops too;
+// only the bridge's own lease is renewed every two seconds, and must be: without
+// it this would count the calls of a bridge that does nothing.
 func (w scale) waitingIsFree(d *v1beta1.Disruption) {
 	w.Helper()
+	const quiet = 10 * time.Second
 	before := w.Meter.Settled(w)
 	length, _ := w.Length(d)
-	<-time.After(5 * time.Second) // nothing must happen: there is nothing to wait for
+	<-time.After(quiet) // nothing must happen: there is nothing to wait for
 	made := w.Meter.Read(w).Since(before)
-	if writes := made.Writes(); len(writes) > 0 {
-		w.Errorf("while waiting it wrote:%s", writes.Table(1))
+	calls := made.Work()
+	maps.DeleteFunc(calls, func(name string, _ int) bool { return strings.HasPrefix(name, "WATCH ") }) // counted when they end, as each does now and then
+	if len(calls) > 0 {
+		w.Errorf("while waiting it called the API:%s", calls.Table(1))
+	}
+	if renewals := made.Writes().Total(); renewals < 1 || renewals > 6 {
+		w.Errorf("while waiting for %s the bridge wrote its lease %d times, want one in two seconds", quiet, renewals)
 	}
 	if now, _ := w.Length(d); now != length {
 		w.Errorf("while waiting the history grew from %d to %d events", length, now)
 	}
-	w.Logf("5 s of waiting with %d targets: %d writes, %d reads", many, made.Writes().Total(), made.Total()-made.Writes().Total())
+	w.Logf("%s of waiting with %d targets:%s", quiet, many, made.Table(1))
 }
 
 // lookIsFree: the look at a disruption that is held, which comes when something
@@ -147,7 +176,7 @@ func (w scale) lookIsFree(d *v1beta1.Disruption) {
 	w.Must(w.Workflows.SignalWorkflow(w.Context(), world.WorkflowOf(d), "", contract.SignalObserved, contract.Observation{Hash: "look", Ended: 1}))
 	world.Eventually(w, time.Minute, "it has looked", func() bool { return histories.Paths(w.History(d))[selection] > looks })
 	made := w.Meter.Settled(w).Since(before)
-	if writes := made.Writes(); len(writes) > 0 {
+	if writes := made.Writes().Work(); len(writes) > 0 {
 		w.Errorf("a look wrote:%s", writes.Table(1))
 	}
 	now, _ := w.Length(d)
