@@ -3,6 +3,7 @@ package activities
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -216,16 +217,17 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 			return nil, err
 		}
 	}
-	left := make([]*LeftPod, len(pods))
-	group, groupCtx := errgroup.WithContext(ctx)
+	left, errs := make([]*LeftPod, len(pods)), make([]error, len(pods))
+	var group errgroup.Group // without a context: one that fails stops no other (rule 48)
 	group.SetLimit(c.a.Parallel)
 	for i := range pods {
-		group.Go(func() (err error) {
-			left[i], err = c.advance(groupCtx, &pods[i])
-			return err
+		group.Go(func() error {
+			left[i], errs[i] = c.advance(ctx, &pods[i])
+			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	_ = group.Wait()
+	if err := firstOf(errs); err != nil {
 		return nil, err
 	}
 	var remaining []LeftPod
@@ -235,6 +237,15 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 		}
 	}
 	return remaining, nil
+}
+
+// firstOf is the first of the errors, and says how many there are.
+func firstOf(errs []error) error {
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(failed) < 2 {
+		return errors.Join(failed...)
+	}
+	return fmt.Errorf("%d chaos pods are not cleaned; the first: %w", len(failed), failed[0])
 }
 
 // endingPods keeps the pods that are to go though the disruption goes on

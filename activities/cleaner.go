@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
@@ -30,9 +28,14 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if !found {
 		why := chaospod.Failure(failed, chaospod.InjectorState(failed))
 		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner takes off what it left", string(failed.UID))
-		_, err := c.a.Kube.CoreV1().Pods(c.a.Namespace).Create(ctx, chaospod.Cleaner(failed), metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		refusal, err := chaospod.Create(ctx, c.a.Kube, chaospod.Cleaner(failed))
+		if err != nil {
 			return nil, fmt.Errorf("create the cleaner of chaos pod %s: %w", failed.Name, err)
+		}
+		if refusal != "" {
+			words := "no cleaner can be created: " + refusal
+			c.noteCleanerFailed(failed, words)
+			return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
 		}
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "a cleaner works on the node"), nil
 	}

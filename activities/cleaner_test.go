@@ -2,6 +2,8 @@ package activities
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,10 +49,11 @@ func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state co
 	}()
 }
 
+func in(ref Ref, retry ...string) CleanInput {
+	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: 10 * time.Second}
+}
+
 func TestRetryCleansFromTheJournal(t *testing.T) {
-	in := func(ref Ref, retry ...string) CleanInput {
-		return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: 10 * time.Second}
-	}
 	t.Run("the cleaner succeeds: the failed chaos pod is let go", func(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()
@@ -63,7 +66,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		c.wantEvent("Healed", failed.Name)
 		cleaner := <-found
 		container := cleaner.Spec.Containers[0]
-		want := []string{"clean", "--disruption", string(ref.UID), "--target", failed.Labels[v1beta1.LabelTargetUID]}
+		want := []string{"clean", "--disruption", string(ref.UID), "--target", failed.Labels[v1beta1.LabelTargetUID], "--kind", "cpu-pressure"}
 		if !cmp.Equal(container.Args, want) || cleaner.Spec.NodeName != failed.Spec.NodeName || len(cleaner.Finalizers) != 0 {
 			t.Errorf("cleaner runs %v on %s with finalizers %v", container.Args, cleaner.Spec.NodeName, cleaner.Finalizers)
 		}
@@ -141,4 +144,99 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			t.Errorf("a cleaner was made: %v", err)
 		}
 	})
+}
+
+// The journal of the other kind belongs to an injector that lives: a cleaner that
+// meets it cannot succeed.
+func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(1, nil)
+	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { spec.Network = &v1beta1.NetworkDisruption{Drop: 40} })
+	var dead corev1.Pod
+	for _, pod := range c.ChaosPodsOf(ref) {
+		if pod.Labels[v1beta1.LabelDisruptionKind] == string(v1beta1.KindNetwork) {
+			dead = pod
+			c.Becomes(pod, corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
+			continue
+		}
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	}
+	found := make(chan *corev1.Pod, 1)
+	c.cleanerEnds(dead, corev1.PodSucceeded, apicluster.Exited(0, "Completed", `{"cleaned":["x"],"audited":true,"left":[]}`), found)
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: 10 * time.Second})
+	args := strings.Join((<-found).Spec.Containers[0].Args, " ")
+	if !strings.HasSuffix(args, " --kind network-disruption") || strings.Count(args, "--kind") != 1 {
+		t.Errorf("the cleaner runs %s, want only what died cleaned", args)
+	}
+	left := c.ChaosPodsOf(ref)
+	if cleaned.Remaining != 0 || cleaned.Lost != 0 || len(left) != 1 || left[0].DeletionTimestamp != nil || left[0].Labels[v1beta1.LabelDisruptionKind] != string(v1beta1.KindCPUPressure) {
+		t.Errorf("cleaned = %+v, %d chaos pods are there; want the other kind to go on", cleaned, len(left))
+	}
+	c.wantEvent("Healed", dead.Name)
+	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); len(again.Added) != 0 || again.Selected != 1 { // rule 18
+		t.Errorf("selection = %+v, want the same target, and nothing injected anew", again)
+	}
+}
+
+// One pod that cannot be cleaned, and one that the API server does not let us
+// clean, stop no other (rule 48).
+func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		refuse func(r *http.Request, failed corev1.Pod) bool
+		code   int
+		// wrong is true when the activity fails, to be tried again.
+		wrong bool
+	}{
+		{"the cleaner is forbidden, as by a quota", func(r *http.Request, _ corev1.Pod) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods")
+		}, http.StatusForbidden, false},
+		{"the API server has no answer for one of them", func(r *http.Request, failed corev1.Pod) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") || strings.HasSuffix(r.URL.Path, "/"+failed.Name)
+		}, http.StatusInternalServerError, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.MakeTargets(4, nil)
+			ref := c.started("calm", all)
+			chaos := c.ChaosPodsOf(ref)
+			failed := chaos[0]
+			c.Becomes(failed, corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
+			for _, pod := range chaos[1:] {
+				c.Becomes(pod, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
+			}
+			c.through(func(r *http.Request) (*http.Response, error) {
+				if test.refuse(r, failed) {
+					return refusal(r, test.code), nil
+				}
+				return nil, nil
+			})
+			c.Parallel = 1 // so that the others come after it
+			value, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref, "*"))
+			if test.wrong != (err != nil) {
+				t.Fatalf("error = %v, want one: %t", err, test.wrong)
+			}
+			if !test.wrong {
+				var cleaned CleanResult
+				c.Must(value.Get(&cleaned))
+				if cleaned.Remaining != 1 || cleaned.Left[0].Pod != failed.Name || cleaned.Left[0].Outcome != chaospod.Failed || !strings.Contains(cleaned.Left[0].Why, "refused by the test") {
+					t.Errorf("cleaned = %+v, want the refusal told", cleaned)
+				}
+			}
+			for _, pod := range c.ChaosPodsOf(ref) {
+				if held := slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer); held != (pod.Name == failed.Name) {
+					t.Errorf("chaos pod %s is held: %t", pod.Name, held)
+				}
+			}
+		})
+	}
+}
+
+// refusal is an API server's answer that refuses.
+func refusal(r *http.Request, code int) *http.Response {
+	reason := map[int]string{http.StatusForbidden: "Forbidden", http.StatusInternalServerError: "InternalError"}[code]
+	status := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"refused by the test","reason":%q,"code":%d}`, reason, code)
+	return &http.Response{
+		StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(status)),
+	}
 }

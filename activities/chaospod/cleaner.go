@@ -19,7 +19,11 @@ func Cleaner(failed *corev1.Pod) *corev1.Pod {
 	seconds := int64(50)
 	spec.ActiveDeadlineSeconds = &seconds
 	container := &spec.Containers[0]
-	container.Args = []string{"clean", "--disruption", failed.Labels[v1beta1.LabelDisruptionUID], "--target", failed.Labels[v1beta1.LabelTargetUID]}
+	// The journals of other kinds on this target belong to injectors that live.
+	container.Args = []string{
+		"clean", "--disruption", failed.Labels[v1beta1.LabelDisruptionUID],
+		"--target", failed.Labels[v1beta1.LabelTargetUID], "--kind", failed.Labels[v1beta1.LabelDisruptionKind],
+	}
 	container.Env, container.StartupProbe, container.ReadinessProbe = nil, nil, nil
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	labels := map[string]string{v1beta1.LabelCleaner: "true"}
@@ -27,7 +31,7 @@ func Cleaner(failed *corev1.Pod) *corev1.Pod {
 		labels[key] = value
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: CleanerName(failed), Labels: labels, Annotations: failed.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: failed.Namespace, Name: CleanerName(failed), Labels: labels, Annotations: failed.Annotations},
 		Spec:       *spec,
 	}
 }
