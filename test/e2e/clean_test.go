@@ -83,6 +83,41 @@ func TestKilledInjectorHeals(t *testing.T) {
 	s.record("healed", d)
 }
 
+// The injector of one of two kinds on a target is killed. What it left is taken
+// off beside the other, which goes on; it is not injected again (rule 18), and
+// the disruption can be deleted at any time.
+func TestOneOfTwoKindsIsKilledAndHeals(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(1)
+	before := s.snapshots(pods)
+	d := s.injected(s.create("mixed", "{selector: {app: target}, count: 1, duration: 10m, "+quick+", cpuPressure: {count: 10%}}"))
+	kinds := map[v1beta1.Kind]corev1.Pod{}
+	for _, pod := range s.chaosPods(t, d) {
+		kinds[v1beta1.Kind(pod.Labels[v1beta1.LabelDisruptionKind])] = pod
+	}
+	began := time.Now()
+	s.killInjector(kinds[v1beta1.KindNetwork])
+	s.awaitGone(kinds[v1beta1.KindNetwork])
+	t.Logf("SIGKILL of one of two injectors to its chaos pod gone: %.1fs", time.Since(began).Seconds())
+	live := s.read(d)
+	if live.Status.IsStuckOnRemoval || live.Status.Phase != v1beta1.PhaseHolding {
+		t.Errorf("phase %s, stuck %t; want it to go on with the other kind", live.Status.Phase, live.Status.IsStuckOnRemoval)
+	}
+	left := s.chaosPods(t, d)
+	if len(left) != 1 || left[0].UID != kinds[v1beta1.KindCPUPressure].UID || left[0].DeletionTimestamp != nil {
+		t.Errorf("%d chaos pods are left, want the one that was not killed", len(left))
+	}
+	for _, reason := range []string{"InjectorFailed", "Healed"} {
+		if n := len(s.events(d.Name, reason)); n != 1 {
+			t.Errorf("%d events %s, want 1", n, reason)
+		}
+	}
+	s.delete(d)
+	s.gone(d)
+	s.wantSame(before, s.snapshots(pods))
+}
+
 // A namespace that is deleted takes its disruptions along, and nothing stays.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
