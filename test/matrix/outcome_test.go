@@ -184,6 +184,9 @@ func (r *run) events() (told []string, err error) {
 		return nil, err
 	}
 	for _, e := range events.Items {
+		if e.Reason == "Chosen" {
+			continue // it tells that nothing was injected for two seconds, which depends on how long a recovery takes
+		}
 		told = append(told, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
 	}
 	return told, nil

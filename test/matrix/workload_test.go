@@ -151,15 +151,15 @@ func (r *run) injected(n int) error {
 	})
 }
 
-// toldTargets waits until every target has its event: what ends a disruption
-// must not come before all is told of its beginning, or what is told would
-// depend on how long a recovery takes.
+// toldTargets waits until every target has the event that it is disrupted: what
+// ends a disruption must not come before all is told of its beginning, or what
+// is told would depend on how long a recovery takes.
 func (r *run) toldTargets() error {
-	return r.until("every target has an event", func() bool {
+	return r.until("every target has the event that it is disrupted", func() bool {
 		told, err := r.events()
 		n := 0
 		for _, words := range told {
-			if strings.HasPrefix(words, "Pod ") {
+			if strings.HasPrefix(words, "Pod ") && strings.Contains(words, ": Normal Disrupted: ") {
 				n++
 			}
 		}
