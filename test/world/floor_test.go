@@ -32,7 +32,7 @@ func TestFloorIsAsParallelAsTheWorker(t *testing.T) {
 }
 
 // numbersNamed are the numbers that the programs' sources below a folder give a
-// constant, or a setting by SetDefault, of that name.
+// constant, or the default of a flag, of that name.
 func numbersNamed(t *testing.T, folder, name string) (found []int) {
 	t.Helper()
 	note := func(value ast.Expr) {
@@ -51,7 +51,7 @@ func numbersNamed(t *testing.T, folder, name string) (found []int) {
 				}
 			}
 		case *ast.CallExpr:
-			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "SetDefault" && len(n.Args) == 2 {
+			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Int" && len(n.Args) == 3 {
 				if key, ok := n.Args[0].(*ast.BasicLit); ok && key.Value == strconv.Quote(name) {
 					note(n.Args[1])
 				}
