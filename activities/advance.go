@@ -64,8 +64,25 @@ func (c *cleaning) markUnverified(pod *corev1.Pod) {
 	c.unverified[pod.Spec.NodeName] = true
 }
 
+// released is true for a chaos pod that failed, or should have ended, before a
+// person decided to let go of it. Nothing that fails later was decided on.
 func (c *cleaning) released(pod *corev1.Pod) bool {
-	return slices.Contains(c.in.Release, "*") || slices.Contains(c.in.Release, chaospod.TargetName(pod))
+	if named(c.in.Release, pod) {
+		return true
+	}
+	if c.in.ReleaseUntil == nil {
+		return false
+	}
+	failed := chaospod.FailedAt(pod)
+	if !kube.InjectorEnded(pod) && pod.DeletionTimestamp != nil {
+		failed = pod.DeletionTimestamp.Time // it is overdue since then
+	}
+	return !failed.After(*c.in.ReleaseUntil)
+}
+
+// named tells whether IDs of chaos pods name this one.
+func named(ids []string, pod *corev1.Pod) bool {
+	return slices.Contains(ids, string(pod.UID)) || slices.Contains(ids, pod.Name)
 }
 
 // StartPatience is how long a chaos pod that was Pending when it was deleted is

@@ -27,11 +27,17 @@ type CleanInput struct {
 	// OnlyEnded leaves alone what still disturbs a live target: it settles the
 	// chaos pods that ended, that somebody deletes, or whose target is lost.
 	OnlyEnded bool `json:"onlyEnded,omitempty"`
-	// Release are target names whose failed chaos pods a person lets go; "*" is all.
+	// Release are the UIDs of failed chaos pods that a person lets go.
 	Release []string `json:"release,omitempty"`
+	// ReleaseUntil is when a person let go of all that had failed by then: of more
+	// chaos pods than can be named here.
+	ReleaseUntil *time.Time `json:"releaseUntil,omitempty"`
 	// Retry are target names whose failed chaos pods a cleaner may try again on
-	// their node, from the journal; "*" is all.
+	// their node, from the journal; "*" is all but Exhausted.
 	Retry []string `json:"retry,omitempty"`
+	// Exhausted are the UIDs of chaos pods on which cleaners have failed often
+	// enough: none is tried unless Retry names the target.
+	Exhausted []string `json:"exhausted,omitempty"`
 	// ResultLost is true when an earlier cleaning may have let chaos pods go and
 	// nobody heard of it.
 	ResultLost bool `json:"resultLost,omitempty"`

@@ -115,7 +115,7 @@ func TestCleanChaosPods(t *testing.T) {
 		if len(c.EventsOf("StuckOnRemoval")) != 1 || !c.Get(ref).Status.IsStuckOnRemoval {
 			t.Error("want one StuckOnRemoval event and the status flag")
 		}
-		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].Target}, Patience: patience})
+		again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{string(cleaned.Left[0].UID)}, Patience: patience})
 		if again.Remaining != 0 { // rule 46
 			t.Errorf("released: %+v, want nothing left", again)
 		}
@@ -127,10 +127,35 @@ func TestCleanChaosPods(t *testing.T) {
 		chaos := c.ChaosPodsOf(ref)
 		c.Becomes(chaos[0], corev1.PodFailed, apicluster.Exited(137, "Error", ""), corev1.ConditionFalse)
 		c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{"*"}, Patience: time.Second})
+		now := time.Now()
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, ReleaseUntil: &now, Patience: time.Second})
 		left := c.ChaosPodsOf(ref)
 		if cleaned.Remaining != 1 || len(left) != 1 || left[0].Name != chaos[1].Name || *left[0].DeletionGracePeriodSeconds != 60 {
 			t.Errorf("cleaned = %+v, left %d; want the running injector left to clean in its own time", cleaned, len(left))
+		}
+	})
+	t.Run("a release lets go of nothing that fails after the decision", func(t *testing.T) {
+		c := newCluster(t)
+		c.MakeTargets(2, nil)
+		ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) {
+			all(spec)
+			spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
+		})
+		decided := time.Now().Truncate(time.Second)
+		chaos := c.ChaosPodsOf(ref)
+		for i, pod := range chaos {
+			state := apicluster.Exited(137, "Error", "")
+			state.Terminated.FinishedAt = metav1.NewTime(decided.Add(time.Duration(i-2) * time.Minute)) // two before, one at that moment, one later
+			c.Becomes(pod, corev1.PodFailed, state, corev1.ConditionFalse)
+		}
+		one := CleanInput{Shard: Shard{ref, 0}, Release: []string{string(chaos[3].UID)}, Patience: patience}
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, one); cleaned.Remaining != 3 {
+			t.Errorf("cleaned = %+v, want one let go, and nothing else on its target", cleaned)
+		}
+		before := decided.Add(-30 * time.Second)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, ReleaseUntil: &before, Patience: patience})
+		if cleaned.Remaining != 1 || cleaned.Left[0].UID != chaos[2].UID {
+			t.Errorf("cleaned = %+v, want the one that failed later left", cleaned)
 		}
 	})
 	t.Run("failed, but the target is gone, replaced or not running: let go", func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // go; one whose cleaner failed too stays as it is, with the cleaner's words.
 // nil means that nothing was asked for.
 func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod, error) {
-	if !slices.Contains(c.in.Retry, "*") && !slices.Contains(c.in.Retry, chaospod.TargetName(failed)) {
+	if !c.retried(failed) {
 		return nil, nil
 	}
 	if words, tried := c.words(failed); tried {
@@ -57,6 +57,12 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	words := "the cleaner failed too: " + chaospod.CleanerWords(&cleaner)
 	c.noteCleanerFailed(failed, words)
 	return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
+}
+
+// retried is true for a chaos pod that a cleaner is to try.
+func (c *cleaning) retried(failed *corev1.Pod) bool {
+	return slices.Contains(c.in.Retry, chaospod.TargetName(failed)) ||
+		slices.Contains(c.in.Retry, "*") && !named(c.in.Exhausted, failed)
 }
 
 // onNode names a chaos pod for a person.

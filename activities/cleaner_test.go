@@ -134,6 +134,20 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			t.Errorf("left %d pods, want the failed one with its finalizer", len(left))
 		}
 	})
+	t.Run("cleaners have failed on it often enough: none is tried, unless it is asked for by name", func(t *testing.T) {
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		again := in(ref, "*")
+		again.Exhausted = []string{string(failed.UID)}
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, again); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+			t.Errorf("cleaned = %+v, want it left", cleaned)
+		}
+		again.Retry = append(again.Retry, chaospod.TargetName(&failed))
+		c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), make(chan *corev1.Pod, 1))
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, again); cleaned.Remaining != 0 {
+			t.Errorf("cleaned = %+v, want it cleaned", cleaned)
+		}
+	})
 	t.Run("another target's retry: nothing is tried", func(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()

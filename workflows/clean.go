@@ -36,7 +36,9 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	}
 	status.slow = true
 	if !d.failed() {
-		d.Tries = cleanerTries // a cleaner cannot help while the chaos pod has not ended
+		for i := range d.Left {
+			d.Left[i].Tries = cleanerTries // a cleaner cannot help while the chaos pod has not ended
+		}
 	}
 	status.wait(ctx)
 	d.newRunDue = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
@@ -114,16 +116,11 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 // cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos
 // pods that still disrupt a live target. A decision counts for one round.
 func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool) (all activities.CleanResult, lost int) {
-	retry, release := d.Retry, d.Release
-	if d.Tries < cleanerTries {
-		retry = allTargets
-	}
-	d.Retry, d.Release, d.cleanersRan = nil, nil, retry != nil
+	d.round = d.nextRound(onlyEnded)
+	d.Retry, d.Release, d.ReleaseUntil = nil, nil, nil
 	d.forEach(ctx, d.shardsToClean(), func(ctx workflow.Context, number int) {
-		in := activities.CleanInput{
-			Shard: activities.Shard{Disruption: d.ref, Number: number}, OnlyEnded: onlyEnded,
-			Retry: retry, Release: release, ResultLost: d.ResultLost, Patience: cleaningPatience,
-		}
+		in := d.round
+		in.Shard, in.ResultLost = activities.Shard{Disruption: d.ref, Number: number}, d.ResultLost
 		var cleaned activities.CleanResult
 		if err := workflow.ExecuteActivity(cleaningOptions(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
 			d.ResultLost = true // it may have finalized some chaos pods before it failed

@@ -196,8 +196,8 @@ func (d *disruption) hold(ctx workflow.Context) {
 	if err != nil {
 		return // the disruption ends: the caller looks at ctx
 	}
-	if !called && len(d.Left) > 0 {
-		d.Retry = allTargets
+	if !called {
+		d.retryByItself()
 	}
 	d.applyResumes(ctx)
 }
@@ -217,7 +217,7 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	}
 	ended := d.Observed == nil || d.Observed.Ended > 0 || d.Observed.TargetsLost > 0
 	d.Observed = nil
-	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil {
+	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil && d.ReleaseUntil == nil {
 		return // only candidates came or went
 	}
 	left, lost := d.cleanShards(ctx, true)

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -34,6 +35,8 @@ type world struct {
 	// endedCleans answers each CleanChaosPods while the disruption goes on.
 	endedCleans []activities.CleanResult
 	released    [][]string
+	// asked is what every cleaning was asked for.
+	asked []activities.CleanInput
 	// cleaned are the shards that were cleaned at the end.
 	cleaned []int
 	// retried is what cleaners were asked for, sweep by sweep.
@@ -89,7 +92,7 @@ func newWorld(t *testing.T) *world {
 		})
 	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
 		Return(func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
-			w.retried = append(w.retried, in.Retry)
+			w.retried, w.asked = append(w.retried, in.Retry), append(w.asked, in)
 			if in.OnlyEnded {
 				return next(&w.endedCleans), w.did("clean ended")
 			}
@@ -161,7 +164,7 @@ func (w *world) wantCleaned(t *testing.T, shards ...int) {
 	}
 }
 
-var failedPod = activities.LeftPod{Pod: "chaos-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Failed, Why: "qdisc busy"}
+var failedPod = activities.LeftPod{Pod: "chaos-1", UID: "uid-1", Node: "n1", Target: "web-1", Kind: v1beta1.KindCPUPressure, Outcome: activities.Failed, Why: "qdisc busy"}
 
 func TestDisruption(t *testing.T) {
 	t.Run("it expires: everything is taken off and let go", func(t *testing.T) {
@@ -491,8 +494,8 @@ func TestStuck(t *testing.T) {
 			resume(w, contract.Resume{Action: "release", Targets: []string{"web-1"}, By: "ann", Reason: "node is scrap"})
 		})
 		result := w.run(t)
-		if got := w.released[len(w.released)-1]; !cmp.Equal(got, []string{"web-1"}) {
-			t.Errorf("released = %v, want web-1", got)
+		if got := w.released[len(w.released)-1]; !cmp.Equal(got, []string{"uid-1"}) {
+			t.Errorf("released = %v, want uid-1", got)
 		}
 		if want := []string{"release web-1 by ann: node is scrap"}; result.ReleasedPods != 1 || !cmp.Equal(result.Decisions, want) {
 			t.Errorf("result = %+v, want one let go and decisions %q", result, want) // rule 48
@@ -531,8 +534,8 @@ func TestStuck(t *testing.T) {
 			t.Errorf("result = %+v, want one let go and decisions %q", result, want)
 		}
 		last := len(w.released) - 1
-		if !cmp.Equal(w.released[last], []string{"web-1"}) || !cmp.Equal(w.retried[last], allTargets) {
-			t.Errorf("released %v, retried %v; want web-1, and everything", w.released[last], w.retried[last])
+		if !cmp.Equal(w.released[last], []string{"uid-1"}) || !cmp.Equal(w.retried[last], allTargets) {
+			t.Errorf("released %v, retried %v; want uid-1, and everything", w.released[last], w.retried[last])
 		}
 	})
 	t.Run("two people release all of more than are listed: each counts once", func(t *testing.T) {
@@ -545,8 +548,53 @@ func TestStuck(t *testing.T) {
 			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
 			resume(w, contract.Resume{Action: "release", By: "eve", Reason: "so it is"})
 		})
+		decided := w.env.Now().Add(time.Hour + 2*time.Minute)
 		if result := w.run(t); result.ReleasedPods != 60 || len(result.Decisions) != 2 {
 			t.Errorf("result = %+v, want 60 let go and two decisions", result)
+		}
+		if last := w.asked[len(w.asked)-1]; len(last.Release) > 0 || last.ReleaseUntil == nil || !last.ReleaseUntil.Equal(decided) {
+			t.Errorf("asked for %+v, want a release of what had failed at %s", last, decided)
+		}
+	})
+	t.Run("a release is of what had failed when it was decided, not of what fails on that target later", func(t *testing.T) {
+		w := newWorld(t)
+		later := failedPod
+		later.Pod, later.UID, later.Kind = "chaos-2", "uid-2", v1beta1.KindDiskPressure
+		w.cleaning = time.Minute
+		w.cleans = []activities.CleanResult{stuck, stuck, {Remaining: 2, Left: []activities.LeftPod{failedPod, later}}, {}}
+		w.after(time.Hour+90*time.Second, func() {
+			resume(w, contract.Resume{Action: "release", By: "ann", Reason: "node is scrap"})
+		})
+		result := w.run(t)
+		for _, in := range w.asked {
+			if slices.Contains(in.Release, "uid-2") || in.ReleaseUntil != nil {
+				t.Errorf("asked for %+v, want only uid-1 let go", in)
+			}
+		}
+		if result.ReleasedPods != 1 {
+			t.Errorf("result = %+v, want one let go", result)
+		}
+	})
+	t.Run("one that never gets clean is told, though others fail and get clean beside it", func(t *testing.T) {
+		w := newWorld(t)
+		var all []activities.CleanResult
+		for i := range 5 {
+			other := failedPod
+			other.Pod, other.UID, other.Target = fmt.Sprint("chaos-x", i), types.UID(fmt.Sprint("uid-x", i)), "web-2"
+			all = append(all, activities.CleanResult{Remaining: 2, Left: []activities.LeftPod{failedPod, other}})
+		}
+		w.cleans = append(all, activities.CleanResult{})
+		w.run(t)
+		told := slices.ContainsFunc(w.reports, func(r activities.Report) bool {
+			return r.Phase == v1beta1.PhaseStuck && slices.ContainsFunc(r.Left, func(l activities.LeftPod) bool { return l.Pod == failedPod.Pod && l.Tries == cleanerTries })
+		})
+		if !told {
+			t.Errorf("reports = %+v, want it told after %d tries", w.reports, cleanerTries)
+		}
+		for i, in := range w.asked {
+			if tired := slices.Contains(in.Exhausted, "uid-1"); tired != (i >= cleanerTries) || len(in.Exhausted) > 1 {
+				t.Errorf("round %d leaves out %v; want uid-1 from round %d on, and nothing else", i, in.Exhausted, cleanerTries)
+			}
 		}
 	})
 	t.Run("the signal does what the update does", func(t *testing.T) {

@@ -33,7 +33,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume,
-		func(_ workflow.Context, r contract.Resume) (string, error) { return d.acceptResume(r), nil },
+		func(ctx workflow.Context, r contract.Resume) (string, error) { return d.acceptResume(ctx, r), nil },
 		workflow.UpdateHandlerOptions{
 			Description: "Resumes a stuck disruption. " + resumeHelp,
 			Validator:   func(r contract.Resume) error { return checkResume(d.Left, r) },
@@ -60,7 +60,7 @@ func (s signals) drain(ctx workflow.Context, d *disruption) {
 	each(s.observed, d.observe)
 	each(s.end, func(end any) { d.end(endingOf(end)) })
 	each(s.resume, func(r contract.Resume) {
-		if err := d.receiveResume(r); err != nil {
+		if err := d.receiveResume(ctx, r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
 		}
 	})
@@ -99,24 +99,34 @@ func (d *disruption) observe(o contract.Observation) {
 }
 
 // receiveResume takes a resume that came as a signal, which nobody checked yet.
-func (d *disruption) receiveResume(r contract.Resume) error {
+func (d *disruption) receiveResume(ctx workflow.Context, r contract.Resume) error {
 	if err := checkResume(d.Left, r); err != nil {
 		return err
 	}
-	d.acceptResume(r)
+	d.acceptResume(ctx, r)
 	return nil
 }
 
-// acceptResume keeps a decision until applyResumes. A release of all that is
-// left names the targets that are left now: a chaos pod that fails later was
-// not part of the decision.
-func (d *disruption) acceptResume(r contract.Resume) string {
-	if r.Action == contract.ActionRelease && len(r.Targets) == 0 && d.Remaining <= len(d.Left) {
-		r.Targets = targetsOf(d.Left)
-	}
-	d.Decided = append(d.Decided, r)
+// acceptResume keeps a decision until applyResumes. A release names the chaos
+// pods that are left now, or, when there are more than are listed, when it was
+// accepted: what fails later is not part of the decision.
+func (d *disruption) acceptResume(ctx workflow.Context, r contract.Resume) string {
+	decision := Decision{Resume: r}
 	if r.Action == contract.ActionRelease {
-		return "releasing " + names(d.Left, r.Targets)
+		switch {
+		case len(r.Targets) > 0:
+			decision.Pods = podsOf(d.Left, r.Targets)
+		case d.Remaining <= len(d.Left):
+			decision.Targets = targetsOf(d.Left)
+			decision.Pods = podsOf(d.Left, decision.Targets)
+		default:
+			now := workflow.Now(ctx)
+			decision.Until = &now
+		}
+	}
+	d.Decided = append(d.Decided, decision)
+	if r.Action == contract.ActionRelease {
+		return "releasing " + names(d.Left, decision.Targets)
 	}
 	return "cleaning again: " + names(d.Left, r.Targets)
 }
@@ -130,13 +140,13 @@ func (d *disruption) applyResumes(ctx workflow.Context) {
 			d.Retry = allTargets
 		case r.Action == contract.ActionRetry:
 			d.Retry = append(slices.Clone(d.Retry), r.Targets...)
-		case slices.Equal(d.Release, allTargets): // all that is left is let go already
-		case len(r.Targets) == 0:
-			d.ReleasedPods += d.Remaining - count(d.Left, d.Release)
-			d.Release = allTargets
+		case d.ReleaseUntil != nil: // all that is left is let go already
+		case r.Until != nil:
+			d.ReleasedPods += d.Remaining - len(d.Release)
+			d.ReleaseUntil = r.Until
 		default:
-			fresh := slices.DeleteFunc(slices.Clone(r.Targets), func(name string) bool { return slices.Contains(d.Release, name) })
-			d.ReleasedPods += count(d.Left, fresh)
+			fresh := slices.DeleteFunc(slices.Clone(r.Pods), func(id string) bool { return slices.Contains(d.Release, id) })
+			d.ReleasedPods += len(fresh)
 			d.Release = append(slices.Clone(d.Release), fresh...)
 		}
 		d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
@@ -181,6 +191,16 @@ func names(left []activities.LeftPod, targets []string) string {
 		targets = targetsOf(left)
 	}
 	return strings.Join(targets, ", ")
+}
+
+// podsOf are the chaos pods of these targets, by UID.
+func podsOf(left []activities.LeftPod, targets []string) (ids []string) {
+	for _, pod := range left {
+		if slices.Contains(targets, pod.Target) {
+			ids = append(ids, pod.ID())
+		}
+	}
+	return ids
 }
 
 // targetsOf names the targets of chaos pods, each once.

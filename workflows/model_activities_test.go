@@ -212,7 +212,7 @@ func (k *cleaningAttempt) settle(pod *chaosPod) (activities.Outcome, string) {
 		return activities.Waiting, "it is being deleted"
 	}
 	outcome := judged(pod)
-	released := slices.Contains(k.in.Release, "*") || slices.Contains(k.in.Release, pod.target.name)
+	released := k.in.ReleaseUntil != nil && !pod.failedAt().After(*k.in.ReleaseUntil) || slices.Contains(k.in.Release, pod.name)
 	deletedFor := k.c.now().Sub(pod.deletedAt)
 	overdue := !pod.deletedAt.IsZero() && deletedFor > graceOfChaosPods()
 	switch {
@@ -260,7 +260,7 @@ func judged(pod *chaosPod) activities.Outcome {
 // cleanAgain follows activities.cleanAgain.
 func (k *cleaningAttempt) cleanAgain(pod *chaosPod) (activities.Outcome, string) {
 	const words = "the journal cannot be read"
-	wanted := slices.Contains(k.in.Retry, "*") || slices.Contains(k.in.Retry, pod.target.name)
+	wanted := slices.Contains(k.in.Retry, pod.target.name) || slices.Contains(k.in.Retry, "*") && !slices.Contains(k.in.Exhausted, pod.name)
 	switch {
 	case !wanted || k.tried[pod.name]:
 		return activities.Failed, words

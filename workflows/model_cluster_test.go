@@ -85,6 +85,8 @@ type chaosPod struct {
 	takes   time.Duration
 	decided bool
 	willBe  exit
+	// endedAt is when it ended.
+	endedAt time.Time
 	// pending is what its kubelet does with it when it is deleted while Pending.
 	pending pendingEnd
 	// cleaner has been at work since.
@@ -118,6 +120,14 @@ var graceOfChaosPods = sync.OnceValue(func() time.Duration {
 	}
 	return 0
 })
+
+// failedAt is when it ended, or should have.
+func (pod *chaosPod) failedAt() time.Time {
+	if pod.ended {
+		return pod.endedAt
+	}
+	return pod.deletedAt.Add(graceOfChaosPods())
+}
 
 // lateWrite is what a worker does that was given up.
 type lateWrite struct {
@@ -372,7 +382,7 @@ func (c *cluster) endPending(pod *chaosPod) {
 		pod.started = true
 		c.marks[pod.name] = pod
 	case pod.pending == dropped, pod.pending == droppedLate && since >= time.Minute:
-		pod.ended, pod.exit = true, neverStarted
+		pod.ended, pod.endedAt, pod.exit = true, c.now(), neverStarted
 	}
 }
 
@@ -416,7 +426,7 @@ func (c *cluster) endInjector(pod *chaosPod) {
 	if c.now().Before(asked.Add(pod.takes)) && !c.calm {
 		return
 	}
-	pod.ended, pod.exit = true, pod.willBe
+	pod.ended, pod.endedAt, pod.exit = true, c.now(), pod.willBe
 	if pod.exit == cleanAndSearched {
 		delete(c.marks, pod.name)
 	}
@@ -464,7 +474,7 @@ func (c *cluster) possible() (all []happening) {
 		add(!pod.target.gone, pod.target.name+" vanishes, and leaves something on its node", func() { pod.target.gone = true })
 		add(pod.deletedAt.IsZero(), "a person deletes chaos pod of "+pod.target.name, func() { pod.deletedAt = c.now() })
 		add(pod.started && !pod.ended, "the injector of "+pod.target.name+" is killed", func() {
-			pod.ended, pod.exit = true, failedToClean
+			pod.ended, pod.endedAt, pod.exit = true, c.now(), failedToClean
 			if c.ends == 5 {
 				c.tries[pod.name] = -1
 			}

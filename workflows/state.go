@@ -54,14 +54,14 @@ type Cleaning struct {
 	LeftChanged bool `json:"leftChanged,omitempty"`
 	// Rounds counts the reports of what is left: each has events of its own.
 	Rounds int `json:"rounds,omitempty"`
-	// Tries counts how often fresh cleaners have failed to clean what is left.
-	Tries int `json:"tries,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
 	Retry []string `json:"retry,omitempty"`
-	// Release are the targets whose chaos pods a person lets go of, clean or not;
-	// ReleasedPods counts these chaos pods.
-	Release      []string `json:"release,omitempty"`
-	ReleasedPods int      `json:"releasedPods,omitempty"`
+	// Release are the chaos pods that a person lets go of, clean or not, by UID, and
+	// ReleaseUntil is when a person let go of more than Left names: of all that had
+	// failed by then. ReleasedPods counts these chaos pods.
+	Release      []string   `json:"release,omitempty"`
+	ReleaseUntil *time.Time `json:"releaseUntil,omitempty"`
+	ReleasedPods int        `json:"releasedPods,omitempty"`
 	// ResultLost is true when a CleanChaosPods failed, and with it what it knew
 	// of nodes.
 	ResultLost bool `json:"resultLost,omitempty"`
@@ -76,7 +76,17 @@ type Inbox struct {
 	// Observed is the newest observation.
 	Observed *contract.Observation `json:"observed,omitempty"`
 	// Decided are accepted resumes, in the order in which they came.
-	Decided []contract.Resume `json:"decided,omitempty"`
+	Decided []Decision `json:"decided,omitempty"`
+}
+
+// Decision is an accepted resume, with the chaos pods it is about: those that
+// were left when it was accepted. One that fails later is not part of it.
+type Decision struct {
+	contract.Resume
+	// Pods are the chaos pods that it lets go of, by UID.
+	Pods []string `json:"pods,omitempty"`
+	// Until is when it let go of more than are listed.
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // disruption is one run of the workflow.
@@ -89,8 +99,8 @@ type disruption struct {
 	// allShards is true when every chaos pod with our UID is to be cleaned,
 	// whether this workflow knows its shard or not.
 	allShards bool
-	// cleanersRan is true when the last round of cleaning ran cleaners.
-	cleanersRan bool
+	// round is what the last round of cleaning was asked for.
+	round activities.CleanInput
 	// published is what the search attributes say.
 	published string
 	// newRunDue is true when the history is long enough for a new run.

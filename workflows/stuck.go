@@ -30,46 +30,102 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 		return // a disconnected context is not cancelled
 	}
 	if !called {
-		d.Retry = allTargets
+		d.retryByItself()
 	}
 	d.applyResumes(ctx)
 }
 
-// stuck is true when fresh cleaners could not clean either: a person must see it.
-func (d *disruption) stuck() bool { return len(d.Left) > 0 && d.Tries >= cleanerTries }
+// exhausted is true for a chaos pod on which fresh cleaners have failed often
+// enough: a person must see it.
+func exhausted(pod activities.LeftPod) bool { return pod.Tries >= cleanerTries }
+
+// stuck is true when fresh cleaners could not clean some chaos pod either.
+// Others that fail and are cleaned beside it do not hide it.
+func (d *disruption) stuck() bool { return slices.ContainsFunc(d.Left, exhausted) }
 
 // nextTryDelay is how long to wait before the next try by itself.
 func (d *disruption) nextTryDelay() time.Duration {
-	switch {
-	case len(d.Left) == 0:
+	if len(d.Left) == 0 {
 		return safetyPeriod
-	case d.stuck():
+	}
+	tries := cleanerTries
+	for _, pod := range d.Left {
+		tries = min(tries, pod.Tries)
+	}
+	if tries >= cleanerTries {
 		return retryPeriod
 	}
-	return cleanerPauses[d.Tries]
+	return cleanerPauses[tries]
 }
 
 // allTargets stands for all targets in CleanInput.
 var allTargets = []string{"*"}
 
-// updateLeft keeps what a round of cleaning left, and counts how often cleaners
-// have failed on the same chaos pods. A round without cleaners does not know
-// what the last cleaner said, so their words stay.
-func (d *disruption) updateLeft(left activities.CleanResult) {
-	same := samePods(left.Left, d.Left)
-	if same && !d.cleanersRan {
-		for i := range left.Left {
-			left.Left[i].Why = d.Left[i].Why
+// allExhausted is true when cleaners have failed often enough on all that is left.
+func (d *disruption) allExhausted() bool {
+	return len(d.Left) > 0 && !slices.ContainsFunc(d.Left, func(pod activities.LeftPod) bool { return !exhausted(pod) })
+}
+
+// retryByItself is the slow try of all that is left, in case the nodes have
+// healed. As long as cleaners still try some of it, only these are tried.
+func (d *disruption) retryByItself() {
+	if d.allExhausted() {
+		d.Retry = allTargets
+	}
+}
+
+// nextRound is what a round of cleaning is asked for: cleaners for all but the
+// chaos pods on which they have failed often enough, and for what a person named.
+func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
+	in := activities.CleanInput{
+		OnlyEnded: onlyEnded, Retry: d.Retry, Release: d.Release, ReleaseUntil: d.ReleaseUntil, Patience: cleaningPatience,
+	}
+	if slices.Equal(d.Retry, allTargets) || d.allExhausted() {
+		return in
+	}
+	in.Retry = append(slices.Clone(allTargets), d.Retry...)
+	for _, pod := range d.Left {
+		if exhausted(pod) {
+			in.Exhausted = append(in.Exhausted, pod.ID())
 		}
 	}
-	d.LeftChanged = d.LeftChanged || !slices.Equal(left.Left, d.Left)
+	return in
+}
+
+// cleanerRan is true when the last round ran a cleaner for the chaos pod.
+func (d *disruption) cleanerRan(pod activities.LeftPod) bool {
+	return slices.Contains(d.round.Retry, pod.Target) ||
+		slices.Contains(d.round.Retry, allTargets[0]) && !slices.Contains(d.round.Exhausted, pod.ID())
+}
+
+// updateLeft keeps what a round of cleaning left, and counts for each chaos pod
+// how often cleaners have failed on it. A round without a cleaner for a chaos pod
+// does not know what the last cleaner said, so those words stay.
+func (d *disruption) updateLeft(left activities.CleanResult) {
+	before := map[string]activities.LeftPod{}
+	for _, pod := range d.Left {
+		before[pod.Pod] = pod
+	}
+	for i := range left.Left {
+		pod := &left.Left[i]
+		old, known := before[pod.Pod]
+		pod.Tries = old.Tries
+		switch ran := d.cleanerRan(*pod); {
+		case ran && pod.Outcome == activities.Failed:
+			pod.Tries = min(old.Tries+1, cleanerTries)
+		case known && !ran:
+			pod.Why = old.Why
+		}
+	}
+	d.LeftChanged = d.LeftChanged || !slices.EqualFunc(left.Left, d.Left, sameNews)
 	d.Left, d.Remaining = left.Left, left.Remaining
-	if !same || len(d.Left) == 0 {
-		d.Tries = 0
-	}
-	if d.failed() {
-		d.Tries = min(d.Tries+1, cleanerTries)
-	}
+}
+
+// sameNews is true when nothing new is to be told of a chaos pod: a try more is
+// no news.
+func sameNews(a, b activities.LeftPod) bool {
+	a.Tries, b.Tries = 0, 0
+	return a == b
 }
 
 // failed is true when an injector and its cleaner failed. Otherwise what is left

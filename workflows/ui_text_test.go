@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func throughEveryPhase(s *stage) {
 	s.enters(v1beta1.PhaseHolding)
 	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets until "+expires)
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
-	s.eventually("cleaners failed too", func() bool { return s.state().Tries == cleanerTries })
+	s.eventually("cleaners failed too", func() bool { return slices.ContainsFunc(s.state().Left, exhausted) })
 	s.sees(v1beta1.PhaseHolding, "| chaos-1 | n1 | web-1 | qdisc busy |", `"action": "retry"`)
 	let := s.hold()
 	s.signal(contract.SignalEnd, nil)
@@ -137,7 +138,7 @@ func TestANewRunSpeaksToo(t *testing.T) {
 	first := s.lastTaskOfARun()
 	s.decide()
 	s.carried(first)
-	s.eventually("cleaners failed too", func() bool { return s.state().Tries == cleanerTries })
+	s.eventually("cleaners failed too", func() bool { return slices.ContainsFunc(s.state().Left, exhausted) })
 	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets", "Kinds: cpu-pressure.", "kubectl -n shop describe disruption calm", "qdisc busy")
 	attributes := s.described().TypedSearchAttributes
 	if stuck, _ := attributes.GetBool(start.AttributeStuck); !stuck {

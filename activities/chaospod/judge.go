@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -114,4 +115,19 @@ func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 		return why + " without saying why"
 	}
 	return why + ": " + strings.TrimSpace(state.Terminated.Message)
+}
+
+// FailedAt is when a chaos pod failed, as far as its kubelet or the node's
+// controller told.
+func FailedAt(pod *corev1.Pod) time.Time {
+	if exited := InjectorState(pod).Terminated; exited != nil && !exited.FinishedAt.IsZero() {
+		return exited.FinishedAt.Time
+	}
+	failed := pod.CreationTimestamp.Time
+	for _, condition := range pod.Status.Conditions {
+		if condition.LastTransitionTime.After(failed) {
+			failed = condition.LastTransitionTime.Time
+		}
+	}
+	return failed
 }
