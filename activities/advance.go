@@ -50,11 +50,27 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 	if !chaospod.Audited(pod) {
 		c.markUnverified(pod)
 	}
+	c.noteNeverInjected(pod)
 	gone, err := c.a.finalize(ctx, pod)
 	if err != nil || gone {
 		return nil, err
 	}
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the node's kubelet removes the chaos pod"), nil
+}
+
+// noteNeverInjected notes a chaos pod that ended without having injected.
+func (c *cleaning) noteNeverInjected(pod *corev1.Pod) {
+	why, never := chaospod.NeverInjected(pod)
+	if !never {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	target := chaospod.TargetUID(pod)
+	if c.neverInjected[target] == nil {
+		c.neverInjected[target] = map[types.UID]string{}
+	}
+	c.neverInjected[target][pod.UID] = why
 }
 
 // markUnverified notes that a chaos pod is let go of which nobody knows what it left.

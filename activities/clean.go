@@ -169,12 +169,15 @@ type cleaning struct {
 	mu       sync.Mutex
 	// tried has the chaos pods whose cleaner failed, with its words.
 	tried map[types.UID]string
+	// neverInjected has, of each target, the chaos pods that ended and are sure to
+	// have injected nothing, with the reason.
+	neverInjected map[types.UID]map[types.UID]string
 	// unverified has the nodes of chaos pods that were let go without a proof.
 	unverified map[string]bool
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, unverified: map[string]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):

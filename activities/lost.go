@@ -3,6 +3,8 @@ package activities
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/activity"
@@ -89,6 +91,7 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 const (
 	targetGone    = "the target is gone"
 	chaosPodEnded = "its chaos pod ended"
+	neverInjected = "never injected: "
 )
 
 // endTargets marks the targets that no chaos pod of ours disturbs any more in
@@ -97,19 +100,23 @@ const (
 func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
-	ended, err := c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) string {
+	ended, err := c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) targets.Ending {
+		pods := c.neverInjected[target.UID]
 		switch {
 		case c.held[target.UID]:
-			return ""
+			return targets.Ending{}
 		case c.lost[target.UID]:
-			return targetGone
+			return targets.Ending{Why: targetGone}
+		case len(pods) > 0 && len(pods) == len(c.d.Spec.Requested()): // those of all kinds were seen to end
+			return targets.Ending{Why: neverInjected + slices.Min(slices.Collect(maps.Values(pods))), NeverInjected: true}
 		}
-		return chaosPodEnded
+		return targets.Ending{Why: chaosPodEnded}
 	})
 	if err != nil {
 		return 0, err
 	}
 	c.recordEnded(ctx, "TargetLost", "gone or about to go", targetGone, ended)
+	c.recordEnded(ctx, "TargetNotInjected", "let go, as their chaos pods ended without having injected", neverInjected, ended)
 	c.recordEnded(ctx, "TargetEnded", "no longer disrupted, as their chaos pods ended", chaosPodEnded, ended)
 	return len(ended), nil
 }
@@ -119,7 +126,7 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 func (c *cleaning) recordEnded(ctx context.Context, reason, what, why string, ended []targets.Target) {
 	var names []string
 	for _, target := range ended {
-		if target.Ended == why {
+		if strings.HasPrefix(target.Ended, why) {
 			names = append(names, target.Name)
 		}
 	}

@@ -33,7 +33,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	selection, _ := targets.Tally(d.Spec, healthy, shards)
+	selection := targets.Tally(d.Spec, healthy, shards)
 	for number := in.Known; number < len(shards); number++ {
 		selection.Added = append(selection.Added, number)
 	}

@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -83,6 +85,29 @@ func TestSelectTargets(t *testing.T) {
 		ref, _ := c.selectFor("calm", all)
 		if got := c.chosen(ref); !cmp.Equal(got, []types.UID{pods[2].UID}) { // rule 11
 			t.Errorf("chose %v, want only %s", got, pods[2].UID)
+		}
+	})
+	t.Run("a pod none of whose containers runs is no target, until one does", func(t *testing.T) {
+		c := newCluster(t)
+		crashes := c.MakeTargets(1, nil)[0]
+		becomes := func(state corev1.ContainerState) {
+			crashes.Status.ContainerStatuses[0].State = state
+			var err error
+			crashes, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), crashes, metav1.UpdateOptions{})
+			c.Must(err)
+		}
+		becomes(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})
+		for name, containers := range map[string][]string{"any": nil, "named": {"main"}} {
+			ref, selection := c.selectFor(name, func(spec *v1beta1.DisruptionSpec) { spec.Containers = containers })
+			if selection.Matching != 0 || selection.Selected != 0 || selection.Invalid != "" {
+				t.Errorf("%s container: %+v, want no candidate", name, selection)
+			}
+			becomes(injectorRuns)
+			if selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); selection.Selected != 1 {
+				t.Errorf("%s container: %+v, want it chosen once it runs", name, selection)
+			}
+			c.Must(c.Targets.DeleteRecords(t.Context(), ref))
+			becomes(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})
 		}
 	})
 	t.Run("level node: ready nodes that match", func(t *testing.T) {
@@ -231,6 +256,48 @@ func TestTargetsAreNeverShared(t *testing.T) {
 			t.Error("another disruption could not take it")
 		}
 	})
+}
+
+// rule 18: only what was injected uses a target up.
+func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
+	const refused = `{"cleaned":true,"error":"container abc is gone"}`
+	c := newCluster(t)
+	pods := c.MakeTargets(1, nil)
+	ref := c.started("calm", nil)
+	c.kubelet(ref, map[string]int32{"node-0": 0})
+	for try := 1; try <= 3; try++ {
+		pod := c.ChaosPodsOf(ref)[0]
+		var injection v1beta1.Injection
+		c.Must(json.Unmarshal([]byte(pod.Spec.Containers[0].Env[0].Value), &injection))
+		if want := fmt.Sprint("abc", strings.Repeat("c", try-1)); injection.Target.Containers[0].ID != want {
+			t.Errorf("try %d is for container %s, want %s, which runs now", try, injection.Target.Containers[0].ID, want)
+		}
+		c.Becomes(pod, corev1.PodFailed, apicluster.Exited(2, "Error", refused), corev1.ConditionFalse)
+		live, err := c.Kube.CoreV1().Pods(c.Shop).Get(t.Context(), pods[0].Name, metav1.GetOptions{})
+		c.Must(err)
+		live.Status.ContainerStatuses[0].ContainerID += "c"
+		_, err = c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), live, metav1.UpdateOptions{})
+		c.Must(err)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, try - 1}, OnlyEnded: true, Patience: 5 * time.Second})
+		if cleaned.Lost != 1 || cleaned.Remaining != 0 {
+			t.Fatalf("try %d: cleaned = %+v, want the target let go", try, cleaned)
+		}
+		selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: try, Run: try})
+		if again := len(selected.Added) == 1 && selected.Selected == 1; again != (try < 3) {
+			t.Fatalf("after try %d: %+v, want it chosen three times and not more", try, selected)
+		}
+		if try < 3 {
+			do[CreateResult](c, c.CreateChaosPods, Shard{ref, try})
+		}
+	}
+	shard, err := c.Targets.Shard(t.Context(), ref, 2)
+	c.Must(err)
+	if last := shard.Targets[0]; last.Again || !strings.Contains(last.Ended, "container abc is gone") {
+		t.Errorf("the record says %+v, want it used up, and why", last)
+	}
+	if events := c.EventsOf("TargetNotInjected"); len(events) != 3 {
+		t.Errorf("%d events, want one for each try", len(events))
+	}
 }
 
 // brokenPodLists is a client whose pod lists fail as in an API server's bad moment.

@@ -11,6 +11,8 @@ import (
 func TestPods(t *testing.T) {
 	deleting := &metav1.Time{Time: time.Unix(1, 0)}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	crashed := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	for _, test := range []struct {
 		name                    string
 		pod                     corev1.Pod
@@ -18,6 +20,11 @@ func TestPods(t *testing.T) {
 	}{
 		{name: "one that waits", pod: podWith(corev1.PodPending, nil)},
 		{name: "one that runs", pod: podWith(corev1.PodRunning, nil), healthy: true, running: true},
+		{name: "one whose only container crashes again and again",
+			pod: podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "main", State: crashed}), running: true},
+		{name: "one of whose containers crashes again and again",
+			pod:     podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "main", State: crashed}, corev1.ContainerStatus{Name: "proxy", State: runs}),
+			healthy: true, running: true},
 		{name: "one that runs and is being deleted", pod: podWith(corev1.PodRunning, deleting), running: true},
 		{name: "one that wants a node of another system",
 			pod: corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelOSStable: "windows"}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, running: true},
@@ -27,9 +34,9 @@ func TestPods(t *testing.T) {
 		{name: "one that failed", pod: podWith(corev1.PodFailed, nil), ended: true},
 		{name: "the injector ended, and the phase is late",
 			pod:     podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "injector", State: ended}),
-			healthy: true, running: true, ended: true},
+			running: true, ended: true},
 		{name: "another container ended",
-			pod:     podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "proxy", State: ended}, corev1.ContainerStatus{Name: "injector"}),
+			pod:     podWith(corev1.PodRunning, nil, corev1.ContainerStatus{Name: "proxy", State: ended}, corev1.ContainerStatus{Name: "injector", State: runs}),
 			healthy: true, running: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -8,11 +10,18 @@ import (
 // Squall creates.
 const InjectorContainer = "injector"
 
-// PodHealthy is true for a pod that may be a target: it runs, an injector can run
-// on its node, and nobody is deleting it.
+// PodHealthy is true for a pod that may be a target: a container of it runs, an
+// injector can run on its node, and nobody is deleting it. One whose containers
+// crash again and again is called Running by its phase.
 func PodHealthy(pod *corev1.Pod) bool {
 	linux := isLinux(pod.Spec.NodeSelector) && (pod.Spec.OS == nil || pod.Spec.OS.Name == corev1.Linux)
-	return PodRunning(pod) && linux && pod.DeletionTimestamp == nil
+	return PodRunning(pod) && runsContainer(pod) && linux && pod.DeletionTimestamp == nil
+}
+
+// runsContainer is true also where nothing is said of containers.
+func runsContainer(pod *corev1.Pod) bool {
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	return len(statuses) == 0 || slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // PodRunning is true also for a pod that is being deleted and has not ended.

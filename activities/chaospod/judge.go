@@ -1,6 +1,7 @@
 package chaospod
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -115,6 +116,26 @@ func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 		return why + " without saying why"
 	}
 	return why + ": " + strings.TrimSpace(state.Terminated.Message)
+}
+
+// NeverInjected tells whether a chaos pod that has ended is sure to have injected
+// nothing, and why it did not: no process of it ran, or its injector says so and
+// that it left nothing.
+func NeverInjected(pod *corev1.Pod) (why string, never bool) {
+	state := InjectorState(pod)
+	switch {
+	case state.Running != nil:
+		return "", false
+	case state.Terminated == nil:
+		return cmp.Or(WaitingFor(pod), "its chaos pod never ran"), true
+	case neverStarted(pod):
+		return cmp.Or(state.Terminated.Message, "its injector could not be started"), true
+	}
+	report := readInjectionReport(state.Terminated)
+	if report.Injected || !report.Cleaned {
+		return "", false
+	}
+	return cmp.Or(report.Error, "its injector was asked to end before"), true
 }
 
 // FailedAt is when a chaos pod failed, as far as its kubelet or the node's

@@ -97,3 +97,30 @@ func TestEnded(t *testing.T) {
 		})
 	}
 }
+
+// rule 18
+func TestNeverInjected(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}
+	for _, test := range []struct {
+		name  string
+		pod   *corev1.Pod
+		never bool
+		why   string
+	}{
+		{"it refused its document", injectorIs(corev1.PodFailed, exited(2, "Error", `{"cleaned":true,"error":"unknown kind"}`)), true, "unknown kind"},
+		{"it was asked to end before it had injected", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"cleaned":true,"audited":true}`)), true, "asked to end"},
+		{"it had injected", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"injected":true,"cleaned":true}`)), false, ""},
+		{"it was killed and said nothing", injectorIs(corev1.PodFailed, exited(137, "Error", "")), false, ""},
+		{"it ended well and said nothing", injectorIs(corev1.PodSucceeded, exited(0, "Completed", "")), false, ""},
+		{"it could not clean what it had begun", injectorIs(corev1.PodFailed, exited(1, "Error", `{"error":"busy"}`)), false, ""},
+		{"its image is missing", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, "ErrImagePull: no such image"},
+		{"its process was never executed", injectorIs(corev1.PodFailed, exited(128, "StartError", "no such file")), true, "no such file"},
+		{"its container was lost after it ran", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if why, never := NeverInjected(test.pod); never != test.never || !strings.Contains(why, test.why) {
+				t.Errorf("NeverInjected() = %q, %t; want %t with %q", why, never, test.never, test.why)
+			}
+		})
+	}
+}

@@ -38,8 +38,11 @@ func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if kube.PodHealthy(pod) && d.Spec.Matches(pod.Labels, pod.Annotations) {
-				found = append(found, podCandidate(pod, d.Spec.Containers))
+			if !kube.PodHealthy(pod) || !d.Spec.Matches(pod.Labels, pod.Annotations) {
+				continue
+			}
+			if c := podCandidate(pod, d.Spec.Containers); len(c.Target.Containers) > 0 || !has(pod, c.Missing) {
+				found = append(found, c)
 			}
 		}
 		if options.Continue = pods.Continue; options.Continue == "" {
@@ -80,6 +83,13 @@ func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options m
 		found = append(found, Candidate{Target: target})
 	}
 	return found, nil
+}
+
+// has tells whether the pod has a container of that name, whether it runs or not.
+// One of which no wanted container runs is no candidate now; one that lacks them
+// never is, and a person must know.
+func has(pod *corev1.Pod, container string) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool { return c.Name == container })
 }
 
 // podCandidate describes a pod as an injector needs it. wanted are the

@@ -30,23 +30,28 @@ type Candidate struct {
 	Target v1beta1.InjectionTarget
 	// Missing names a container the spec asks for and the pod does not have.
 	Missing string
+	// tries counts how often it was chosen before and never injected.
+	tries int
 }
 
-// Tally counts what is wanted and what is disrupted already. known has every
-// target that was ever chosen.
-func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) (s Selection, known map[types.UID]bool) {
-	known = map[types.UID]bool{}
+// Tally counts what is wanted and what is disrupted already.
+func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) Selection {
+	return Selection{Matching: len(healthy), Desired: spec.Wanted(len(healthy)), Selected: len(Active(shards))}
+}
+
+// past are the tries that every target has had which was ever chosen; maxTries
+// for one that is disrupted, or was and is used up. The shards are in order.
+func past(shards []Shard) map[types.UID]int {
+	tries := map[types.UID]int{}
 	for _, shard := range shards {
 		for _, target := range shard.Targets {
-			known[target.UID] = true
-			if target.Active() {
-				s.Selected++
+			tries[target.UID] = maxTries
+			if target.Again {
+				tries[target.UID] = target.Tries + 1
 			}
 		}
 	}
-	s.Matching = len(healthy)
-	s.Desired = spec.Wanted(len(healthy))
-	return s, known
+	return tries
 }
 
 // choose takes at most n candidates at random, each at most once.
@@ -55,7 +60,7 @@ func choose(candidates []Candidate, n int) []Target {
 	rand.Shuffle(len(usable), func(i, j int) { usable[i], usable[j] = usable[j], usable[i] })
 	chosen := make([]Target, 0, max(n, 0))
 	for _, c := range usable[:min(max(n, 0), len(usable))] {
-		chosen = append(chosen, Target{InjectionTarget: c.Target})
+		chosen = append(chosen, Target{InjectionTarget: c.Target, Tries: c.tries})
 	}
 	return chosen
 }
@@ -80,11 +85,17 @@ func MissingContainers(spec v1beta1.DisruptionSpec, healthy []Candidate) string 
 // pending that were there before anybody else claimed them, busy what others
 // claim. wanted is how many there should be.
 func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard, pending []Target, sure, busy map[types.UID]bool) (next []Target, wanted int) {
-	count, chosen := Tally(spec, healthy, stand)
+	tries := past(stand)
 	for _, target := range pending {
-		chosen[target.UID] = true
+		tries[target.UID] = maxTries
 	}
-	free := slices.DeleteFunc(slices.Clone(healthy), func(c Candidate) bool { return chosen[c.Target.UID] || busy[c.Target.UID] })
+	var free []Candidate
+	for _, c := range healthy {
+		if c.tries = tries[c.Target.UID]; c.tries < maxTries && !busy[c.Target.UID] {
+			free = append(free, c)
+		}
+	}
+	count := Tally(spec, healthy, stand)
 	wanted = count.Desired - count.Selected
 	return topUp(pending, sure, wanted, free), wanted
 }

@@ -42,6 +42,23 @@ type Target struct {
 	// EndedBy is the activity that found it ended. A worker may die before
 	// the workflow hears of it; the next try of the activity tells it again.
 	EndedBy string `json:"endedBy,omitempty"`
+	// Again is true for one that ended and was never injected: it may be chosen
+	// again, with the containers it has then. Tries counts how often that was
+	// done before.
+	Again bool `json:"again,omitempty"`
+	Tries int  `json:"tries,omitempty"`
+}
+
+// maxTries is how often a target is chosen by one disruption without ever being
+// injected; then it is used up (rule 18).
+const maxTries = 3
+
+// Ending is why a target is no longer disrupted.
+type Ending struct {
+	// Why is empty for a target that is disrupted still.
+	Why string
+	// NeverInjected is true when nothing can have been injected into it.
+	NeverInjected bool
 }
 
 // Active is true while the target is disrupted, or is to be.
@@ -141,10 +158,10 @@ func newShard(ref v1beta1.DisruptionRef, number int, kinds string, targets []Tar
 }
 
 // End marks targets of a shard as no longer disrupted, so that they are neither
-// counted nor chosen again (rule 18). why says for each active one why it has
-// ended; empty leaves it active. By names the activity that does it: tried
+// counted nor chosen again (rule 18). of says for each active one whether and
+// why it has ended. One that was never injected may be chosen again. By names the activity that does it: tried
 // again it counts those that it marked before, too.
-func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, by string, why func(Target) string) (ended []Target, err error) {
+func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, by string, of func(Target) Ending) (ended []Target, err error) {
 	shard, err := s.Shard(ctx, ref, number)
 	if err != nil {
 		return nil, err
@@ -152,9 +169,10 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 	changed := false
 	for i := range shard.Targets {
 		target := &shard.Targets[i]
-		if reason := why(*target); target.Active() && reason != "" {
+		if ending := of(*target); target.Active() && ending.Why != "" {
 			changed = true
-			target.Ended, target.EndedBy = reason, by
+			target.Ended, target.EndedBy = ending.Why, by
+			target.Again = ending.NeverInjected && target.Tries+1 < maxTries
 		}
 		if target.EndedBy == by {
 			ended = append(ended, *target)

@@ -19,14 +19,20 @@ func stripPod(o any) (any, error) {
 	}
 	kept.Status.Phase = pod.Status.Phase
 	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Terminated != nil {
-			kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{
-				Name:  c.Name,
-				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: c.State.Terminated.ExitCode}},
-			})
-		}
+		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: stripState(c.State)})
 	}
 	return kept, nil
+}
+
+// stripState keeps whether a container runs or has ended, and how.
+func stripState(s corev1.ContainerState) corev1.ContainerState {
+	switch {
+	case s.Running != nil:
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	case s.Terminated != nil:
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: s.Terminated.ExitCode}}
+	}
+	return corev1.ContainerState{}
 }
 
 func stripNode(o any) (any, error) {

@@ -16,7 +16,8 @@ func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, Message: "long",
 			ContainerStatuses: []corev1.ContainerStatus{
-				{Name: "runs"}, {Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "long"}}},
+				{Name: "waits"}, {Name: "runs", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}},
+				{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "long"}}},
 			},
 		},
 	}
@@ -25,6 +26,7 @@ func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Spec:       corev1.PodSpec{NodeName: "node"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "waits"}, {Name: "runs", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 			{Name: "ended", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}},
 		}},
 	}
