@@ -31,6 +31,9 @@ const (
 	gatherGap = 20 * time.Millisecond
 	// calmGap without any news of the chaos pods means that none is on its way.
 	calmGap = 2 * time.Second
+	// stillGap without any news means that what is not injected by now may stay
+	// so, and is told. A busy cluster does not pause as long.
+	stillGap = 10 * time.Second
 )
 
 // AwaitInput says what AwaitInjection is to watch and to tell.
@@ -62,14 +65,16 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 	defer ask.Stop()
 	calm := time.NewTimer(calmGap)
 	defer calm.Stop()
-	calmed := false
+	still := time.NewTimer(stillGap)
+	defer still.Stop()
+	calmed, stands := false, false
 	for {
 		p := w.measure()
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
 		if calmed || p.Done() {
-			w.announceTargets(ctx, p)
+			w.announceTargets(ctx, p, stands)
 		}
 		if p.Done() {
 			return InjectionProgress{p.Injected, p.Total}, nil
@@ -82,7 +87,8 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 				return InjectionProgress{}, fmt.Errorf("worker stops; another one goes on")
 			case <-changes:
 				calm.Reset(calmGap)
-				calmed = false
+				still.Reset(stillGap)
+				calmed, stands = false, false
 				if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 					return InjectionProgress{}, err
 				}
@@ -90,6 +96,8 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 				w.pending = !look
 			case <-calm.C:
 				calmed, look = true, true
+			case <-still.C:
+				stands, look = true, true
 			case <-w.wait():
 				look = true
 			case <-ask.C:
@@ -193,7 +201,7 @@ func (w *injectionWatch) wait() <-chan time.Time {
 // disrupted, or why it is not (rule 21). One that is injected later is announced
 // then. Nobody waits for it, and others may still create chaos pods: it does a
 // few at once.
-func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progress) {
+func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progress, stands bool) {
 	var waiting []v1beta1.InjectionTarget
 	var group errgroup.Group
 	group.SetLimit(4)
@@ -207,7 +215,7 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 		case why != "" && !w.failed[target.UID]:
 			w.failed[target.UID], w.chosen[target.UID] = true, true
 			record(func() { w.a.events().InjectionFailed(ctx, w.d, target, why) })
-		case !w.chosen[target.UID]:
+		case stands && !w.chosen[target.UID]:
 			w.chosen[target.UID] = true
 			record(func() { w.a.events().Chosen(ctx, w.d, target) })
 		}
