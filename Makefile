@@ -10,6 +10,8 @@ NODES ?= 2
 N ?= 1,10,100,1000,5000,10000
 PARTS ?= targets,together,waiting,cluster
 PROGRAMS := worker crdbridge injector
+# How long make fuzz tries each target.
+TIME ?= 1m
 # The development cluster's directory.
 DEV ?= $(ROOT)/.dev
 DEV_KUBECONFIG := $(DEV)/kubeconfig
@@ -32,8 +34,9 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: build
-build: ## static programs into bin/
-	go build -ldflags "-s -w" -o bin/ $(addprefix ./,$(PROGRAMS)) ./test/probe
+build: ## static programs into bin/: worker, crdbridge, injector, and squall for people
+	go build -tags grpcnotrace -ldflags "-s -w" -o bin/ $(addprefix ./,$(PROGRAMS)) ./test/probe
+	go build -ldflags "-s -w" -o bin/squall ./cli && ln -sf squall bin/kubectl-squall
 
 .PHONY: generate
 generate: ## deep copies and CRDs from the API types
@@ -43,10 +46,11 @@ generate: ## deep copies and CRDs from the API types
 .PHONY: images
 images: build ## images of the programs as archives in bin/, loaded into the development cluster if it runs
 	cd hack && go build -o ../bin/image ./image
-	bin/image -o bin/squall.tar -name squall.local/squall:dev -entrypoint /worker $(foreach p,$(PROGRAMS),bin/$(p)=/$(p))
+	bin/image -o bin/squall.tar -name squall.local/squall:dev -entrypoint /worker bin/worker=/worker bin/crdbridge=/crdbridge
+	bin/image -o bin/injector.tar -name squall.local/injector:dev -entrypoint /injector bin/injector=/injector
 	bin/image -o bin/probe.tar -name squall.local/probe:dev -entrypoint /probe bin/probe=/probe bin/injector=/injector
-	@if [ -n "$$KUBECONFIG" ] && [ "$$KUBECONFIG" != $(DEV_KUBECONFIG) ]; then echo "KUBECONFIG is set: give bin/*.tar to that cluster's nodes or registry, and name the images by SQUALL_IMAGE"; \
-	else cd hack && go run ./devcluster images --dir $(DEV) ../bin/squall.tar ../bin/probe.tar; fi
+	@if [ -n "$$KUBECONFIG" ] && [ "$$KUBECONFIG" != $(DEV_KUBECONFIG) ]; then echo "KUBECONFIG is set: give bin/*.tar to that cluster's nodes or registry, and name the images by SQUALL_IMAGE and SQUALL_INJECTOR_IMAGE"; \
+	else cd hack && go run ./devcluster images --dir $(DEV) ../bin/squall.tar ../bin/injector.tar ../bin/probe.tar; fi
 
 .PHONY: dev-up
 dev-up: ## a real Kubernetes cluster and Temporal on this machine (NODES=2); as root
@@ -71,7 +75,7 @@ ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS
 .PHONY: crash-matrix
 crash-matrix: ## worker, bridge and injector are killed at every step they take, and the end compared; as root (WORKLOAD=..., POINT=...)
 	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
-	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -workload "$$WORKLOAD" -point "$$POINT"
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -slots 32 -workload "$$WORKLOAD" -point "$$POINT"
 
 .PHONY: soak
 soak: ## 1,000 disruptions while all that carries them out is killed at random: half an hour on the development cluster with Squall installed, as root (SOAK="-disruptions 100 -seed 1")
@@ -94,10 +98,15 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
-	go vet ./... && go vet -tags e2e ./test/... && (cd test/ui && go vet ./...) && cd hack && go vet ./...
-	$(tool) staticcheck -tags e2e ./... && (cd test/ui && $(tool) staticcheck ./...) && cd hack && $(tool) staticcheck ./...
+	go vet ./... && go vet -tags e2e ./test/... && (cd test/ui && go vet ./...) && (cd test/chart && go vet ./...) && cd hack && go vet ./...
+	$(tool) staticcheck -tags e2e ./... && (cd test/ui && $(tool) staticcheck ./...) && (cd test/chart && $(tool) staticcheck ./...) && cd hack && $(tool) staticcheck ./...
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
+
+.PHONY: fuzz
+fuzz: ## each parser that meets what others write, on random input, for TIME=1m
+	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's/^(.*)\/[^\/]*:func (Fuzz[A-Za-z]*).*/\1 \2/' | while read -r package target; do \
+		echo "$$package $$target"; go test "./$$package" -run '^$$' -fuzz "^$$target$$" -fuzztime $(TIME) || exit 1; done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what the programs are built from; needs the database at vuln.go.dev
@@ -108,6 +117,10 @@ vulncheck: ## known vulnerabilities in what the programs are built from; needs t
 test: ## all tests, on a machine with nothing but Go and Debian's packages; as root
 	cd hack && go run ./suite
 
+.PHONY: test-kernel
+test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-Mode Linux and in QEMU; as root
+	cd hack && go run ./suite -long uml qemu
+
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=matrix, soak, bench, bench-large or bench-cluster; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, matrix, soak, bench, bench-large or bench-cluster; else all); as root
 	cd hack && go run ./suite -long $(PART)

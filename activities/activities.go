@@ -6,15 +6,18 @@ package activities
 
 import (
 	"context"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/nodecommand"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -28,12 +31,20 @@ type Activities struct {
 	ChaosPods *chaospod.Watch
 	// Targets are the records of all disruptions' targets.
 	Targets *targets.Store
+	// Clouds know the ranges of cloud providers' services.
+	Clouds *cloud.Clouds
 	// Namespace is where chaos pods and records live, never a target's own.
 	Namespace string
 	// Builder makes chaos pods.
 	Builder chaospod.Builder
+	// Prober asks the probes of disruptions. nil asks none.
+	Prober *steadystate.Prober
 	// Parallel bounds the API calls one activity has under way at once.
 	Parallel int
+	// GonePatience and SuccessorPatience are how long ReplacePods waits for pods
+	// to go after their grace period, and for their successors to have a node. 0
+	// means 2 minutes, and 30 s.
+	GonePatience, SuccessorPatience time.Duration
 }
 
 // Ref names the disruption an activity works for.
@@ -59,6 +70,9 @@ const AllShards = chaospod.AllShards
 
 // LeftPod is a chaos pod that is to go and cannot go yet.
 type LeftPod = chaospod.LeftPod
+
+// EffectAtEnd is what an injector measured before it cleaned.
+type EffectAtEnd = chaospod.EffectAtEnd
 
 // Outcome is what became of a chaos pod.
 type Outcome = chaospod.Outcome

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -35,6 +36,9 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 		c.markUnverified(pod)
 		return chaospod.NewLeftPod(pod, chaospod.Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
+	if left, settled, err := c.settleNodeFailure(ctx, pod, outcome); settled || err != nil {
+		return left, err
+	}
 	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && time.Since(deletedAt(pod)) > StartPatience {
 		c.markUnverified(pod) // 42: let go, and its node is searched
 		outcome = chaospod.Clean
@@ -47,10 +51,16 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 	if outcome != chaospod.Clean {
 		return chaospod.NewLeftPod(pod, outcome, why), nil
 	}
+	return c.letGo(ctx, pod)
+}
+
+// letGo lets a clean chaos pod go; nil means that it is gone.
+func (c *cleaning) letGo(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
 	if !chaospod.Audited(pod) {
 		c.markUnverified(pod)
 	}
 	c.noteNeverInjected(pod)
+	c.noteEffect(pod)
 	gone, err := c.a.finalize(ctx, pod)
 	if err != nil || gone {
 		return nil, err
@@ -71,6 +81,22 @@ func (c *cleaning) noteNeverInjected(pod *corev1.Pod) {
 		c.neverInjected[target] = map[types.UID]string{}
 	}
 	c.neverInjected[target][pod.UID] = why
+}
+
+// noteEffect notes what the injector of a chaos pod that is let go measured last.
+func (c *cleaning) noteEffect(pod *corev1.Pod) {
+	if effect := chaospod.EffectOf(pod); effect != nil {
+		c.addEffect(*effect)
+	}
+}
+
+func (c *cleaning) addEffect(effect chaospod.EffectAtEnd) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := slices.ContainsFunc(c.effects, func(e chaospod.EffectAtEnd) bool { return e.Pod == effect.Pod })
+	if !known && len(c.effects) < maxLeft {
+		c.effects = append(c.effects, effect)
+	}
 }
 
 // markUnverified notes that a chaos pod is let go of which nobody knows what it left.
@@ -144,11 +170,24 @@ func (a *Activities) finalize(ctx context.Context, pod *corev1.Pod) (gone bool, 
 		case err != nil:
 			return false, fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
 		}
+		countEnd(ctx, pod)
 	}
 	if pod.DeletionTimestamp == nil {
 		return false, a.delete(ctx, pod)
 	}
 	return chaospod.Dropped(pod), nil
+}
+
+// countEnd counts what the injector of a chaos pod that was just let go did: it has
+// no page of its own from which anybody could read it (rule 52).
+func countEnd(ctx context.Context, pod *corev1.Pod) {
+	injected, cleaned := chaospod.Results(pod)
+	if injected != "" {
+		metric.InjectorInjected.Add(ctx, 1, injected)
+	}
+	if cleaned != "" {
+		metric.InjectorCleaned.Add(ctx, 1, cleaned)
+	}
 }
 
 // removeFinalizer writes the whole pod, as it was read, without our finalizer.
@@ -158,7 +197,8 @@ func (a *Activities) removeFinalizer(ctx context.Context, pod *corev1.Pod) error
 	without := *pod
 	without.Finalizers = slices.DeleteFunc(slices.Clone(pod.Finalizers), func(name string) bool { return name == v1beta1.ChaosPodFinalizer })
 	without.ManagedFields = []metav1.ManagedFieldsEntry{{}} // forget them
-	_, err := a.Kube.CoreV1().Pods(a.Namespace).Update(ctx, &without, metav1.UpdateOptions{})
+	err := a.Kube.CoreV1().RESTClient().Put().Namespace(a.Namespace).Resource("pods").Name(pod.Name).
+		SetHeader("Accept", chaospod.MetadataOnly).Body(&without).Do(ctx).Error()
 	if !apierrors.IsConflict(err) || chaospod.InjectorState(pod).Terminated == nil {
 		return err
 	}
@@ -178,6 +218,9 @@ func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("release chaos pod %s: %w", pod.Name, err)
+		}
+		if err == nil {
+			countEnd(ctx, pod)
 		}
 	}
 	now := int64(0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ const (
 	// statusGap is the least time between two writes of progress, gapOfPod what
 	// each chaos pod adds to it until then. The end is written at once.
 	statusGap = 500 * time.Millisecond
-	gapOfPod  = 10 * time.Millisecond
+	gapOfPod  = 5 * time.Millisecond
 	// reasonGap is how often a chaos pod that runs and is not ready is asked
 	// for the reason.
 	reasonGap = 2 * time.Second
@@ -41,12 +42,17 @@ type AwaitInput struct {
 	Disruption Ref `json:"disruption"`
 	// Announce are the shards whose targets were not told yet that they are disrupted.
 	Announce []int `json:"announce,omitempty"`
+	// Versions are those of the records of all shards there are, from the first, if
+	// the workflow was told all of them.
+	Versions []string `json:"versions,omitempty"`
 }
 
 // InjectionProgress says how far an injection has come.
 type InjectionProgress struct {
 	Injected int `json:"injected"`
 	Total    int `json:"total"`
+	// Unproven counts the injections that are known not to act yet.
+	Unproven int `json:"unproven,omitempty"`
 }
 
 // AwaitInjection watches the chaos pods of all the disruption's targets,
@@ -70,6 +76,9 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 	calmed, stands := false, false
 	for {
 		p := w.measure()
+		if p.Done() {
+			p = w.withEffects(ctx, p)
+		}
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
@@ -77,12 +86,12 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 			w.announceTargets(ctx, p, stands)
 		}
 		if p.Done() {
-			return InjectionProgress{p.Injected, p.Total}, nil
+			return InjectionProgress{p.Injected, p.Total, w.unproven(p)}, nil
 		}
 		for look := false; !look; {
 			select {
 			case <-ctx.Done():
-				return InjectionProgress{p.Injected, p.Total}, ctx.Err()
+				return InjectionProgress{Injected: p.Injected, Total: p.Total}, ctx.Err()
 			case <-activity.GetWorkerStopChannel(ctx):
 				return InjectionProgress{}, fmt.Errorf("worker stops; another one goes on")
 			case <-changes:
@@ -102,6 +111,7 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 				look = true
 			case <-ask.C:
 				w.askReasons(ctx)
+				w.withEffects(ctx, chaospod.Progress{})
 				look = true
 			}
 		}
@@ -119,7 +129,9 @@ type injectionWatch struct {
 	unannounced    []v1beta1.InjectionTarget
 	chosen, failed map[types.UID]bool
 	reasons        map[string]string
-	written        chaospod.Progress
+	// effects are by chaos pod name.
+	effects map[string]*v1beta1.Effect
+	written chaospod.Progress
 	// shown is true once something was written.
 	shown bool
 	// pending is true when there was news that nobody has looked at.
@@ -135,11 +147,11 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 	if err != nil {
 		return nil, err
 	}
-	shards, err := a.Targets.Shards(ctx, in.Disruption)
+	shards, err := a.Targets.ShardsAt(ctx, in.Disruption, in.Versions)
 	if err != nil {
 		return nil, err
 	}
-	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
+	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}, effects: map[string]*v1beta1.Effect{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
 	for _, s := range shards {
 		for _, target := range s.Targets {
 			if !target.Active() {
@@ -171,7 +183,7 @@ func (w *injectionWatch) gap() time.Duration {
 func (w *injectionWatch) measure() chaospod.Progress {
 	ref := w.d.Ref()
 	w.looked, w.pending = time.Now(), false
-	return chaospod.Measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons)
+	return chaospod.Measure(ref, w.targets, w.d.Spec.Requested(), w.a.ChaosPods.Of(ref), w.reasons).WithEffects(w.effects)
 }
 
 // write puts progress into status, unless it says nothing new.
@@ -230,6 +242,31 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 	w.unannounced = waiting
 }
 
+// withEffects is the progress with what the chaos pods that are ready say of their
+// effects. Of a dry run, and of many targets, nobody is asked.
+func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) chaospod.Progress {
+	if w.d.Spec.DryRun || len(w.targets) > status.MaxEffects {
+		return p
+	}
+	var asked []*corev1.Pod
+	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
+		effect := w.effects[pod.Name]
+		ready, _ := chaospod.Ready(pod)
+		if effect == nil && ready || effect != nil && (!ready || effect.State != v1beta1.EffectProven) {
+			asked = append(asked, pod)
+		}
+	}
+	maps.Copy(w.effects, w.a.readEffects(ctx, w.d, asked))
+	return p.WithEffects(w.effects)
+}
+
+func (w *injectionWatch) unproven(p chaospod.Progress) int {
+	if w.d.Spec.DryRun || len(w.targets) > status.MaxEffects {
+		return 0
+	}
+	return p.Unproven()
+}
+
 // askReasons reads, of at most a few chaos pods that run and are not ready,
 // why: the injector says so in its log (rule 33). It is evidence for
 // status only, so a pod that cannot be asked is passed over.
@@ -248,12 +285,11 @@ func (w *injectionWatch) askReasons(ctx context.Context) {
 }
 
 func (a *Activities) failureInLog(ctx context.Context, pod *corev1.Pod) string {
-	lines := int64(20)
-	log, err := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	log, err := a.tailOfLog(ctx, pod)
 	if err != nil {
 		return ""
 	}
-	for _, line := range slices.Backward(strings.Split(string(log), "\n")) {
+	for _, line := range slices.Backward(strings.Split(log, "\n")) {
 		said := struct{ Msg, Error string }{}
 		if json.Unmarshal([]byte(line), &said) == nil && said.Msg == v1beta1.MessageInjectionFailed {
 			return said.Error

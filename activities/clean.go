@@ -54,6 +54,8 @@ type CleanResult struct {
 	// UnverifiedNodes are the nodes on which chaos pods ended without a proof that they
 	// left nothing, each once.
 	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
+	// Effects are what injectors measured before they cleaned, at most 50 of them.
+	Effects []chaospod.EffectAtEnd `json:"effects,omitempty"`
 	// Lost counts targets that are no longer disrupted though the disruption goes on.
 	Lost int `json:"lost,omitempty"`
 }
@@ -63,11 +65,16 @@ const maxLeft = 50
 
 // CleanChaosPods deletes chaos pods, waits for their end, judges each outcome
 // and lets go of those that are clean (rules 34-49). It returns what is
-// not clean, rather than failing: one bad node does not stop the others.
+// not clean, rather than failing: one bad node does not stop the others. Of a
+// disruption that the worker carries out it takes off the cordons instead, and
+// nothing before the end.
 func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
 	c, err := a.newCleaning(ctx, in)
 	if err != nil {
 		return CleanResult{}, err
+	}
+	if in.OnlyEnded && c.d != nil && c.d.Spec.Kinds().By() == v1beta1.ByWorker {
+		return CleanResult{}, nil // a target that is gone is what it was to become
 	}
 	changes, stop := a.ChaosPods.Changes(in.Shard.Disruption)
 	defer stop()
@@ -81,10 +88,10 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 		if err != nil {
 			return CleanResult{}, err
 		}
-		if over || !slices.ContainsFunc(left, func(l LeftPod) bool { return l.Outcome == chaospod.Waiting }) {
-			return c.result(ctx, left)
-		}
 		for began, next := time.Now(), false; !next; {
+			if over || !slices.ContainsFunc(left, waits) {
+				return c.result(ctx, left)
+			}
 			select {
 			case <-ctx.Done():
 				return CleanResult{}, ctx.Err()
@@ -95,48 +102,35 @@ func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanRe
 			case <-again.C:
 				next = true
 			case <-changes:
-				if err := gather(ctx, changes); err != nil {
+				if err := gather(ctx, changes, c.allEnded); err != nil {
 					return CleanResult{}, err
 				}
-				next = c.needsRound(time.Since(began))
+				if left, err = c.finalizeSeen(ctx, left); err != nil {
+					return CleanResult{}, err
+				}
+				next = slices.ContainsFunc(left, waits) && c.needsRound(time.Since(began))
 			}
 		}
 	}
 }
 
-// Changes are let gather until there was none for settleGap, at most for
-// longestSettle, so that many pods ending together cost few lists.
+func waits(l LeftPod) bool { return l.Outcome == chaospod.Waiting }
+
 const (
-	settleGap     = 10 * time.Millisecond
-	longestSettle = time.Second
+	// roundGap is the least time between two lists of chaos pods of which some
+	// have not ended.
+	roundGap = time.Second
 	// againGap is how often chaos pods are listed whatever the watch says.
 	againGap = 5 * time.Second
 )
-
-func gather(ctx context.Context, changes <-chan struct{}) error {
-	longest := time.NewTimer(longestSettle)
-	defer longest.Stop()
-	quiet := time.NewTimer(settleGap)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changes:
-			quiet.Reset(settleGap)
-		case <-quiet.C:
-			return nil
-		case <-longest.C:
-			return nil
-		}
-	}
-}
 
 // needsRound tells, by the watch alone, whether another round has enough to do to
 // be worth its list:
 //   - no chaos pod is left, or
 //   - all that are left have ended, and our finalizer holds some of them, or
 //   - the last round was a second ago and half of them have ended.
+//
+// What finalizeSeen will let go is left to it.
 func (c *cleaning) needsRound(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
@@ -144,15 +138,16 @@ func (c *cleaning) needsRound(since time.Duration) bool {
 			continue // it stays
 		}
 		present++
+		_, known := c.waiting[pod.UID]
 		outcome, _ := chaospod.Judge(pod, true)
 		switch {
-		case outcome == chaospod.Waiting && pod.DeletionTimestamp != nil:
+		case outcome == chaospod.Waiting && pod.DeletionTimestamp != nil, known && outcome == chaospod.Clean:
 			running++
 		case slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) || pod.Labels[v1beta1.LabelCleaner] != "":
 			held++
 		}
 	}
-	return present == 0 || running == 0 && held > 0 || held >= running && since > longestSettle
+	return present == 0 || running == 0 && held > 0 || held >= running && since > roundGap
 }
 
 // cleaning is the state of one CleanChaosPods.
@@ -162,11 +157,18 @@ type cleaning struct {
 	d  *v1beta1.Disruption // nil when its record is gone: then only labels are known
 	// lost has the targets that are gone, replaced or no longer running.
 	lost map[types.UID]bool
+	// operated has the targets that are let go because somebody operates on them,
+	// with what shows that.
+	operated map[types.UID]string
+	// taken has those that are no longer given to the disruption, with what shows that.
+	taken map[types.UID]string
 	// held has the targets that a chaos pod of ours still disturbs, or may.
 	held map[types.UID]bool
 	// cleaners are the cleaners there are, by name.
 	cleaners map[string]corev1.Pod
-	mu       sync.Mutex
+	// waiting has the chaos pods that the last round found and could not let go.
+	waiting map[types.UID]*corev1.Pod
+	mu      sync.Mutex
 	// tried has the chaos pods whose cleaner failed, with its words.
 	tried map[types.UID]string
 	// neverInjected has, of each target, the chaos pods that ended and are sure to
@@ -174,10 +176,12 @@ type cleaning struct {
 	neverInjected map[types.UID]map[types.UID]string
 	// unverified has the nodes of chaos pods that were let go without a proof.
 	unverified map[string]bool
+	// effects are what injectors said of them at their end.
+	effects []chaospod.EffectAtEnd
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, tried: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, tried: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -236,25 +240,33 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 		})
 	}
 	_ = group.Wait()
-	if err := firstOf(errs); err != nil {
+	if err := firstOf(errs, "chaos pods are not cleaned"); err != nil {
 		return nil, err
 	}
-	var remaining []LeftPod
-	for _, l := range left {
-		if l != nil {
-			remaining = append(remaining, *l)
+	c.waiting = map[types.UID]*corev1.Pod{}
+	remaining, err := c.uncordon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range left {
+		if l == nil {
+			continue
+		}
+		remaining = append(remaining, *l)
+		if waits(*l) && len(pods) <= mostWaiting {
+			c.waiting[l.UID] = &pods[i]
 		}
 	}
 	return remaining, nil
 }
 
-// firstOf is the first of the errors, and says how many there are.
-func firstOf(errs []error) error {
+// firstOf is the first of the errors, and says how many there are and of what.
+func firstOf(errs []error, of string) error {
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(failed) < 2 {
 		return errors.Join(failed...)
 	}
-	return fmt.Errorf("%d chaos pods are not cleaned; the first: %w", len(failed), failed[0])
+	return fmt.Errorf("%d %s; the first: %w", len(failed), of, failed[0])
 }
 
 // endingPods keeps the pods that are to go though the disruption goes on
@@ -263,10 +275,13 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 	if err := c.findLost(ctx, pods); err != nil {
 		return nil, err
 	}
+	if err := c.findTaken(ctx, pods); err != nil {
+		return nil, err
+	}
 	c.held = map[types.UID]bool{}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		uid := chaospod.TargetUID(&pod)
-		stays := pod.DeletionTimestamp == nil && !kube.InjectorEnded(&pod) && !c.lost[uid]
+		stays := pod.DeletionTimestamp == nil && !kube.InjectorEnded(&pod) && !c.lost[uid] && c.operated[uid] == "" && c.taken[uid] == ""
 		c.held[uid] = c.held[uid] || stays
 		return stays
 	}), nil
@@ -278,7 +293,7 @@ func (c *cleaning) result(ctx context.Context, left []LeftPod) (CleanResult, err
 	slices.SortFunc(left, func(a, b LeftPod) int {
 		return cmp.Or(cmp.Compare(rank(a.Outcome), rank(b.Outcome)), cmp.Compare(a.Pod, b.Pod))
 	})
-	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unverified))}
+	cleaned := CleanResult{Remaining: len(left), Left: left[:min(len(left), maxLeft)], UnverifiedNodes: slices.Sorted(maps.Keys(c.unverified)), Effects: c.effects}
 	if !c.in.OnlyEnded || c.d == nil || c.in.Shard.Number == AllShards {
 		return cleaned, nil
 	}

@@ -3,9 +3,12 @@ package activities
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,9 +28,10 @@ var injectorRuns = corev1.ContainerState{Running: &corev1.ContainerStateRunning{
 // kubelet ends deleted chaos pods as a kubelet would: how says what exit code
 // by target node; a node it does not know keeps its pod running.
 func (c *cluster) kubelet(ref Ref, how map[string]int32) {
+	kubelet := *c.Activities // by a client of its own, whatever becomes of ours
 	go func() {
 		for c.Context().Err() == nil {
-			pods, err := c.listChaosPods(c.Context(), Shard{ref, AllShards})
+			pods, err := kubelet.listChaosPods(c.Context(), Shard{ref, AllShards})
 			if err != nil {
 				return
 			}
@@ -36,20 +40,54 @@ func (c *cluster) kubelet(ref Ref, how map[string]int32) {
 				if !known || pod.DeletionTimestamp == nil {
 					continue
 				}
-				if !kube.InjectorEnded(&pod) {
-					phase := corev1.PodSucceeded
-					if code != 0 {
-						phase = corev1.PodFailed
-					}
-					pod.Status.Phase = phase
-					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: apicluster.Exited(code, "Error", "")}}
-					_, _ = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), &pod, metav1.UpdateOptions{})
-					continue
+				if kube.InjectorEnded(&pod) {
+					kubelet.forgets(c.Context(), &pod)
+				} else {
+					kubelet.exits(c.Context(), &pod, code)
 				}
-				now := int64(0)
-				_ = c.Kube.CoreV1().Pods(c.Namespace).Delete(c.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 			}
 			_ = pause(c.Context(), 20*time.Millisecond)
+		}
+	}()
+}
+
+// exits is a kubelet that says how the injector of a chaos pod ended.
+func (a *Activities) exits(ctx context.Context, pod *corev1.Pod, code int32) {
+	pod.Status.Phase = corev1.PodSucceeded
+	if code != 0 {
+		pod.Status.Phase = corev1.PodFailed
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: apicluster.Exited(code, "Error", "")}}
+	_, _ = a.Kube.CoreV1().Pods(a.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+}
+
+// forgets is a kubelet that is done with a deleted chaos pod.
+func (a *Activities) forgets(ctx context.Context, pod *corev1.Pod) {
+	now := int64(0)
+	_ = a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+}
+
+// endsTogether is a kubelet that ends all the chaos pods, so many, once all are
+// deleted. It holds busy from its first write to its last.
+func (c *cluster) endsTogether(ref Ref, all int, busy *sync.Mutex) {
+	kubelet := *c.Activities // by a client of its own, whatever becomes of ours
+	alive := func(pod corev1.Pod) bool { return pod.DeletionTimestamp == nil }
+	go func() {
+		for c.Context().Err() == nil && pause(c.Context(), 20*time.Millisecond) == nil {
+			pods, err := kubelet.listChaosPods(c.Context(), Shard{ref, AllShards})
+			if err != nil {
+				return
+			}
+			if len(pods) != all || slices.ContainsFunc(pods, alive) {
+				continue
+			}
+			busy.Lock()
+			defer busy.Unlock()
+			for i := range pods {
+				kubelet.exits(c.Context(), &pods[i], 0)
+				kubelet.forgets(c.Context(), &pods[i])
+			}
+			return
 		}
 	}()
 }
@@ -72,7 +110,7 @@ func (c *cluster) startsLate(ref Ref) {
 }
 
 func TestCleanChaosPods(t *testing.T) {
-	patience := 10 * time.Second
+	patience := time.Minute
 	t.Run("all own chaos pods are deleted, others are untouched", func(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(4, nil)
@@ -89,6 +127,40 @@ func TestCleanChaosPods(t *testing.T) {
 			if pod.DeletionTimestamp != nil { // rule 35
 				t.Errorf("chaos pod %s of another disruption was deleted", pod.Name)
 			}
+		}
+	})
+	t.Run("those that end clean cost a list for each half, and two writes each", func(t *testing.T) {
+		c := newCluster(t)
+		c.MakeTargets(4, nil)
+		ref := c.started("calm", all)
+		for _, pod := range c.ChaosPodsOf(ref) {
+			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		}
+		var lists, writes atomic.Int64
+		// A list that came between the two writes of a kubelet would be answered
+		// by a write too early, and a second one: it waits until both are made.
+		var kubelet sync.Mutex
+		c.endsTogether(ref, 4, &kubelet)
+		c.through(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case !strings.Contains(r.URL.Path, "/pods"):
+			case r.Method == http.MethodGet:
+				kubelet.Lock()
+				defer kubelet.Unlock()
+				lists.Add(1)
+			default:
+				writes.Add(1)
+			}
+			return nil, nil
+		})
+		began := time.Now()
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || len(cleaned.UnverifiedNodes) != 4 { // this kubelet's injectors do not say that they searched
+			t.Errorf("cleaned = %+v, want nothing left, and all nodes to be searched", cleaned)
+		}
+		// It also lists now and then whatever the watch says: that is for a slow machine.
+		if most := 3 + int64(time.Since(began)/againGap); lists.Load() > most || writes.Load() != 8 {
+			t.Errorf("%d lists and %d writes, want at most %d and 8", lists.Load(), writes.Load(), most)
 		}
 	})
 	t.Run("one that failed is kept with its finalizer, the others go", func(t *testing.T) {
@@ -181,20 +253,12 @@ func TestCleanChaosPods(t *testing.T) {
 	})
 	t.Run("failed, and the target is a node that is not ready: kept, until the node is gone", func(t *testing.T) { // rule 39
 		c := newCluster(t)
-		label := map[string]string{"pool": c.Shop}
-		node, err := c.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.Shop, Labels: label}}, metav1.CreateOptions{})
-		c.Must(err)
-		t.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
-		becomes := func(ready corev1.ConditionStatus) {
-			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-			node, err = c.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
-			c.Must(err)
-		}
-		becomes(corev1.ConditionTrue)
-		ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { spec.Level, spec.Selector = v1beta1.LevelNode, label })
+		node := c.node()
+		node.becomes(corev1.ConditionTrue)
+		ref := c.started("calm", node.disrupted)
 		chaos := c.ChaosPodsOf(ref)[0]
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		becomes(corev1.ConditionUnknown)
+		node.becomes(corev1.ConditionUnknown)
 		in := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Lost != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
 			t.Errorf("cleaned = %+v, want the node kept as a target", cleaned)
@@ -203,8 +267,44 @@ func TestCleanChaosPods(t *testing.T) {
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
 			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
 		}
-		c.Must(c.Kube.CoreV1().Nodes().Delete(t.Context(), node.Name, metav1.DeleteOptions{}))
+		node.goes()
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 0 || cleaned.Lost != 1 {
+			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
+		}
+	})
+	t.Run("running, and the target was held back and pulls its images: kept", func(t *testing.T) {
+		c := newCluster(t)
+		target := c.MakeTargets(1, nil)[0]
+		ref := c.started("calm", nil)
+		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		lost := func(ended string) int {
+			target.Status = corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{
+				Name: ended, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+			}}}
+			live, err := c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), target, metav1.UpdateOptions{})
+			c.Must(err)
+			target = live
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second}).Lost
+		}
+		if n := lost(v1beta1.OnInitContainer); n != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
+			t.Errorf("%d targets lost, want none", n)
+		}
+		c.kubelet(ref, map[string]int32{target.Spec.NodeName: 0})
+		if n := lost("migrate"); n != 1 {
+			t.Errorf("%d targets lost, want the one that nothing of ours holds back", n)
+		}
+	})
+	t.Run("failed, and another node has the name of its target: let go", func(t *testing.T) { // rule 39
+		c := newCluster(t)
+		first := c.node()
+		first.becomes(corev1.ConditionTrue)
+		ref := c.started("calm", first.disrupted)
+		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
+		first.goes()
+		second := c.node() // ready, of the same name, and with the same labels
+		second.becomes(corev1.ConditionTrue)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second})
+		if cleaned.Remaining != 0 || cleaned.Lost != 1 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
 		}
 	})
@@ -281,6 +381,22 @@ func TestCleanChaosPods(t *testing.T) {
 		if n := again(); n != 1 {
 			t.Errorf("tried again it tells of %d lost targets, want 1", n)
 		}
+	})
+	t.Run("a target that is gone is lost, though its chaos pod went before anybody looked", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.MakeTargets(1, nil)
+		ref := c.started("calm", nil)
+		// An earlier try let the chaos pod go, and its worker died.
+		for _, pod := range c.ChaosPodsOf(ref) {
+			c.Must(c.Activities.force(t.Context(), &pod))
+		}
+		now := int64(0)
+		c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		if cleaned.Lost != 1 {
+			t.Errorf("cleaned = %+v, want the target lost", cleaned)
+		}
+		c.wantEvent("TargetLost", pods[0].Name)
 	})
 	t.Run("an injector that ended is judged although the pod's phase is still Running", func(t *testing.T) {
 		c := newCluster(t)
@@ -364,4 +480,37 @@ type getter interface{ Get(any) error }
 func has(value getter, want int) bool {
 	var got int
 	return value.Get(&got) == nil && got == want
+}
+
+// testNode is the node of a test, named as its namespace.
+type testNode struct {
+	*cluster
+	live *corev1.Node
+}
+
+func (c *cluster) node() *testNode {
+	c.Helper()
+	label := map[string]string{"pool": c.Shop}
+	live, err := c.Kube.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.Shop, Labels: label}}, metav1.CreateOptions{})
+	c.Must(err)
+	c.T.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), live.Name, metav1.DeleteOptions{}) })
+	return &testNode{c, live}
+}
+
+func (n *testNode) becomes(ready corev1.ConditionStatus) {
+	n.Helper()
+	n.live.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	live, err := n.Kube.CoreV1().Nodes().UpdateStatus(n.Context(), n.live, metav1.UpdateOptions{})
+	n.Must(err)
+	n.live = live
+}
+
+func (n *testNode) goes() {
+	n.Helper()
+	n.Must(n.Kube.CoreV1().Nodes().Delete(n.Context(), n.live.Name, metav1.DeleteOptions{}))
+}
+
+// disrupted makes a disruption one of this node.
+func (n *testNode) disrupted(spec *v1beta1.DisruptionSpec) {
+	spec.Level, spec.Selector = v1beta1.LevelNode, n.live.Labels
 }

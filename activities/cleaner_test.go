@@ -62,6 +62,9 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 { // rule 46
 			t.Errorf("left %+v", cleaned)
 		}
+		if cleaned := c.Counts.Of("squall_injector_cleaned_total"); cleaned != 1 { // it is the injector that counts, not its cleaner
+			t.Errorf("%d ends of injectors are counted, want 1", cleaned)
+		}
 		c.wantEvent("InjectorFailed", "node node-0", "exited with code 137")
 		c.wantEvent("Healed", failed.Name)
 		cleaner := <-found

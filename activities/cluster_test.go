@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"go.temporal.io/sdk/testsuite"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -27,6 +29,7 @@ func newCluster(t *testing.T) *cluster {
 	world := apicluster.New(t)
 	acts := &Activities{
 		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
+		Clouds:    &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}},
 		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
 	}
 	return &cluster{world, acts, world.NewWorker(acts)}
@@ -44,7 +47,7 @@ func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) Ref
 	ref := c.Disruption(name, change)
 	do[Plan](c, c.Prepare, ref)
 	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
-		do[CreateResult](c, c.CreateChaosPods, Shard{ref, number})
+		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
 	}
 	return ref
 }

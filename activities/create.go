@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,13 +19,25 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
+// CreateInput says for which targets CreateChaosPods is to create chaos pods.
+type CreateInput struct {
+	Shard
+	// Version of the shard's record, if the workflow was told: then it need not be
+	// read again where the watch holds just that.
+	Version string `json:"version,omitempty"`
+	// Operated is true when only targets that are given to the disruption get chaos
+	// pods, or that no driver moves.
+	Operated bool `json:"operated,omitempty"`
+}
+
 // CreateResult says what CreateChaosPods did.
 type CreateResult struct {
 	Pods int `json:"pods"`
 	// Refused counts chaos pods the API server will never take, Why the first refusal.
 	Refused int    `json:"refused,omitempty"`
 	Why     string `json:"why,omitempty"`
-	// Stopped says why nothing may be injected any more; then no pod was created.
+	// Stopped says why nothing may be injected any more; then no pod was created
+	// after that was known, and those before it are counted.
 	Stopped string `json:"stopped,omitempty"`
 }
 
@@ -32,16 +45,30 @@ type CreateResult struct {
 // kind (rule 22), unless the disruption was stopped. Called again it
 // creates what is missing. What the API server refuses for good is counted and
 // told as an event; what it cannot take now is an error, to be tried again.
-func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult, error) {
+func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (CreateResult, error) {
 	d, err := a.Targets.LoadSpec(ctx, s.Disruption)
 	if err != nil {
 		return CreateResult{}, err
 	}
-	record, err := a.Targets.Shard(ctx, s.Disruption, s.Number)
+	record, err := a.Targets.ShardAt(ctx, s.Disruption, s.Number, s.Version)
 	if err != nil {
 		return CreateResult{}, err
 	}
-	pods, err := a.chaosPods(d, s, record.Targets)
+	hosts, err := a.resolvedHosts(ctx, d)
+	if err != nil {
+		return CreateResult{}, err
+	}
+	wanted := record.Targets
+	if s.Operated {
+		if wanted, err = a.given(ctx, d, wanted); err != nil {
+			return CreateResult{}, err
+		}
+	}
+	all, err := a.chaosPods(d, s.Shard, wanted, hosts)
+	if err != nil {
+		return CreateResult{}, err
+	}
+	pods, shared, err := a.withOwnKernel(ctx, d, all)
 	if err != nil {
 		return CreateResult{}, err
 	}
@@ -49,15 +76,23 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s Shard) (CreateResult
 	if why, err := a.stopped(ctx, s.Disruption); why != "" || err != nil {
 		return CreateResult{Stopped: why}, err
 	}
-	created, err := a.createAll(ctx, pods)
+	created, err := a.createAll(ctx, s.Disruption, pods)
 	if err != nil {
 		return created, err
 	}
+	if created.Stopped != "" {
+		metric.ChaosPodsCreated.Add(ctx, created.Pods, "")
+		return created, nil
+	}
+	created.Refused += len(all) - len(pods)
+	created.Why = cmp.Or(created.Why, shared)
 	metric.ChaosPodsCreated.Add(ctx, created.Pods, "")
-	return created, a.reportCreation(ctx, d, s, created)
+	return created, a.reportCreation(ctx, d, s.Shard, created)
 }
 
-func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets.Target) ([]*corev1.Pod, error) {
+// chaosPods are those of a shard's targets. hosts are what services and clouds
+// stand for now, empty if none are asked for.
+func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets.Target, hosts string) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	now := time.Now()
 	for _, target := range targets {
@@ -69,13 +104,42 @@ func (a *Activities) chaosPods(d *v1beta1.Disruption, s Shard, targets []targets
 			if err != nil {
 				return nil, err
 			}
+			if hosts != "" && fault.Kind == v1beta1.KindNetwork {
+				pod.Annotations[v1beta1.AnnotationResolvedHosts] = hosts
+			}
 			pods = append(pods, pod)
 		}
 	}
 	return pods, nil
 }
 
-func (a *Activities) createAll(ctx context.Context, pods []*corev1.Pod) (CreateResult, error) {
+// createdAtOnce is how many chaos pods are created between two looks at whether
+// they still may be: a worker that is slow, and that Temporal has given up, goes on
+// for as long as its context lives, while another one cleans and finishes.
+const createdAtOnce = 50
+
+// createAll creates pods as long as the disruption is not stopped, of which the
+// caller has just made sure.
+func (a *Activities) createAll(ctx context.Context, ref Ref, pods []*corev1.Pod) (CreateResult, error) {
+	var all CreateResult
+	for some := range slices.Chunk(pods, createdAtOnce) {
+		if all.Pods+all.Refused > 0 {
+			why, err := a.stopped(ctx, ref)
+			if why != "" || err != nil {
+				all.Stopped = why
+				return all, err
+			}
+		}
+		created, err := a.createSome(ctx, some)
+		all.Pods, all.Refused, all.Why = all.Pods+created.Pods, all.Refused+created.Refused, cmp.Or(all.Why, created.Why)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func (a *Activities) createSome(ctx context.Context, pods []*corev1.Pod) (CreateResult, error) {
 	refusals := make([]string, len(pods))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(a.Parallel)

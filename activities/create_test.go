@@ -23,7 +23,7 @@ func TestCreateChaosPods(t *testing.T) {
 		all(spec)
 		spec.Network = &v1beta1.NetworkDisruption{Drop: 40}
 	})
-	do[CreateResult](c, c.CreateChaosPods, Shard{ref, 0}) // a lost answer: the same pods
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}}) // a lost answer: the same pods
 	chaos := c.ChaosPodsOf(ref)
 	if len(chaos) != 4 { // rule 22
 		t.Fatalf("%d chaos pods, want 2 targets x 2 kinds", len(chaos))
@@ -176,7 +176,7 @@ func TestPrepare(t *testing.T) {
 		}
 	})
 	t.Run("a run after a terminated one only cleans", func(t *testing.T) {
-		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "another run")
+		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "another run", nil)
 		c.Must(err)
 		record, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(t.Context(), "squall-"+string(ref.UID), metav1.GetOptions{})
 		c.Must(err)

@@ -32,7 +32,7 @@ func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 	c.MakeTargets(3, nil)
 	c.MakeTargets(3, map[string]string{"app": "other"})
 	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1}).Added {
-		do[CreateResult](c, c.CreateChaosPods, Shard{ref, number})
+		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
 	}
 	all := c.injections(ref)
 	if len(all) != 2 {

@@ -59,8 +59,8 @@ func TestChangesGather(t *testing.T) {
 		want    time.Duration
 	}{
 		{"one change: a moment later", 0, settleGap},
-		{"many changes: a moment after the last", 300 * time.Millisecond, 300*time.Millisecond + settleGap},
-		{"changes without end: a second at most", time.Minute, longestSettle},
+		{"many changes: a moment after the last", 50 * time.Millisecond, 50*time.Millisecond + settleGap},
+		{"changes without end: a tenth of a second at most", time.Minute, longestSettle},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestChangesGather(t *testing.T) {
 						}
 					}
 				}()
-				if err := gather(t.Context(), changes); err != nil {
+				if err := gather(t.Context(), changes, func() bool { return false }); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took != test.want {
@@ -114,10 +114,10 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 			}
 			return gone == exits && deleted == len(pods)
 		})
-		if due, want := cleaning.needsRound(2*longestSettle), exits >= 2; due != want {
+		if due, want := cleaning.needsRound(2*roundGap), exits >= 2; due != want {
 			t.Errorf("%d of 4 have ended, the last round was long ago: due = %t, want %t", exits, due, want)
 		}
-		if due, want := cleaning.needsRound(longestSettle/2), exits == 4; due != want {
+		if due, want := cleaning.needsRound(roundGap/2), exits == 4; due != want {
 			t.Errorf("%d of 4 have ended, the last round was just now: due = %t, want %t", exits, due, want)
 		}
 		if exits == len(pods) {

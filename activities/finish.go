@@ -4,17 +4,25 @@ import (
 	"context"
 	"sync"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Finish writes the last status, forgets the records and lets the Disruption
-// go, in this order, once no chaos pod is left (rule 6). It returns how
-// many are left; then it did nothing.
+// go, in this order, once no chaos pod and no cordon is left (rule 6). It
+// returns how many are left; then it did nothing.
 func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
 	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})
 	if err != nil || len(pods) > 0 {
 		return len(pods), err
+	}
+	if left, err = a.cordonsLeft(ctx, e); err != nil || left > 0 {
+		return left, err
+	}
+	if left, err = a.operationsLeft(ctx, e); err != nil || left > 0 {
+		return left, err
 	}
 	if !e.Rejected {
 		if err := a.reportFinished(ctx, e); err != nil {
@@ -37,6 +45,7 @@ func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
 }
 
 func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {
+	e.At = activity.GetInfo(ctx).ScheduledTime
 	if e.Ending == EndingDeleted {
 		a.Disruptions.Deleted(e.Disruption)
 	}

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,13 +17,15 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // cleanable says whether the target of a failed chaos pod still runs
 // (rules 38, 39): a pod of the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	runs, _, err := c.a.readTarget(ctx, c.in.Shard.Disruption.Namespace, chaospod.TargetName(pod), chaospod.TargetUID(pod), c.level())
-	return runs, err
+	target, err := c.a.readTarget(ctx, c.in.Shard.Disruption, chaospod.TargetName(pod), chaospod.TargetUID(pod), c.level())
+	return target.runs, err
 }
 
 // level is pod unless the record says node.
@@ -33,32 +36,42 @@ func (c *cleaning) level() v1beta1.Level {
 	return v1beta1.LevelPod
 }
 
-// readTarget reads one target live: whether it runs, and whether it is about to
-// end though it still does. A node runs until it is deleted or another has its
+// targetState is what a live read tells of a target.
+type targetState struct {
+	// runs is false for one that is gone, replaced, or has ended.
+	runs bool
+	// ending is true for one that is being deleted, though it may run still.
+	ending bool
+	// operation says what shows that somebody operates on it, or is empty.
+	operation string
+}
+
+// readTarget reads one target live. A pod that is held back at its start runs. A node runs until it is deleted or another has its
 // name: one that is not ready may be disturbed all the more (rule 39a).
-func (a *Activities) readTarget(ctx context.Context, namespace, name string, uid types.UID, level v1beta1.Level) (runs, ending bool, err error) {
+func (a *Activities) readTarget(ctx context.Context, ref Ref, name string, uid types.UID, level v1beta1.Level) (targetState, error) {
 	if level == v1beta1.LevelNode {
 		node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return false, false, nil
+			return targetState{}, nil
 		}
 		if err != nil {
-			return false, false, fmt.Errorf("read target node %s: %w", name, err)
+			return targetState{}, fmt.Errorf("read target node %s: %w", name, err)
 		}
-		return node.UID == uid, node.DeletionTimestamp != nil, nil
+		return targetState{runs: node.UID == uid, ending: node.DeletionTimestamp != nil}, nil
 	}
-	pod, err := a.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := a.Kube.CoreV1().Pods(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, false, nil
+		return targetState{}, nil
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("read target pod %s/%s: %w", namespace, name, err)
+		return targetState{}, fmt.Errorf("read target pod %s/%s: %w", ref.Namespace, name, err)
 	}
-	return pod.UID == uid && pod.Status.Phase == corev1.PodRunning, pod.DeletionTimestamp != nil, nil
+	return targetState{runs: pod.UID == uid && kube.PodUp(pod), ending: pod.DeletionTimestamp != nil, operation: podops.OfDisruption(ref.UID).Busy(pod)}, nil
 }
 
 // findLost fills c.lost with the targets of these chaos pods that are gone,
-// replaced, ending or not running. One list answers for those that still
+// replaced, ending or not running, and, unless the spec keeps them, those on which somebody operates, with what
+// shows that in c.operated. One list answers for those that still
 // match the selector; the few others are read one by one.
 func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	if c.d == nil {
@@ -69,20 +82,28 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 		return err
 	}
 	alive := map[types.UID]bool{}
+	releases := c.d.Spec.ReleasesOnOperation()
 	for _, candidate := range healthy {
 		alive[candidate.Target.UID] = true
+		if candidate.Operation != "" && releases {
+			c.operated[candidate.Target.UID] = candidate.Operation
+		}
 	}
 	for i := range pods {
 		uid := chaospod.TargetUID(&pods[i])
-		if alive[uid] || c.lost[uid] {
+		if alive[uid] || c.lost[uid] || c.operated[uid] != "" {
 			continue
 		}
-		runs, ending, err := c.a.readTarget(ctx, c.d.Namespace, chaospod.TargetName(&pods[i]), uid, c.d.Spec.Level)
+		target, err := c.a.readTarget(ctx, c.d.Ref(), chaospod.TargetName(&pods[i]), uid, c.d.Spec.Level)
 		if err != nil {
 			return err
 		}
 		// One that ends must not be held up by what disturbs it.
-		alive[uid], c.lost[uid] = runs && !ending, !runs || ending
+		c.lost[uid] = !target.runs || target.ending
+		alive[uid] = !c.lost[uid]
+		if alive[uid] && target.operation != "" && releases {
+			c.operated[uid] = target.operation
+		}
 	}
 	return nil
 }
@@ -90,6 +111,8 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 // Why a target is no longer disrupted though its disruption goes on.
 const (
 	targetGone    = "the target is gone"
+	targetInUse   = "somebody else operates on the target: "
+	targetTaken   = "the target was taken back: "
 	chaosPodEnded = "its chaos pod ended"
 	neverInjected = "never injected: "
 )
@@ -100,30 +123,48 @@ const (
 func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	info := activity.GetInfo(ctx)
 	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
+	var failed error
 	ended, err := c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) targets.Ending {
 		pods := c.neverInjected[target.UID]
 		switch {
 		case c.held[target.UID]:
 			return targets.Ending{}
 		case c.lost[target.UID]:
-			return targets.Ending{Why: targetGone}
+			return targets.Ending{Why: targetGone, Lost: true}
+		case target.Operation == targets.OperationAsked:
+			return targets.Ending{} // it is waited for, and has no chaos pod
+		case c.taken[target.UID] != "":
+			return targets.Ending{Why: targetTaken + c.taken[target.UID]}
+		case c.operated[target.UID] != "":
+			return targets.Ending{Why: targetInUse + c.operated[target.UID]}
 		case len(pods) > 0 && len(pods) == len(c.d.Spec.Requested()): // those of all kinds were seen to end
 			return targets.Ending{Why: neverInjected + slices.Min(slices.Collect(maps.Values(pods))), NeverInjected: true}
 		}
-		return targets.Ending{Why: chaosPodEnded}
+		// An earlier attempt may have let its chaos pods go, so that nobody has looked.
+		live, err := c.a.readTarget(ctx, c.d.Ref(), target.Name, target.UID, c.d.Spec.Level)
+		switch {
+		case err != nil:
+			failed = err
+			return targets.Ending{}
+		case !live.runs || live.ending:
+			return targets.Ending{Why: targetGone, Lost: true}
+		}
+		return targets.Ending{Why: chaosPodEnded, Lost: true}
 	})
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		return 0, err
 	}
-	c.recordEnded(ctx, "TargetLost", "gone or about to go", targetGone, ended)
-	c.recordEnded(ctx, "TargetNotInjected", "let go, as their chaos pods ended without having injected", neverInjected, ended)
-	c.recordEnded(ctx, "TargetEnded", "no longer disrupted, as their chaos pods ended", chaosPodEnded, ended)
+	c.a.recordEnded(ctx, c.d, "TargetLost", "gone or about to go", targetGone, ended)
+	c.a.recordEnded(ctx, c.d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
+	c.a.recordEnded(ctx, c.d, "TargetReleased", "let go, as they were taken back", targetTaken, ended)
+	c.a.recordEnded(ctx, c.d, "TargetNotInjected", "let go, as their chaos pods ended without having injected", neverInjected, ended)
+	c.a.recordEnded(ctx, c.d, "TargetEnded", "no longer disrupted, as their chaos pods ended", chaosPodEnded, ended)
 	return len(ended), nil
 }
 
 // recordEnded records in one event which targets ended for the same reason, so
 // that a thousand pods that go together are one line.
-func (c *cleaning) recordEnded(ctx context.Context, reason, what, why string, ended []targets.Target) {
+func (a *Activities) recordEnded(ctx context.Context, d *v1beta1.Disruption, reason, what, why string, ended []targets.Target) {
 	var names []string
 	for _, target := range ended {
 		if strings.HasPrefix(target.Ended, why) {
@@ -133,10 +174,15 @@ func (c *cleaning) recordEnded(ctx context.Context, reason, what, why string, en
 	if len(names) == 0 {
 		return
 	}
+	key := strings.Join(names, ",") + ended[0].EndedBy
+	a.events().Record(ctx, d, reason, fmt.Sprintf("targets %s: %d (%s)", what, len(names), shortList(names)), key)
+}
+
+// shortList is at most ten names, in a sentence.
+func shortList(names []string) string {
 	some := strings.Join(names[:min(len(names), 10)], ", ")
 	if len(names) > 10 {
 		some += ", ..."
 	}
-	key := strings.Join(names, ",") + ended[0].EndedBy
-	c.a.events().Record(ctx, c.d, reason, fmt.Sprintf("targets %s: %d (%s)", what, len(names), some), key)
+	return some
 }

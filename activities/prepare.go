@@ -22,11 +22,44 @@ type Plan struct {
 	Static   bool          `json:"static,omitempty"`
 	MaxRuns  int           `json:"maxRuns,omitempty"`
 	SpecHash string        `json:"specHash"`
+	// BusyUntil is until when places are kept for pods on which somebody operates;
+	// nil when none are.
+	BusyUntil *time.Time `json:"busyUntil,omitempty"`
+	// Services is true when the disruption names services, which are followed.
+	Services bool `json:"services,omitempty"`
+	// SteadyState guards the disruption, if it is there. It has its defaults, and its
+	// probes have no handlers: whoever asks reads the record.
+	SteadyState *v1beta1.SteadyState `json:"steadyState,omitempty"`
+	// ProbeRules number how the workflow follows who asks the probes. What an older
+	// worker planned is 0 and goes on as it began.
+	ProbeRules int `json:"probeRules,omitempty"`
+	// Operations is there for a disruption that is an operation on its targets.
+	Operations *Operations `json:"operations,omitempty"`
 	// CleanOnly says why nothing may be injected any more and only cleaning is
 	// left. Empty when the disruption is to be carried out.
 	CleanOnly string `json:"cleanOnly,omitempty"`
 	// Rejected says what is wrong with a spec that can never run.
 	Rejected string `json:"rejected,omitempty"`
+}
+
+// The rules by which a workflow follows who asks the probes, one after the other.
+const (
+	// ProbeRulesOneClock: how long nobody asked is told by the workflow's clock alone.
+	ProbeRulesOneClock = iota + 1
+	// ProbeRulesLastWord: a disruption that nobody waits for hears what was answered
+	// over the whole of phase During before it ends.
+	ProbeRulesLastWord
+	// ProbeRulesNow are those of new disruptions.
+	ProbeRulesNow = iota
+)
+
+// Operations is what the workflow needs to know of the operations on targets.
+type Operations struct {
+	// OperatingTimeout is how long each target is waited for until it is given.
+	OperatingTimeout time.Duration `json:"operatingTimeout"`
+	// AvailableTimeout is how long, once all is clean, targets are waited for to be in
+	// service again.
+	AvailableTimeout time.Duration `json:"availableTimeout"`
 }
 
 // Prepare reads the disruption, keeps its spec for good and says what is to be
@@ -35,7 +68,23 @@ type Plan struct {
 // begun by an earlier workflow is cleaned only; so is one that meets an
 // emergency stop, which refuses it if it never began.
 func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
-	live, err := a.Disruptions.Get(ctx, ref)
+	plan, err := a.prepare(ctx, ref)
+	if err != nil || plan.CleanOnly == "" {
+		return plan, err
+	}
+	begun, err := a.Targets.LoadSpec(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return plan, nil
+	}
+	if err == nil {
+		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun some
+	}
+	return plan, err
+}
+
+func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
+	// Whether there is a stop is read for sure before anything is injected.
+	live, stop, err := a.read(ctx, ref, a.Disruptions.CachedEmergencyStop)
 	if apierrors.IsNotFound(err) {
 		return Plan{CleanOnly: endingGone}, nil
 	}
@@ -49,18 +98,33 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return Plan{CleanOnly: "the disruption has finished"}, nil
 	}
 	live.Default()
-	stop, err := a.Disruptions.EmergencyStop(ctx)
-	if err != nil {
-		return Plan{}, err
-	}
 	if why := cmp.Or(live.Stopped(), stop); why != "" {
 		return a.refuse(ctx, live, why)
 	}
 	if why := a.problems(live); why != "" {
-		return a.refuseInvalid(ctx, live, why)
+		return a.refuseFor(ctx, live, "InvalidSpec", why)
+	}
+	driver, reason, why, err := a.lacking(ctx, live)
+	if err != nil {
+		return Plan{}, err
+	}
+	if why != "" {
+		return a.refuseFor(ctx, live, reason, why)
+	}
+	ranges, why, err := a.resolve(ctx, live)
+	if err != nil {
+		return Plan{}, err
+	}
+	if why != "" {
+		return a.refuseFor(ctx, live, "InvalidSpec", why)
 	}
 	workflow := activity.GetInfo(ctx).WorkflowExecution
-	firstRun, err := a.Targets.StoreSpec(ctx, live, workflow.RunID)
+	var event sync.WaitGroup
+	defer event.Wait()
+	event.Go(func() { // an earlier run has recorded the same one
+		a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
+	})
+	firstRun, err := a.Targets.StoreSpec(ctx, live, workflow.RunID, ranges)
 	if err != nil {
 		return Plan{}, fmt.Errorf("keep the spec of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
@@ -68,16 +132,28 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return Plan{CleanOnly: "an earlier workflow (run " + firstRun + ") began it and did not end"}, nil
 	}
 	plan := planOf(live)
+	if driver == "" {
+		plan.Operations = nil
+	}
 	a.Disruptions.Remember(live.DeepCopy())
-	var event sync.WaitGroup
-	defer event.Wait()
-	event.Go(func() {
-		a.events().Record(ctx, live, "Created", "workflow "+workflow.ID+" carries the disruption out", "")
-	})
 	if !plan.CreateAt.After(time.Now()) {
 		return plan, nil // the choice of targets shows it in a moment
 	}
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
+}
+
+// lacking is what the disruption needs and the cluster does not give: the reason
+// and the words of its refusal, empty if it has all. driver moves pods, empty if
+// nobody does.
+func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver, reason, why string, err error) {
+	if why, err = a.missingRights(ctx, d); err != nil || why != "" {
+		return "", "MissingRights", why, err
+	}
+	driver, err = a.driver(ctx, d)
+	if err == nil && driver == "" && d.Spec.NeedsDriver() {
+		return "", "NoDriver", noDriver, nil
+	}
+	return driver, "", "", err
 }
 
 // planOf is the pure part of Prepare.
@@ -87,12 +163,35 @@ func planOf(d *v1beta1.Disruption) Plan {
 		ExpireAt: d.Spec.Expiry(d.CreationTimestamp.Time),
 		Static:   d.Spec.StaticTargeting,
 		SpecHash: d.Spec.Hash(),
+		Services: d.Spec.Network != nil && len(d.Spec.Network.Services) > 0,
+	}
+	if d.Spec.Kinds().By() == v1beta1.ByWorker {
+		plan.CreateAt = d.Spec.TimeToInject(d.CreationTimestamp.Time) // no chaos pod waits for it
+	}
+	if until := d.Spec.BusyUntil(d.CreationTimestamp.Time); !until.IsZero() {
+		plan.BusyUntil = &until
 	}
 	if d.Spec.MaxRuns != nil {
 		plan.MaxRuns = *d.Spec.MaxRuns
 	}
 	plan.Kinds = d.Spec.Kinds()
+	if plan.SteadyState = guardOf(d.Spec.SteadyState); plan.SteadyState != nil {
+		plan.ProbeRules = ProbeRulesNow
+	}
+	plan.Operations = operationsOf(d.Spec)
 	return plan
+}
+
+// guardOf is what the workflow needs to know of a steady state.
+func guardOf(spec *v1beta1.SteadyState) *v1beta1.SteadyState {
+	if spec == nil {
+		return nil
+	}
+	guard := spec.DeepCopy().WithDefaults()
+	for i := range guard.Probes {
+		guard.Probes[i].ProbeHandler = v1beta1.ProbeHandler{}
+	}
+	return &guard
 }
 
 // problems says why the disruption can never be carried out. It is empty for a
@@ -108,14 +207,15 @@ func (a *Activities) problems(d *v1beta1.Disruption) string {
 	return ""
 }
 
-// refuseInvalid is the plan of a disruption with problems. One that has a record
-// was begun all the same, by a version that did not object: nobody may forget
-// what that has left, so it is cleaned, not rejected.
-func (a *Activities) refuseInvalid(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
+// refuseFor is the plan of a disruption with problems. One that has a record
+// was begun all the same, by a version that did not object, or while the worker
+// had more rights: nobody may forget what that has left, so it is cleaned, not
+// rejected.
+func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	_, err := a.Targets.LoadSpec(ctx, d.Ref())
 	switch {
 	case apierrors.IsNotFound(err):
-		return a.reject(ctx, d, "InvalidSpec", why)
+		return a.reject(ctx, d, reason, why)
 	case err != nil:
 		return Plan{}, err
 	}

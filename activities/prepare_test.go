@@ -53,7 +53,7 @@ func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 	t.Run("with a record it was begun: it is cleaned", func(t *testing.T) {
 		c := newCluster(t)
 		ref := c.Disruption("old", inTwoYears)
-		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "a run of an older version")
+		_, err := c.Targets.StoreSpec(t.Context(), c.Get(ref), "a run of an older version", nil)
 		c.Must(err)
 		c.restartWorker()
 		plan := do[Plan](c, c.Prepare, ref)

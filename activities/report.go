@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/activities/metric"
@@ -15,6 +16,7 @@ import (
 // ReportPhase writes a phase and what belongs to it into status, and tells
 // what happened as events.
 func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
+	r.At = activity.GetInfo(ctx).ScheduledTime
 	a.reportEvents(ctx, status.Named(r.Disruption), r)
 	if r.Ending == EndingDeleted {
 		a.Disruptions.Deleted(r.Disruption)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -15,11 +18,14 @@ type SelectInput struct {
 	Known      int `json:"known"`
 	// Run counts the injections before this one (spec.maxRuns).
 	Run int `json:"run"`
+	// Waiting is true while nothing was injected yet and nothing may be: targets
+	// that are gone are let go, before others are chosen in their place.
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // SelectTargets chooses as many targets as are missing, at random among those
-// that are healthy, free and were not disrupted before, and claims them
-// (rules 11-19). Called again it tops up.
+// that are healthy, free, not operated on by others and were not disrupted before, and claims them
+// (rules 11-19). Budgets that the spec respects are kept. Called again it tops up.
 func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selection, error) {
 	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
 	if err != nil {
@@ -29,18 +35,95 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	shards, err := a.Targets.Claim(ctx, d, in.Known, healthy)
+	run := in.Run
+	if in.Waiting {
+		if err := a.endWaiting(ctx, d, healthy); err != nil {
+			return Selection{}, err
+		}
+	}
+	var control *targets.ControlGroup
+	if d.Spec.SteadyState.Compares() {
+		if control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
+			return Selection{}, err
+		}
+		control.Keep(healthy)
+	}
+	budgets, err := a.Targets.Budgets(ctx, d)
 	if err != nil {
 		return Selection{}, err
 	}
+	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, budgets)
+	if err != nil {
+		return Selection{}, err
+	}
+	shards := claims.Own
 	selection := targets.Tally(d.Spec, healthy, shards)
+	selection.Held = claims.Holders.Of(d.Spec, healthy)
+	selection.NoteOperated(healthy, claims)
+	selection.NoteBudgets(healthy, budgets, claims)
+	selection.NoteLost(d.Spec, shards)
 	for number := in.Known; number < len(shards); number++ {
 		selection.Added = append(selection.Added, number)
+		selection.Versions = append(selection.Versions, shards[number].Version())
+	}
+	if control == nil && d.Spec.SteadyState.Compares() && selection.Selected > 0 {
+		if control, err = a.Targets.ChooseControl(ctx, d, healthy, claims); err != nil {
+			return Selection{}, err
+		}
+	}
+	if control != nil {
+		selection.Control = &targets.ControlCount{Wanted: control.Wanted, Chosen: len(control.Pods)}
 	}
 	if selection.Selected == 0 {
-		selection.Invalid = targets.MissingContainers(d.Spec, healthy)
+		selection.Invalid = targets.Unusable(d.Spec, healthy)
 	}
-	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
+	if in.Waiting && len(selection.Added) == 0 {
+		run++ // status counts the one that waits
+	}
+	return selection, a.reportSelection(ctx, d, selection, shards, run)
+}
+
+// endWaiting lets go of the targets that wait for their injection and are gone,
+// about to go, or operated on by others.
+func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) error {
+	stays := map[types.UID]bool{}
+	for _, c := range healthy {
+		stays[c.Target.UID] = c.Operation == "" || !d.Spec.ReleasesOnOperation()
+	}
+	shards, err := a.Targets.Shards(ctx, d.Ref())
+	if err != nil {
+		return err
+	}
+	info := activity.GetInfo(ctx)
+	for _, shard := range shards {
+		why := map[types.UID]string{}
+		for _, target := range targets.Active([]targets.Shard{shard}) {
+			if stays[target.UID] {
+				continue
+			}
+			live, err := a.readTarget(ctx, d.Ref(), target.Name, target.UID, d.Spec.Level)
+			switch {
+			case err != nil:
+				return err
+			case !live.runs || live.ending:
+				why[target.UID] = targetGone
+			case live.operation != "" && d.Spec.ReleasesOnOperation():
+				why[target.UID] = targetInUse + live.operation
+			}
+		}
+		if len(why) == 0 {
+			continue
+		}
+		ended, err := a.Targets.End(ctx, d.Ref(), shard.Number, info.WorkflowExecution.RunID+"/"+info.ActivityID, func(t targets.Target) targets.Ending {
+			return targets.Ending{Why: why[t.UID], NeverInjected: true}
+		})
+		if err != nil {
+			return err
+		}
+		a.recordEnded(ctx, d, "TargetLost", "gone or about to go", targetGone, ended)
+		a.recordEnded(ctx, d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
+	}
+	return nil
 }
 
 // reportSelection writes the chosen targets into status (rule 20), and
@@ -57,11 +140,16 @@ func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption,
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
+	case s.Lost != "":
+		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, "lost")
 	case s.Selected > 0:
 	case s.Invalid != "":
 		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
 	case s.Matching > 0:
-		a.events().Record(ctx, d, "NoMoreTargets", fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching), key)
+		a.events().Record(ctx, d, "NoMoreTargets", s.String(), key)
+	case d.Spec.OnInit:
+		a.events().Warn(ctx, d, "NoTargetsFound", fmt.Sprintf("no pod that matches the selector waits to be disturbed before it starts: a pod that is created with the label %s=%s does, where the on-init webhook is installed",
+			v1beta1.LabelDisruptOnInit, v1beta1.OnInitValue), key)
 	default:
 		a.events().Warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)
 	}

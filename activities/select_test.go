@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -233,13 +234,16 @@ func TestTargetsAreNeverShared(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(2, nil)
 		c.selectFor("first", nil)
-		same, _ := c.selectFor("same", func(spec *v1beta1.DisruptionSpec) { spec.AllowDisruptedTargets = true })
+		same, refused := c.selectFor("same", func(spec *v1beta1.DisruptionSpec) { spec.AllowDisruptedTargets = true })
 		other, _ := c.selectFor("other", func(spec *v1beta1.DisruptionSpec) {
 			spec.AllowDisruptedTargets = true
 			spec.Faults = v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 10}}
 		})
 		if len(c.chosen(same)) != 0 || len(c.chosen(other)) != 2 {
 			t.Errorf("same kind took %d, another kind %d; want 0 and 2", len(c.chosen(same)), len(c.chosen(other)))
+		}
+		if want := "/first (" + string(v1beta1.KindCPUPressure) + "): the same kind is never on a target twice"; !strings.Contains(refused.Held, want) {
+			t.Errorf("told %q, want %q", refused.Held, want)
 		}
 	})
 	t.Run("a released target is not chosen again by the same, but by another", func(t *testing.T) {
@@ -256,6 +260,94 @@ func TestTargetsAreNeverShared(t *testing.T) {
 			t.Error("another disruption could not take it")
 		}
 	})
+}
+
+// Targets that are gone before anything was injected make place for others
+// (rule P8), and are no longer ours.
+func TestTargetsThatWaitAreReplaced(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(4, nil)
+	two := func(spec *v1beta1.DisruptionSpec) {
+		count := intstr.FromInt32(2)
+		spec.Count, spec.SteadyState = &count, &v1beta1.SteadyState{Probes: []v1beta1.Probe{{
+			Name: "ready", ProbeHandler: v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": "web"}}},
+		}}}
+	}
+	ref, first := c.selectFor("calm", two)
+	if phase := c.Get(ref).Status.Phase; first.Selected != 2 || phase != v1beta1.PhaseSelecting {
+		t.Fatalf("selected %+v, phase %s; want 2 that wait", first, phase)
+	}
+	before := c.chosen(ref)
+	shard, err := c.Targets.Shard(t.Context(), ref, 0)
+	c.Must(err)
+	gone := shard.Targets[0]
+	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), gone.Name, none))
+	again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Waiting: true})
+	if again.Selected != 2 || !slices.Equal(again.Added, []int{1}) {
+		t.Errorf("selected %+v, want one more in a shard of its own", again)
+	}
+	now := c.chosen(ref)
+	stayed := slices.ContainsFunc(now, func(uid types.UID) bool { return slices.Contains(before, uid) })
+	if len(now) != 2 || slices.Contains(now, gone.UID) || !stayed {
+		t.Errorf("targets %v, were %v, and %s is gone", now, before, gone.UID)
+	}
+	c.wantEvent("TargetLost", gone.Name)
+	same := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Waiting: true})
+	if status := c.Get(ref).Status; same.Selected != 2 || len(same.Added) != 0 || status.RunCount != 1 {
+		t.Errorf("selected %+v, run %d; want all to stay, and the first run", same, status.RunCount)
+	}
+	if plain := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 2, Run: 1}); plain.Selected != 2 {
+		t.Errorf("selected %+v, want what is there", plain)
+	}
+}
+
+// The control group is chosen once, beside the targets, and stays out of every
+// later choice.
+func TestTheControlGroupIsNeverChosen(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(5, nil)
+	control := func(n int) func(*v1beta1.DisruptionSpec) {
+		return func(spec *v1beta1.DisruptionSpec) {
+			two, group := intstr.FromInt32(2), intstr.FromInt(n)
+			spec.Count = &two
+			spec.SteadyState = &v1beta1.SteadyState{ControlGroup: &group, Probes: []v1beta1.Probe{{
+				Name: "web", Scope: v1beta1.ProbePerTarget, ProbeHandler: v1beta1.ProbeHandler{TCPSocket: &v1beta1.TCPSocketProbe{Port: intstr.FromInt32(80)}},
+			}}}
+		}
+	}
+	ref, selection := c.selectFor("compared", control(2))
+	if selection.Selected != 2 || selection.Control == nil || *selection.Control != (targets.ControlCount{Wanted: 2, Chosen: 2}) {
+		t.Fatalf("selected %+v, want two targets and two beside them", selection)
+	}
+	group, err := c.Targets.LoadControl(t.Context(), ref)
+	c.Must(err)
+	for shard := range 3 { // whoever was a target is used up: in the end only the control group is left
+		_, err := c.Targets.End(t.Context(), ref, shard, fmt.Sprint(shard), func(targets.Target) targets.Ending { return targets.Ending{Why: "over"} })
+		if shard < 2 {
+			c.Must(err)
+		}
+		selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: shard + 1, Run: shard + 1})
+		for _, uid := range c.chosen(ref) {
+			for _, pod := range group.Pods {
+				if pod.UID == uid {
+					t.Errorf("%s is in the control group and was chosen", pod.Name)
+				}
+			}
+		}
+	}
+	if selection.Selected != 0 || selection.Control.Chosen != 2 {
+		t.Errorf("selected %+v, want no target more and the same control group", selection)
+	}
+	again, err := c.Targets.LoadControl(t.Context(), ref)
+	c.Must(err)
+	if diff := cmp.Diff(group, again); diff != "" {
+		t.Errorf("the control group changed (-was +is):\n%s", diff)
+	}
+	c.Must(c.Targets.DeleteRecords(t.Context(), ref))
+	if gone, err := c.Targets.LoadControl(t.Context(), ref); err != nil || gone != nil {
+		t.Errorf("after its records were deleted: %v, %v", gone, err)
+	}
 }
 
 // rule 18: only what was injected uses a target up.
@@ -287,7 +379,7 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 			t.Fatalf("after try %d: %+v, want it chosen three times and not more", try, selected)
 		}
 		if try < 3 {
-			do[CreateResult](c, c.CreateChaosPods, Shard{ref, try})
+			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, try}})
 		}
 	}
 	shard, err := c.Targets.Shard(t.Context(), ref, 2)
@@ -317,3 +409,35 @@ func brokenPodLists(c *cluster) kubernetes.Interface {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// rule S11: a fault that kills what it is tried on does not go through a whole
+// workload, one pod after the other.
+func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(6, nil)
+	ref := c.started("deadly", func(spec *v1beta1.DisruptionSpec) { two := intstr.FromInt32(2); spec.Count = &two })
+	now := int64(0)
+	for range 6 {
+		for _, pod := range c.ChaosPodsOf(ref) {
+			c.Must(c.Activities.force(t.Context(), &pod)) // its injector cleaned, as the target went
+		}
+		shards, err := c.Targets.Shards(t.Context(), ref)
+		c.Must(err)
+		for _, target := range targets.Active(shards) {
+			c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), target.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		}
+		for number := range shards {
+			do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, number}, OnlyEnded: true, Patience: time.Minute})
+		}
+		for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: len(shards)}).Added {
+			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
+		}
+	}
+	left, err := c.Kube.CoreV1().Pods(c.Shop).List(t.Context(), metav1.ListOptions{})
+	c.Must(err)
+	if len(left.Items) != 2 {
+		t.Errorf("%d of 6 pods are left, want the 2 beside two targets and their two successors", len(left.Items))
+	}
+	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "not replaced (maxLostTargets)")
+	c.wantEvent("TooManyTargetsLost", "4 targets were lost")
+}

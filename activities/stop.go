@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -18,25 +18,25 @@ const endingGone = "the disruption is gone"
 // empty: an emergency stop exists, one stopped it for good, or it is gone. Both
 // reads are live; whoever cannot know does not inject.
 func (a *Activities) stopped(ctx context.Context, ref Ref) (why string, err error) {
-	var stop, mark string
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { stop, err = a.Disruptions.EmergencyStop(ctx); return err })
-	group.Go(func() error {
-		live, err := a.Disruptions.Get(ctx, ref)
-		switch {
-		case apierrors.IsNotFound(err):
-			mark = endingGone
-			return nil
-		case err != nil:
-			return fmt.Errorf("look whether disruption %s/%s was stopped: %w", ref.Namespace, ref.Name, err)
-		}
-		mark = live.Stopped()
-		return nil
-	})
-	if err := group.Wait(); err != nil {
-		return "", err
+	live, stop, err := a.read(ctx, ref, a.Disruptions.EmergencyStop)
+	if apierrors.IsNotFound(err) {
+		return endingGone, nil
 	}
-	return cmp.Or(mark, stop), nil
+	if err != nil {
+		return "", fmt.Errorf("look whether disruption %s/%s was stopped: %w", ref.Namespace, ref.Name, err)
+	}
+	return cmp.Or(live.Stopped(), stop), nil
+}
+
+// read reads the disruption live and, at the same time, what the first emergency
+// stop says; empty if there is none.
+func (a *Activities) read(ctx context.Context, ref Ref, stopOf func(context.Context) (string, error)) (live *v1beta1.Disruption, stop string, err error) {
+	var other sync.WaitGroup
+	var unknown error
+	other.Go(func() { stop, unknown = stopOf(ctx) })
+	live, err = a.Disruptions.Get(ctx, ref)
+	other.Wait()
+	return live, stop, cmp.Or(err, unknown)
 }
 
 // refuse is the plan of a disruption that an emergency stop met: one that never

@@ -2,7 +2,10 @@ package activities
 
 import (
 	"context"
+	"net/http"
+	"path"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,11 +80,35 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 			do[Plan](c, c.Prepare, ref)
 			added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
 			s.stop(c, ref)
-			created := do[CreateResult](c, c.CreateChaosPods, Shard{ref, added[0]})
+			created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}})
 			if n := len(c.ChaosPodsOf(ref)); created.Stopped != s.want || created.Pods != 0 || n != 0 {
 				t.Errorf("created = %+v and %d chaos pods are there, want none because of %q", created, n, s.want)
 			}
 		})
+	}
+}
+
+// A worker that is slow, and that nobody waits for any more, does not go on for long
+// after the object is gone.
+func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(3*createdAtOnce, nil)
+	ref := c.Disruption("late", all)
+	do[Plan](c, c.Prepare, ref)
+	added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+	var vanish sync.Once
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPost && path.Base(r.URL.Path) == "pods" {
+			vanish.Do(func() {
+				c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref))
+				c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
+			})
+		}
+		return nil, nil
+	})
+	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}})
+	if n := len(c.ChaosPodsOf(ref)); created.Stopped != endingGone || created.Pods != createdAtOnce || n != createdAtOnce {
+		t.Errorf("created = %+v and %d chaos pods are there, want the first %d and then none", created, n, createdAtOnce)
 	}
 }
 
@@ -97,7 +124,7 @@ func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
 	if why, err := c.stopped(dead, ref); err == nil {
 		t.Errorf("stopped = %q without an error though nothing could be read", why)
 	}
-	if created := do[CreateResult](c, c.CreateChaosPods, Shard{ref, added[0]}); created.Pods != 2 {
+	if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}}); created.Pods != 2 {
 		t.Errorf("created = %+v, want two chaos pods: there is no stop", created)
 	}
 }
@@ -109,12 +136,21 @@ func (c *cluster) emergencyStop() {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
 		ObjectMeta: metav1.ObjectMeta{Name: "fire"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"},
 	}
+	seen := func(exists bool) {
+		c.Helper()
+		c.Eventually("the API server's cache knows of the stop, and of its end", func() bool {
+			stop, err := c.Disruptions.CachedEmergencyStop(context.Background())
+			return err == nil && (stop != "") == exists
+		})
+	}
 	c.Must(c.Plain.Post().Resource("emergencystops").Body(stop).Do(c.Context()).Error())
 	c.Cleanup(func() {
 		if err := c.Plain.Delete().Resource("emergencystops").Name("fire").Do(context.Background()).Error(); err != nil {
 			c.Error(err)
 		}
+		seen(false)
 	})
+	seen(true)
 }
 
 // mark is the bridge's part.

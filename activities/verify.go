@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/replacement"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -69,7 +70,13 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read node %s: %w", name, err)
-	case !kube.NodeReady(node):
+	}
+	if replacement.Marked(node, v.in.Disruption.UID) {
+		if err := v.uncordon(ctx, name); err != nil {
+			return err
+		}
+	}
+	if !kube.NodeReady(node) {
 		v.addLeft(name, "the node is not ready, so nobody could look")
 		return nil
 	}

@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/squall-chaos/squall/crdbridge/oninit"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
@@ -21,7 +24,15 @@ type Config struct {
 	MetricsAddress          string   `mapstructure:"metrics-address"`
 	LeaderElection          bool     `mapstructure:"leader-election"`
 	LeaderElectionNamespace string   `mapstructure:"leader-election-namespace"`
-	LogLevel                string   `mapstructure:"log-level"`
+	// LeaderElectionLease is how long a bridge that was killed keeps others from
+	// acting: in whole seconds, at least 2.
+	LeaderElectionLease time.Duration `mapstructure:"leader-election-lease"`
+	// OnInit is about the admission webhook that holds starting pods back.
+	OnInit oninit.Settings `mapstructure:",squash"`
+	// PollInterval is how often Temporal is asked for what nothing in the cluster
+	// tells, see temporal.PollInterval.
+	PollInterval time.Duration `mapstructure:"poll-interval"`
+	LogLevel     string        `mapstructure:"log-level"`
 }
 
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
@@ -45,6 +56,15 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
 	flags.Bool("leader-election", true, "let one of several bridges act")
 	flags.String("leader-election-namespace", "squall-system", "namespace of the lease the bridges elect with")
+	flags.Duration("leader-election-lease", 15*time.Second, "how long a bridge that was killed keeps others from acting, in whole seconds; one whose API server does not answer for two thirds of it ends; at least 2s")
+	flags.Bool("on-init", false, "serve the admission webhook that holds labelled pods back until they are disturbed")
+	flags.Int("on-init-port", 9443, "where it is served")
+	flags.String("on-init-certificates", "", "directory with its tls.crt and tls.key; empty: made and kept in the Secret "+oninit.Name)
+	flags.Duration("on-init-timeout", time.Minute, "how long a pod is held back that says nothing of it; at least 1s")
+	flags.Duration("on-init-max-timeout", time.Hour, "how long a pod may ask to be held back")
+	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, by which pods are held back")
+	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for it; empty: the cluster's default")
+	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
 }
 
 func (c Config) check() error {
@@ -56,6 +76,18 @@ func (c Config) check() error {
 	}
 	if c.LeaderElection && c.LeaderElectionNamespace == "" {
 		return fmt.Errorf("setting leader-election-namespace is empty, and leader-election is on")
+	}
+	if c.LeaderElectionLease < 2*time.Second || c.LeaderElectionLease%time.Second != 0 {
+		return fmt.Errorf("setting leader-election-lease is %s: want whole seconds, 2s or more, such as 15s", c.LeaderElectionLease)
+	}
+	if c.PollInterval < time.Second {
+		return fmt.Errorf("setting poll-interval is %s: want 1s or more, such as %s", c.PollInterval, temporal.PollInterval)
+	}
+	if err := c.OnInit.Check(); err != nil {
+		return err
+	}
+	if c.OnInit.Enabled && c.LeaderElectionNamespace == "" {
+		return fmt.Errorf("setting leader-election-namespace is empty, and on-init is on, whose certificate is kept there")
 	}
 	_, err := settings.Logger(c.LogLevel)
 	return err

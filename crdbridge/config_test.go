@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -41,6 +42,10 @@ func TestConfig(t *testing.T) {
 			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
 		{"one team's namespaces as a flag", "", nil, []string{"--watch-namespaces=shop,cart"},
 			with(func(c *Config) { c.WatchNamespaces = []string{"shop", "cart"} })},
+		{"how often Temporal is asked", "", map[string]string{"SQUALL_POLL_INTERVAL": "1m"}, nil,
+			with(func(c *Config) { c.PollInterval = time.Minute })},
+		{"a shorter lease", "leader-election-lease: 4s\n", nil, nil,
+			with(func(c *Config) { c.LeaderElectionLease = 4 * time.Second })},
 		{"environment of somebody else's program", "", map[string]string{"SQUALL_WORKER_SLOTS": "3"}, nil, defaults(t)},
 	}
 	for _, test := range tests {
@@ -73,6 +78,9 @@ func TestConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"a log level nobody knows", "log-level: loud\n", nil, "loud"},
 		{"an empty address", "temporal-address: ''\n", nil, "temporal-address is empty"},
 		{"a switch that is neither on nor off", "leader-election: perhaps\n", nil, "leader-election"},
+		{"polls without a pause", "poll-interval: 15\n", nil, "poll-interval is 15ns: want 1s or more"},
+		{"a lease that is lost at once", "", []string{"--leader-election-lease=1s"}, "leader-election-lease is 1s: want whole seconds, 2s or more"},
+		{"a lease of a part of a second", "", []string{"--leader-election-lease=2500ms"}, "leader-election-lease is 2.5s: want whole seconds"},
 		{"an API key on the command line", "", []string{"--temporal-api-key=secret"}, "unknown flag"},
 	}
 	for _, test := range tests {
@@ -92,7 +100,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	}
 	for _, key := range []string{"temporal-address", "temporal-namespace", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert",
 		"temporal-tls-key", "temporal-api-key", "chaos-namespace", "health-address", "metrics-address", "leader-election",
-		"leader-election-namespace", "log-level", "config", "SQUALL_"} {
+		"leader-election-namespace", "leader-election-lease", "poll-interval", "log-level", "config", "SQUALL_"} {
 		if !strings.Contains(out.String(), key) {
 			t.Errorf("the help does not name %s:\n%s", key, out.String())
 		}

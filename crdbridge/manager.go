@@ -15,6 +15,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/disruption"
 	"github.com/squall-chaos/squall/crdbridge/emergencystop"
+	"github.com/squall-chaos/squall/crdbridge/oninit"
 	"github.com/squall-chaos/squall/crdbridge/orphan"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 )
@@ -41,6 +42,7 @@ func managerOptions(c Config) (manager.Options, error) {
 		return manager.Options{}, err
 	}
 	stop := stopTimeout
+	lease, renewal, attempt := c.LeaderElectionLease, c.LeaderElectionLease*2/3, c.LeaderElectionLease*2/15
 	// Every controller has its own name in the program; tests run several managers in one process.
 	sameName := true
 	return manager.Options{
@@ -53,6 +55,9 @@ func managerOptions(c Config) (manager.Options, error) {
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       c.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // main returns right after
+		LeaseDuration:                 &lease,
+		RenewDeadline:                 &renewal,
+		RetryPeriod:                   &attempt,
 		GracefulShutdownTimeout:       &stop,
 	}, nil
 }
@@ -61,18 +66,23 @@ func managerOptions(c Config) (manager.Options, error) {
 func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal.Client, registry prometheus.Registerer) (manager.Manager, error) {
 	cluster = rest.CopyConfig(cluster)
 	cluster.QPS = -1 // the API server's own priorities and fairness decide
+	certificate := &oninit.Certificate{}
+	o.WebhookServer = oninit.Server(c.OnInit, certificate)
 	m, err := manager.New(cluster, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}
-	workflows, err := temporal.Setup(m, client, registry)
+	own := oninit.Namespaces{System: c.LeaderElectionNamespace, Chaos: c.ChaosNamespace, Watched: c.WatchNamespaces}
+	workflows, err := temporal.Setup(m, client, registry, c.PollInterval)
 	if err != nil {
 		return nil, err
 	}
 	return m, errors.Join(
+		registry.Register(disruption.NewGauges(m, workflows)),
 		cached.Index(m.GetFieldIndexer(), c.ChaosNamespace),
 		disruption.Setup(m, workflows, c.ChaosNamespace),
 		orphan.Setup(m, workflows, c.ChaosNamespace),
+		oninit.Setup(m, c.OnInit, own, oninit.InCluster(own.System), certificate),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),
 		m.AddReadyzCheck("ping", healthz.Ping),

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/serviceerror"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -30,28 +32,23 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	d := b.Disrupt("held")
 	b.Told(d)
 	chaos := b.ChaosPod(d, "chaos", target)
-	b.Quiet(d)
-	var watches []string
-	for _, r := range b.Traffic.All() {
-		if strings.HasPrefix(r, "WATCH") {
-			watches = append(watches, r)
-		}
-	}
-	slices.Sort(watches)
-	if diff := cmp.Diff([]string{"WATCH disruptions", "WATCH emergencystops", "WATCH nodes", "WATCH pods"}, watches); diff != "" {
-		t.Errorf("watches (-want +got):\n%s", diff)
-	}
+	b.Quiet()
 	b.Traffic.Reset()
 	b.SetPhase(chaos, corev1.PodFailed)
 	b.Must(b.Kube.Delete(t.Context(), d))
-	b.Quiet(d)
+	b.Quiet()
 	other := b.Create("another")
 	bridgetest.Eventually(t, bridgetest.Soon, "its workflow is started", func() bool { return b.Temporal.Starts(other) == 1 })
 	b.Chose(other, 0, 0)
 	b.Told(other)
-	b.Quiet(other)
-	if diff := cmp.Diff([]string{"PATCH disruptions"}, b.Traffic.All()); diff != "" {
+	b.Quiet()
+	// The server ends watches of types that are new to it, and they are begun again.
+	isWatch := func(request string) bool { return strings.HasPrefix(request, "WATCH") }
+	if diff := cmp.Diff([]string{"PATCH disruptions"}, slices.DeleteFunc(b.Traffic.All(), isWatch)); diff != "" {
 		t.Errorf("requests for the whole life of a disruption but its status (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"WATCH disruptions": 1, "WATCH emergencystops": 1, "WATCH nodes": 1, "WATCH poddisruptionbudgets": 1, "WATCH pods": 1}, b.Traffic.MostWatches()); diff != "" {
+		t.Errorf("watches at one time (-want +got):\n%s", diff)
 	}
 }
 
@@ -124,7 +121,7 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 		return err == nil && got.Labels["edit"] == time.Duration(199).String()
 	})
 	close(release)
-	b.Quiet(d)
+	b.Quiet()
 	// One of them is the look that was blocked.
 	if more := reconciles(t) - before; more < 1 || more > 3 {
 		t.Errorf("looks after 200 edits = %v, want the blocked one and at most 2 more", more)
@@ -157,8 +154,9 @@ func TestABusyDisruptionDoesNotStarveAnother(t *testing.T) {
 // rules I5, I13, T8
 func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	b := newBridge(t)
-	hang := make(chan struct{})
+	deaf, hang := make(chan struct{}), make(chan struct{})
 	b.Temporal.Answers(func(ctx context.Context, _ string) error {
+		<-deaf // also when the call's time is over: no worker of the queue gets free
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -175,22 +173,26 @@ func TestWhileTemporalHangsTheCacheStaysFresh(t *testing.T) {
 	d := waiting[0]
 	b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"newest":"yes"}}}`))))
 	began := time.Now()
-	bridgetest.Eventually(t, temporal.CallTimeout, "the cache has the newest label", func() bool {
+	bridgetest.Eventually(t, bridgetest.Soon, "the cache has the newest label", func() bool {
 		var got v1beta1.Disruption
 		err := b.Manager.GetClient().Get(t.Context(), client.ObjectKeyFromObject(d), &got)
 		return err == nil && got.Labels["newest"] == "yes"
 	})
 	t.Logf("in the cache after %s", time.Since(began))
-	// Its health is noticed after temporal.HealthInterval and temporal.CallTimeout; from then on calls are
-	// short. At full length they would take turns for much longer.
-	bridgetest.Eventually(t, temporal.HealthInterval+temporal.CallTimeout+bridgetest.Soon, "all that hang say so", func() bool {
+	if n := b.Temporal.Total(); n != queue.Workers {
+		t.Errorf("%d calls, want %d that hang: a worker was free", n, queue.Workers)
+	}
+	close(deaf)
+	// From when its health is known on calls are short. At full length they would
+	// take turns for much longer.
+	bridgetest.Eventually(t, temporal.HealthInterval(bridgetest.PollInterval)+temporal.CallTimeout+bridgetest.Soon, "all that hang say so", func() bool {
 		return !slices.ContainsFunc(waiting, func(w *v1beta1.Disruption) bool {
 			return bridgetest.Condition(b.Get(w)).Reason != condition.ReasonUnreachable
 		})
 	})
 	close(hang)
 	for _, w := range waiting {
-		bridgetest.Eventually(t, queue.LastRetry, "each is started", func() bool { return b.Temporal.Starts(w) == 1 })
+		bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "each is started", func() bool { return b.Temporal.Starts(w) == 1 })
 	}
 }
 
@@ -206,62 +208,108 @@ func TestAResyncWritesAndSendsNothing(t *testing.T) {
 	d := b.Disrupt("held")
 	b.ChaosPod(d, "chaos", target)
 	b.Told(d)
-	b.Quiet(d)
-	b.Traffic.Reset()
-	before, calls := reconciles(t), b.Temporal.Total()
-	bridgetest.Eventually(t, bridgetest.Soon, "two resyncs", func() bool { return reconciles(t)-before >= 2 })
-	if n := b.Traffic.Writes(); n != 0 {
-		t.Errorf("writes: %v", b.Traffic.All())
+	b.Quiet()
+	resyncs := func(t *testing.T) {
+		b.Traffic.Reset()
+		before, calls := reconciles(t), b.Temporal.Total()
+		bridgetest.Eventually(t, bridgetest.Soon, "some resyncs", func() bool { return reconciles(t)-before >= 4 })
+		if n := b.Traffic.Writes(); n != 0 {
+			t.Errorf("writes: %v", b.Traffic.All())
+		}
+		if n := b.Temporal.Total(); n != calls {
+			t.Errorf("calls to Temporal: %d, want %d", n, calls)
+		}
 	}
-	if n := b.Temporal.Total(); n != calls {
-		t.Errorf("calls to Temporal: %d, want %d", n, calls)
-	}
+	t.Run("while a disruption is held", resyncs)
+	t.Run("while an emergency stop is made", func(t *testing.T) {
+		stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+		b.Must(b.Kube.Create(t.Context(), stop))
+		t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
+		bridgetest.Eventually(t, bridgetest.Soon, "the workflow is told to end", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 })
+		bridgetest.Eventually(t, bridgetest.Soon, "the stop says that it has stopped one, whose injector still runs", func() bool {
+			b.Must(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(stop), stop))
+			return stop.Status.Stopped == 1 && stop.Status.Injectors == 1
+		})
+		b.Quiet()
+		resyncs(t)
+	})
 }
 
 // rule I7
 func TestADeletionTheWatchMissedIsTold(t *testing.T) {
-	b := newBridge(t)
-	cut := bridgetest.NewCut("pods")
-	b.Traffic.Before, b.Traffic.After = cut.Before, cut.After
-	b.start()
-	target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
-	d := b.Disrupt("held")
-	b.ChaosPod(d, "chaos", target)
-	b.Told(d)
-	b.Quiet(d)
+	now := client.GracePeriodSeconds(0)
+	for _, test := range []struct {
+		name   string
+		unseen func(b *bridge, target, chaos *corev1.Pod)
+		told   func(contract.Observation) bool
+	}{
+		{"a target is gone", func(b *bridge, target, _ *corev1.Pod) {
+			b.Must(b.Kube.Delete(b.T.Context(), target, now))
+		}, func(o contract.Observation) bool { return o.TargetsLost == 1 && o.Candidates == 0 }},
+		{"a target is gone, and another has its name", func(b *bridge, target, _ *corev1.Pod) {
+			b.Must(b.Kube.Delete(b.T.Context(), target, now))
+			b.Pod(target.Namespace, target.Name, target.Labels)
+		}, func(o contract.Observation) bool { return o.TargetsLost == 1 && o.Candidates == 1 }},
+		{"a chaos pod is gone, finalizer and all", func(b *bridge, _, chaos *corev1.Pod) {
+			b.Must(b.Kube.Patch(b.T.Context(), chaos, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+			b.Must(b.Kube.Delete(b.T.Context(), chaos, now))
+		}, func(o contract.Observation) bool { return o.Ended == 1 && o.TargetsLost == 0 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBridge(t)
+			cut := bridgetest.NewCut("pods")
+			b.Traffic.Before, b.Traffic.After = cut.Before, cut.After
+			b.start()
+			target := b.Pod(b.Namespace, "shop", map[string]string{"app": "shop"})
+			d := b.Disrupt("held")
+			chaos := b.ChaosPod(d, "chaos", target)
+			b.SetStatus(d, func(s *v1beta1.DisruptionStatus) {
+				s.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{"shop": {v1beta1.KindContainerFailure: {
+					TargetUID: target.UID, InjectorPodName: chaos.Name, InjectionStatus: v1beta1.Injected,
+				}}}
+			})
+			b.Told(d)
+			b.Quiet()
 
-	cut.Down()
-	b.Must(b.Kube.Delete(t.Context(), target, client.GracePeriodSeconds(0)))
-	bridgetest.Never(t, 300*time.Millisecond, "the bridge knows", func() bool { return b.Temporal.LastObservation(d).TargetsLost > 0 })
-	cut.Up()
-	bridgetest.Eventually(t, 30*time.Second, "the lost target is told", func() bool { return b.Temporal.LastObservation(d).TargetsLost == 1 })
-	if !cut.StartedAnew() {
-		t.Error("the watch went on where it was: nothing was missed")
+			cut.Down()
+			test.unseen(b, target, chaos)
+			bridgetest.Never(t, 300*time.Millisecond, "the bridge knows", func() bool { return test.told(b.Temporal.LastObservation(d)) })
+			cut.Up()
+			bridgetest.Eventually(t, bridgetest.Soon, "it is told", func() bool { return test.told(b.Temporal.LastObservation(d)) })
+			if !cut.StartedAnew() {
+				t.Error("the watch went on where it was: nothing was missed")
+			}
+		})
 	}
 }
 
 // rule I9
 func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
-	b := newBridge(t)
-	full := make(chan struct{})
-	b.Traffic.Before = func(r *http.Request) (*http.Response, error) {
-		if what := bridgetest.Describe(r); what == "WATCH pods" || what == "LIST pods" {
-			select {
-			case <-full:
-			case <-r.Context().Done():
-				return nil, r.Context().Err()
+	// Without the stops the bridge would begin what must not begin.
+	for _, late := range []string{"pods", "nodes", "emergencystops"} {
+		t.Run(late, func(t *testing.T) {
+			b := newBridge(t)
+			full := make(chan struct{})
+			b.Traffic.Before = func(r *http.Request) (*http.Response, error) {
+				if what := bridgetest.Describe(r); what == "WATCH "+late || what == "LIST "+late {
+					select {
+					case <-full:
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					}
+				}
+				return nil, nil
 			}
-		}
-		return nil, nil
+			d := b.Disrupt("early")
+			b.start()
+			bridgetest.Eventually(t, bridgetest.Soon, "the disruptions are watched", func() bool { return b.Traffic.Count("WATCH disruptions") > 0 })
+			bridgetest.Never(t, time.Second, "Temporal is called or something is written", func() bool {
+				return b.Temporal.Total() > 0 || b.Traffic.Writes() > 0
+			})
+			close(full)
+			b.Told(d)
+		})
 	}
-	d := b.Disrupt("early")
-	b.start()
-	bridgetest.Eventually(t, bridgetest.Soon, "the disruptions are watched", func() bool { return b.Traffic.Count("WATCH disruptions") > 0 })
-	bridgetest.Never(t, time.Second, "Temporal is called or something is written", func() bool {
-		return b.Temporal.Total() > 0 || b.Traffic.Writes() > 0
-	})
-	close(full)
-	b.Told(d)
 }
 
 // rule I11
@@ -270,7 +318,10 @@ func TestTheLeaseIsFreedAfterTheLastLookHasEnded(t *testing.T) {
 	b.config.LeaderElection, b.config.LeaderElectionNamespace = true, b.ChaosNamespace
 	entered := make(chan struct{}, 1)
 	var ended, freed time.Time
-	b.Temporal.Answers(func(ctx context.Context, _ string) error {
+	b.Temporal.Answers(func(ctx context.Context, call string) error {
+		if call != "start" {
+			return nil
+		}
 		entered <- struct{}{}
 		<-ctx.Done()
 		<-time.After(300 * time.Millisecond) // what a call needs to come back
@@ -295,9 +346,7 @@ func TestTheLeaseIsFreedAfterTheLastLookHasEnded(t *testing.T) {
 	if err := b.Stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("stopping took %s, want less than 3s", took)
-	}
+	t.Logf("stopped after %s", time.Since(began))
 	if ended.IsZero() || freed.IsZero() || freed.Before(ended) {
 		t.Errorf("the look ended at %s, the lease was freed at %s", ended, freed)
 	}
@@ -321,12 +370,26 @@ func TestRetriesBecomeRarerAndStartAnew(t *testing.T) {
 		t.Errorf("the longest gap of %d tries is %s, want eight times the first, of %s", len(tries), longest, queue.FirstRetry)
 	}
 	b.Temporal.Back()
-	bridgetest.Eventually(t, queue.LastRetry, "it is started", func() bool { return b.Temporal.Starts(d) > 0 })
-	b.Quiet(d)
-	b.Temporal.Away()
+	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is started", func() bool { return b.Temporal.Starts(d) > 0 })
+	b.Quiet()
+	// Its health stays as it was: that it changes has all looked at, whatever their pause.
+	b.Temporal.Answers(func(_ context.Context, call string) error {
+		if call == "health" {
+			return nil
+		}
+		return serviceerror.NewUnavailable("connection refused")
+	})
 	before := b.Temporal.Total()
 	b.Must(b.Kube.Delete(t.Context(), d))
-	bridgetest.Eventually(t, 30*queue.FirstRetry, "it is tried three times at once", func() bool { return b.Temporal.Total() >= before+3 })
+	// The first try writes the condition, which causes the second; the others follow by themselves.
+	bridgetest.Eventually(t, 2*queue.LastRetry+bridgetest.Soon, "four more tries", func() bool { return b.Temporal.Total() >= before+4 })
+	b.Temporal.Mu.Lock()
+	defer b.Temporal.Mu.Unlock()
+	for i := before + 1; i < before+4; i++ {
+		if pause := b.Temporal.Calls[i].Sub(b.Temporal.Calls[i-1]); pause > queue.LastRetry/2 {
+			t.Errorf("after a success a pause is %s, want hardly more than %s: it has not become short again", pause, queue.FirstRetry)
+		}
+	}
 }
 
 // reconciles is how often any bridge of this process has looked at anything.

@@ -33,27 +33,37 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // The rights of both programs in short: a wider right shows in a review as a
 // changed line of testdata/rights.txt.
 func TestRights(t *testing.T) {
+	golden(t, "testdata/rights.txt", strings.Join(rightsOfAll(t, "."), "\n")+"\n")
+}
+
+// rightsOfAll are the rights that what a directory renders to gives, in order.
+func rightsOfAll(t *testing.T, directory string) []string {
+	t.Helper()
+	objects := render(t, directory)
 	var lines []string
-	for _, binding := range rendered(t, "ClusterRoleBinding", "RoleBinding") {
+	for _, binding := range objects {
+		if !strings.HasSuffix(binding.GetKind(), "RoleBinding") {
+			continue
+		}
 		var b rbacv1.RoleBinding
 		into(t, binding, &b)
 		where := "everywhere"
 		if b.Namespace != "" {
 			where = "in " + b.Namespace
 		}
-		for _, role := range rendered(t, b.RoleRef.Kind) {
-			var r rbacv1.Role
-			into(t, role, &r)
-			if r.Name != b.RoleRef.Name || r.Namespace != b.Namespace {
+		for _, role := range objects {
+			if role.GetKind() != b.RoleRef.Kind || role.GetName() != b.RoleRef.Name || role.GetNamespace() != b.Namespace {
 				continue
 			}
+			var r rbacv1.Role
+			into(t, role, &r)
 			for _, rule := range r.Rules {
 				lines = append(lines, rights(b.Subjects, where, rule)...)
 			}
 		}
 	}
 	slices.Sort(lines)
-	golden(t, "testdata/rights.txt", strings.Join(lines, "\n")+"\n")
+	return lines
 }
 
 func rights(subjects []rbacv1.Subject, where string, rule rbacv1.PolicyRule) []string {
@@ -77,7 +87,9 @@ func rights(subjects []rbacv1.Subject, where string, rule rbacv1.PolicyRule) []s
 }
 
 // Chaos pods run the image of the worker, whatever it is called.
-func TestChaosPodsRunTheSameImage(t *testing.T) {
+// Chaos pods have an image of their own, with nothing but the injector: it is a
+// setting, and the kustomization's image is that of the programs.
+func TestImages(t *testing.T) {
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(".")); err != nil {
 		t.Fatal(err)
@@ -91,12 +103,15 @@ func TestChaosPodsRunTheSameImage(t *testing.T) {
 				t.Errorf("%s runs %s, want the image of the kustomization", object.GetName(), got)
 			}
 		case "ConfigMap":
-			if got, _, _ := unstructured.NestedString(object.Object, "data", "SQUALL_IMAGE"); got != "registry.example/squall:v7" {
-				t.Errorf("SQUALL_IMAGE = %s, want the image of the kustomization", got)
+			if got, _, _ := unstructured.NestedString(object.Object, "data", "SQUALL_INJECTOR_IMAGE"); got != "squall.local/injector:dev" {
+				t.Errorf("SQUALL_INJECTOR_IMAGE = %s, want that of the settings", got)
 			}
 		}
 	}
 }
+
+// otherSamples are samples of no kind of their own: of probes, and of operations on pods.
+var otherSamples = []string{"samples/steady-state.yaml", "samples/game-day.yaml", "samples/pod-operations.yaml"}
 
 // Every kind that can be asked for has a sample that is accepted as it stands.
 func TestSamples(t *testing.T) {
@@ -107,7 +122,7 @@ func TestSamples(t *testing.T) {
 	var sampled []string
 	for _, file := range files {
 		if file == stopSample {
-			continue // applied by its own test
+			continue // applied by their own tests
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -122,6 +137,9 @@ func TestSamples(t *testing.T) {
 		if err := d.Validate().ToAggregate(); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
+		if slices.Contains(otherSamples, file) {
+			continue // of no kind of its own
+		}
 		requested := d.Spec.Requested()
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		if len(requested) != 1 || string(requested[0].Kind) != name || d.Name != name {
@@ -129,7 +147,7 @@ func TestSamples(t *testing.T) {
 		}
 		sampled = append(sampled, name)
 	}
-	want := slices.Sorted(slices.Values(v1beta1.SupportedKinds().Names()))
+	want := slices.Sorted(slices.Values(v1beta1.AllKinds().Names()))
 	if diff := cmp.Diff(want, sampled); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}

@@ -6,7 +6,7 @@ package deploy
 
 import (
 	"bytes"
-	_ "embed" // rbac.yaml
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,22 +14,55 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-//go:embed rbac.yaml
-var rbac []byte
+//go:embed rbac.yaml components/*/rbac.yaml
+var manifests embed.FS
 
 // Right is one thing that a program may do in the cluster.
 type Right struct {
 	Verb, Group, Resource, Subresource string
 	// Namespace is where, empty for everywhere.
 	Namespace string
+	// Name is the one object it is about, empty for all.
+	Name string
 }
 
 // Rights are what rbac.yaml gives a program through the roles that have its name.
-func Rights(program string) ([]Right, error) {
+func Rights(program string) ([]Right, error) { return rightsIn("rbac.yaml", program) }
+
+// Component is the directory of what an operator adds to the base for a kind
+// that the worker carries out.
+func Component(kind v1beta1.Kind) string { return "components/" + string(kind) }
+
+// RightsFor are what the component of a kind gives the worker.
+func RightsFor(kind v1beta1.Kind) ([]Right, error) {
+	return rightsIn(Component(kind)+"/rbac.yaml", "squall-"+string(kind))
+}
+
+// ComponentOfOperations is the directory of what an operator adds to the base for
+// disruptions that are operations on their targets.
+const ComponentOfOperations = "components/pod-operations"
+
+// RightsOfOperations are what that component gives the worker.
+func RightsOfOperations() ([]Right, error) {
+	return rightsIn(ComponentOfOperations+"/rbac.yaml", "squall-pod-operations")
+}
+
+// rightsIn are the rights of the roles of that name in a manifest.
+func rightsIn(file, role string) ([]Right, error) {
+	text, err := manifests.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return rightsOfRoles(text, file, role)
+}
+
+func rightsOfRoles(text []byte, file, name string) ([]Right, error) {
 	var rights []Right
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(rbac), 4096)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		var role rbacv1.Role // a ClusterRole has the same fields
 		err := decoder.Decode(&role)
@@ -37,9 +70,9 @@ func Rights(program string) ([]Right, error) {
 			return rights, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read rbac.yaml: %w", err)
+			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		if role.Name != program || role.Kind != "ClusterRole" && role.Kind != "Role" {
+		if role.Name != name || role.Kind != "ClusterRole" && role.Kind != "Role" {
 			continue
 		}
 		for _, rule := range role.Rules {
@@ -50,11 +83,17 @@ func Rights(program string) ([]Right, error) {
 
 func rightsOf(rule rbacv1.PolicyRule, namespace string) []Right {
 	var rights []Right
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
 	for _, group := range rule.APIGroups {
 		for _, name := range rule.Resources {
 			resource, subresource, _ := strings.Cut(name, "/")
 			for _, verb := range rule.Verbs {
-				rights = append(rights, Right{verb, group, resource, subresource, namespace})
+				for _, object := range names {
+					rights = append(rights, Right{verb, group, resource, subresource, namespace, object})
+				}
 			}
 		}
 	}
@@ -66,6 +105,9 @@ func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Subresource != "" {
 		text += "/" + r.Subresource
+	}
+	if r.Name != "" {
+		text += " named " + r.Name
 	}
 	if r.Namespace == "" {
 		return text + " everywhere"

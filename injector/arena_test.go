@@ -9,13 +9,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/miekg/dns"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
@@ -38,13 +42,28 @@ const linkCreate = "bpf link create"
 var allWorkloads = []workload{
 	{name: "container-failure", kind: v1beta1.KindContainerFailure, params: `{"forced":true}`, reverts: true},
 	{name: "cpu-pressure", kind: v1beta1.KindCPUPressure, params: `{"count":"10%"}`, reverts: true},
+	{name: "disk-failure by fanotify", kind: v1beta1.KindDiskFailure, reverts: true,
+		params: `{"paths":["/etc/squall"],"openat":{"exitCode":"EPERM"}}`},
+	{name: "disk-failure by mounts", kind: v1beta1.KindDiskFailure, params: `{"paths":["/etc/passwd","/usr/lib"]}`},
 	{name: "disk-pressure", kind: v1beta1.KindDiskPressure,
 		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
+	{name: "dns-disruption", kind: v1beta1.KindDNS, params: sampleParams[v1beta1.KindDNS], reverts: true},
+	{name: "grpc-disruption", kind: v1beta1.KindGRPC, params: sampleParams[v1beta1.KindGRPC]},
+	{name: "memory-pressure", kind: v1beta1.KindMemoryPressure, params: `{"targetPercent":"30%"}`, reverts: true},
 	{name: "network by tcx", kind: v1beta1.KindNetwork, params: `{"drop":100}`, reverts: true},
 	{name: "network by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate},
+	{name: "network by NFQUEUE", kind: v1beta1.KindNetwork, params: `{"delay":100}`, reverts: true},
+	{name: "network by HTB", kind: v1beta1.KindNetwork, params: `{"bandwidthLimit":1048576,"hosts":[{},{"port":80,"flow":"ingress"}]}`},
+	{name: "network by everything", kind: v1beta1.KindNetwork, params: `{"drop":50,"delay":100,"bandwidthLimit":1048576}`},
+	{name: "node-failure", kind: v1beta1.KindNodeFailure, params: `{}`, reverts: true},
 	{name: "cpu-pressure of a node", kind: v1beta1.KindCPUPressure, params: `{"count":"1%"}`, reverts: true, level: v1beta1.LevelNode},
+	{name: "memory-pressure of a node", kind: v1beta1.KindMemoryPressure, params: `{"targetPercent":"1%"}`, reverts: true, level: v1beta1.LevelNode},
+	{name: "disk-failure of a node", kind: v1beta1.KindDiskFailure, reverts: true, level: v1beta1.LevelNode,
+		params: `{"paths":["/etc/squall"],"openat":{"exitCode":"EPERM"}}`},
 	{name: "network of a node by tcx", kind: v1beta1.KindNetwork, params: `{"drop":100}`, reverts: true, level: v1beta1.LevelNode},
 	{name: "network of a node by cls_bpf", kind: v1beta1.KindNetwork, params: `{"drop":100}`, refused: linkCreate, level: v1beta1.LevelNode},
+	{name: "network of a node by HTB", kind: v1beta1.KindNetwork, params: `{"delay":100,"bandwidthLimit":1048576}`, level: v1beta1.LevelNode},
+	{name: "node-failure of a node", kind: v1beta1.KindNodeFailure, params: `{"shutdown":true}`, reverts: true, level: v1beta1.LevelNode},
 	{name: "disk-pressure of a node", kind: v1beta1.KindDiskPressure, level: v1beta1.LevelNode,
 		params: `{"path":"/","throttling":{"readBytesPerSec":10485760,"writeIOPSPerSec":1000}}`},
 }
@@ -89,13 +108,30 @@ func newArena(t *testing.T, w workload) *arena {
 		t.Fatal(err)
 	}
 	a.renew(t)
-	if w.kind == v1beta1.KindNetwork {
+	a.furnish(t)
+	a.raise(t)
+	return a
+}
+
+// furnish puts around the target what the workload is to disturb or to leave alone.
+func (a *arena) furnish(t *testing.T) {
+	t.Helper()
+	if a.workload.kind == v1beta1.KindNetwork {
 		a.cable(t)
 	}
-	if w.level == v1beta1.LevelNode && w.kind != v1beta1.KindCPUPressure {
+	if a.workload.kind == v1beta1.KindDNS {
+		a.asks(t)
+	}
+}
+
+// raise has the target stand for the node if that is to be disturbed.
+func (a *arena) raise(t *testing.T) {
+	t.Helper()
+	w := a.workload
+	ownNode := w.kind == v1beta1.KindNodeFailure || registry[w.kind].child.run != nil && w.kind != v1beta1.KindDiskFailure
+	if w.level == v1beta1.LevelNode && !ownNode {
 		a.standsForTheNode(t)
 	}
-	return a
 }
 
 // renew gives the arena a target if it has none that runs: ending it is what
@@ -105,21 +141,32 @@ func (a *arena) renew(t *testing.T) {
 	if a.target != nil && (a.workload.kind != v1beta1.KindContainerFailure || a.target.Running()) {
 		return
 	}
-	a.target = testcontainer.Start(t, testcontainer.Sleeps...)
+	a.target = startTarget(t, a.workload.kind)
+	a.address()
+}
+
+// address makes the injection of the workload into the target.
+func (a *arena) address() {
 	if a.workload.level == v1beta1.LevelNode {
 		a.injection = injectionOn(a.workload.kind, a.workload.params)
 	} else {
 		a.injection = injectionOn(a.workload.kind, a.workload.params, a.target)
 	}
 	a.injection.Disruption.UID = types.UID("d-" + a.neighbour.ID)
+	a.injection.SysrqTrigger = a.sysrqTrigger()
 	a.injection.Deadline.Time = a.injection.Deadline.Add(1 << 40)
 }
 
 // standsForTheNode shows the injector the target as the node's first process, so
-// that its network namespace and its cgroups are those of the node. CPU pressure
-// finds its burners among all processes, and so burns on the node itself.
+// that its namespaces and its cgroups are those of the node. A kind with processes of
+// its own finds them among all, and so disturbs the node itself, but for disk failure,
+// which sees the target among all processes.
 func (a *arena) standsForTheNode(t *testing.T) {
 	t.Helper()
+	if a.workload.kind == v1beta1.KindDiskFailure {
+		a.env = append(a.env, "SQUALL_PROC="+testcontainer.NodeProc(t, a.target.PID))
+		return
+	}
 	a.env = append(a.env, "SQUALL_PROC="+testcontainer.Proc(t, a.target.PID))
 	if a.workload.kind == v1beta1.KindDiskPressure {
 		a.pods(t)
@@ -169,6 +216,34 @@ func (a *arena) cable(t *testing.T) {
 	})
 }
 
+// asks gives the target a rule of somebody else by which connections are tracked,
+// and has it ask a question while the injection holds: that connection is on the
+// redirect, and stays there unless somebody frees it.
+func (a *arena) asks(t *testing.T) {
+	t.Helper()
+	a.inside(t, func() error {
+		const theirs = "table inet theirs { chain seen { type filter hook output priority 0; ct state new accept; }; }"
+		if output, err := exec.Command("nft", theirs).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
+	a.held = func() {
+		question := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
+		client := dns.Client{Timeout: 20 * time.Second}
+		err := target.Do(fmt.Sprintf("/proc/%d/ns/net", a.target.PID), func() error {
+			answer, _, err := client.Exchange(question, "127.0.0.2:53")
+			if err == nil && len(answer.Answer) != 1 {
+				err = fmt.Errorf("told %v, want the record", answer)
+			}
+			return err
+		})
+		if err != nil && a.exists("ready") { // else it was being killed
+			t.Errorf("ask while the injection holds: %v", err)
+		}
+	}
+}
+
 func (a *arena) inside(t *testing.T, f func() error) {
 	t.Helper()
 	if err := target.Do(fmt.Sprintf("/proc/%d/ns/net", a.target.PID), f); err != nil {
@@ -208,11 +283,18 @@ func (a *arena) state(ignored ...string) string {
 	if a.workload.kind != v1beta1.KindContainerFailure {
 		cgroups = slices.Concat(a.target.Cgroups, cgroups)
 	}
+	if a.workload.kind == v1beta1.KindGRPC {
+		ignored = append(ignored, "tasks", "cgroup.threads") // the application starts threads as it likes
+		fmt.Fprintf(&text, "the application answers %s\n", testapp.Answer(a.t, a.target.PID))
+	}
 	for _, dir := range cgroups {
 		a.files(&text, dir, ignored)
 	}
 	if a.workload.kind == v1beta1.KindNetwork {
 		a.network(&text)
+	}
+	if a.workload.kind == v1beta1.KindDNS {
+		a.names(&text)
 	}
 	return text.String()
 }
@@ -239,7 +321,7 @@ func (a *arena) files(text *strings.Builder, dir string, ignored []string) {
 
 // counts knows files of cgroups that change by themselves.
 func counts(name string) bool {
-	return name == "cpuacct.usage" || strings.HasSuffix(name, ".peak") ||
+	return name == "cpuacct.usage" || strings.HasSuffix(name, ".max_usage_in_bytes") || strings.HasSuffix(name, ".peak") ||
 		strings.HasSuffix(name, ".pressure") && name != "cgroup.pressure"
 }
 
@@ -271,13 +353,22 @@ func (a *arena) mounts(text *strings.Builder) {
 			text.WriteString(line)
 		}
 	}
+	if a.workload.kind == v1beta1.KindDiskFailure {
+		table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", a.target.PID))
+		fmt.Fprintf(text, "mounts of the target: %v\n", err)
+		for line := range strings.Lines(string(table)) {
+			if !strings.Contains(line, "/Test") { // which goes with the directory of another test
+				text.WriteString(line)
+			}
+		}
+	}
 	pins, _ := filepath.Glob("/sys/fs/bpf/*squall*")
 	fmt.Fprintf(text, "pinned: %q\n", pins)
 }
 
 // network tells links, qdiscs, filters and programs in the target's namespace.
 func (a *arena) network(text *strings.Builder) {
-	const show = "ip -o -d link show; tc -d qdisc show; for dev in lo eth0 peer0; do tc -d filter show dev $dev;" +
+	const show = "nft list ruleset; ip -o -d link show; tc -d qdisc show; for dev in lo eth0 peer0; do tc -d filter show dev $dev;" +
 		" tc -d filter show dev $dev egress; tc -d filter show dev $dev ingress; done"
 	a.inside(a.t, func() error {
 		output, err := exec.Command("sh", "-c", show).CombinedOutput()
@@ -292,6 +383,28 @@ func (a *arena) network(text *strings.Builder) {
 					return err
 				}
 				fmt.Fprintf(text, "%d programs at %v of link %d\n", len(programs.Programs), attach, index)
+			}
+		}
+		return nil
+	})
+}
+
+// names tells what could lead the target's questions astray: rules, sockets that
+// listen, and connections that are tracked.
+func (a *arena) names(text *strings.Builder) {
+	a.inside(a.t, func() error {
+		output, err := exec.Command("sh", "-c", "nft list ruleset && ip -o addr show && ss -Hlntu").CombinedOutput()
+		text.Write(output)
+		if err != nil {
+			return err
+		}
+		for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
+			if err != nil {
+				return err
+			}
+			for _, flow := range flows {
+				fmt.Fprintf(text, "tracked: %v:%d by way of %v:%d\n", flow.Forward.DstIP, flow.Forward.DstPort, flow.Reverse.SrcIP, flow.Reverse.SrcPort)
 			}
 		}
 		return nil

@@ -26,7 +26,7 @@ func TestCleaningThatOverlooksSomethingIsTriedAgain(t *testing.T) {
 		t.Errorf("exit code = %d, want 0: the fourth cleaning did it", code)
 	}
 	w.expect("cleaned", "one", "two")
-	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.ending()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -65,13 +65,13 @@ func TestCleaningThatCannotBeAuditedSaysSo(t *testing.T) {
 	if code := p.exit(); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
 	}
-	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true}, p.ending()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
 
 // died makes journals of injectors that died: of disruption d-n for each n,
-// which broke a world of its own.
+// which broke a world of its own on target t-n.
 func died(t *testing.T, s *site, count int) []world {
 	t.Helper()
 	var worlds []world
@@ -80,6 +80,7 @@ func died(t *testing.T, s *site, count int) []world {
 		injection := w.injection(fakeParams{})
 		injection.Disruption.UID = types.UID(fmt.Sprintf("d-%d", n))
 		injection.Disruption.Name = fmt.Sprintf("slow-%d", n)
+		injection.Target.UID = types.UID(fmt.Sprintf("t-%d", n))
 		p := s.inject(injection)
 		p.awaitReady()
 		p.signal(syscall.SIGKILL)
@@ -123,11 +124,11 @@ func TestCleanExceptSomeDisruptions(t *testing.T) {
 func TestJournalThatCannotBeReadIsToldAndStopsNobody(t *testing.T) {
 	s := fakeSite(t)
 	worlds := died(t, s, 2)
-	broken := s.file("journal/d-0_t-1_" + string(fakeKind) + ".json")
+	broken := s.file("journal/d-0_t-0_" + string(fakeKind) + ".json")
 	if err := writeFile(broken, "{"); err != nil {
 		t.Fatal(err)
 	}
-	if code, output := s.run("clean"); code != exitNotCleaned || !strings.Contains(output, "d-0_t-1") {
+	if code, output := s.run("clean"); code != exitNotCleaned || !strings.Contains(output, "d-0_t-0") {
 		t.Errorf("clean = %d, %s, want 1 and the file", code, output)
 	}
 	worlds[1].expect("cleaned", "one", "two")

@@ -36,6 +36,8 @@ type Config struct {
 	// attempts must fit into the chaos pod's grace period.
 	CleanTimeout time.Duration `mapstructure:"clean_timeout"`
 	CleanBackoff time.Duration `mapstructure:"clean_backoff"`
+	// LookEvery is how often an injection that is in force is looked after.
+	LookEvery time.Duration `mapstructure:"look_every"`
 }
 
 func defaultConfig() map[string]any {
@@ -49,6 +51,7 @@ func defaultConfig() map[string]any {
 		"metrics_sink":    "noop",
 		"clean_timeout":   10 * time.Second,
 		"clean_backoff":   time.Second,
+		"look_every":      5 * time.Second,
 	}
 }
 
@@ -85,6 +88,9 @@ func (c Config) check() error {
 	}
 	if c.CleanTimeout <= 0 || c.CleanBackoff <= 0 {
 		return fmt.Errorf("%[1]sCLEAN_TIMEOUT %[2]s and %[1]sCLEAN_BACKOFF %[3]s: want more than 0", envPrefix, c.CleanTimeout, c.CleanBackoff)
+	}
+	if c.LookEvery <= 0 {
+		return fmt.Errorf("%sLOOK_EVERY %s: want more than 0", envPrefix, c.LookEvery)
 	}
 	return nil
 }

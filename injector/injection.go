@@ -35,8 +35,11 @@ func checkInjection(i v1beta1.Injection, kind v1beta1.Kind) error {
 	refuse(i.Disruption.UID == "", "disruption.uid is missing")
 	refuse(i.Target.UID == "", "target.uid is missing")
 	refuse(i.Deadline.IsZero(), "deadline is missing: without it the injection might never end")
+	refuse(i.Pulse != nil && (i.Pulse.ActiveDuration == nil || i.Pulse.DormantDuration == nil), "pulse has no activeDuration or no dormantDuration")
 	refuse(i.Level != v1beta1.LevelPod && i.Level != v1beta1.LevelNode, "level is %q, want %s or %s", i.Level, v1beta1.LevelPod, v1beta1.LevelNode)
 	refuse(i.Level == v1beta1.LevelPod && len(i.Target.Containers) == 0, "target.containers is empty at level pod")
 	refuse(i.Level == v1beta1.LevelNode && len(i.Target.Containers) > 0, "target.containers is not empty at level node")
+	waits := len(i.Target.Containers) == 1 && i.Target.Containers[0].Name == v1beta1.OnInitContainer
+	refuse(len(i.OnInit) > 0 && !waits, "onInit is set, and target.containers is not %s alone", v1beta1.OnInitContainer)
 	return errors.Join(errs...)
 }

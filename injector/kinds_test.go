@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
@@ -23,8 +24,13 @@ import (
 var sampleParams = map[v1beta1.Kind]string{
 	v1beta1.KindContainerFailure: `{"forced":true}`,
 	v1beta1.KindCPUPressure:      `{"count":"10%"}`,
+	v1beta1.KindDiskFailure:      `{"paths":["/etc/squall"],"openat":{"exitCode":"EPERM"}}`,
 	v1beta1.KindDiskPressure:     `{"path":"/","throttling":{"readBytesPerSec":1048576}}`,
+	v1beta1.KindDNS:              `{"records":[{"hostname":"www.example.com","record":{"type":"A","value":"192.0.2.1"}}]}`,
+	v1beta1.KindGRPC:             `{"port":50051,"endpoints":[{"endpoint":"/grpc.health.v1.Health/Check","error":"UNAVAILABLE"}]}`,
+	v1beta1.KindMemoryPressure:   `{"targetPercent":"30%"}`,
 	v1beta1.KindNetwork:          `{"drop":100}`,
+	v1beta1.KindNodeFailure:      `{}`,
 }
 
 // holdFor is how long an injection is watched while nothing may change.
@@ -36,10 +42,11 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 		for _, dryRun := range []bool{true, false} {
 			t.Run(map[bool]string{true: "dry run of ", false: ""}[dryRun]+string(kind), func(t *testing.T) {
 				t.Parallel()
-				made := testcontainer.Start(t, testcontainer.Sleeps...)
+				made := startTarget(t, kind)
 				s := realSite(t)
 				injection := injectionOn(kind, sampleParams[kind], made)
 				injection.Disruption.UID, injection.DryRun = types.UID(made.ID), dryRun // no other test sees its marks
+				injection.SysrqTrigger = s.sysrqTrigger()
 				p := s.inject(injection)
 				p.awaitReady()
 				p.awaitLine("injected")
@@ -53,10 +60,14 @@ func TestEveryKindHasTheSameLifecycle(t *testing.T) {
 				if code := p.exit(); code != 0 {
 					t.Errorf("exit code = %d, want 0", code)
 				}
-				if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
+				said := []string{"injected", "cleaning", "cleaned"}
+				if kind == v1beta1.KindNodeFailure && !dryRun {
+					said = slices.Insert(said, 1, "ending the node")
+				}
+				if diff := cmp.Diff(said, p.messages()); diff != "" {
 					t.Errorf("log (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+				if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.ending()); diff != "" {
 					t.Errorf("outcome (-want +got):\n%s", diff)
 				}
 				ends := kind == v1beta1.KindContainerFailure && !dryRun
@@ -119,8 +130,36 @@ func effect(t *testing.T, p *process, made *testcontainer.Container) bool {
 	case v1beta1.KindDiskPressure:
 		limits, err := readFile(made.File(t, "blkio", "blkio.throttle.read_bps_device", "io.max"))
 		return err == nil && strings.Contains(limits, "1048576")
+	case v1beta1.KindNodeFailure:
+		p.tell()
+		return p.pressed() == "c"
+	case v1beta1.KindGRPC:
+		return strings.Contains(testapp.Answer(t, made.PID), "Unavailable")
 	}
 	return len(p.marks()) > 0
+}
+
+// targetCommand is what a container runs that a kind can disturb.
+func targetCommand(t *testing.T, kind v1beta1.Kind) []string {
+	if kind == v1beta1.KindGRPC {
+		return testapp.Command(t, testapp.Instrumented)
+	}
+	return testcontainer.Sleeps
+}
+
+// startTarget starts such a container and waits until it can be disturbed.
+func startTarget(t *testing.T, kind v1beta1.Kind) *testcontainer.Container {
+	t.Helper()
+	made := testcontainer.Start(t, targetCommand(t, kind)...)
+	awaitTarget(t, kind, made)
+	return made
+}
+
+func awaitTarget(t *testing.T, kind v1beta1.Kind, made *testcontainer.Container) {
+	t.Helper()
+	if kind == v1beta1.KindGRPC {
+		testapp.Await(t, made.PID)
+	}
 }
 
 // marks are what an audit of the node finds of the injection, its journal not
@@ -166,5 +205,35 @@ func (p *process) wantHeld(made *testcontainer.Container) {
 	}
 	if now := p.marks(); !slices.Equal(marks, now) {
 		p.t.Errorf("marks on the node = %v, want %v as before", now, marks)
+	}
+}
+
+// An effect that is lost while its target is still there is told by the probes and
+// by the log as an injection that failed is, and cleaning goes on as ever.
+func TestLostEffectIsTold(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	s := realSite(t)
+	injection := injectionOn(v1beta1.KindDiskFailure, sampleParams[v1beta1.KindDiskFailure], made)
+	injection.Disruption.UID = types.UID(made.ID)
+	p := s.inject(injection)
+	p.awaitReady()
+	var pid int
+	if marks := p.marks(); len(marks) != 1 {
+		t.Fatalf("marks = %v, want one listener", marks)
+	} else if _, err := fmt.Sscanf(marks[0], "listener process %d", &pid); err != nil {
+		t.Fatalf("marks = %v: %v", marks, err)
+	}
+	testcontainer.Freeze(t, pid)
+	p.awaitLine(v1beta1.MessageInjectionFailed)
+	const reason = "the listener did not answer"
+	if code, said := s.run("ready"); code == 0 || !strings.Contains(said, reason) {
+		t.Errorf("ready = %d, %s, want not 0 and %q", code, said, reason)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if got := p.outcome(); !got.Injected || !got.Cleaned || !got.Audited || !strings.Contains(got.Error, reason) {
+		t.Errorf("outcome = %+v, want injected, cleaned, audited, and %q", got, reason)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
 )
 
 // inject is the subcommand of every kind: the same lifecycle for all of them.
@@ -56,6 +57,14 @@ type lifecycle struct {
 	metrics   metrics
 
 	session *session // nil until there is something to clean
+	// current is the target with the containers it has now, held is what was on
+	// the node after the last injection, beat tells when a pulse takes it off.
+	current *target.Target
+	held    []string
+	beat    <-chan time.Time
+	// proof is what is known of the effect, figures when it was told last.
+	proof   proof
+	figures time.Time
 }
 
 // run injects, holds until ctx is done or the deadline has come, and cleans.
@@ -64,22 +73,33 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	defer stop()
 	var outcome v1beta1.InjectionReport
 
-	removeStale(l.config.ReadyFile, l.config.ReasonFile)
+	removeStale(l.config.ReadyFile, l.config.ReasonFile, l.config.askedFile(), l.config.turnFile())
 	failure := l.start(ctx)
-	outcome.Injected = failure == nil
-	switch {
-	case failure == nil:
+	if outcome.Injected = failure == nil; outcome.Injected {
 		l.metrics.count(countInjected, "succeeded")
 		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
+		if isTerminal(l.kinds[l.injection.Kind]) {
+			failure = l.trigger(ctx)
+		} else {
+			failure = l.hold(ctx)
+		}
+	}
+	switch {
+	case failure == nil:
 	case ctx.Err() != nil && errors.Is(failure, ctx.Err()):
 		l.log.Info("asked to end before everything was injected")
 	default:
 		outcome.Error = failure.Error()
+		l.lose(failure.Error())
 		l.metrics.count(countInjected, "failed")
 		l.reportFailure(failure)
 	}
 
 	<-ctx.Done()
+	if failure == nil {
+		l.prove(context.WithoutCancel(ctx)) // the figures of the end
+	}
+	outcome.Effect = l.lastEffect()
 	l.log.Info("cleaning", zap.String("because", endReason(ctx)))
 	if err := l.end(context.WithoutCancel(ctx), failure); err != nil {
 		l.metrics.count(countCleaned, "failed")
@@ -100,34 +120,86 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 // start does everything up to the ready file, which comes last and only if all
 // else succeeded (rule 55).
 func (l *lifecycle) start(ctx context.Context) error {
+	if done, err := l.happened(); done || err != nil {
+		if err != nil {
+			return err
+		}
+		return l.tellReady()
+	}
 	if err := l.cleanEarlier(ctx); err != nil {
 		return fmt.Errorf("clean what an earlier injector left: %w", err)
 	}
-	var err error
-	if l.session, err = prepare(ctx, l.config, l.kinds[l.injection.Kind], l.injection); err != nil {
+	if err := l.prepare(ctx); err != nil {
 		return err
 	}
-	if notBefore := l.injection.NotBefore; notBefore != nil {
-		l.log.Info("waiting", zap.Time("until", notBefore.Time))
-		if !sleep(ctx, time.Until(notBefore.Time)) {
+	if begin := l.begin(); !begin.IsZero() {
+		l.log.Info("waiting", zap.Time("until", begin))
+		if !sleep(ctx, time.Until(begin)) {
 			return ctx.Err()
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := l.tooLate(); err != nil {
+		return err
+	}
+	return l.inject(ctx)
+}
+
+// begin is when the injection may begin, zero for at once.
+func (l *lifecycle) begin() time.Time {
+	var begin time.Time
+	if notBefore := l.injection.NotBefore; notBefore != nil {
+		begin = notBefore.Time
+	}
+	if pulse := l.injection.Pulse; pulse != nil && pulse.InitialDelay != nil {
+		if begin.Before(time.Now()) {
+			begin = time.Now()
+		}
+		begin = begin.Add(pulse.InitialDelay.Duration)
+	}
+	return begin
+}
+
+// prepare opens the session of the containers that the injection names.
+func (l *lifecycle) prepare(ctx context.Context) error {
+	made, err := prepare(ctx, l.config, l.kinds[l.injection.Kind], l.injection)
+	if err != nil {
+		return err
+	}
+	l.session, l.current = made, made.target
+	return refuseNodeNetwork(made.target)
+}
+
+// inject puts the prepared session into force and says so.
+func (l *lifecycle) inject(ctx context.Context) error {
 	if err := watched(ctx, l.config.CleanTimeout, l.injectOrProbe); err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.config.ReadyFile, nil, 0o644); err != nil {
-		return fmt.Errorf("tell that the injection is done: %w", err)
+	// Without knowing what is there nothing can be missed.
+	l.held, _ = l.standing(ctx)
+	l.prove(ctx)
+	if err := l.tellReady(); err != nil {
+		return err
 	}
-	return nil
+	if pulse := l.injection.Pulse; pulse != nil && l.beat == nil {
+		l.beat = time.After(pulse.ActiveDuration.Duration)
+	}
+	return l.letGo(ctx)
+}
+
+// kind is what injects, nil before there is anything.
+func (l *lifecycle) kind() injector {
+	if l.session == nil {
+		return nil
+	}
+	return l.session.injector
 }
 
 // notes are what the kind could not do although the injection succeeded.
 func (l *lifecycle) notes() []string {
-	if kind, ok := l.session.injector.(noter); ok {
+	if kind, ok := l.kind().(noter); ok {
 		return kind.Notes()
 	}
 	return nil
@@ -148,7 +220,7 @@ func (l *lifecycle) injectOrProbe(ctx context.Context) error {
 
 // end cleans, also after an injection that failed or was never tried.
 func (l *lifecycle) end(ctx context.Context, failure error) error {
-	if err := removeStale(l.config.ReadyFile, l.config.ReasonFile); err != nil {
+	if err := removeStale(l.config.ReadyFile, l.config.ReasonFile, l.config.turnFile()); err != nil {
 		l.log.Warn("the ready file stays", zap.String("reason", err.Error()))
 	}
 	if errors.Is(failure, errHangs) {
@@ -185,7 +257,7 @@ func (l *lifecycle) left() []string {
 // stays: the log and the probes (rules 33, 57).
 func (l *lifecycle) reportFailure(failure error) {
 	reason := shorten(failure.Error(), maxReason)
-	if err := writeReason(l.config.ReasonFile, reason); err != nil {
+	if err := errors.Join(writeReason(l.config.ReasonFile, reason), removeStale(l.config.ReadyFile)); err != nil {
 		l.log.Warn("the probes cannot tell the reason", zap.String("reason", err.Error()))
 	}
 	l.log.Error(v1beta1.MessageInjectionFailed, zap.String("error", reason))

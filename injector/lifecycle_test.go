@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,7 +84,7 @@ func TestEitherSignalEndsAnInjectionThatHeld(t *testing.T) {
 				t.Errorf("exit code = %d, want 0", code)
 			}
 			w.expect("ended", "one", "two")
-			if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+			if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.ending()); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"injected", "cleaning", "cleaned"}, p.messages()); diff != "" {
@@ -117,18 +118,24 @@ func TestReadyFileDoesNotComeBeforeTheInjection(t *testing.T) {
 }
 
 func TestDeadlineEndsAnInjection(t *testing.T) {
-	w, s := newWorld(t), fakeSite(t)
-	injection := w.injection(fakeParams{})
-	injection.Deadline = metav1.NewTime(time.Now().Add(1500 * time.Millisecond).Truncate(time.Second).Add(time.Second))
-	p := s.inject(injection)
-	p.awaitReady()
-	if code := p.exit(); code != 0 {
-		t.Errorf("exit code = %d, want 0", code)
-	}
-	if now := time.Now(); now.Before(injection.Deadline.Time) {
-		t.Errorf("ended at %s, before the deadline %s", now, injection.Deadline)
-	}
-	w.expect("ended", "one", "two")
+	untilInTime(t, func(deadline time.Time) bool {
+		w, s := newWorld(t), fakeSite(t)
+		injection := w.injection(fakeParams{})
+		injection.Deadline = metav1.NewTime(deadline)
+		p := s.inject(injection)
+		code := p.exit()
+		if now := time.Now(); now.Before(deadline) {
+			t.Errorf("ended at %s, before the deadline %s", now, deadline)
+		}
+		w.expect("ended", "one", "two")
+		if !p.outcome().Injected {
+			return false
+		}
+		if code != 0 {
+			t.Errorf("exit code = %d, want 0", code)
+		}
+		return true
+	})
 }
 
 func TestDeadlineInThePastInjectsNothing(t *testing.T) {
@@ -142,24 +149,24 @@ func TestDeadlineInThePastInjectsNothing(t *testing.T) {
 	if strings.Contains(w.calls(), "inject") || s.exists("ready") {
 		t.Errorf("calls = %q, ready file %t, want no injection", w.calls(), s.exists("ready"))
 	}
-	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.ending()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
 
 func TestInjectionWaitsForItsTime(t *testing.T) {
-	w, s := newWorld(t), fakeSite(t)
-	injection := w.injection(fakeParams{})
-	notBefore := metav1.NewTime(time.Now().Add(1500 * time.Millisecond).Truncate(time.Second).Add(time.Second))
-	injection.NotBefore = &notBefore
-	p := s.inject(injection)
-	p.awaitLine("waiting")
-	w.expect("waiting", "one", "two")
-	p.awaitReady()
-	if now := time.Now(); now.Before(notBefore.Time) {
-		t.Errorf("injected at %s, before %s", now, notBefore)
-	}
-	w.expect("ready", "broken", "broken")
+	untilInTime(t, func(notBefore time.Time) bool {
+		w, s := newWorld(t), fakeSite(t)
+		injection := w.injection(fakeParams{})
+		injection.NotBefore = &metav1.Time{Time: notBefore}
+		p := s.inject(injection)
+		p.awaitReady()
+		if now := time.Now(); now.Before(notBefore) {
+			t.Errorf("injected at %s, before %s", now, notBefore)
+		}
+		w.expect("ready", "broken", "broken")
+		return slices.Contains(p.messages(), "waiting")
+	})
 }
 
 func TestSignalEndsTheWaitForTheTime(t *testing.T) {
@@ -176,7 +183,7 @@ func TestSignalEndsTheWaitForTheTime(t *testing.T) {
 	if strings.Contains(w.calls(), "inject") || s.exists("ready") || len(s.journals()) > 0 {
 		t.Errorf("calls %q, ready file %t, journals %v, want nothing", w.calls(), s.exists("ready"), s.journals())
 	}
-	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.ending()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -229,7 +236,7 @@ func TestSignalDuringTheInjectionCleans(t *testing.T) {
 	if w.calls() != "inject clean" {
 		t.Errorf("calls = %q, want an injection and its cleaning", w.calls())
 	}
-	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.ending()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -354,7 +361,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if w.calls() != "" || len(s.journals()) > 0 {
 		t.Errorf("calls = %q, journals = %v, want none", w.calls(), s.journals())
 	}
-	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.outcome()); diff != "" {
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.ending()); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }

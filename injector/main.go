@@ -44,6 +44,7 @@ func (p program) commands() []command {
 		{"ready", "exit 0 once everything is injected; until then print why not and exit 1", p.ready},
 		{"clean", "undo what journals on this node note [--disruption UID, --target UID, --kind KIND, --except UIDs]", p.clean},
 		{"audit", "list what on this node carries the marks of injections; exit 3 if anything does [--disruption UID, --kind KIND, --except UIDs]", p.audit},
+		{v1beta1.OnInitCommand, "in an init container: hold the pod back until it is disturbed [--timeout DURATION]", p.wait},
 		{"probe-kernel", "say what this kernel can do, kind by kind", p.probeKernel},
 	}
 }
@@ -63,6 +64,9 @@ func (p program) run(ctx context.Context, args []string) int {
 	if name == "--help" || name == "-h" || name == "help" {
 		p.usage(p.stdout)
 		return exitOK
+	}
+	if name == v1beta1.OnInitCommand {
+		return p.wait(ctx, Config{}, rest) // without settings: whatever is in a pod's environment, it shall start
 	}
 	config, err := loadConfig(os.Environ())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -337,7 +338,7 @@ func TestLoadConfig(t *testing.T) {
 	want := Config{
 		JournalDir: "/var/lib/squall/journal", Proc: "/proc", ReadyFile: "/tmp/readiness_probe",
 		ReasonFile: "/tmp/injection_failed.json", TerminationLog: "/dev/termination-log",
-		LogLevel: "info", MetricsSink: "noop", CleanTimeout: 10 * time.Second, CleanBackoff: time.Second,
+		LogLevel: "info", MetricsSink: "noop", CleanTimeout: 10 * time.Second, CleanBackoff: time.Second, LookEvery: 5 * time.Second,
 	}
 	if diff := cmp.Diff(want, defaults); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -386,5 +387,29 @@ func TestNetworkMarksAreFoundAndTakenOff(t *testing.T) {
 	}
 	if marked() {
 		t.Error("audit finds what should be cleaned")
+	}
+}
+
+// What fills a target's memory may not be the node's burden.
+func TestInjectorThatHoldsMemoryIsSmall(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	p := realSite(t).inject(injectionOn(v1beta1.KindMemoryPressure, `{"targetPercent":"80%"}`, made))
+	p.awaitReady()
+	status, err := readFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(status, "VmRSS:")
+	resident, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the injector holds %d kB resident", resident)
+	if resident > 30<<10 {
+		t.Errorf("the injector holds %d kB resident, want at most 30 MiB", resident)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
 	}
 }

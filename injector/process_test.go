@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
@@ -28,6 +29,7 @@ import (
 const withFakes = "INJECTOR_TEST_WITH_FAKES"
 
 func TestMain(m *testing.M) {
+	testapp.Run()
 	if os.Getenv(withFakes) != "" {
 		p := program{kinds: fakeKinds, stdout: os.Stdout, stderr: os.Stderr}
 		os.Exit(p.run(context.Background(), os.Args[1:]))
@@ -45,14 +47,18 @@ var built struct {
 	err  error
 }
 
-// realBinary builds the product once.
+// realBinary builds the product once, or takes one that is built.
 func realBinary(t *testing.T) string {
 	t.Helper()
+	if ready := os.Getenv("SQUALL_TEST_INJECTOR"); ready != "" {
+		return ready // a virtual machine has no compiler
+	}
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "injector"); built.err != nil {
 			return
 		}
 		build := exec.Command("go", "build", "-o", built.dir, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in the image
 		if output, err := build.CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("%w: %s", err, output)
 		}
@@ -221,10 +227,13 @@ func (p *process) lines() []map[string]any {
 }
 
 // messages are the messages of the log lines, in order.
+// messages are those of the log, without what was measured.
 func (p *process) messages() []string {
 	var messages []string
 	for _, line := range p.lines() {
-		messages = append(messages, line["msg"].(string))
+		if message := line["msg"].(string); message != v1beta1.MessageEffect && message != v1beta1.MessageFigures {
+			messages = append(messages, message)
+		}
 	}
 	return messages
 }
@@ -254,6 +263,14 @@ func (p *process) outcome() v1beta1.InjectionReport {
 	return outcome
 }
 
+// ending is the outcome without what was measured.
+func (p *process) ending() v1beta1.InjectionReport {
+	p.t.Helper()
+	outcome := p.outcome()
+	outcome.Effect = nil
+	return outcome
+}
+
 func (s *site) file(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *site) exists(name string) bool {
@@ -271,19 +288,30 @@ func (s *site) journals() []string {
 	return names
 }
 
-// injectionOn is an injection that ends in a minute.
+// injectionOn is an injection that lasts longer than any test.
 func injectionOn(kind v1beta1.Kind, params string, containers ...*testcontainer.Container) v1beta1.Injection {
 	injection := v1beta1.Injection{
 		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "slow", UID: "d-1"},
 		Kind:       kind, Params: json.RawMessage(params), Level: v1beta1.LevelNode,
 		Target:   v1beta1.InjectionTarget{Name: "db-0", UID: types.UID("t-1"), NodeName: "node-1"},
-		Deadline: metav1.NewTime(time.Now().Add(time.Minute)),
+		Deadline: metav1.NewTime(time.Now().Add(time.Hour)),
 	}
 	for _, c := range containers {
 		injection.Level, injection.Target.Namespace = v1beta1.LevelPod, "shop"
 		injection.Target.Containers = append(injection.Target.Containers, v1beta1.InjectionContainer{Name: "app", ID: c.ID})
 	}
 	return injection
+}
+
+// untilInTime tries with a time to come, a whole second, that is further away each
+// time, until this machine gets ready before it.
+func untilInTime(t *testing.T, try func(coming time.Time) (inTime bool)) {
+	t.Helper()
+	for lead := 3 * time.Second; !try(time.Now().Add(lead).Truncate(time.Second)); lead *= 4 {
+		if lead > 2*time.Minute {
+			t.Fatalf("not ready in %s", lead)
+		}
+	}
 }
 
 // buffer may be written and read at the same time.

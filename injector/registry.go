@@ -11,9 +11,14 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/containerfailure"
 	"github.com/squall-chaos/squall/injector/cpupressure"
+	"github.com/squall-chaos/squall/injector/diskfailure"
 	"github.com/squall-chaos/squall/injector/diskpressure"
+	"github.com/squall-chaos/squall/injector/dnsdisruption"
+	"github.com/squall-chaos/squall/injector/grpcdisruption"
 	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/memorypressure"
 	"github.com/squall-chaos/squall/injector/network"
+	"github.com/squall-chaos/squall/injector/nodefailure"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -51,12 +56,19 @@ type entry struct {
 	construct construct
 	audit     auditor // nil: the kind leaves nothing that could be found
 	child     child   // zero: the kind starts no processes
+	once      bool    // the kind acts in a moment, and nothing of it is held
 }
 
 // child is a hidden subcommand, which a kind's own processes execute.
 type child struct {
 	command string
 	run     func(ctx context.Context, args []string) error
+}
+
+// holder is an injector whose effect needs something to keep it up, which may end
+// before Clean: why it did comes out of Lost while the target is still there.
+type holder interface {
+	Lost() <-chan error
 }
 
 // noter is an injector that can say what an injection could not do although it
@@ -67,10 +79,15 @@ type noter interface {
 
 // registry has one line per kind.
 var registry = map[v1beta1.Kind]entry{
-	v1beta1.KindContainerFailure: {construct: from(containerfailure.New)},
-	v1beta1.KindCPUPressure:      {from(cpupressure.New), cpupressure.Audit, child{cpupressure.BurnCommand, cpupressure.Burn}},
+	v1beta1.KindContainerFailure: {construct: from(containerfailure.New), once: true},
+	v1beta1.KindCPUPressure:      {construct: from(cpupressure.New), audit: cpupressure.Audit, child: child{cpupressure.BurnCommand, cpupressure.Burn}},
+	v1beta1.KindDiskFailure:      {construct: from(diskfailure.New), audit: diskfailure.Audit, child: child{diskfailure.ListenCommand, diskfailure.Listen}},
 	v1beta1.KindDiskPressure:     {construct: from(diskpressure.New)}, // all it leaves is in the journal
+	v1beta1.KindDNS:              {construct: from(dnsdisruption.New), audit: dnsdisruption.Audit},
+	v1beta1.KindGRPC:             {construct: from(grpcdisruption.New)}, // all it leaves is in the journal
+	v1beta1.KindMemoryPressure:   {construct: from(memorypressure.New), audit: memorypressure.Audit, child: child{memorypressure.HogCommand, memorypressure.Hog}},
 	v1beta1.KindNetwork:          {construct: from(network.New), audit: network.Audit},
+	v1beta1.KindNodeFailure:      {construct: from(nodefailure.New)}, // what it did is in the journal
 }
 
 // from adapts the constructor of a kind: its parameters are decoded strictly,

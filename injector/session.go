@@ -27,6 +27,7 @@ type session struct {
 	target   *target.Target
 	journal  *journal.Journal
 	injector injector // nil when there is nothing in this kernel
+	over     bool     // cleaned, and the journal removed
 
 	// found lists the objects that were seen after the last cleaning, auditErr is
 	// why they could not be looked for.
@@ -39,17 +40,56 @@ type session struct {
 func prepare(ctx context.Context, config Config, kind entry, injection v1beta1.Injection) (*session, error) {
 	t, err := target.Load(ctx, injection, config.Proc)
 	if err != nil {
-		return nil, err
+		return nil, refusedOnInit(injection, err)
 	}
+	return prepareOn(config, kind, t)
+}
+
+// prepareOn is prepare for a target that was found already.
+func prepareOn(config Config, kind entry, t *target.Target) (*session, error) {
 	j, err := journal.Open(config.JournalDir, t)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{target: t, journal: j}
-	if s.injector, err = kind.construct(injection.Params, t, j); err != nil {
+	if s.injector, err = kind.construct(t.Injection.Params, t, j); err == nil {
+		err = refuseSecond(config, t.Injection)
+	}
+	if err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
 	return s, nil
+}
+
+// refuseSecond refuses to do to a target what another disruption does, or left
+// there: both would change the same things, and neither could put back what was
+// there before both. Whoever chooses targets sees to it as well; that one may have
+// been told by a person that nothing is left. The journal of this injection is on
+// the disk before: of two that begin together at least one sees the other.
+func refuseSecond(config Config, injection v1beta1.Injection) error {
+	if injection.DryRun {
+		return nil
+	}
+	entries, err := journal.List(config.JournalDir)
+	if err != nil {
+		return err
+	}
+	boot, err := journal.BootID()
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		other := entry.Injection
+		if other.Kind != injection.Kind || other.Target.UID != injection.Target.UID || other.Disruption.UID == injection.Disruption.UID {
+			continue
+		}
+		if entry.BootID == boot && !other.DryRun {
+			return fmt.Errorf("disruption %s/%s (%s) does the same to this target, or left it there: a kind is never on a target twice, so nothing was changed;"+
+				" end that one first, and where it is over have injector clean --disruption %s or the next sweep take off what is left",
+				other.Disruption.Namespace, other.Disruption.Name, other.Disruption.UID, other.Disruption.UID)
+		}
+	}
+	return nil
 }
 
 // recoverSession makes the session of an earlier process out of its journal. It
@@ -120,8 +160,11 @@ func withRetries(ctx context.Context, config Config, log *zap.Logger, f func() e
 // clean cleans once and then looks whether anything is left, which a kind that
 // says it succeeded may have overlooked. The journal stays until nothing is.
 func (s *session) clean(ctx context.Context) error {
+	if s.over {
+		return nil
+	}
 	if s.injector == nil {
-		return s.journal.Remove()
+		return s.remove()
 	}
 	err := s.takeOff(ctx)
 	s.found, s.auditErr = s.injector.Left(ctx)
@@ -135,7 +178,13 @@ func (s *session) clean(ctx context.Context) error {
 	if len(s.found) > 0 {
 		return fmt.Errorf("cleaned, and %d things are left: %s", len(s.found), strings.Join(s.found, ", "))
 	}
-	return s.journal.Remove()
+	return s.remove()
+}
+
+func (s *session) remove() error {
+	err := s.journal.Remove()
+	s.over = err == nil
+	return err
 }
 
 // takeOff cleans what was injected; a dry run injected nothing.

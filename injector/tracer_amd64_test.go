@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -151,19 +152,21 @@ func (t *tracer) step(number int, args [6]uint64) string {
 	case unix.SYS_FLOCK:
 		return "lock " + t.file(args[0])
 	case unix.SYS_CLOSE:
-		if name := t.file(args[0]); strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "anon_inode:bpf") {
+		if name := t.file(args[0]); strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "anon_inode:bpf_link") {
 			return "close " + name
 		}
 	case unix.SYS_RENAME, unix.SYS_UNLINK, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_UMOUNT2:
 		return named[number] + " " + t.text(args[0])
 	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_UNLINKAT, unix.SYS_MKDIRAT, unix.SYS_MOUNT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT:
 		return named[number] + " " + t.text(args[1])
+	case unix.SYS_MOVE_MOUNT:
+		return "mount over " + t.text(args[3])
 	case unix.SYS_FTRUNCATE, unix.SYS_FCHMOD, unix.SYS_FCHOWN:
 		return named[number] + " " + t.file(args[0])
 	case unix.SYS_SENDTO, unix.SYS_SENDMSG:
 		return t.message(number, args)
-	case unix.SYS_BPF:
-		return map[uint64]string{unix.BPF_PROG_LOAD: "bpf load", unix.BPF_OBJ_PIN: "bpf pin", unix.BPF_PROG_ATTACH: "bpf attach",
+	case unix.SYS_BPF: // a program that is loaded does nothing yet, and ends with its descriptor
+		return map[uint64]string{unix.BPF_OBJ_PIN: "bpf pin", unix.BPF_PROG_ATTACH: "bpf attach",
 			unix.BPF_PROG_DETACH: "bpf detach", unix.BPF_LINK_CREATE: linkCreate, unix.BPF_LINK_UPDATE: "bpf link update",
 			unix.BPF_LINK_DETACH: "bpf link detach"}[args[0]]
 	case unix.SYS_PIDFD_SEND_SIGNAL:
@@ -173,7 +176,11 @@ func (t *tracer) step(number int, args [6]uint64) string {
 			return "kill"
 		}
 	case unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_CLONE, unix.SYS_CLONE3:
-		if number != unix.SYS_CLONE || args[0]&unix.CLONE_THREAD == 0 {
+		flags := args[0]
+		if number == unix.SYS_CLONE3 {
+			flags = binary.NativeEndian.Uint64(append(t.bytes(args[0], 8), make([]byte, 8)...))
+		}
+		if forks := number == unix.SYS_FORK || number == unix.SYS_VFORK; forks || flags&unix.CLONE_THREAD == 0 {
 			return "fork"
 		}
 	case unix.SYS_BIND:
@@ -194,18 +201,24 @@ var named = map[int]string{
 	unix.SYS_FTRUNCATE: "truncate", unix.SYS_FCHMOD: "change mode of", unix.SYS_FCHOWN: "change owner of",
 }
 
-// message knows rtnetlink requests that change something: the kernel numbers
-// them in fours, and the third of each four only asks.
+// message knows requests of netlink that change something. Those of rtnetlink are
+// numbered in fours, and the third of each four only asks. Those of netfilter are
+// numbered by subsystem; what changes packet filters comes in batches.
 func (t *tracer) message(number int, args [6]uint64) string {
-	if number == unix.SYS_SENDMSG {
-		return "sendmsg on " + t.file(args[0]) // nobody sends this way now
+	family, data := t.sent(number, args)
+	if family != unix.AF_NETLINK {
+		return "" // an answer to somebody's question
 	}
-	header := t.bytes(args[1], min(args[2], unix.SizeofNlMsghdr))
-	if len(header) < unix.SizeofNlMsghdr {
+	if len(data) < unix.SizeofNlMsghdr {
 		return ""
 	}
-	kind := binary.NativeEndian.Uint16(header[4:])
-	if kind < unix.RTM_BASE || kind%4 == unix.RTM_GETLINK%4 {
+	kind := binary.NativeEndian.Uint16(data[4:])
+	switch {
+	case kind == unix.NFNL_MSG_BATCH_BEGIN && number == unix.SYS_SENDMSG:
+		return "nftables batch"
+	case kind == unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_DELETE:
+		return "forget connection"
+	case kind < unix.RTM_BASE || kind > 0xff || kind%4 == unix.RTM_GETLINK%4:
 		return ""
 	}
 	if name, known := map[uint16]string{unix.RTM_NEWQDISC: "new qdisc", unix.RTM_DELQDISC: "del qdisc",
@@ -213,6 +226,27 @@ func (t *tracer) message(number int, args [6]uint64) string {
 		return "netlink " + name
 	}
 	return fmt.Sprintf("netlink %d", kind)
+}
+
+// sent is where a message goes, by the family of the address, and how it begins.
+func (t *tracer) sent(number int, args [6]uint64) (family uint16, data []byte) {
+	word := binary.NativeEndian.Uint64
+	address, at, length := args[4], args[1], args[2]
+	if number == unix.SYS_SENDMSG {
+		header := t.bytes(args[1], 24) // address, its length, parts
+		if len(header) < 24 {
+			return 0, nil
+		}
+		part := t.bytes(word(header[16:]), 16)
+		if len(part) < 16 {
+			return 0, nil
+		}
+		address, at, length = word(header), word(part), word(part[8:])
+	}
+	if name := t.bytes(address, 2); len(name) == 2 {
+		family = binary.NativeEndian.Uint16(name)
+	}
+	return family, t.bytes(at, min(length, unix.SizeofNlMsghdr))
 }
 
 var digits = regexp.MustCompile(`\[?\d+\]?`)

@@ -1,11 +1,14 @@
 package kube
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 func TestPods(t *testing.T) {
@@ -41,8 +44,46 @@ func TestPods(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			healthy, running, ended := PodHealthy(&test.pod), PodRunning(&test.pod), InjectorEnded(&test.pod)
+			if why := Unfit(&test.pod); (why == "") != healthy {
+				t.Errorf("Unfit() = %q of one that is healthy: %t", why, healthy)
+			}
 			if healthy != test.healthy || running != test.running || ended != test.ended {
 				t.Errorf("healthy %t, running %t, ended %t; want %t, %t, %t", healthy, running, ended, test.healthy, test.running, test.ended)
+			}
+		})
+	}
+}
+
+// A pod that is held back at its start, before, while and after it is.
+func TestPodsThatWait(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	pod := func(phase corev1.PodPhase, name string, state corev1.ContainerState, change func(*corev1.Pod)) corev1.Pod {
+		pod := podWith(phase, nil)
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: name, State: state}}
+		if change != nil {
+			change(&pod)
+		}
+		return pod
+	}
+	for _, test := range []struct {
+		name      string
+		pod       corev1.Pod
+		waits, up bool
+	}{
+		{"its container was not started yet", pod(corev1.PodPending, v1beta1.OnInitContainer, waiting, nil), false, false},
+		{"its container runs", pod(corev1.PodPending, v1beta1.OnInitContainer, runs, nil), true, true},
+		{"its container has ended, and no other has started", pod(corev1.PodPending, v1beta1.OnInitContainer, ended, nil), false, true},
+		{"it runs", pod(corev1.PodRunning, v1beta1.OnInitContainer, ended, nil), false, true},
+		{"it has ended", pod(corev1.PodSucceeded, v1beta1.OnInitContainer, ended, nil), false, false},
+		{"an init container of its own runs", pod(corev1.PodPending, "migrate", runs, nil), false, false},
+		{"it is being deleted", pod(corev1.PodPending, v1beta1.OnInitContainer, runs, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }), false, true},
+		{"it is made for another system", pod(corev1.PodPending, v1beta1.OnInitContainer, runs, func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if waits, up := PodWaits(&test.pod), PodUp(&test.pod); waits != test.waits || up != test.up {
+				t.Errorf("waits %t, up %t; want %t, %t", waits, up, test.waits, test.up)
 			}
 		})
 	}
@@ -73,6 +114,9 @@ func TestNodes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			healthy, ready := NodeHealthy(&test.node), NodeReady(&test.node)
+			if why := UnfitNode(&test.node); (why == "") != healthy {
+				t.Errorf("UnfitNode() = %q of one that is healthy: %t", why, healthy)
+			}
 			if healthy != test.healthy || ready != test.ready {
 				t.Errorf("healthy %t, ready %t; want %t, %t", healthy, ready, test.healthy, test.ready)
 			}
@@ -116,5 +160,16 @@ func TestFinalizerPatches(t *testing.T) {
 				t.Errorf("patch of a finalizer that is not there = %s, want none", patch)
 			}
 		})
+	}
+}
+
+func TestSharedKernels(t *testing.T) {
+	node := func(name, boot string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: boot}}}
+	}
+	got := SharedKernels([]corev1.Node{node("a", "1"), node("b", "2"), node("c", "1"), node("d", ""), node("e", ""), node("f", "1")})
+	want := map[string]string{"a": "c", "c": "a", "f": "a"}
+	if !maps.Equal(got, want) {
+		t.Errorf("SharedKernels = %v, want %v", got, want)
 	}
 }

@@ -12,6 +12,19 @@ func NodeHealthy(node *corev1.Node) bool {
 	return NodeReady(node) && NodeRunsInjectors(node) && node.DeletionTimestamp == nil
 }
 
+// UnfitNode says why a node is not healthy, for people; it is empty for one that is.
+func UnfitNode(node *corev1.Node) string {
+	switch {
+	case NodeHealthy(node):
+		return ""
+	case node.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case !NodeReady(node):
+		return "it is not ready"
+	}
+	return "no injector can run there: it is not Linux, or has no kubelet"
+}
+
 // NodeRunsInjectors is false for a node that says that it is not Linux, or that
 // no kubelet stands behind it.
 func NodeRunsInjectors(node *corev1.Node) bool {
@@ -30,4 +43,26 @@ func NodeReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+// SharedKernels names, for each node whose kernel another one runs on as well,
+// such another one: nodes that are containers of one machine report its boot ID.
+func SharedKernels(nodes []corev1.Node) map[string]string {
+	first, shared := map[string]string{}, map[string]string{}
+	for _, node := range nodes {
+		boot := node.Status.NodeInfo.BootID
+		if boot == "" {
+			continue // no kubelet stands behind it
+		}
+		other, found := first[boot]
+		if !found {
+			first[boot] = node.Name
+			continue
+		}
+		shared[node.Name] = other
+		if shared[other] == "" {
+			shared[other] = node.Name
+		}
+	}
+	return shared
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // InjectorContainer is the name of the injector's container in every pod that
@@ -14,8 +17,49 @@ const InjectorContainer = "injector"
 // injector can run on its node, and nobody is deleting it. One whose containers
 // crash again and again is called Running by its phase.
 func PodHealthy(pod *corev1.Pod) bool {
-	linux := isLinux(pod.Spec.NodeSelector) && (pod.Spec.OS == nil || pod.Spec.OS.Name == corev1.Linux)
-	return PodRunning(pod) && runsContainer(pod) && linux && pod.DeletionTimestamp == nil
+	return PodRunning(pod) && runsContainer(pod) && wantsLinux(pod) && pod.DeletionTimestamp == nil
+}
+
+// Unfit says why a pod is not healthy, for people; it is empty for one that is.
+func Unfit(pod *corev1.Pod) string {
+	switch {
+	case PodHealthy(pod):
+		return ""
+	case pod.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case !PodRunning(pod):
+		return "it is not running: phase " + string(pod.Status.Phase)
+	case !wantsLinux(pod):
+		return "it is made for another system than Linux"
+	}
+	return "none of its containers runs"
+}
+
+// PodWaits is true for a pod whose start may be disturbed: our init container holds
+// it back, an injector can run on its node, and nobody is deleting it.
+func PodWaits(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodPending && onInitState(pod).Running != nil && wantsLinux(pod) && pod.DeletionTimestamp == nil
+}
+
+// PodUp is true for a pod that runs, or that has not started all of its containers
+// and was, or is, held back by ours: in either case it can be disturbed already.
+func PodUp(pod *corev1.Pod) bool {
+	state := onInitState(pod)
+	begun := state.Running != nil || state.Terminated != nil
+	return PodRunning(pod) || pod.Status.Phase == corev1.PodPending && begun
+}
+
+func onInitState(pod *corev1.Pod) corev1.ContainerState {
+	for _, status := range pod.Status.InitContainerStatuses {
+		if status.Name == v1beta1.OnInitContainer {
+			return status.State
+		}
+	}
+	return corev1.ContainerState{}
+}
+
+func wantsLinux(pod *corev1.Pod) bool {
+	return isLinux(pod.Spec.NodeSelector) && (pod.Spec.OS == nil || pod.Spec.OS.Name == corev1.Linux)
 }
 
 // runsContainer is true also where nothing is said of containers.
@@ -35,6 +79,20 @@ func InjectorEnded(pod *corev1.Pod) bool {
 		InjectorStatus(pod).State.Terminated != nil
 }
 
+// Unready is the condition of a pod that runs and of which its kubelet says that it is
+// not ready; nil for any other.
+func Unready(pod *corev1.Pod) *corev1.PodCondition {
+	if pod.Status.Phase != corev1.PodRunning {
+		return nil
+	}
+	for i, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
 // InjectorStatus is what the kubelet reported of the injector's container; the
 // zero value when it never did.
 func InjectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
@@ -44,4 +102,27 @@ func InjectorStatus(pod *corev1.Pod) corev1.ContainerStatus {
 		}
 	}
 	return corev1.ContainerStatus{}
+}
+
+// Static is true of the pod that stands in the API for one of a kubelet's own: its
+// containers are not known to the node by this pod's UID.
+func Static(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	controller := metav1.GetControllerOf(pod)
+	return mirror || controller != nil && controller.Kind == "Node"
+}
+
+// Irreplaceable says why a pod that is deleted would not start on another node.
+// It is empty for one that would.
+func Irreplaceable(pod *corev1.Pod) string {
+	controller := metav1.GetControllerOf(pod)
+	switch {
+	case Static(pod):
+		return "it is a static pod, which its kubelet starts again on the same node"
+	case controller == nil:
+		return "it has no controller that would replace it"
+	case controller.Kind == "DaemonSet":
+		return "DaemonSet " + controller.Name + " would start it again on the same node: its pods tolerate a cordon"
+	}
+	return ""
 }

@@ -40,13 +40,7 @@ func (p Program) Read(args []string, out io.Writer, into any) error {
 	if rest := flags.Args(); len(rest) > 0 {
 		return fmt.Errorf("unexpected argument %q: settings are flags, see --help", rest[0])
 	}
-	v := viper.New()
-	v.SetEnvPrefix("squall")
-	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
-	v.AutomaticEnv()
-	for _, key := range append(p.WithoutFlag, apiKey) {
-		v.SetDefault(key, "")
-	}
+	v := environment(append(p.WithoutFlag, apiKey)...)
 	path, _ := flags.GetString("config")
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -64,6 +58,23 @@ func (p Program) Read(args []string, out io.Writer, into any) error {
 		return fmt.Errorf("read settings: %w", err)
 	}
 	return nil
+}
+
+// Variable is the name of a setting in the environment.
+func Variable(setting string) string {
+	return "SQUALL_" + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
+}
+
+// environment reads SQUALL_..., for flags that are bound to it and for these keys.
+func environment(keys ...string) *viper.Viper {
+	v := viper.New()
+	v.SetEnvPrefix("squall")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	for _, key := range keys {
+		v.SetDefault(key, "")
+	}
+	return v
 }
 
 // readFile adds a file's settings to v, which knows all keys there are.
@@ -96,7 +107,7 @@ func (p Program) flagSet(out io.Writer) *pflag.FlagSet {
 			"The API server is found as kubectl finds it: KUBECONFIG, or the pod's service account.\n", p.About, flags.FlagUsages(), keys)
 	}
 	flags.String("config", os.Getenv("SQUALL_CONFIG"), "file of settings (YAML); unknown keys are errors")
-	temporalFlags(flags)
+	TemporalFlags(flags)
 	p.Flags(flags)
 	flags.String("log-level", "info", "debug, info, warn or error")
 	return flags

@@ -109,6 +109,27 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestTemporalAlone(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Bool("other", false, "")
+	TemporalFlags(flags)
+	t.Setenv("SQUALL_TEMPORAL_ADDRESS", "environment:7233")
+	t.Setenv("SQUALL_TEMPORAL_API_KEY", "secret")
+	if err := flags.Parse([]string{"--temporal-namespace=flag"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadTemporal(flags)
+	if want := (Temporal{Address: "environment:7233", Namespace: "flag", APIKey: "secret"}); err != nil || got != want {
+		t.Errorf("ReadTemporal() = %+v, %v; want %+v", got, err, want)
+	}
+	if err := flags.Set("temporal-namespace", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadTemporal(flags); err == nil || !strings.Contains(err.Error(), "temporal-namespace") {
+		t.Errorf("error = %v, want one that names the empty setting", err)
+	}
+}
+
 func TestHelp(t *testing.T) {
 	_, help, err := read(t, "", "--help")
 	if !errors.Is(err, pflag.ErrHelp) {

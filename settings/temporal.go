@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"fmt"
+
 	"github.com/spf13/pflag"
 
 	"github.com/squall-chaos/squall/workflows/connect"
@@ -17,13 +19,36 @@ type Temporal struct {
 	APIKey    string `mapstructure:"temporal-api-key"`
 }
 
-func temporalFlags(flags *pflag.FlagSet) {
+// TemporalFlags adds the flags of Temporal, with their defaults.
+func TemporalFlags(flags *pflag.FlagSet) {
 	flags.String("temporal-address", "127.0.0.1:7233", "host:port of Temporal's frontend")
 	flags.String("temporal-namespace", "default", "namespace of Temporal")
 	flags.Bool("temporal-tls", false, "encrypt the connection; implied by the next three and by an API key")
 	flags.String("temporal-tls-ca", "", "file of the CA that signed Temporal's certificate; empty: the system's CAs")
 	flags.String("temporal-tls-cert", "", "file of the client certificate")
 	flags.String("temporal-tls-key", "", "file of the client certificate's key")
+}
+
+// ReadTemporal reads the flags of TemporalFlags and the environment, for a program
+// of which no file holds settings. A flag beats the environment.
+func ReadTemporal(flags *pflag.FlagSet) (Temporal, error) {
+	var t Temporal
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	TemporalFlags(own)
+	v := environment(apiKey)
+	var err error
+	own.VisitAll(func(f *pflag.Flag) {
+		if err == nil {
+			err = v.BindPFlag(f.Name, flags.Lookup(f.Name))
+		}
+	})
+	if err == nil {
+		err = v.UnmarshalExact(&t)
+	}
+	if err != nil {
+		return t, fmt.Errorf("read settings: %w", err)
+	}
+	return t, t.Check()
 }
 
 // Check refuses what can never be reached.

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var metricName = regexp.MustCompile(`^squall_[a-z_]+_total$`)
+// metricName is of counters, and of the gauges of the bridge.
+var metricName = regexp.MustCompile(`^squall_([a-z_]+_total|disruptions[a-z_]*|targets_[a-z_]+|temporal_[a-z_]+|worker_[a-z_]+)$`)
 
 // TestMetricsPage compares docs/metrics.md with the code, both ways: every metric
 // has its row, with its label and the sentence that the code has for it.

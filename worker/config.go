@@ -3,10 +3,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/settings"
 )
@@ -17,15 +22,29 @@ type Config struct {
 	// ChaosNamespace is where chaos pods and records live.
 	ChaosNamespace string `mapstructure:"chaos-namespace"`
 	// Image of the injector, and when to pull it.
-	Image           string `mapstructure:"image"`
+	Image           string `mapstructure:"injector-image"`
 	ImagePullPolicy string `mapstructure:"image-pull-policy"`
 	// AllowedHosts are never disturbed by a network disruption.
 	AllowedHosts []v1beta1.NetworkHost `mapstructure:"allowed-hosts"`
+	// CloudRanges is the ConfigMap, as namespace/name, with what cloud providers
+	// publish of their addresses; empty means that there is none.
+	CloudRanges string `mapstructure:"cloud-ranges"`
+	// CloudRangesFetch lets the worker ask a provider that is not in it.
+	CloudRangesFetch bool `mapstructure:"cloud-ranges-fetch"`
 	// ClientQPS is how many API calls a second the worker makes at most; below
 	// 0 there is no limit and API priority and fairness decides.
 	ClientQPS float32 `mapstructure:"client-qps"`
 	// Parallel is how many API calls one activity has under way at once.
 	Parallel int `mapstructure:"parallel"`
+	// ProbeHosts are whom probes may ask besides what belongs to the disruption's
+	// namespace: names, addresses and ranges.
+	ProbeHosts []string `mapstructure:"probe-hosts"`
+	// ProbeExec lets probes run commands in targets.
+	ProbeExec bool `mapstructure:"probe-exec"`
+	// PrometheusAddress is the URL of the server that probes query; empty for none.
+	// PrometheusTokenFile holds a bearer token for it.
+	PrometheusAddress   string `mapstructure:"prometheus-address"`
+	PrometheusTokenFile string `mapstructure:"prometheus-token-file"`
 	// SweepInterval is how often the cluster is searched for what no live
 	// disruption owns; 0 means never.
 	SweepInterval  time.Duration `mapstructure:"sweep-interval"`
@@ -51,10 +70,16 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 
 func addFlags(flags *pflag.FlagSet) {
 	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods and records")
-	flags.String("image", "squall.local/squall:dev", "image of the injector")
+	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
+	flags.String(cloud.SettingConfigMap, "", "namespace/name of the ConfigMap with the keys aws, gcp and datadog, whose values are what these publish of their addresses")
+	flags.Bool(cloud.SettingFetch, false, "fetch from a provider what that ConfigMap lacks, at most once a day")
 	flags.Float64("client-qps", -1, "most API calls in a second; below 0: the API server's own priorities and fairness decide")
 	flags.Int("parallel", 32, "API calls that one activity has under way at once")
+	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may ask besides pods and Services of the disruption's namespace")
+	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
+	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
+	flags.String("prometheus-token-file", "", "file with a bearer token for that server")
 	flags.Duration("sweep-interval", time.Hour, "how often the cluster is searched for what no live disruption owns; 0: never")
 	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
 	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
@@ -64,7 +89,7 @@ func (c Config) check() error {
 	if err := c.Temporal.Check(); err != nil {
 		return err
 	}
-	if err := settings.Required(map[string]string{"chaos-namespace": c.ChaosNamespace, "image": c.Image}); err != nil {
+	if err := settings.Required(map[string]string{"chaos-namespace": c.ChaosNamespace, "injector-image": c.Image}); err != nil {
 		return err
 	}
 	if c.SweepInterval != 0 && c.SweepInterval < time.Minute {
@@ -73,6 +98,12 @@ func (c Config) check() error {
 	if c.Parallel < 1 {
 		return fmt.Errorf("setting parallel %d: want at least 1", c.Parallel)
 	}
+	if _, err := c.cloudRanges(); err != nil {
+		return err
+	}
+	if err := c.checkProbes(); err != nil {
+		return err
+	}
 	switch c.ImagePullPolicy {
 	case "", "Always", "IfNotPresent", "Never":
 	default:
@@ -80,4 +111,34 @@ func (c Config) check() error {
 	}
 	_, err := settings.Logger(c.LogLevel)
 	return err
+}
+
+// checkProbes looks at the settings of probes.
+func (c Config) checkProbes() error {
+	if c.PrometheusTokenFile != "" && c.PrometheusAddress == "" {
+		return fmt.Errorf("setting prometheus-token-file %q: there is no prometheus-address that the token is for", c.PrometheusTokenFile)
+	}
+	if c.PrometheusAddress != "" {
+		if u, err := url.Parse(c.PrometheusAddress); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("setting prometheus-address %q: want a URL such as http://prometheus.monitoring:9090", c.PrometheusAddress)
+		}
+	}
+	for _, host := range c.ProbeHosts {
+		if strings.Contains(host, "://") || host == "" {
+			return fmt.Errorf("setting probe-hosts %q: want a name, an address or a range such as 10.1.0.0/16", host)
+		}
+	}
+	return nil
+}
+
+// cloudRanges is the ConfigMap of that setting; it has no name if there is none.
+func (c Config) cloudRanges() (types.NamespacedName, error) {
+	if c.CloudRanges == "" {
+		return types.NamespacedName{}, nil
+	}
+	namespace, name, both := strings.Cut(c.CloudRanges, "/")
+	if !both || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("setting %s %q: want namespace/name of a ConfigMap", cloud.SettingConfigMap, c.CloudRanges)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

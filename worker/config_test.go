@@ -21,8 +21,8 @@ func TestReadConfig(t *testing.T) {
 		}
 	})
 	t.Run("a flag weighs more than the environment, and that more than the file", func(t *testing.T) {
-		file := write(t, "image: from-file\nparallel: 7\ntemporal-address: from-file:1\n")
-		t.Setenv("SQUALL_IMAGE", "from-environment")
+		file := write(t, "injector-image: from-file\nparallel: 7\ntemporal-address: from-file:1\n")
+		t.Setenv("SQUALL_INJECTOR_IMAGE", "from-environment")
 		t.Setenv("SQUALL_TEMPORAL_ADDRESS", "from-environment:1")
 		c, err := readConfig([]string{"--config", file, "--temporal-address", "from-flag:1"}, io.Discard)
 		if err != nil || c.Parallel != 7 || c.Image != "from-environment" || c.Temporal.Address != "from-flag:1" {
@@ -47,6 +47,7 @@ func TestReadConfig(t *testing.T) {
 	}{
 		"an unknown key in the file is named": {[]string{"--config", write(t, "imagee: x\n")}, `unknown key "imagee"`},
 		"an unknown flag is named":            {[]string{"--imagee", "x"}, "imagee"},
+		"a ConfigMap without namespace":       {[]string{"--cloud-ranges", "ranges"}, "want namespace/name"},
 		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `image-pull-policy "Sometimes"`},
 		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
 		"a sweep as often as can be":          {[]string{"--sweep-interval", "1s"}, "at least 1m"},

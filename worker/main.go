@@ -52,6 +52,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := awaitRights(ctx, acts.Kube, config.ChaosNamespace, logger); err != nil {
 		return err
 	}
+	cluster, err := identify(ctx, acts.Kube, logger)
+	if err != nil {
+		return err
+	}
 	temporal, err := dial(ctx, config, metrics, logger)
 	if err != nil {
 		return err
@@ -64,14 +68,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	polling, fatal := context.WithCancelCause(ctx)
 	defer fatal(nil)
-	for _, q := range taskQueues(acts, newSweep(acts, temporal)) {
+	for _, q := range taskQueues(acts, newSweep(acts, temporal, cluster), cluster) {
 		w := q.poll(temporal, fatal)
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("poll the task queue %s: %w", q.name, err)
 		}
 		defer w.Stop()
 	}
-	go keepSchedule(ctx, temporal.ScheduleClient(), config.SweepInterval, logger)
+	go func() {
+		if err := keepSchedule(ctx, temporal.ScheduleClient(), config.SweepInterval, cluster, logger); err != nil {
+			fatal(err)
+		}
+	}()
 	health.ready()
 	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("image", config.Image))
 	<-polling.Done()

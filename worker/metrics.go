@@ -2,20 +2,24 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/sdk/metric"
+	otelmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/opentelemetry"
 	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/activities/metric"
 )
 
 // newMetrics returns what Temporal's SDK and the activities count with, and
-// the page that shows it to Prometheus.
+// the page that shows it to Prometheus. The activities' own numbers are there from
+// the start, as 0, with their sentences and without the SDK's labels.
 func newMetrics(logger *zap.Logger) (client.MetricsHandler, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -24,9 +28,70 @@ func newMetrics(logger *zap.Logger) (client.MetricsHandler, http.Handler, error)
 		return nil, nil, fmt.Errorf("set up metrics: %w", err)
 	}
 	handler := opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
-		Meter:                metric.NewMeterProvider(metric.WithReader(exporter)).Meter("squall"),
+		Meter:                otelmetric.NewMeterProvider(otelmetric.WithReader(exporter)).Meter("squall"),
 		OnError:              func(err error) { logger.Warn("metric not recorded", zap.Error(err)) },
 		UseMonotonicCounters: true,
 	})
-	return handler, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
+	own := ownCounters{MetricsHandler: handler, vectors: map[string]vector{}}
+	for _, counter := range metric.All() {
+		own.vectors[counter.Name] = newVector(registry, counter)
+	}
+	return own, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
 }
+
+// ownCounters counts what the activities count by itself, and leaves the rest to
+// the SDK's handler.
+type ownCounters struct {
+	client.MetricsHandler
+	vectors map[string]vector
+	tags    map[string]string
+}
+
+// vector is a number of the activities, in parts by its label, if it has one.
+type vector struct {
+	*prometheus.CounterVec
+	label string
+}
+
+func newVector(registry prometheus.Registerer, c metric.Counter) vector {
+	var labels []string
+	if c.Label != "" {
+		labels = []string{c.Label}
+	}
+	v := vector{prometheus.NewCounterVec(prometheus.CounterOpts{Name: c.Name, Help: c.Help}, labels), c.Label}
+	if c.Label == "" {
+		v.WithLabelValues()
+	}
+	for _, part := range c.Parts() {
+		v.WithLabelValues(part)
+	}
+	registry.MustRegister(v)
+	return v
+}
+
+// WithTags is part of the handler; the last one given for a label counts.
+func (o ownCounters) WithTags(tags map[string]string) client.MetricsHandler {
+	all := maps.Clone(o.tags)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, tags)
+	return ownCounters{MetricsHandler: o.MetricsHandler.WithTags(tags), vectors: o.vectors, tags: all}
+}
+
+// Counter is part of the handler.
+func (o ownCounters) Counter(name string) client.MetricsCounter {
+	v, own := o.vectors[name]
+	switch {
+	case !own:
+		return o.MetricsHandler.Counter(name)
+	case v.label == "":
+		return ownCounter{v.WithLabelValues()}
+	}
+	return ownCounter{v.WithLabelValues(o.tags[v.label])}
+}
+
+type ownCounter struct{ prometheus.Counter }
+
+// Inc is part of a counter of the SDK.
+func (c ownCounter) Inc(n int64) { c.Add(float64(n)) }

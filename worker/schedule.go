@@ -6,32 +6,63 @@ import (
 	"fmt"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/workflows/contract"
 )
+
+// memoCluster names in the memo of the schedule's workflows whose schedule it is.
+const memoCluster = "cluster"
+
+// errOtherCluster means that the Temporal namespace is in use by another cluster.
+var errOtherCluster = errors.New("this Temporal namespace is another cluster's")
+
+// ownerOf is the cluster whose schedule has this action; empty for one of a
+// release that did not say.
+func ownerOf(action client.ScheduleAction) types.UID {
+	sweep, ok := action.(*client.ScheduleWorkflowAction)
+	if !ok {
+		return ""
+	}
+	payload, ok := sweep.Memo[memoCluster].(*commonpb.Payload)
+	if !ok {
+		return ""
+	}
+	var owner string
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &owner); err != nil {
+		return ""
+	}
+	return types.UID(owner)
+}
 
 // scheduleRetry is the pause after a try to write the schedule failed.
 const scheduleRetry = 30 * time.Second
 
 // keepSchedule brings the schedule of the sweep in line with the settings. It
-// tries until it has, or ctx ends: disruptions are carried out without it.
-func keepSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration, logger *zap.Logger) {
+// tries until it has, or ctx ends: disruptions are carried out without it. The
+// error says that the schedule is another cluster's, which no try will change.
+func keepSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration, cluster types.UID, logger *zap.Logger) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := ensureSchedule(call, schedules, every)
+		err := ensureSchedule(call, schedules, every, cluster)
 		cancel()
 		if err == nil || ctx.Err() != nil {
-			return
+			return nil
+		}
+		if errors.Is(err, errOtherCluster) {
+			return err
 		}
 		logger.Warn("no sweep for orphans is scheduled yet", zap.Duration("again in", scheduleRetry), zap.Error(err))
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(scheduleRetry):
 		}
 	}
@@ -39,8 +70,9 @@ func keepSchedule(ctx context.Context, schedules client.ScheduleClient, every ti
 
 // ensureSchedule makes the sweep run that often; 0 means not at all. Several
 // workers may do it at once, and again at each start. That somebody paused the
-// schedule, and why, stays as it is.
-func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration) error {
+// schedule, and why, stays as it is. The schedule says which cluster's it is, so
+// that a second one with the same Temporal namespace is noticed: errOtherCluster.
+func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration, cluster types.UID) error {
 	handle := schedules.GetHandle(ctx, contract.SweepSchedule)
 	if every == 0 {
 		err := handle.Delete(ctx)
@@ -50,12 +82,14 @@ func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every 
 		return fmt.Errorf("delete schedule %s: %w", contract.SweepSchedule, err)
 	}
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
+	action := &client.ScheduleWorkflowAction{
+		ID: contract.SweepSchedule, Workflow: contract.SweepWorkflowType, TaskQueue: contract.TaskQueue,
+		StaticSummary: "looks for chaos pods, records and marks on nodes that no live disruption owns, and cleans them",
+		Memo:          map[string]any{memoCluster: string(cluster)},
+	}
 	_, err := schedules.Create(ctx, client.ScheduleOptions{
 		ID: contract.SweepSchedule, Spec: spec,
-		Action: &client.ScheduleWorkflowAction{
-			ID: contract.SweepSchedule, Workflow: contract.SweepWorkflowType, TaskQueue: contract.TaskQueue,
-			StaticSummary: "looks for chaos pods, records and marks on nodes that no live disruption owns, and cleans them",
-		},
+		Action:  action,
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
 		// A sweep that was missed is made up for by the next one.
 		CatchupWindow: time.Minute,
@@ -68,10 +102,19 @@ func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every 
 	}
 	err = handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 		schedule := in.Description.Schedule
-		if now := schedule.Spec.Intervals; len(now) == 1 && now[0].Every == every {
+		owner := ownerOf(schedule.Action)
+		if owner != "" && cluster != "" && owner != cluster {
+			return nil, fmt.Errorf("%w: %s, and this one is %s (UIDs of the namespace kube-system); "+
+				"give each cluster a Temporal namespace of its own by SQUALL_TEMPORAL_NAMESPACE, or, if the other one is no more: temporal schedule delete --schedule-id %s",
+				errOtherCluster, owner, cluster, contract.SweepSchedule)
+		}
+		if now := schedule.Spec.Intervals; len(now) == 1 && now[0].Every == every && (owner == cluster || cluster == "") {
 			return nil, temporal.ErrSkipScheduleUpdate
 		}
 		schedule.Spec = &spec
+		if cluster != "" {
+			schedule.Action = action
+		}
 		return &client.ScheduleUpdate{Schedule: &schedule}, nil
 	}})
 	if err != nil {

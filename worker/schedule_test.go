@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,75 +10,19 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/squall-chaos/squall/test/temporalserver"
-	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// realTemporal starts the Temporal server of the development cluster.
-func realTemporal(t *testing.T) client.Client {
-	t.Helper()
-	binary, err := temporalserver.Binary()
-	if err != nil && os.Getenv("SQUALL_REQUIRE") != "1" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	server := exec.Command(binary, "-address", address, "-ui-address", "", "-db", filepath.Join(t.TempDir(), "store.db"))
-	server.Stdout, server.Stderr = &said, &said
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-		if t.Failed() {
-			t.Logf("Temporal said:\n%s", said.String())
-		}
-	})
-	temporal, err := connect.Dial(t.Context(), connect.Settings{Address: address, Lazy: true}, zap.NewNop(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(temporal.Close)
-	await(t, "Temporal answers", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
-		return err == nil
-	})
-	return temporal
-}
-
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); <-time.After(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 func TestSchedule(t *testing.T) {
-	temporal := realTemporal(t)
+	temporal := temporalserver.New(t).Start().Dial(client.DefaultNamespace)
 	schedules := temporal.ScheduleClient()
 	handle := schedules.GetHandle(t.Context(), contract.SweepSchedule)
 	ensure := func(t *testing.T, every time.Duration) {
 		t.Helper()
-		if err := ensureSchedule(t.Context(), schedules, every); err != nil {
+		if err := ensureSchedule(t.Context(), schedules, every, "here"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +37,7 @@ func TestSchedule(t *testing.T) {
 	t.Run("many workers start at once: one schedule", func(t *testing.T) {
 		var group errgroup.Group
 		for range 8 {
-			group.Go(func() error { return ensureSchedule(t.Context(), schedules, time.Hour) })
+			group.Go(func() error { return ensureSchedule(t.Context(), schedules, time.Hour, "here") })
 		}
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
@@ -112,7 +51,7 @@ func TestSchedule(t *testing.T) {
 		if err := handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "a sweep runs", func() bool {
+		eventually(t, "a sweep runs", func() bool {
 			answer, err := temporal.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: `WorkflowType = "Sweep"`})
 			return err == nil && len(answer.Executions) == 1 && answer.Executions[0].TaskQueue == contract.TaskQueue
 		})
@@ -122,13 +61,35 @@ func TestSchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 		ensure(t, 2*time.Hour)
-		await(t, "the schedule has the interval", func() bool { return read(t).Spec.Intervals[0].Every == 2*time.Hour })
+		eventually(t, "the schedule has the interval", func() bool { return read(t).Spec.Intervals[0].Every == 2*time.Hour })
 		if state := read(t).State; !state.Paused || state.Note != "ann: the nodes are busy" {
 			t.Errorf("state = %+v, want paused with the note", state)
 		}
 		if action, ok := read(t).Action.(*client.ScheduleWorkflowAction); !ok || action.Workflow != contract.SweepWorkflowType {
 			t.Errorf("action = %+v, want the sweep", read(t).Action)
 		}
+	})
+	t.Run("another cluster in the same Temporal namespace is told so", func(t *testing.T) {
+		err := ensureSchedule(t.Context(), schedules, 3*time.Hour, "there")
+		if !errors.Is(err, errOtherCluster) || !strings.Contains(err.Error(), "here") || !strings.Contains(err.Error(), "SQUALL_TEMPORAL_NAMESPACE") {
+			t.Errorf("ensureSchedule = %v, want another cluster's, and the way out", err)
+		}
+		if got := read(t).Spec.Intervals[0].Every; got != 2*time.Hour {
+			t.Errorf("the interval is %s, want it untouched", got)
+		}
+	})
+	t.Run("a schedule of a release that named no cluster is taken over", func(t *testing.T) {
+		err := handle.Update(t.Context(), client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+			schedule := in.Description.Schedule
+			schedule.Action.(*client.ScheduleWorkflowAction).Memo = nil
+			return &client.ScheduleUpdate{Schedule: &schedule}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it names nobody", func() bool { return ownerOf(read(t).Action) == "" })
+		ensure(t, 2*time.Hour)
+		eventually(t, "it names its cluster", func() bool { return ownerOf(read(t).Action) == "here" })
 	})
 	t.Run("turned off: gone, also when it was", func(t *testing.T) {
 		ensure(t, 0)

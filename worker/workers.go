@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -9,14 +12,18 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -30,16 +37,17 @@ type taskQueue struct {
 }
 
 // taskQueues are all there are. Watchers keep their slots for as long as they
-// watch, so they have a queue of their own and never keep a cleaning from
-// starting.
-func taskQueues(acts *activities.Activities, sweep *orphans.Activities) []taskQueue {
+// watch, and probers for as long as they ask, so they have queues of their own and
+// never keep a cleaning from starting.
+func taskQueues(acts *activities.Activities, sweep *orphans.Activities, cluster types.UID) []taskQueue {
+	own := &belongings{cluster: cluster}
 	return []taskQueue{
 		{
 			name: contract.TaskQueue,
 			options: worker.Options{
 				MaxConcurrentActivityExecutionSize: 200,
 				// A cancelled creation must stop within a second.
-				Interceptors:                     []interceptor.WorkerInterceptor{&heartbeats{gap: time.Second}},
+				Interceptors:                     []interceptor.WorkerInterceptor{own, &heartbeats{gap: time.Second}},
 				MaxHeartbeatThrottleInterval:     time.Second,
 				DefaultHeartbeatThrottleInterval: time.Second,
 			},
@@ -55,7 +63,19 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities) []taskQu
 			options: worker.Options{
 				MaxConcurrentActivityExecutionSize: 10000,
 				DisableWorkflowWorker:              true,
-				Interceptors:                       []interceptor.WorkerInterceptor{&heartbeats{gap: 4 * time.Second}},
+				Interceptors:                       []interceptor.WorkerInterceptor{own, &heartbeats{gap: 4 * time.Second}},
+			},
+			register: func(r worker.Registry) { r.RegisterActivity(acts) },
+		},
+		{
+			name: contract.ProbeTaskQueue,
+			options: worker.Options{
+				MaxConcurrentActivityExecutionSize: 10000,
+				DisableWorkflowWorker:              true,
+				Interceptors:                       []interceptor.WorkerInterceptor{own},
+				// Probers heartbeat themselves, with what the next one goes on with,
+				// and by that learn that their phase is over.
+				MaxHeartbeatThrottleInterval: time.Second,
 			},
 			register: func(r worker.Registry) { r.RegisterActivity(acts) },
 		},
@@ -79,9 +99,9 @@ func (q taskQueue) poll(temporal client.Client, fatal func(error)) worker.Worker
 
 // newSweep are the activities of a sweep, which work on what those of
 // disruptions work on.
-func newSweep(acts *activities.Activities, temporal client.Client) *orphans.Activities {
+func newSweep(acts *activities.Activities, temporal client.Client, cluster types.UID) *orphans.Activities {
 	return &orphans.Activities{
-		Kube: acts.Kube, Disruptions: acts.Disruptions, Temporal: temporal, Builder: acts.Builder, Parallel: acts.Parallel,
+		Kube: acts.Kube, Disruptions: acts.Disruptions, Temporal: temporal, Cluster: cluster, Builder: acts.Builder, Parallel: acts.Parallel,
 	}
 }
 
@@ -108,12 +128,47 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
+	ranges, err := c.cloudRanges()
+	if err != nil {
+		return nil, err
+	}
 	return &activities.Activities{
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
 		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
+		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
 		},
+		Prober:   c.prober(kube, config),
 		Parallel: c.Parallel,
 	}, nil
+}
+
+// prober asks probes, as far as the settings allow it.
+func (c Config) prober(kube kubernetes.Interface, config *rest.Config) *steadystate.Prober {
+	p := &steadystate.Prober{Kube: kube, APIServer: config.Host, Version: version(), Hosts: c.ProbeHosts}
+	if c.ProbeExec {
+		p.Exec = &probe.Exec{Client: kube, Config: config}
+	}
+	if c.PrometheusAddress == "" {
+		return p
+	}
+	p.Prometheus = func() (*probe.Prometheus, error) {
+		server := &probe.Prometheus{URL: c.PrometheusAddress}
+		if c.PrometheusTokenFile == "" {
+			return server, nil
+		}
+		token, err := os.ReadFile(c.PrometheusTokenFile)
+		server.Token = strings.TrimSpace(string(token))
+		return server, err
+	}
+	return p
+}
+
+// version is that of the module, for the user agent of probes.
+func version() string {
+	if build, known := debug.ReadBuildInfo(); known && build.Main.Version != "" {
+		return build.Main.Version
+	}
+	return "devel"
 }

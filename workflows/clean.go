@@ -25,11 +25,16 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 			status.slow = !status.over
 			status.wait(ctx)
 			d.conclude(ctx)
+			d.giveBack(ctx)
+			d.awaitRecovery(ctx)
+			d.awaitLastWord(ctx)
+			d.awaitTold(ctx)
 			if d.finalize(ctx) {
 				return true
 			}
 			continue // a chaos pod with our UID that is in no shard we know, or was created late
 		}
+		d.endOperations(ctx, false)
 		if d.failed() {
 			break // waiting longer changes nothing
 		}
@@ -94,6 +99,7 @@ func (d *disruption) conclude(ctx workflow.Context) {
 func (d *disruption) finalize(ctx workflow.Context) bool {
 	in := activities.FinishInput{
 		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.ReleasedPods, NotVerified: d.NotVerified,
+		Effects: d.Effects, SteadyState: d.verdict(ctx), Operated: d.operates(), NotInService: d.Operations.NotInService,
 	}
 	var left int
 	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and let go"), a.Finish, in, &left); err != nil {
@@ -134,6 +140,8 @@ func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool) (all acti
 		all.Remaining += cleaned.Remaining
 		all.Left = merge(all.Left, cleaned.Left)
 		d.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(d.UnverifiedNodes, cleaned.UnverifiedNodes...))))
+		d.Effects = append(d.Effects, cleaned.Effects...)
+		d.Effects = d.Effects[:min(len(d.Effects), maxNamed)]
 		lost += cleaned.Lost
 	})
 	return all, lost
@@ -145,6 +153,11 @@ func (d *disruption) shardsToClean() []int {
 	if d.Plan.CleanOnly != "" || d.allShards || d.Plan.Rejected != "" {
 		return []int{activities.AllShards}
 	}
+	return d.shardNumbers()
+}
+
+// shardNumbers are those of the shards that this workflow made.
+func (d *disruption) shardNumbers() []int {
 	numbers := make([]int, d.Shards)
 	for i := range numbers {
 		numbers[i] = i

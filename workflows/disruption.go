@@ -40,6 +40,7 @@ func Disruption(ctx workflow.Context, in Input) (Result, error) {
 		return Result{}, d.continueAsNew(ctx)
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on nothing stops us
+	d.endGuard()
 	for !d.clean(ctx) {
 		if d.newRunDue {
 			return Result{}, d.continueAsNew(ctx)
@@ -76,15 +77,25 @@ func (d *disruption) disturb(ctx workflow.Context) {
 	defer d.stop()
 	workflow.Go(ctx, d.expire)
 	d.sleepUntil(ctx, d.Plan.CreateAt, "spec.triggers.createPods")
-	if d.Shards > 0 && !d.Injected {
-		d.watchInjection(ctx) // the run before this one began it
+	d.resumeGuard(ctx)
+	switch { // the run before this one began it
+	case d.waits():
+		d.begin(ctx, 0, activities.Selection{Added: d.shardNumbers()})
+	case d.Shards > 0 && !d.Injected:
+		d.inject(ctx, d.Shards, activities.Selection{})
+	case d.Unproven:
+		d.awaitEffects(ctx)
 	}
 	for ctx.Err() == nil && !d.newRunDue {
 		if d.mayTakeTargets() {
 			d.takeTargets(ctx)
 		}
+		if d.newRunDue {
+			break // the gate is still closed
+		}
 		d.hold(ctx)
 		d.handleChanges(ctx)
+		d.operate(ctx)
 		d.newRunDue = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	}
 	if d.Ending == "" && ctx.Err() != nil {
@@ -112,12 +123,12 @@ func (d *disruption) sleepUntil(ctx workflow.Context, t time.Time, what string) 
 }
 
 // mayTakeTargets is true until some target was found, and after that unless
-// targeting is static or maxRuns is reached.
+// targeting is static and keeps no place, or maxRuns is reached.
 func (d *disruption) mayTakeTargets() bool {
 	if d.Plan.MaxRuns > 0 && d.Runs >= d.Plan.MaxRuns {
 		return false
 	}
-	return d.Shards == 0 || !d.Plan.Static
+	return d.Shards == 0 || !d.Plan.Static || d.Kept > 0
 }
 
 // takeTargets chooses the targets that are missing and starts their injection.
@@ -132,7 +143,8 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.fail(ctx, err)
 		return
 	}
-	d.Targets = chosen.Selected
+	d.Targets, d.Kept = chosen.Selected, chosen.Kept
+	d.noteControl(chosen)
 	if len(chosen.Added) == 0 {
 		d.publishPhase(ctx, d.idlePhase())
 		return
@@ -140,10 +152,61 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.Runs++
 	d.Shards += len(chosen.Added)
 	d.Unannounced = append(d.Unannounced, chosen.Added...)
+	d.begin(ctx, in.Known, chosen)
+}
+
+// begin injects into the targets that were chosen, beside the known shards, when
+// the steady state lets it.
+func (d *disruption) begin(ctx workflow.Context, known int, chosen activities.Selection) {
+	if !d.mayInject(ctx, &chosen) {
+		return
+	}
 	d.publishPhase(ctx, v1beta1.PhaseInjecting)
-	d.watchInjection(ctx)
+	d.inject(ctx, known, chosen)
+}
+
+// inject has the targets disrupted, those that were just chosen, beside the
+// known shards, for the first time: by chaos pods, or by the worker itself if that carries the kind out. No
+// release before this branch knew a kind of the worker, so it needs no version.
+func (d *disruption) inject(ctx workflow.Context, known int, chosen activities.Selection) {
+	if d.Plan.Kinds.By() == v1beta1.ByWorker {
+		d.replacePods(ctx)
+		return
+	}
+	if d.operates() {
+		d.askFor(ctx, chosen.Added)
+		d.watchInjection(ctx, nil)
+		d.operate(ctx)
+		return
+	}
+	var all []string
+	if known == 0 {
+		all = chosen.Versions
+	}
+	d.watchInjection(ctx, all)
+	d.createChaosPods(ctx, chosen)
+}
+
+// replacePods has the worker replace all targets that are not replaced yet.
+func (d *disruption) replacePods(ctx workflow.Context) {
+	var done activities.ReplaceResult
+	if err := workflow.ExecuteActivity(d.replacementOptions(ctx), a.ReplacePods, d.ref).Get(ctx, &done); err != nil {
+		d.fail(ctx, err)
+		return
+	}
+	if done.Stopped != "" {
+		d.end(done.Stopped)
+	}
+	d.Targets -= done.Lost
+	d.Injected = d.Injected || done.Total > 0 && done.Replaced == done.Total
+	d.Unannounced = nil
+	d.publishPhase(ctx, d.idlePhase())
+}
+
+// createChaosPods creates the chaos pods of the added shards, several at once.
+func (d *disruption) createChaosPods(ctx workflow.Context, chosen activities.Selection) {
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
-		shard := activities.Shard{Disruption: d.ref, Number: number}
+		shard := activities.CreateInput{Shard: activities.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Operated: d.operates()}
 		var created activities.CreateResult
 		if err := d.executeCreation(ctx, shard, &created); err != nil {
 			d.fail(ctx, err)
@@ -156,7 +219,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 
 // executeCreation runs CreateChaosPods: for few targets within the workflow's
 // task, for more as an activity, which the end of the disruption cancels.
-func (d *disruption) executeCreation(ctx workflow.Context, shard activities.Shard, created *activities.CreateResult) error {
+func (d *disruption) executeCreation(ctx workflow.Context, shard activities.CreateInput, created *activities.CreateResult) error {
 	options := d.creationOptions(ctx, "create chaos pods")
 	if d.Targets <= localTargetLimit {
 		return d.executeLocalFirst(ctx, options, a.CreateChaosPods, shard, created)
@@ -165,15 +228,16 @@ func (d *disruption) executeCreation(ctx workflow.Context, shard activities.Shar
 }
 
 // watchInjection follows the injection in the background. A new watch ends the
-// one before.
-func (d *disruption) watchInjection(ctx workflow.Context) {
+// one before. versions are those of the records of all shards, if they are known.
+func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	if d.stopWatch != nil {
 		d.stopWatch()
 	}
+	outer := ctx
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
-		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced}
+		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, Versions: versions}
 		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // a new watch has begun, or the disruption ends
@@ -185,13 +249,37 @@ func (d *disruption) watchInjection(ctx workflow.Context) {
 		}
 		d.Injected = d.Injected || seen.Total > 0
 		d.publishPhase(ctx, d.idlePhase())
+		if seen.Unproven > 0 {
+			d.awaitEffects(outer)
+		}
+	})
+}
+
+// awaitEffects asks in the background for the effects that are not proven, until all
+// are. Who asks already begins anew. Older workers reported none, and nobody told
+// them of chaos pods that are not ready: it needs no version.
+func (d *disruption) awaitEffects(ctx workflow.Context) {
+	if d.stopEffects != nil {
+		d.stopEffects()
+	}
+	ctx, d.stopEffects = workflow.WithCancel(ctx)
+	d.Unproven = true
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		err := workflow.ExecuteActivity(d.effectOptions(ctx), a.AwaitEffects, d.ref).Get(ctx, nil)
+		if ctx.Err() != nil {
+			return // it has begun anew, or the disruption ends
+		}
+		d.stopEffects, d.Unproven = nil, false
+		if err != nil {
+			workflow.GetLogger(ctx).Warn("nobody knows whether the fault acts", "error", err)
+		}
 	})
 }
 
 // hold waits for an observation, a decision or the next try by itself.
 // Meanwhile nothing is written, and the history has no event but the timer.
 func (d *disruption) hold(ctx workflow.Context) {
-	called, err := awaitFor(ctx, d.nextTryDelay(), "look again even if nothing was observed",
+	called, err := awaitFor(ctx, d.holdDelay(ctx), "look again even if nothing was observed",
 		func() bool { return d.Observed != nil || len(d.Decided) > 0 })
 	if err != nil {
 		return // the disruption ends: the caller looks at ctx
@@ -203,8 +291,8 @@ func (d *disruption) hold(ctx workflow.Context) {
 }
 
 // handleChanges acts on what was observed while the disruption goes on: it warns
-// of an edited spec, and cleans up after chaos pods that ended and targets that
-// were lost.
+// of an edited spec, follows services, and cleans up after chaos pods that ended
+// and targets that were lost.
 func (d *disruption) handleChanges(ctx workflow.Context) {
 	if ctx.Err() != nil {
 		return
@@ -215,6 +303,10 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 			return
 		}
 	}
+	if d.Observed != nil && d.Observed.Unready > 0 && d.stopWatch == nil {
+		d.awaitEffects(ctx)
+	}
+	d.followServices(ctx)
 	ended := d.Observed == nil || d.Observed.Ended > 0 || d.Observed.TargetsLost > 0
 	d.Observed = nil
 	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil && d.ReleaseUntil == nil {
@@ -224,9 +316,32 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	d.endOperations(ctx, true)
 	d.reportLeft(ctx, left)
 	if lost > 0 {
 		d.Targets -= lost
-		d.watchInjection(ctx) // of the targets that are left
+		d.watchInjection(ctx, nil) // of the targets that are left
 	}
+}
+
+// followServices has the chaos pods told what services stand for when the bridge
+// saw something else than before, or told nothing for so long that it is looked
+// anyway. No history before this branch knew a disruption that names services, so
+// it needs no version.
+func (d *disruption) followServices(ctx workflow.Context) {
+	seen := d.Services
+	if d.Observed != nil {
+		if d.Observed.Services == "" || d.Observed.Services == d.Services {
+			return
+		}
+		seen = d.Observed.Services
+	}
+	if !d.Plan.Services {
+		return
+	}
+	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "tell injectors what services stand for now"), a.FollowServices, d.ref, nil); err != nil {
+		d.fail(ctx, err)
+		return
+	}
+	d.Services = seen
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,9 +55,17 @@ type world struct {
 	creating time.Duration
 	// injecting is how long AwaitInjection takes.
 	injecting time.Duration
+	// unproven is what AwaitInjection says of effects, looks how many looks
+	// AwaitEffects then takes, finished what Finish was asked for.
+	unproven, looks int
+	finished        activities.FinishInput
 	// cleaning is how long CleanChaosPods takes.
 	cleaning time.Duration
-	mu       sync.Mutex
+	// operations answers each OperateTargets, endings each EndOperations that is the
+	// last one, both the last one for good.
+	operations []activities.OperateResult
+	endings    []activities.EndOperationsResult
+	mu         sync.Mutex
 }
 
 func next[T any](answers *[]T) (answer T) {
@@ -74,6 +84,7 @@ func newWorld(t *testing.T) *world {
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	w.env.SetStartTime(start)
 	w.env.SetTestTimeout(time.Minute)
+	w.env.SetWorkerOptions(patientWorker())
 	w.plan = activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: start, ExpireAt: start.Add(time.Hour), SpecHash: "h"}
 	w.selections = []activities.Selection{{Desired: 2, Selected: 2, Matching: 5, Added: []int{0}}, {Desired: 2, Selected: 2, Matching: 5}}
 	w.env.RegisterActivity(&activities.Activities{})
@@ -86,7 +97,7 @@ func newWorld(t *testing.T) *world {
 		return next(&w.selections), w.did("select")
 	}, 2)
 	w.env.OnActivity(a.CreateChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.creating }).
-		Return(func(context.Context, activities.Shard) (activities.CreateResult, error) {
+		Return(func(context.Context, activities.CreateInput) (activities.CreateResult, error) {
 			_ = w.did("create")
 			return w.created, w.createError
 		})
@@ -100,17 +111,47 @@ func newWorld(t *testing.T) *world {
 			return next(&w.cleans), w.did("clean")
 		})
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
-		Return(activities.InjectionProgress{Injected: 2, Total: 2}, nil)
+		Return(func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
+			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven}, nil
+		})
+	on(a.AwaitEffects, func(context.Context, activities.Ref) (activities.EffectProgress, error) {
+		if w.looks--; w.looks > 0 {
+			return activities.EffectProgress{}, temporal.NewApplicationErrorWithOptions("nothing matched yet", "NotProven",
+				temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Second})
+		}
+		return activities.EffectProgress{}, w.did("effects")
+	}, 2)
 	on(a.ReportPhase, func(_ context.Context, r activities.Report) error {
 		w.reports = append(w.reports, r)
 		return nil
 	}, 2)
 	on(a.WarnSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
+	on(a.FollowServices, func(context.Context, activities.Ref) error { return w.did("follow services") }, 2)
+	on(a.OperateTargets, func(_ context.Context, in activities.OperateInput) (activities.OperateResult, error) {
+		return next(&w.operations), w.did(fmt.Sprintf("operate %v over %v", in.Shards, in.Over))
+	}, 2)
+	on(a.EndOperations, func(_ context.Context, in activities.EndOperationsInput) (activities.EndOperationsResult, error) {
+		switch {
+		case in.OnlyEnded:
+			return activities.EndOperationsResult{}, w.did("give back what ended")
+		case in.Over:
+			return next(&w.endings), w.did("give back at last")
+		}
+		return next(&w.endings), w.did("give back")
+	}, 2)
 	on(a.VerifyNodes, func(_ context.Context, in activities.VerifyInput) (activities.VerifyResult, error) {
 		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
-	on(a.Finish, func(context.Context, activities.FinishInput) (int, error) { return next(&w.left), w.did("finish") }, 2)
+	on(a.Finish, func(_ context.Context, in activities.FinishInput) (int, error) {
+		w.finished = in
+		return next(&w.left), w.did("finish")
+	}, 2)
 	return w
+}
+
+// patientWorker takes no workflow for stuck because the machine is busy.
+func patientWorker(interceptors ...interceptor.WorkerInterceptor) worker.Options {
+	return worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: interceptors}
 }
 
 func anything(n int) []any {
@@ -338,6 +379,22 @@ func TestTargetsComeAndGo(t *testing.T) {
 		w.run(t)
 		// rules 8, 9
 		w.want(t, "prepare", "select", "create", "spec changed", "clean", "finish")
+	})
+	t.Run("services stand for something else: told once each time", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static, w.plan.Services = true, true
+		for i, services := range []string{"first", "first", "", "second"} {
+			w.after(time.Duration(i+1)*time.Minute, func() { w.observe(contract.Observation{Hash: fmt.Sprint(i), Services: services}) })
+		}
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "follow services", "follow services", "clean", "finish")
+	})
+	t.Run("nothing is told of services for hours: they are looked at with the rest", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static, w.plan.Services = true, true
+		w.plan.ExpireAt = w.plan.CreateAt.Add(7 * time.Hour)
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "follow services", "clean ended", "clean", "finish")
 	})
 	t.Run("a hundred observations at once are two looks at most", func(t *testing.T) {
 		w := newWorld(t)

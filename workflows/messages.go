@@ -14,7 +14,7 @@ import (
 )
 
 // signals are the channels of the workflow's signals.
-type signals struct{ observed, end, resume workflow.ReceiveChannel }
+type signals struct{ observed, end, resume, probe workflow.ReceiveChannel }
 
 // listen registers the query, the update and the signals.
 func (d *disruption) listen(ctx workflow.Context) error {
@@ -25,6 +25,8 @@ func (d *disruption) listen(ctx workflow.Context) error {
 			Description: `Ends the disruption: everything is cleaned. {"reason":"why"} is optional.`}),
 		resume: workflow.GetSignalChannelWithOptions(ctx, contract.SignalResume, workflow.SignalChannelOptions{
 			Description: "As the update of the same name, for scripts that cannot wait for an answer. " + resumeHelp}),
+		probe: workflow.GetSignalChannelWithOptions(ctx, contract.SignalProbe, workflow.SignalChannelOptions{
+			Description: "Sent by whoever asks the probes: what they say has changed."}),
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) { d.signals.receive(ctx, d) })
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryStatus, func() (State, error) { return d.State, nil },
@@ -53,12 +55,17 @@ func (s signals) receive(ctx workflow.Context, d *disruption) {
 	}
 }
 
-func (s signals) waiting() bool { return s.observed.Len()+s.end.Len()+s.resume.Len() > 0 }
+func (s signals) waiting() bool { return s.observed.Len()+s.end.Len()+s.resume.Len()+s.probe.Len() > 0 }
 
 // drain takes in all signals that have arrived and were not received yet.
 func (s signals) drain(ctx workflow.Context, d *disruption) {
 	each(s.observed, d.observe)
-	each(s.end, func(end any) { d.end(endingOf(end)) })
+	each(s.end, func(end any) {
+		why := endingOf(end)
+		d.Hurry = d.Hurry || hurries(why)
+		d.end(why)
+	})
+	each(s.probe, func(told contract.ProbeTransition) { d.hear(ctx, told) })
 	each(s.resume, func(r contract.Resume) {
 		if err := d.receiveResume(ctx, r); err != nil {
 			workflow.GetLogger(ctx).Warn("resume signal refused", "error", err)
@@ -90,10 +97,11 @@ func endingOf(end any) string {
 }
 
 // observe keeps the newest observation, and that an earlier one said that the
-// spec changed.
+// spec changed or an effect turned.
 func (d *disruption) observe(o contract.Observation) {
 	if d.Observed != nil {
 		o.SpecChanged = o.SpecChanged || d.Observed.SpecChanged
+		o.Unready = max(o.Unready, d.Observed.Unready)
 	}
 	d.Observed = &o
 }

@@ -259,7 +259,7 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "SelectTargets":
 		return c.choose(a, arg.(activities.SelectInput)), nil
 	case "CreateChaosPods":
-		return c.createAll(a, arg.(activities.Shard).Number), nil
+		return c.createAll(a, arg.(activities.CreateInput).Number), nil
 	case "AwaitInjection":
 		return c.awaitInjection(a), nil
 	case "CleanChaosPods":

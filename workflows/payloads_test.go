@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/orphans"
@@ -30,7 +31,7 @@ func payloads() map[string]reflect.Type {
 	all := map[string]reflect.Type{
 		"Disruption.in": reflect.TypeFor[Input](), "Disruption.out": reflect.TypeFor[Result](), "Sweep.out": reflect.TypeFor[Swept](),
 		"start": reflect.TypeFor[contract.Input](), "signal-" + contract.SignalObserved: reflect.TypeFor[contract.Observation](),
-		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
+		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "signal-" + contract.SignalProbe: reflect.TypeFor[contract.ProbeTransition](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
 		"query-" + contract.QueryStatus: reflect.TypeFor[State](),
 	}
 	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities]()} {
@@ -107,11 +108,15 @@ func TestPayloadsStayAsTheyAre(t *testing.T) {
 // fill sets every field to something that says where it is.
 func fill(t *testing.T, path string, v reflect.Value, depth int) {
 	t.Helper()
-	if depth > 12 {
+	if depth > 20 {
 		t.Fatalf("%s is too deep", path)
 	}
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[intstr.IntOrString]() {
+		v.Set(reflect.ValueOf(intstr.FromString("a " + path)))
 		return
 	}
 	switch v.Kind() {
@@ -127,6 +132,10 @@ func fill(t *testing.T, path string, v reflect.Value, depth int) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(t, path, v.Index(0), depth+1)
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(t, path, v.Index(i), depth+1)
+		}
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		fill(t, path+"-key", key, depth+1)
@@ -148,7 +157,7 @@ func fill(t *testing.T, path string, v reflect.Value, depth int) {
 func TestEveryActivityIsAPayload(t *testing.T) {
 	all := payloads()
 	var missing []string
-	for _, name := range []string{"Prepare", "SelectTargets", "CreateChaosPods", "AwaitInjection", "CleanChaosPods", "VerifyNodes", "Finish", "SweepRecords", "SweepNodes"} {
+	for _, name := range []string{"Prepare", "SelectTargets", "CreateChaosPods", "ReplacePods", "AwaitInjection", "AwaitEffects", "CleanChaosPods", "VerifyNodes", "Finish", "SweepRecords", "SweepNodes"} {
 		for _, way := range []string{".in", ".out"} {
 			if all[name+way] == nil {
 				missing = append(missing, name+way)

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -93,7 +94,7 @@ var walks = map[string]func(s *stage){
 		s.result()
 	},
 	"delayed": func(s *stage) {
-		s.plan.CreateAt = time.Now().Add(2 * time.Second)
+		s.delay = 2 * time.Second
 		s.beginAndEnd()
 	},
 	"deleted-before-its-time": func(s *stage) {
@@ -120,6 +121,22 @@ var walks = map[string]func(s *stage){
 		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
 		s.eventually("what ended is cleaned", func() bool { return s.count(&s.cleaning) == 1 })
 		s.end()
+	},
+	"looked-after-six-hours": func(s *stage) {
+		s.hoursPass.Store(true)
+		s.beginAndHold()
+		s.eventually("it has looked", func() bool { return s.count(&s.cleaning) == 1 })
+		s.end()
+	},
+	"creation-timed-out": func(s *stage) {
+		s.selections = []activities.Selection{{Desired: 30, Selected: 30, Added: []int{0}}, {Selected: 30}}
+		s.silent.Store(true)
+		s.creating = make(chan struct{})
+		s.Cleanup(func() { close(s.creating) })
+		s.begin()
+		s.eventually("chaos pods are being created", func() bool { return s.creations.Load() > 0 })
+		s.signal(contract.SignalEnd, nil) // when it ends no other attempt is made
+		s.result()
 	},
 	"no-target-at-first": func(s *stage) {
 		s.selections = []activities.Selection{{}, {Selected: 2, Added: []int{0}}, {Selected: 2}}
@@ -149,6 +166,34 @@ var walks = map[string]func(s *stage){
 		s.eventually("a cleaner healed it", func() bool { return s.count(&s.cleaning) == 2 && len(s.state().Left) == 0 })
 		s.end()
 	},
+	"pods-replaced": func(s *stage) {
+		s.replaces()
+		s.fails = failures("ReplacePods", 1)
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Candidates: 4})
+		s.eventually("it has looked for more targets", func() bool { return s.state().Observed == nil })
+		s.end()
+	},
+	"cancelled-while-replacing": func(s *stage) {
+		s.replaces()
+		s.creating = make(chan struct{}) // a worker hears of the cancellation
+		s.begin()
+		s.enters(v1beta1.PhaseInjecting)
+		s.must(s.temporal.CancelWorkflow(s.Context(), s.id, ""))
+		s.result()
+	},
+	"replacement-stopped": func(s *stage) {
+		s.replaces()
+		s.replaced = activities.ReplaceResult{Total: 2, Stopped: fireStop}
+		s.begin()
+		s.result()
+	},
+	"replacement-failed": func(s *stage) {
+		s.replaces()
+		s.broken = "ReplacePods"
+		s.begin()
+		s.result()
+	},
 	"resumed-by-signal": func(s *stage) {
 		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
 		s.beginAndHold()
@@ -172,6 +217,95 @@ var walks = map[string]func(s *stage){
 		s.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n1", "n2"}}}
 		s.leftOnNodes = []string{"node n2: it is not ready"}
 		s.beginAndEnd()
+	},
+	"effects-awaited": func(s *stage) {
+		s.unproven = 1
+		s.beginAndHold()
+		s.eventually("all effects are proven", func() bool { return !s.state().Unproven })
+		s.end()
+	},
+	"services-followed": func(s *stage) {
+		s.plan.Services = true
+		s.beginAndHold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Services: "other endpoints"})
+		s.eventually("chaos pods are told", func() bool { return s.followed.Load() == 1 && s.state().Services == "other endpoints" })
+		s.end()
+	},
+	"targets-given": func(s *stage) {
+		s.operates()
+		s.fails = failures("EndOperations", 1)
+		s.endings = []activities.EndOperationsResult{{}, {}, {Left: 1, Pods: []string{"web-1: the driver is at it"}}, {}}
+		s.begin()
+		s.eventually("the targets are asked for", func() bool { return len(s.state().Operations.Asked) == 1 })
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Operations: 2})
+		s.eventually("it holds", func() bool { state := s.state(); return state.Injected && len(state.Operations.Asked) == 0 })
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "2", TargetsLost: 1})
+		s.eventually("what ended is given back", func() bool { return s.fails["EndOperations"].Load() < 0 && s.state().Observed == nil })
+		s.signal(contract.SignalEnd, nil)
+		s.eventually("it waits for the driver", func() bool { return len(s.state().Operations.NotInService) == 1 })
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "3"})
+		s.result()
+	},
+	"targets-not-given": func(s *stage) {
+		s.operates()
+		s.plan.Operations.OperatingTimeout = time.Second
+		s.operations = []activities.OperateResult{{Waiting: []int{0}}, {Lost: 2}}
+		s.begin()
+		s.eventually("they are let go", func() bool {
+			state := s.state()
+			return state.Shards == 1 && len(state.Operations.Asked) == 0 && state.Targets == 0
+		})
+		s.end()
+	},
+	"steady-state-not-reached": func(s *stage) {
+		s.guard()
+		s.prober.closed = true
+		s.begin()
+		s.result()
+	},
+	"steady-state-lost": func(s *stage) {
+		s.guard()
+		s.beginAndHold()
+		close(s.prober.lost)
+		s.result()
+	},
+	"steady-state-recovered": func(s *stage) {
+		s.guard()
+		s.plan.SteadyState.Probes[0].OnFailure = v1beta1.ProbeRecord
+		s.beginAndHold()
+		close(s.prober.lost)
+		s.eventually("the loss is known", func() bool { return strings.Contains(s.said(), "status 503") })
+		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
+		s.result()
+	},
+	"steady-state-passed": func(s *stage) {
+		s.guard()
+		s.beginAndHold()
+		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
+		s.result()
+	},
+	"control-group": func(s *stage) {
+		s.guard()
+		s.selections[0].Control = &targets.ControlCount{Wanted: 2, Chosen: 2}
+		s.prober.compared = &contract.Comparison{Pods: 2, Targets: contract.Answers{Successes: 30, Failures: 10}, Control: contract.Answers{Successes: 40}}
+		s.beginAndHold()
+		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
+		const want = "25% of the targets' answers failed, 0% of the control group's, a difference of +25 points."
+		if result := s.result(); result.Verdict != v1beta1.VerdictPassed || !strings.Contains(result.Summary, want) {
+			s.Errorf("result = %+v, want it passed, and the last word of who asked: %s", result, want)
+		}
+	},
+	"steady-state-inconclusive": func(s *stage) {
+		s.guard()
+		s.beginAndEnd()
+	},
+	"prober-lost": func(s *stage) {
+		s.guard()
+		s.prober.dies = true
+		s.beginAndHold()
+		s.eventually("another session is heard", func() bool { return s.state().Steady.HeardSession == 3 })
+		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
+		s.result()
 	},
 	"finish-found-a-chaos-pod": func(s *stage) {
 		s.finishes = []int{1, 0}
@@ -237,11 +371,13 @@ func (s *stage) keep(name, run string) {
 	}
 }
 
-// shorten takes out of a history what fill put in to make it long. The
-// workflow refuses these signals whatever they say.
+// shorten takes out of a history what fill put in to make it long, and puts back
+// the times that a stage did not wait for. The workflow refuses these signals
+// whatever they say.
 func shorten(events []*history.HistoryEvent) []*history.HistoryEvent {
 	short, _ := converter.GetDefaultDataConverter().ToPayloads(contract.Resume{Action: "nonsense", Reason: "a megabyte, until it was recorded"})
 	for _, event := range events {
+		unhurried(event)
 		signaled := event.GetWorkflowExecutionSignaledEventAttributes()
 		if event.EventType == enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED && len(signaled.GetInput().GetPayloads()) == 1 &&
 			strings.Contains(string(signaled.Input.Payloads[0].Data), `"nonsense"`) {
@@ -249,6 +385,18 @@ func shorten(events []*history.HistoryEvent) []*history.HistoryEvent {
 		}
 	}
 	return events
+}
+
+// replaces makes the disruption one of pods that the worker replaces.
+func (s *stage) replaces() {
+	s.plan.Kinds, s.plan.Static = []v1beta1.Kind{v1beta1.KindPodReplacement}, false
+	s.replaced = activities.ReplaceResult{Replaced: 2, Total: 2}
+}
+
+// operates makes the disruption an operation on its targets, which are given late.
+func (s *stage) operates() {
+	s.plan.Operations = &activities.Operations{OperatingTimeout: time.Hour, AvailableTimeout: time.Hour}
+	s.operations = []activities.OperateResult{{Waiting: []int{0}}, {Given: []int{0}}, {}}
 }
 
 // beginAndHold starts a disruption and waits until all is injected.

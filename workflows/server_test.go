@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -26,8 +27,11 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
+// patience is how long a stage waits for anything: only what never comes takes as long.
+const patience = 2 * time.Minute
+
 // stage is a real Temporal, on which the workflow is played with activities
-// that answer what a test says. The real ones are tested with it in test/scale.
+// that answer what a test says. The real ones are tested with it in test/survival.
 type stage struct {
 	*testing.T
 	temporal client.Client
@@ -36,17 +40,19 @@ type stage struct {
 
 	mu   sync.Mutex
 	plan activities.Plan
-	// selections answer SelectTargets, the last for good; created answers CreateChaosPods.
+	// selections answer SelectTargets, the last for good; created answers
+	// CreateChaosPods, replaced ReplacePods.
 	selections []activities.Selection
 	created    activities.CreateResult
+	replaced   activities.ReplaceResult
 	// endedCleans and cleans answer CleanChaosPods, while the disruption goes on and
 	// at its end; the last answer counts for good.
 	endedCleans, cleans []activities.CleanResult
 	// gate holds back every answer of CleanChaosPods until it is closed, told
 	// those of ReportPhase.
 	gate, told chan struct{}
-	// found, creating and injected hold back targets, the creation of chaos pods
-	// and their injection until they are closed.
+	// found, creating and injected hold back targets, the creation of chaos pods or
+	// replacement of pods, and their injection until they are closed.
 	found, creating, injected chan struct{}
 	// leftOnNodes is what a search of nodes finds, finishes what Finish does.
 	leftOnNodes []string
@@ -56,12 +62,33 @@ type stage struct {
 	// fails says how often an activity still fails, broken which one always does.
 	fails  map[string]*atomic.Int64
 	broken string
-	warned atomic.Int64
+	// unproven injections are what AwaitInjection reports, prober what AskProbes finds.
+	unproven int
+	prober   playedProber
+	// followed counts the FollowServices that were asked for.
+	followed atomic.Int64
+	// delay is how long after the spec was read chaos pods are created.
+	delay time.Duration
+	// hoursPass lets the next six hours be over at once. A silent worker that
+	// creates chaos pods is not heard of any more once it is told to stop.
+	hoursPass, silent atomic.Bool
+	// creations counts the attempts to create chaos pods.
+	warned, creations atomic.Int64
+	// operations and endings answer each OperateTargets and EndOperations.
+	operations []activities.OperateResult
+	endings    []activities.EndOperationsResult
 	// cleaning counts the CleanChaosPods that were asked for, reporting the ReportPhases.
 	cleaning, reporting int
 }
 
 func newStage(t *testing.T, server *temporalserver.Server) *stage {
+	t.Helper()
+	return newStageOf(t, server, 0)
+}
+
+// newStageOf is a stage on which so many probers ask at once; 0 for as many as
+// there are.
+func newStageOf(t *testing.T, server *temporalserver.Server, probers int) *stage {
 	t.Helper()
 	open := make(chan struct{})
 	close(open)
@@ -71,11 +98,17 @@ func newStage(t *testing.T, server *temporalserver.Server) *stage {
 		selections: []activities.Selection{{Desired: 2, Selected: 2, Added: []int{0}}, {Desired: 2, Selected: 2}},
 	}
 	for _, queue := range []string{contract.TaskQueue, contract.WatcherTaskQueue} {
-		w := worker.New(s.temporal, queue, worker.Options{DisableWorkflowWorker: true})
+		w := worker.New(s.temporal, queue, worker.Options{DisableWorkflowWorker: true, MaxHeartbeatThrottleInterval: beat})
 		s.register(w)
 		s.must(w.Start())
 		t.Cleanup(w.Stop)
 	}
+	probes := worker.New(s.temporal, contract.ProbeTaskQueue, worker.Options{
+		DisableWorkflowWorker: true, MaxHeartbeatThrottleInterval: beat, MaxConcurrentActivityExecutionSize: probers,
+	})
+	probes.RegisterActivityWithOptions(s.askProbes, activity.RegisterOptions{Name: "AskProbes"})
+	s.must(probes.Start())
+	t.Cleanup(probes.Stop)
 	s.decide()
 	return s
 }
@@ -90,7 +123,7 @@ func (s *stage) register(w worker.Worker) {
 // carries out within its own tasks; away ends it.
 func (s *stage) decide() {
 	s.Helper()
-	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{LocalActivityWorkerOnly: true})
+	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{LocalActivityWorkerOnly: true, Interceptors: []interceptor.WorkerInterceptor{&hurried{s: s}}})
 	s.register(decider)
 	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
@@ -102,7 +135,11 @@ func (s *stage) decide() {
 func (s *stage) activities() map[string]any {
 	return map[string]any{
 		"Prepare": func(ctx context.Context, _ activities.Ref) (activities.Plan, error) {
-			return s.plan, s.may(ctx, "Prepare")
+			plan := s.plan
+			if s.delay > 0 {
+				plan.CreateAt = time.Now().Add(s.delay)
+			}
+			return plan, s.may(ctx, "Prepare")
 		},
 		"SelectTargets": func(ctx context.Context, _ activities.SelectInput) (activities.Selection, error) {
 			<-s.found
@@ -113,17 +150,41 @@ func (s *stage) activities() map[string]any {
 			defer s.mu.Unlock()
 			return next(&s.selections), nil
 		},
-		"CreateChaosPods": func(ctx context.Context, _ activities.Shard) (activities.CreateResult, error) {
+		"CreateChaosPods": func(ctx context.Context, _ activities.CreateInput) (activities.CreateResult, error) {
 			if err := s.may(ctx, "CreateChaosPods"); err != nil {
 				return activities.CreateResult{}, err
 			}
-			return s.created, wait(ctx, s.creating)
+			s.creations.Add(1)
+			err := wait(ctx, s.creating)
+			if s.silent.Load() {
+				<-s.creating
+			}
+			return s.created, err
+		},
+		"ReplacePods": func(ctx context.Context, _ activities.Ref) (activities.ReplaceResult, error) {
+			if err := s.may(ctx, "ReplacePods"); err != nil {
+				return activities.ReplaceResult{}, err
+			}
+			return s.replaced, wait(ctx, s.creating)
 		},
 		"AwaitInjection": func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
 			<-s.injected
-			return activities.InjectionProgress{Injected: 2, Total: 2}, nil
+			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: s.unproven}, nil
 		},
-		"CleanChaosPods":  s.clean,
+		"AwaitEffects":      func(context.Context, activities.Ref) error { return nil },
+		"FollowServices":    func(context.Context, activities.Ref) error { s.followed.Add(1); return nil },
+		"ReportSteadyState": func(context.Context, activities.SteadyStateReport) error { return nil },
+		"CleanChaosPods":    s.clean,
+		"OperateTargets": func(ctx context.Context, _ activities.OperateInput) (activities.OperateResult, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return next(&s.operations), s.may(ctx, "OperateTargets")
+		},
+		"EndOperations": func(ctx context.Context, _ activities.EndOperationsInput) (activities.EndOperationsResult, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return next(&s.endings), s.may(ctx, "EndOperations")
+		},
 		"ReportPhase":     s.report,
 		"WarnSpecChanged": func(context.Context, activities.Ref) error { s.warned.Add(1); return nil },
 		"VerifyNodes": func(context.Context, activities.VerifyInput) (activities.VerifyResult, error) {
@@ -158,15 +219,15 @@ func (s *stage) sweepNodes(_ context.Context, page orphans.NodePage) (orphans.Sw
 
 // wait heartbeats until the gate is open or the activity is cancelled.
 func wait(ctx context.Context, gate chan struct{}) error {
-	beat := time.NewTicker(time.Second)
-	defer beat.Stop()
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
 	for {
 		select {
 		case <-gate:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-beat.C:
+		case <-tick.C:
 			activity.RecordHeartbeat(ctx)
 		}
 	}
@@ -200,11 +261,16 @@ func (s *stage) report(context.Context, activities.Report) error {
 // begin starts the workflow as the bridge does.
 func (s *stage) begin() {
 	s.Helper()
+	s.beginAs(s.id)
+}
+
+func (s *stage) beginAs(id string) {
+	s.Helper()
 	_, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
-		ID: s.id, TaskQueue: contract.TaskQueue, StaticSummary: "cpu-pressure on 2", StaticDetails: "what, where, how long",
+		ID: id, TaskQueue: contract.TaskQueue, StaticSummary: "cpu-pressure on 2", StaticDetails: "what, where, how long",
 	}, contract.WorkflowType, contract.Input{Disruption: ref})
 	s.must(err)
-	s.Cleanup(func() { _ = s.temporal.TerminateWorkflow(context.Background(), s.id, "", "the test is over") })
+	s.Cleanup(func() { _ = s.temporal.TerminateWorkflow(context.Background(), id, "", "the test is over") })
 }
 
 func (s *stage) must(err error) {
@@ -220,7 +286,7 @@ func (s *stage) signal(name string, arg any) {
 }
 
 func (s *stage) resume(r contract.Resume) (answer string, err error) {
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	handle, err := s.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		UpdateID: updateID, WorkflowID: s.id, UpdateName: contract.UpdateResume, WaitForStage: client.WorkflowUpdateStageCompleted, Args: []any{r},
@@ -245,12 +311,12 @@ func (s *stage) state() (state State) {
 
 func (s *stage) eventually(what string, is func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 		if is() {
 			return
 		}
 	}
-	s.Fatalf("not within 30 s: %s; the workflow says %+v", what, s.state())
+	s.Fatalf("not within %s: %s; the workflow says %+v", patience, what, s.state())
 }
 
 func (s *stage) enters(phase v1beta1.Phase) {
@@ -380,7 +446,7 @@ func (s *stage) carried(run string) (state State) {
 
 func (s *stage) result() (result Result) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	s.must(s.temporal.GetWorkflow(ctx, s.id, "").Get(ctx, &result))
 	return result

@@ -47,6 +47,7 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 func details(ref v1beta1.DisruptionRef, s State) string {
 	var b []string
 	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(ref, s.Plan))
+	b = append(b, probes(s)...)
 	if len(s.Left) > 0 {
 		b = append(b, "", "| chaos pod | node | target | what is wrong |", "|---|---|---|---|")
 		for _, pod := range s.Left {
@@ -64,6 +65,19 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 		}
 	}
 	return strings.Join(b, "\n")
+}
+
+// probes is what the probes say, if there are any.
+func probes(s State) []string {
+	if s.Plan == nil || s.Plan.SteadyState == nil || s.Steady == nil {
+		return nil
+	}
+	b := []string{"", "### Steady state", "", s.Steady.Summary(*s.Plan.SteadyState, s.Phase.Over()), "",
+		"| probe | says | Before | During | After | because |", "|---|---|---|---|---|---|"}
+	for _, row := range s.Steady.Table(*s.Plan.SteadyState) {
+		b = append(b, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", row[0], row[1], row[2], row[3], row[4], cell(row[5])))
+	}
+	return b
 }
 
 // origin says what is injected and where to read more: the summary and the
@@ -121,12 +135,21 @@ func sentence(s State) string {
 		}
 		return "Nothing is injected before " + clock(s.Plan.CreateAt) + "."
 	case v1beta1.PhaseSelecting:
+		if s.Steady != nil {
+			return fmt.Sprintf("Holding back %s until the steady state is proven.", number(s.Targets, "target"))
+		}
 		return "Choosing targets. While none match it waits for some, " + until + "."
 	case v1beta1.PhaseInjecting:
+		if len(s.Operations.Asked) > 0 {
+			return fmt.Sprintf("Asking for %s, to be injected when they are given, and to be disrupted %s.", number(s.Targets, "target"), until)
+		}
 		return fmt.Sprintf("Injecting %s, to be disrupted %s.", number(s.Targets, "target"), until)
 	case v1beta1.PhaseHolding:
 		return fmt.Sprintf("Disrupting %s %s.", number(s.Targets, "target"), until)
 	case v1beta1.PhaseCleaning:
+		if s.Steady != nil && s.Steady.Phase == v1beta1.ProbeAfter {
+			return "Nothing is left. Watching whether the steady state comes back: " + s.Ending + "."
+		}
 		return "Taking everything off: " + s.Ending + "."
 	case v1beta1.PhaseStuck:
 		return fmt.Sprintf("**Not clean: %s.** It cleans again by itself every %d minutes, and looks again when the cluster changes.",

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -11,6 +12,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
 // a names the activities; it is never called.
@@ -26,7 +28,15 @@ type State struct {
 	Ending   string `json:"ending,omitempty"`
 	Progress `json:"progress"`
 	Cleaning `json:"cleaning"`
-	Inbox    `json:"inbox"`
+	// Steady is what probes have shown so far; nil without probes, and before they
+	// are asked. Hurry is true when somebody deleted the disruption, or stopped it,
+	// whatever ended it before.
+	Steady *steadystate.Course `json:"steady,omitempty"`
+	Hurry  bool                `json:"hurry,omitempty"`
+	Inbox  `json:"inbox"`
+	// Operations is how far the operations on targets have come, of a disruption that
+	// is one.
+	Operations Operations `json:"operations,omitzero"`
 	// Resumes are the last 20 decisions of people, the oldest first.
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
 }
@@ -37,12 +47,18 @@ type Progress struct {
 	Shards int `json:"shards,omitempty"`
 	// Targets counts the targets that are disrupted, or are to be.
 	Targets int `json:"targets,omitempty"`
+	// Kept counts the places that wait for pods on which somebody operates.
+	Kept int `json:"kept,omitempty"`
 	// Runs counts how often targets were chosen and some were found.
 	Runs     int  `json:"runs,omitempty"`
 	Injected bool `json:"injected,omitempty"`
 	// Unannounced are the shards whose targets have no event yet that says that
 	// they are disrupted.
 	Unannounced []int `json:"unannounced,omitempty"`
+	// Unproven is true while it is not known of all injections that they act.
+	Unproven bool `json:"unproven,omitempty"`
+	// Services is what Observation.Services was when chaos pods were last told.
+	Services string `json:"services,omitempty"`
 }
 
 // Cleaning says what is left, and what was tried and decided about it.
@@ -69,6 +85,24 @@ type Cleaning struct {
 	// NotVerified lists what a search of them has found.
 	UnverifiedNodes []string `json:"unverifiedNodes,omitempty"`
 	NotVerified     []string `json:"notVerified,omitempty"`
+	// Effects are what injectors measured before they cleaned, at most 50 of them.
+	Effects []activities.EffectAtEnd `json:"effects,omitempty"`
+}
+
+// Operations is how far the operations on targets have come.
+type Operations struct {
+	// Asked are the shards with targets that are waited for.
+	Asked []AskedShard `json:"asked,omitempty"`
+	// Again is true when a pod could not be asked for, which is to be tried again soon.
+	Again bool `json:"again,omitempty"`
+	// NotInService are pods that were given back and are not in service.
+	NotInService []string `json:"notInService,omitempty"`
+}
+
+// AskedShard is a shard with targets that are waited for until a time.
+type AskedShard struct {
+	Number int       `json:"number"`
+	Until  time.Time `json:"until"`
 }
 
 // Inbox holds messages that were received and not acted on yet.
@@ -94,8 +128,9 @@ type disruption struct {
 	State
 	ref     v1beta1.DisruptionRef
 	signals signals
-	// stop cancels disturb, stopWatch the activity that watches the injection.
-	stop, stopWatch workflow.CancelFunc
+	// stop cancels disturb, stopWatch the activity that watches the injection,
+	// stopEffects that which asks for effects.
+	stop, stopWatch, stopEffects workflow.CancelFunc
 	// allShards is true when every chaos pod with our UID is to be cleaned,
 	// whether this workflow knows its shard or not.
 	allShards bool
@@ -103,6 +138,21 @@ type disruption struct {
 	round activities.CleanInput
 	// published is what the search attributes say.
 	published string
+	// steadyTelling is true while the steady state is written into status, and
+	// steadyTells are what is to be written still; steadyReports counts the writes of
+	// this phase.
+	steadyTelling bool
+	steadyTells   []activities.SteadyStateReport
+	steadyReports int
+	// lastWord is true while a prober of During has its last word to say.
+	lastWord bool
+	// proberMissed is true once nobody asked the probes for too long.
+	proberMissed bool
+	// proberClock is how far behind the clock of the last prober is that was heard.
+	proberClock struct {
+		session int
+		behind  time.Duration
+	}
 	// newRunDue is true when the history is long enough for a new run.
 	newRunDue bool
 }
@@ -164,6 +214,8 @@ func (d *disruption) executeLocalFirst(ctx, options workflow.Context, activity, 
 // idlePhase is the phase of a disruption that waits for something to happen.
 func (d *disruption) idlePhase() v1beta1.Phase {
 	switch {
+	case d.waits():
+		return v1beta1.PhaseSelecting
 	case d.Injected:
 		return v1beta1.PhaseHolding
 	case d.Shards > 0:
@@ -230,6 +282,8 @@ type Result struct {
 	// Decisions say who decided what and why: the Disruption, whose status says
 	// it too, is often gone by now.
 	Decisions []string `json:"decisions,omitempty"`
+	// Verdict is what it has shown of the steady state; empty without probes.
+	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
 
 func (d *disruption) result(ctx workflow.Context) Result {
@@ -240,12 +294,21 @@ func (d *disruption) result(ctx workflow.Context) Result {
 	switch {
 	case d.Plan.Rejected != "":
 		r.Ending, r.Summary = "rejected", "nothing was injected: "+d.Plan.Rejected
+	case d.waits():
+		r.Targets, r.Summary = 0, fmt.Sprintf("nothing was injected, ended (%s)", d.Ending)
 	case d.ReleasedPods > 0:
 		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); a person released %s that did not clean", number(d.Targets, "target"), d.Ending, number(d.ReleasedPods, "chaos pod"))
 	case len(d.NotVerified) > 0:
 		r.Summary = fmt.Sprintf("%s disrupted, ended (%s); no chaos pod is left, but not every node is known to be clean", number(d.Targets, "target"), d.Ending)
 	default:
 		r.Summary = fmt.Sprintf("%s disrupted, ended (%s), nothing is left", number(d.Targets, "target"), d.Ending)
+	}
+	if len(d.Operations.NotInService) > 0 {
+		r.Summary += ". Not in service: " + strings.Join(d.Operations.NotInService, "; ")
+	}
+	if steady := d.verdict(ctx); steady != nil {
+		r.Verdict = steady.Verdict
+		r.Summary += ". Steady state: " + steady.Summary
 	}
 	return r
 }

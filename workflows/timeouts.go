@@ -33,6 +33,9 @@ const (
 	// parallelShards is how many shards are worked on at once. More only queue at
 	// the API server.
 	parallelShards = 6
+	// askAgainPeriod is when a pod is asked for again whose patch was refused: the
+	// webhook of its driver is away, and nothing tells when it is back.
+	askAgainPeriod = 15 * time.Second
 	// localTimeout bounds a local activity: Temporal gives a workflow task 10 s.
 	localTimeout = 8 * time.Second
 	// localTargetLimit is up to how many targets their chaos pods are created by a
@@ -82,6 +85,19 @@ func statusOptions(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 	})
 }
 
+// interimOptions are for what is done again later if it does not succeed in two
+// minutes, and must not keep the rest from going on.
+func interimOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: 2 * time.Minute,
+		StartToCloseTimeout:    30 * time.Second,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		WaitForCancellation:    true,
+		Summary:                summary,
+	})
+}
+
 // creationOptions are for what injects: it is tried until the disruption ends,
 // and waited for when it is cancelled, so that nothing is injected after the
 // cleaning has begun.
@@ -93,6 +109,19 @@ func (d *disruption) creationOptions(ctx workflow.Context, summary string) workf
 		RetryPolicy:            &retries,
 		WaitForCancellation:    true,
 		Summary:                summary,
+	})
+}
+
+// replacementOptions are for replacing pods, which takes as long as these take to
+// end: it goes on on another worker within seconds, and is waited for when it is
+// cancelled, so that no node is cordoned after the cleaning has begun.
+func (d *disruption) replacementOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ScheduleToCloseTimeout: d.remaining(ctx),
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		WaitForCancellation:    true,
+		Summary:                "replace pods",
 	})
 }
 
@@ -119,6 +148,46 @@ func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow
 		RetryPolicy:         &retries,
 		Summary:             summary,
 	})
+}
+
+// effectOptions are for one look at effects after the other. Each that has not seen
+// all of them act says when the next one is due.
+func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.WatcherTaskQueue,
+		ScheduleToCloseTimeout: d.remaining(ctx),
+		StartToCloseTimeout:    time.Minute,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            &retries,
+		Summary:                "see whether the faults act",
+	})
+}
+
+// probeOptions are for asking the probes of a phase, once: whoever goes on is told
+// what was left, and nobody waits for one that is cancelled, unless it is to have
+// the last word.
+func (d *disruption) probeOptions(ctx workflow.Context, phase v1beta1.ProbePhase, lastWord bool) workflow.Context {
+	lasts := d.remaining(ctx)
+	switch phase {
+	case v1beta1.ProbeBefore:
+		lasts = d.Plan.SteadyState.GateTimeout() + time.Minute
+	case v1beta1.ProbeAfter:
+		lasts = d.Plan.SteadyState.RecoveryTimeout() + time.Minute
+	}
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.ProbeTaskQueue,
+		ScheduleToCloseTimeout: lasts,
+		HeartbeatTimeout:       contract.ProbeHeartbeatTimeout,
+		WaitForCancellation:    lastWord,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:                "ask the probes of phase " + string(phase),
+	})
+}
+
+// probePause is how long nobody is told to ask after so many in a row that said
+// nothing: each costs events of history.
+func probePause(unheard int) time.Duration {
+	return min(time.Second<<min(unheard-1, 9), 5*time.Minute)
 }
 
 // cleaningOptions are for taking away chaos pods: that is tried for 15 minutes

@@ -48,6 +48,14 @@ const (
 	podMargin      = 90 * time.Second
 )
 
+// sysrqTrigger is the node's own file as a chaos pod sees it, which shares the
+// node's process namespace: a container's own one cannot be written.
+const sysrqTrigger = "/proc/1/root/proc/sysrq-trigger"
+
+// letGoNeeds is what an injector needs to let a pod go that is held back: the
+// process that it signals is another user's.
+var letGoNeeds = v1beta1.Needs{Capabilities: []string{"KILL"}}
+
 // Builder makes pods of the injector from what an installation chooses.
 type Builder struct {
 	// Namespace is where chaos pods live, never a target's own.
@@ -62,7 +70,7 @@ type Builder struct {
 }
 
 // ChaosPod is the pod that does one fault to one target of a shard (rules 22-26,
-// 32).
+// 32). What services stand for is not in it: that is an annotation, which changes.
 func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionTarget, fault v1beta1.Fault, now time.Time) (*corev1.Pod, error) {
 	pod, err := fromTemplate()
 	if err != nil {
@@ -84,16 +92,30 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	b.fillContainer(&pod.Spec, fault.Kind, injection)
+	if d.Spec.OnInit {
+		addRights(&pod.Spec, letGoNeeds)
+	}
 	pod.Spec.Containers[0].StartupProbe.InitialDelaySeconds = secondsToInjection(d, now)
+	if resolves(d, fault) {
+		addResolvedHosts(&pod.Spec)
+	}
 	return pod, nil
 }
 
+// resolves is true of a fault that needs to know what services and clouds stand for.
+func resolves(d *v1beta1.Disruption, fault v1beta1.Fault) bool {
+	return fault.Kind == v1beta1.KindNetwork && d.Spec.Network.NeedsResolving()
+}
+
 // secondsToInjection is how long the kubelet need not ask the injector whether
-// it has injected, because triggers.inject lets it begin later only. A probe
-// costs the node a process.
+// it has injected, because triggers.inject or the pulse lets it begin later
+// only. A probe costs the node a process.
 func secondsToInjection(d *v1beta1.Disruption, now time.Time) int32 {
-	wait := d.Spec.TimeToInject(d.CreationTimestamp.Time).Sub(now)
-	return int32(min(max(wait, 0)/time.Second, math.MaxInt32))
+	wait := max(d.Spec.TimeToInject(d.CreationTimestamp.Time).Sub(now), 0)
+	if pulse := d.Spec.Beats(); pulse != nil && pulse.InitialDelay != nil {
+		wait += pulse.InitialDelay.Duration
+	}
+	return int32(min(wait/time.Second, math.MaxInt32))
 }
 
 func (b Builder) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, injection string) {
@@ -114,7 +136,19 @@ func (b Builder) injection(d *v1beta1.Disruption, t v1beta1.InjectionTarget, fau
 	injection := v1beta1.Injection{
 		Disruption: d.Ref(), Kind: fault.Kind, Params: params, Level: d.Spec.Level, Target: t,
 		Deadline: metav1.NewTime(d.Spec.Expiry(d.CreationTimestamp.Time).Add(injectorMargin)),
-		DryRun:   d.Spec.DryRun, AllowedHosts: b.AllowedHosts,
+		DryRun:   d.Spec.DryRun, Pulse: d.Spec.Beats(), AllowedHosts: b.AllowedHosts,
+	}
+	if d.Spec.OnInit {
+		injection.OnInit = d.Spec.Kinds()
+	}
+	if fault.Kind == v1beta1.KindNodeFailure {
+		injection.SysrqTrigger = sysrqTrigger
+	}
+	if failure := d.Spec.ContainerFailure; failure != nil && failure.Interval != nil && d.Spec.MaxRuns != nil {
+		injection.MaxRuns = *d.Spec.MaxRuns
+	}
+	if resolves(d, fault) {
+		injection.ResolvedHosts = resolvedHostsDir + "/" + resolvedHostsName
 	}
 	if notBefore := d.Spec.TimeToInject(d.CreationTimestamp.Time); notBefore.After(d.CreationTimestamp.Time) {
 		injection.NotBefore = &metav1.Time{Time: notBefore}

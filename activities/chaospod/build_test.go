@@ -1,9 +1,11 @@
 package chaospod
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,13 +21,19 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestChaosPodGolden(t *testing.T) {
 	created := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	b := Builder{Namespace: "squall-chaos", Image: "squall.local/squall:dev"}
+	b := Builder{Namespace: "squall-chaos", Image: "squall.local/injector:dev"}
 	limit := int64(1 << 20)
 	for _, faults := range []v1beta1.Faults{
 		{ContainerFailure: &v1beta1.ContainerFailure{Forced: true}},
 		{CPUPressure: &v1beta1.CPUPressure{}},
+		{DiskFailure: &v1beta1.DiskFailure{Paths: []string{"/data"}}},
 		{DiskPressure: &v1beta1.DiskPressure{Path: "/data", Throttling: v1beta1.DiskPressureThrottling{WriteBytesPerSec: &limit}}},
+		{DNS: &v1beta1.DNSDisruption{Records: []v1beta1.DNSHostRecord{{Hostname: "db", Record: v1beta1.DNSRecord{Type: "A", Value: "NXDOMAIN"}}}}},
+		{GRPC: &v1beta1.GRPCDisruption{Port: 50051, Endpoints: []v1beta1.GRPCEndpoint{{TargetEndpoint: "/shop.Orders/Place", ErrorToReturn: "UNAVAILABLE", QueryPercent: 30}}}},
+		{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: "76%", RampDuration: &v1beta1.Duration{Duration: time.Minute}}},
 		{Network: &v1beta1.NetworkDisruption{Drop: 40, Hosts: []v1beta1.NetworkHost{{Host: "10.0.0.0/8", Port: 80}}}},
+		{NodeFailure: &v1beta1.NodeFailure{Shutdown: true}},
+		{Network: &v1beta1.NetworkDisruption{Drop: 40, Services: []v1beta1.NetworkService{{Name: "db"}}}},
 	} {
 		fault := faults.Requested()[0]
 		t.Run(string(fault.Kind), func(t *testing.T) {
@@ -52,6 +60,9 @@ func TestChaosPodGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden := filepath.Join("testdata", "pods", string(fault.Kind)+".yaml")
+			if faults.Network.NeedsResolving() {
+				golden = filepath.Join("testdata", "pods", "network-disruption-of-a-service.yaml")
+			}
 			if *update {
 				if err := os.WriteFile(golden, got, 0o644); err != nil {
 					t.Fatal(err)
@@ -65,5 +76,48 @@ func TestChaosPodGolden(t *testing.T) {
 				t.Errorf("chaos pod differs from %s (-want +got); write it anew with -update:\n%s", golden, diff)
 			}
 		})
+	}
+}
+
+// Only a kind that repeats itself is told how often: maxRuns of the others is
+// counted by the workflow.
+func TestChaosPodIsToldHowOftenToAct(t *testing.T) {
+	runs := 3
+	target := v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}
+	for want, failure := range map[int]v1beta1.ContainerFailure{0: {}, 3: {Interval: &v1beta1.Duration{Duration: time.Minute}}} {
+		d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Faults: v1beta1.Faults{ContainerFailure: &failure}, MaxRuns: &runs}}
+		document, err := Builder{}.injection(d, target, d.Spec.Requested()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var injection v1beta1.Injection
+		if err := json.Unmarshal([]byte(document), &injection); err != nil || injection.MaxRuns != want {
+			t.Errorf("maxRuns = %d, %v, want %d for %+v", injection.MaxRuns, err, want, failure)
+		}
+	}
+}
+
+// The chaos pods of a pod that waits know which kinds it waits for, and may signal
+// another user's process; all others may not.
+func TestChaosPodOfAPodThatWaits(t *testing.T) {
+	target := v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}
+	faults := v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 40}, DNS: &v1beta1.DNSDisruption{}}
+	for onInit, want := range map[bool][]v1beta1.Kind{true: {v1beta1.KindDNS, v1beta1.KindNetwork}, false: nil} {
+		d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Faults: faults, Level: v1beta1.LevelPod, OnInit: onInit}}
+		pod, err := Builder{}.ChaosPod(d, 0, target, faults.Requested()[1], time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		container := pod.Spec.Containers[0]
+		var injection v1beta1.Injection
+		if err := json.Unmarshal([]byte(container.Env[0].Value), &injection); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, injection.OnInit); diff != "" {
+			t.Errorf("onInit (-want +got):\n%s", diff)
+		}
+		if may := slices.Contains(container.SecurityContext.Capabilities.Add, "KILL"); may != onInit {
+			t.Errorf("with onInit %t the injector may signal: %t", onInit, may)
+		}
 	}
 }

@@ -138,6 +138,37 @@ func NeverInjected(pod *corev1.Pod) (why string, never bool) {
 	return cmp.Or(report.Error, "its injector was asked to end before"), true
 }
 
+// Results are what the injector of a chaos pod that ended counted: whether it
+// injected, and whether it cleaned, each "succeeded", "failed", or empty when it
+// did not try. A cleaner has none, nor a pod in which nothing ran, nor what ended with the node that it was to end.
+func Results(pod *corev1.Pod) (injected, cleaned string) {
+	exited := InjectorState(pod).Terminated
+	if exited == nil || neverStarted(pod) || pod.Labels[v1beta1.LabelCleaner] != "" {
+		return "", ""
+	}
+	if exited.Message == "" && pod.Labels[v1beta1.LabelDisruptionKind] == string(v1beta1.KindNodeFailure) {
+		return "", "" // it ended its own node
+	}
+	report := readInjectionReport(exited)
+	switch {
+	case report.Injected:
+		injected = "succeeded"
+	case report.Cleaned && report.Error != "":
+		injected = "failed"
+	}
+	if report.Cleaned || exited.ExitCode == 0 {
+		return injected, "succeeded"
+	}
+	return injected, "failed"
+}
+
+// EndedWithoutWords is true of a chaos pod whose injector has ended and could not
+// say how: it was killed, or its node ended.
+func EndedWithoutWords(pod *corev1.Pod) bool {
+	exited := InjectorState(pod).Terminated
+	return exited == nil || exited.Message == ""
+}
+
 // FailedAt is when a chaos pod failed, as far as its kubelet or the node's
 // controller told.
 func FailedAt(pod *corev1.Pod) time.Time {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
 
@@ -120,6 +121,37 @@ func TestNeverInjected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if why, never := NeverInjected(test.pod); never != test.never || !strings.Contains(why, test.why) {
 				t.Errorf("NeverInjected() = %q, %t; want %t with %q", why, never, test.never, test.why)
+			}
+		})
+	}
+}
+
+// What an injector counted is counted again by the worker, from what it said last.
+func TestResults(t *testing.T) {
+	kindOf := func(kind v1beta1.Kind, pod *corev1.Pod) *corev1.Pod {
+		pod.Labels = map[string]string{v1beta1.LabelDisruptionKind: string(kind)}
+		return pod
+	}
+	cleaner := injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"cleaned":[]}`))
+	cleaner.Labels = map[string]string{v1beta1.LabelCleaner: "true"}
+	for _, test := range []struct {
+		name              string
+		pod               *corev1.Pod
+		injected, cleaned string
+	}{
+		{"injected and cleaned", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"injected":true,"cleaned":true}`)), "succeeded", "succeeded"},
+		{"injected and could not clean", injectorIs(corev1.PodFailed, exited(2, "Error", `{"injected":true,"error":"busy"}`)), "succeeded", "failed"},
+		{"could not inject and cleaned", injectorIs(corev1.PodFailed, exited(1, "Error", `{"cleaned":true,"error":"no such device"}`)), "failed", "succeeded"},
+		{"was asked to end before", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"cleaned":true}`)), "", "succeeded"},
+		{"was killed", injectorIs(corev1.PodFailed, exited(137, "OOMKilled", "")), "", "failed"},
+		{"never ran", injectorIs(corev1.PodPending, corev1.ContainerState{}), "", ""},
+		{"could not be started", injectorIs(corev1.PodFailed, exited(128, "StartError", "exec: no such file")), "", ""},
+		{"ended with its node, as it was to", kindOf(v1beta1.KindNodeFailure, injectorIs(corev1.PodFailed, exited(137, "Unknown", ""))), "", ""},
+		{"a cleaner", cleaner, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if injected, cleaned := Results(test.pod); injected != test.injected || cleaned != test.cleaned {
+				t.Errorf("Results() = %q, %q, want %q, %q", injected, cleaned, test.injected, test.cleaned)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*co
 	pod.Spec.NodeName = node.Name
 	seconds := int64(NodeCommandPatience.Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
-	for _, kind := range v1beta1.SupportedKinds() {
+	for _, kind := range v1beta1.AllKinds() {
 		addRights(&pod.Spec, kind.Needs())
 	}
 	container := &pod.Spec.Containers[0]

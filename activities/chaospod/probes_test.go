@@ -22,8 +22,8 @@ func TestProbesAskUntilInjected(t *testing.T) {
 	if years := int64(startup.FailureThreshold) * int64(startup.PeriodSeconds) / (365 * 24 * 3600); years < 60 {
 		t.Errorf("the kubelet kills an injector after %d failures", startup.FailureThreshold)
 	}
-	if readiness == nil || readiness.PeriodSeconds != 20 || readiness.FailureThreshold != 1 {
-		t.Errorf("readiness probe = %+v, want one every 20 s whose first failure counts", readiness)
+	if readiness == nil || readiness.PeriodSeconds != 10 || readiness.FailureThreshold != 1 {
+		t.Errorf("readiness probe = %+v, want one every 10 s whose first failure counts", readiness)
 	}
 	if pod.Spec.Containers[0].LivenessProbe != nil {
 		t.Error("a liveness probe kills injectors")

@@ -46,7 +46,8 @@ func (p Progress) Equal(b Progress) bool {
 	return p.Injected == b.Injected && p.Total == b.Total && p.ReadyPods == b.ReadyPods &&
 		maps.EqualFunc(p.Targets, b.Targets, func(x, y map[v1beta1.Kind]v1beta1.TargetInjection) bool {
 			return maps.EqualFunc(x, y, func(i, j v1beta1.TargetInjection) bool {
-				return i.InjectionStatus == j.InjectionStatus && i.Reason == j.Reason && i.InjectorPodName == j.InjectorPodName
+				return i.InjectionStatus == j.InjectionStatus && i.Reason == j.Reason && i.InjectorPodName == j.InjectorPodName &&
+					SameEffect(i.Effect, j.Effect)
 			})
 		})
 }
@@ -75,20 +76,33 @@ func (p Progress) Of(target v1beta1.InjectionTarget) (injected bool, why string)
 	return injected, why
 }
 
+// injectionKey finds the one chaos pod of a disruption for a target and a kind.
+type injectionKey struct {
+	target types.UID
+	kind   v1beta1.Kind
+}
+
 // Measure compares the chosen targets with the chaos pods there are. reasons
 // has, by chaos pod name, what an injector said went wrong.
 func Measure(ref v1beta1.DisruptionRef, targets []v1beta1.InjectionTarget, faults []v1beta1.Fault, pods []*corev1.Pod, reasons map[string]string) Progress {
-	byName := make(map[string]*corev1.Pod, len(pods))
+	byTarget := make(map[injectionKey]*corev1.Pod, len(pods))
 	for _, pod := range pods {
-		byName[pod.Name] = pod
+		if pod.Labels[v1beta1.LabelCleaner] == "" {
+			byTarget[injectionKey{TargetUID(pod), v1beta1.Kind(pod.Labels[v1beta1.LabelDisruptionKind])}] = pod
+		}
 	}
 	p := Progress{Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}}
 	for _, target := range targets {
 		p.Total++
 		kinds, ready := map[v1beta1.Kind]v1beta1.TargetInjection{}, 0
 		for _, fault := range faults {
-			name := Name(ref, target, fault.Kind)
-			injection := injectionOf(byName[name], target.UID, reasons[name])
+			pod, name := byTarget[injectionKey{target.UID, fault.Kind}], ""
+			if pod != nil {
+				name = pod.Name
+			} else {
+				name = Name(ref, target, fault.Kind) // which costs more
+			}
+			injection := injectionOf(pod, target.UID, reasons[name])
 			injection.InjectorPodName = name
 			if injection.InjectionStatus == v1beta1.Injected {
 				ready++

@@ -79,7 +79,10 @@ func TestInjectionTellsWhy(t *testing.T) {
 }
 
 func chaosPodThatIs(ref v1beta1.DisruptionRef, target v1beta1.InjectionTarget, kind v1beta1.Kind, ready bool) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: Name(ref, target, kind)}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name:   Name(ref, target, kind),
+		Labels: map[string]string{v1beta1.LabelTargetUID: string(target.UID), v1beta1.LabelDisruptionKind: string(kind)},
+	}}
 	if ready {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}

@@ -8,6 +8,25 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
+// The file with the hosts that services and clouds stand for, as the chaos pod
+// sees it. The kubelet writes it anew when the annotation changes.
+const (
+	resolvedHostsDir  = "/etc/squall"
+	resolvedHostsName = "resolved-hosts"
+)
+
+// addResolvedHosts gives the pod's container that file.
+func addResolvedHosts(spec *corev1.PodSpec) {
+	annotation := "metadata.annotations['" + v1beta1.AnnotationResolvedHosts + "']"
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: resolvedHostsName, VolumeSource: corev1.VolumeSource{
+		DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: resolvedHostsName, FieldRef: &corev1.ObjectFieldSelector{FieldPath: annotation}},
+		}},
+	}})
+	container := &spec.Containers[0]
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: resolvedHostsName, MountPath: resolvedHostsDir, ReadOnly: true})
+}
+
 // addRights gives the pod's container what it lacks of needs.
 func addRights(spec *corev1.PodSpec, needs v1beta1.Needs) {
 	container := &spec.Containers[0]

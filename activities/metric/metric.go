@@ -24,16 +24,38 @@ var (
 	OrphansFound      = Counter{"squall_orphans_found_total", "Orphans that sweeps found.", "what"}
 	OrphansCleaned    = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
 	OrphansLeft       = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
+	ProbeAnswers      = Counter{"squall_probe_answers_total", "Answers to probes, and questions that nobody could be asked.", "result"}
 	SweepNodesSkipped = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
+	InjectorInjected  = Counter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
+	InjectorCleaned   = Counter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}
 )
 
 // All are all counters.
 func All() []Counter {
-	return []Counter{ChaosPodsCreated, Stuck, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, SweepNodesSkipped}
+	return []Counter{ChaosPodsCreated, Stuck, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, ProbeAnswers, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
 }
 
-// Add counts n within an activity. part is the value of the label, if c has one.
+// Parts are the values that the label of c may have. Prometheus sees nothing of
+// the first count of a number that was not there before, so all are shown from
+// the start.
+func (c Counter) Parts() []string {
+	switch c {
+	case OrphansFound, OrphansCleaned, OrphansLeft:
+		return []string{"chaos-pod", "record", "mark"}
+	case ProbeAnswers:
+		return []string{"success", "failure", "error"}
+	case InjectorInjected, InjectorCleaned:
+		return []string{"succeeded", "failed"}
+	}
+	return nil
+}
+
+// Add counts n within an activity; elsewhere, as in a test of a part of one, it
+// does nothing. part is the value of the label, if c has one.
 func (c Counter) Add(ctx context.Context, n int, part string) {
+	if !activity.IsActivity(ctx) {
+		return
+	}
 	handler := activity.GetMetricsHandler(ctx)
 	if c.Label != "" {
 		handler = handler.WithTags(map[string]string{c.Label: part})

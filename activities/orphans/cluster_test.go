@@ -41,7 +41,7 @@ func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) v1b
 	ref := c.Disruption(name, change)
 	apicluster.Do[activities.Plan](c.Cluster, c.env, c.acts.Prepare, ref)
 	for _, number := range apicluster.Do[activities.Selection](c.Cluster, c.env, c.acts.SelectTargets, activities.SelectInput{Disruption: ref}).Added {
-		apicluster.Do[activities.CreateResult](c.Cluster, c.env, c.acts.CreateChaosPods, activities.Shard{Disruption: ref, Number: number})
+		apicluster.Do[activities.CreateResult](c.Cluster, c.env, c.acts.CreateChaosPods, activities.CreateInput{Shard: activities.Shard{Disruption: ref, Number: number}})
 	}
 	return ref
 }

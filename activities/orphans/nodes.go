@@ -43,7 +43,8 @@ type SweptNodes struct {
 }
 
 // SweepNodes looks at each node of a page for marks of disruptions that are not
-// live, and takes them off from the journals there. A node that is not ready or
+// live: cordons, which it takes off by itself, and what injectors left, which it
+// takes off from the journals there. A node that is not ready or
 // cannot be looked at is skipped and named. It costs two API writes for each
 // node, and six more for one with orphans.
 func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes, error) {
@@ -51,7 +52,12 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 	if err != nil {
 		return SweptNodes{}, err
 	}
-	s := &nodeSweep{a: a, swept: SweptNodes{Next: next, Nodes: len(nodes)}, marked: map[string]v1beta1.Audit{}}
+	s := &nodeSweep{a: a, swept: SweptNodes{Next: next}, marked: map[string]v1beta1.Audit{}}
+	if err := s.sweepCordons(ctx, nodes); err != nil {
+		return SweptNodes{}, err
+	}
+	nodes = slices.DeleteFunc(nodes, func(node corev1.Node) bool { return !kube.NodeRunsInjectors(&node) })
+	s.swept.Nodes = len(nodes)
 	if err := s.each(ctx, nodes, s.auditNode); err != nil {
 		return SweptNodes{}, err
 	}
@@ -70,8 +76,8 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 	return s.swept, nil
 }
 
-// listNodes lists one page of the nodes that injectors can run on, live. A page whose place has become too old is listed
-// from the same place in the newest list.
+// listNodes lists one page of the nodes, live. A page whose place has become too
+// old is listed from the same place in the newest list.
 func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Node, string, error) {
 	list, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page.Size, Continue: page.From})
 	var status apierrors.APIStatus
@@ -81,7 +87,7 @@ func (a *Activities) listNodes(ctx context.Context, page NodePage) ([]corev1.Nod
 	if err != nil {
 		return nil, "", fmt.Errorf("list the nodes: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool { return !kube.NodeRunsInjectors(&node) }), list.Continue, nil
+	return list.Items, list.Continue, nil
 }
 
 // nodeSweep is the state of one SweepNodes.

@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
@@ -15,6 +16,8 @@ type Activities struct {
 	Disruptions *status.Disruptions
 	// Temporal starts and ends workflows of disruptions that nobody else does.
 	Temporal Orchestrator
+	// Cluster is whose workflows it starts, see start.In.
+	Cluster types.UID
 	// Builder makes the pods of commands on nodes.
 	Builder chaospod.Builder
 	// Parallel bounds the nodes that one activity looks at at once.

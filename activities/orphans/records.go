@@ -141,7 +141,7 @@ func (a *Activities) end(ctx context.Context, ref v1beta1.DisruptionRef) error {
 // start lets the disruption's workflow run once more, also after one that
 // completed: what is here was left by that one, or came after it.
 func (a *Activities) start(ctx context.Context, ref v1beta1.DisruptionRef) error {
-	return start.StartCleaning(ctx, a.Temporal, ref, start.RunAgain)
+	return start.StartCleaning(ctx, start.In(a.Cluster, a.Temporal), ref, start.RunAgain)
 }
 
 // hasFootprint reads live whether the disruption still has chaos pods or records.

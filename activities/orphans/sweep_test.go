@@ -118,7 +118,7 @@ func TestOrphanedMarks(t *testing.T) {
 }
 
 // temporal plays a Temporal: it knows which workflows run and what was done.
-// The real one is asked in test/scale.
+// The real one is asked in test/survival.
 type temporal struct {
 	mu   sync.Mutex
 	runs map[string]bool
@@ -211,7 +211,7 @@ func TestSweepRecords(t *testing.T) {
 		f := c.withTemporal()
 		f.runs[contract.WorkflowID(ref)] = true
 		f.then = func(string) { c.cleanedUp(ref) }
-		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{For: 10 * time.Second})
+		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{For: time.Minute})
 		want := SweptRecords{ChaosPods: Tally{Found: 2, Cleaned: 2}, Records: Tally{Found: 2, Cleaned: 2},
 			Cleaned: []Orphan{{Disruption: describe(ref), What: "2 chaos pods, 2 records"}}}
 		if diff := cmp.Diff(want, swept); diff != "" || !cmp.Equal(f.did, []string{"end " + contract.WorkflowID(ref)}) {
@@ -226,7 +226,7 @@ func TestSweepRecords(t *testing.T) {
 		c.Must(c.Store.DeleteRecords(t.Context(), ref))
 		f := c.withTemporal()
 		f.then = func(string) { c.cleanedUp(ref) }
-		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{For: 10 * time.Second})
+		swept := apicluster.Do[SweptRecords](c.Cluster, c.env, c.sweep.SweepRecords, Patience{For: time.Minute})
 		if swept.ChaosPods.Cleaned != 1 || !cmp.Equal(f.did, []string{"start " + contract.WorkflowID(ref)}) {
 			t.Errorf("did %v, swept %+v", f.did, swept)
 		}

@@ -58,6 +58,11 @@ func (e Events) InjectionFailed(ctx context.Context, d *v1beta1.Disruption, t v1
 	e.onTarget(ctx, d, t, corev1.EventTypeWarning, "InjectionFailed", "chose this %s and could not inject: "+strings.ReplaceAll(why, "%", "%%"))
 }
 
+// Replaced records on the target that it is replaced, and what was done for it.
+func (e Events) Replaced(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget, what string) {
+	e.onTarget(ctx, d, t, corev1.EventTypeNormal, "Replaced", "replaces this %s: "+strings.ReplaceAll(what, "%", "%%"))
+}
+
 // onTarget records what a disruption did to a target. The annotation lets tools
 // find the disruption of an event that is not about it.
 func (e Events) onTarget(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget, eventType, reason, did string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,16 +23,33 @@ type FinishInput struct {
 	ReleasedPods int `json:"releasedPods,omitempty"`
 	// NotVerified lists what is left on nodes, or could not be looked at.
 	NotVerified []string `json:"notVerified,omitempty"`
+	// Effects are what injectors measured before they cleaned, at most 50 of them.
+	Effects []chaospod.EffectAtEnd `json:"effects,omitempty"`
+	// SteadyState is the last word on the steady state; nil without probes.
+	SteadyState *v1beta1.SteadyStateStatus `json:"steadyState,omitempty"`
+	// Operated is true when the disruption was an operation on its targets, and
+	// NotInService lists those that it gave back and that are not in service.
+	Operated     bool     `json:"operated,omitempty"`
+	NotInService []string `json:"notInService,omitempty"`
+	// At is when the workflow decided it.
+	At time.Time `json:"-"`
 }
 
 // ShowFinished writes the last status of a disruption that was carried out.
 func ShowFinished(d *v1beta1.Disruption, e FinishInput) {
-	ShowReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes})
+	ShowReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes, At: e.At})
 	for _, kinds := range d.Status.TargetInjections {
 		for kind, injection := range kinds {
 			injection.InjectionStatus = v1beta1.NotInjected
 			kinds[kind] = injection
 		}
+	}
+	ShowEffects(d, effectsAtEnd(e.Effects))
+	if e.SteadyState != nil {
+		ShowSteadyState(d, SteadyStateReport{Disruption: e.Disruption, Status: *e.SteadyState, At: e.At})
+	}
+	if e.Operated {
+		ShowOperation(d, e.operation())
 	}
 	if d.Status.CleanedAt == nil {
 		now := metav1.Now()
@@ -55,4 +73,12 @@ func (e FinishInput) verdict() (reason, message string) {
 		message += fmt.Sprintf("; a person released %s that did not clean", chaospod.ForPeople(e.ReleasedPods))
 	}
 	return reason, message
+}
+
+// operation is the last word on the operations.
+func (e FinishInput) operation() Operation {
+	if len(e.NotInService) > 0 {
+		return Operation{Reason: "NotAvailable", Message: "the operations are over, and not in service are: " + strings.Join(e.NotInService, "; ")}
+	}
+	return Operation{Reason: "Ended", Message: "the operations are over"}
 }

@@ -73,7 +73,10 @@ func disturbed(d *v1beta1.Disruption, n, failing int) (active []targets.Target, 
 	for i := range n {
 		target := v1beta1.InjectionTarget{Namespace: d.Namespace, Name: fmt.Sprintf("web-%03d", i), UID: types.UID(fmt.Sprintf("uid-%03d", i))}
 		active = append(active, targets.Target{InjectionTarget: target})
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: chaospod.Name(d.Ref(), target, v1beta1.KindCPUPressure)}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name:   chaospod.Name(d.Ref(), target, v1beta1.KindCPUPressure),
+			Labels: map[string]string{v1beta1.LabelTargetUID: string(target.UID), v1beta1.LabelDisruptionKind: string(v1beta1.KindCPUPressure)},
+		}}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		if i < failing {
 			pod.Status.Conditions = nil

@@ -20,21 +20,32 @@ func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress) {
 	s.InjectionStatus = p.Status(s.InjectionStatus)
 	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
 	s.Phase = v1beta1.PhaseInjecting
-	s.TargetInjections = listed(p)
+	s.TargetInjections = keepEffects(s.TargetInjections, listed(p))
+	defer showEffectVerified(d)
 	if s.InjectionStatus == v1beta1.Injected {
 		s.Phase = v1beta1.PhaseHolding
 		if s.InjectedTime == nil {
 			now := metav1.Now()
 			s.InjectedTime = &now
 		}
-		SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected", p.Total))
+		SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionTrue, "Injected", fmt.Sprintf("all %d targets are injected%s", p.Total, beats(d.Spec)))
 		return
 	}
 	reason, message := string(s.InjectionStatus), fmt.Sprintf("%d of %d targets are injected", p.Injected, p.Total)
 	if why := p.FirstReason(); why != "" {
-		reason, message = "InjectionFailed", message+": "+why
+		reason, message = v1beta1.ReasonInjectionFailed, message+": "+why
 	}
 	SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, reason, message)
+}
+
+// beats tells of a pulse: nobody writes when it takes an injection off and puts
+// it on, so that status is the same at both times.
+func beats(spec v1beta1.DisruptionSpec) string {
+	pulse := spec.Beats()
+	if pulse == nil {
+		return ""
+	}
+	return fmt.Sprintf(", each by turns for %s and not for %s", pulse.ActiveDuration.Duration, pulse.DormantDuration.Duration)
 }
 
 // listed is what status shows target by target: all of them, or, of more than

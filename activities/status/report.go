@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,11 +26,20 @@ type Report struct {
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
 	// Round counts how often the disruption was stuck.
 	Round int `json:"round,omitempty"`
+	// At is when the workflow decided it.
+	At time.Time `json:"-"`
 }
 
-// ShowReport writes a phase and what belongs to it into status.
+// ShowReport writes a phase and what belongs to it into status. A report that the
+// workflow decided before the one that was shown last changes nothing: an attempt
+// of which nobody hears any more may still write.
 func ShowReport(d *v1beta1.Disruption, r Report) {
 	s := &d.Status
+	at := metav1.NewMicroTime(r.At.Truncate(time.Microsecond)) // as exact as the API keeps it
+	if s.ReportedAt != nil && at.Before(s.ReportedAt) {
+		return
+	}
+	s.ReportedAt = &at
 	if s.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
 		s.Phase = r.Phase // one that has finished may be cleaned once more, and never begun
 	}

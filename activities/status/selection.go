@@ -25,14 +25,17 @@ func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active 
 	listTargets(status, active, begun.Spec.Requested())
 	if len(s.Added) > 0 && status.Phase == v1beta1.PhasePending {
 		status.Phase = v1beta1.PhaseInjecting
+		if begun.Spec.SteadyState != nil {
+			status.Phase = v1beta1.PhaseSelecting // its probes have a say first
+		}
 	}
 	switch {
 	case s.Selected > 0:
-		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "Selected", fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching))
+		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "Selected", s.String())
 	case s.Invalid != "":
 		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "InvalidSpec", s.Invalid)
 	case s.Matching > 0:
-		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoMoreTargets", fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching))
+		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoMoreTargets", s.String())
 	default:
 		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoTargetsFound", "no healthy "+string(begun.Spec.Level)+" matches the selector")
 	}

@@ -5,50 +5,154 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // Healthy lists the running pods, or ready nodes, that match the disruption's
-// selector. It is a live, consistent read: a failure is an error, never an
+// selector; with onInit, the pods that wait to be disturbed before they start. It is a live, consistent read: a failure is an error, never an
 // empty list.
 func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate, error) {
+	var found []Candidate
+	err := s.survey(ctx, d, func(c Candidate, why string) {
+		if why == "" {
+			found = append(found, c)
+		}
+	})
+	return found, err
+}
+
+// Survey is what there is of a disruption's candidates at one moment.
+type Survey struct {
+	// Healthy are those that Healthy returns.
+	Healthy []Candidate
+	// Others match the selector and are no candidates.
+	Others []Other
+	// Holders are the disruptions that have some of them.
+	Holders Holders
+	// Wanted is how many the disruption would want, Chosen how many it would get,
+	// and Budget what NoteBudgets says.
+	Wanted, Chosen int
+	Budget         string
+	// Unread are what the caller may not read, which may change all of that.
+	Unread []string
+}
+
+// Other is a pod or node that matches the selector and is no candidate.
+type Other struct {
+	Target v1beta1.InjectionTarget
+	// Why it is none.
+	Why string
+}
+
+// Survey says which candidates a disruption would have if it began now, and why
+// others are none. It claims and writes nothing.
+func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption) (Survey, error) {
+	var found Survey
+	err := s.survey(ctx, d, func(c Candidate, why string) {
+		if why == "" {
+			found.Healthy = append(found.Healthy, c)
+			return
+		}
+		found.Others = append(found.Others, Other{c.Target, why})
+	})
+	if err != nil {
+		return found, err
+	}
+	claims, err := s.claimed(ctx, d, nil, true)
+	if apierrors.IsForbidden(err) {
+		found.Unread = append(found.Unread, "ConfigMaps of namespace "+s.Namespace+", in which disruptions claim targets")
+	} else if err != nil {
+		return found, err
+	}
+	budgets, err := s.Budgets(ctx, d)
+	if apierrors.IsForbidden(err) {
+		found.Unread = append(found.Unread, "PodDisruptionBudgets of namespace "+d.Namespace)
+	} else if err != nil {
+		return found, err
+	}
+	found.Holders = claims.Holders
+	next, wanted := nextClaims(d.Spec, found.Healthy, nil, nil, map[types.UID]bool{}, claims.Holders, budgets.without(claims.held))
+	found.Wanted, found.Chosen = wanted, len(next)
+	var selection Selection
+	selection.NoteBudgets(found.Healthy, budgets, claims)
+	found.Budget = selection.Budget
+	return found, nil
+}
+
+// survey tells of each pod or node that the selector selects: a candidate, or why it
+// is none.
+func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Candidate, string)) error {
 	if err := s.acquireList(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	defer s.releaseList()
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
-		return nil, fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
+		return fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String()}
 	if d.Spec.Level == v1beta1.LevelNode {
-		return s.readyNodes(ctx, d, options)
+		return s.readyNodes(ctx, d, options, tell)
 	}
 	options.Limit = s.pageSize
-	var found []Candidate
 	for {
 		pods, err := s.Kube.CoreV1().Pods(d.Namespace).List(ctx, options)
 		if err != nil {
-			return nil, fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
+			return fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
 		}
 		for i := range pods.Items {
-			pod := &pods.Items[i]
-			if !kube.PodHealthy(pod) || !d.Spec.Matches(pod.Labels, pod.Annotations) {
-				continue
-			}
-			if c := podCandidate(pod, d.Spec.Containers); len(c.Target.Containers) > 0 || !has(pod, c.Missing) {
-				found = append(found, c)
-			}
+			tell(judgePod(d, &pods.Items[i]))
 		}
 		if options.Continue = pods.Continue; options.Continue == "" {
-			return found, nil
+			return nil
 		}
 	}
+}
+
+// judgePod says of a pod with the right labels why it is no candidate; nothing if it
+// is one.
+func judgePod(d *v1beta1.Disruption, pod *corev1.Pod) (c Candidate, why string) {
+	c = podCandidate(pod, wantedContainers(d.Spec))
+	switch {
+	case d.Spec.OnInit && !kube.PodWaits(pod):
+		return c, "it does not wait to be disturbed before it starts"
+	case !d.Spec.OnInit && !kube.PodHealthy(pod):
+		return c, kube.Unfit(pod)
+	case !d.Spec.Matches(pod.Labels, pod.Annotations):
+		return c, "it lacks the annotations of spec.filter"
+	}
+	c.Target.SomeContainers = c.Target.SomeContainers && !d.Spec.OnInit
+	if len(c.Target.Containers) == 0 && has(pod, c.Missing) {
+		return c, "none of its containers that the disruption is about runs"
+	}
+	if d.Spec.RespectsOperations() {
+		c.Operation = podops.OfDisruption(d.UID).Busy(pod)
+		c.KeepsPlace = c.Operation != "" && time.Now().Before(d.Spec.BusyUntil(d.CreationTimestamp.Time))
+	}
+	c.Static = kube.Static(pod)
+	c.Unmanaged = d.Spec.SkipsUnmanaged() && !podops.Managed(pod)
+	if d.Spec.PodReplacement != nil {
+		c.Irreplaceable = kube.Irreplaceable(pod)
+	}
+	return c, ""
+}
+
+// wantedContainers are the names of those that the disruption is about; empty means
+// all that run. Of a pod that waits it is the one that holds it back.
+func wantedContainers(spec v1beta1.DisruptionSpec) []string {
+	if spec.OnInit {
+		return []string{v1beta1.OnInitContainer}
+	}
+	return spec.Containers
 }
 
 // acquireList waits until few enough other lists are under way.
@@ -63,26 +167,29 @@ func (s *Store) acquireList(ctx context.Context) error {
 
 func (s *Store) releaseList() { <-s.listSlots }
 
-func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions) ([]Candidate, error) {
+func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions, tell func(Candidate, string)) error {
 	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("list nodes that match %q: %w", options.LabelSelector, err)
+		return fmt.Errorf("list nodes that match %q: %w", options.LabelSelector, err)
 	}
-	var found []Candidate
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if !kube.NodeHealthy(node) || !d.Spec.Matches(node.Labels, node.Annotations) {
-			continue
-		}
 		target := v1beta1.InjectionTarget{Name: node.Name, UID: node.UID, NodeName: node.Name}
 		for _, address := range node.Status.Addresses {
 			if address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP {
 				target.NodeIPs = append(target.NodeIPs, address.Address)
 			}
 		}
-		found = append(found, Candidate{Target: target})
+		switch {
+		case !kube.NodeHealthy(node):
+			tell(Candidate{Target: target}, kube.UnfitNode(node))
+		case !d.Spec.Matches(node.Labels, node.Annotations):
+			tell(Candidate{Target: target}, "it lacks the annotations of spec.filter")
+		default:
+			tell(Candidate{Target: target}, "")
+		}
 	}
-	return found, nil
+	return nil
 }
 
 // has tells whether the pod has a container of that name, whether it runs or not.

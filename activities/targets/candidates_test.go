@@ -2,13 +2,18 @@ package targets
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -40,6 +45,55 @@ func TestNodesThatAreBeingDeletedAreNotChosen(t *testing.T) {
 	}
 }
 
+// A static pod cannot be told from what somebody says is one, so it is no target;
+// whoever names one is told, and other pods beside it are chosen.
+func TestStaticPodsAreRefusedInWords(t *testing.T) {
+	yes := true
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}},
+		}
+	}
+	mirror, owned, plain := pod("mirror"), pod("owned"), pod("plain")
+	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "0123", "kubernetes.io/config.hash": "0123"}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", Controller: &yes}}
+	every := intstr.FromString("100%")
+	for name, test := range map[string]struct {
+		pods   []*corev1.Pod
+		fault  v1beta1.Faults
+		chosen []types.UID
+		told   string
+	}{
+		"static pods alone":          {[]*corev1.Pod{mirror, owned}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, nil, "pod mirror cannot be disrupted, nor can any other matching pod: it is a static pod"},
+		"one beside another":         {[]*corev1.Pod{mirror, plain}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, []types.UID{"plain"}, ""},
+		"one that is to be replaced": {[]*corev1.Pod{owned}, v1beta1.Faults{PodReplacement: &v1beta1.PodReplacement{}}, nil, "pod owned cannot be replaced, nor can any other matching pod: it is a static pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
+				Faults: test.fault, Count: &every, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
+			}}
+			var objects []runtime.Object
+			for _, pod := range test.pods {
+				objects = append(objects, pod)
+			}
+			healthy, err := NewStore(fake.NewClientset(objects...), "squall-chaos", nil, 1).Healthy(t.Context(), d)
+			if err != nil || len(healthy) != len(test.pods) {
+				t.Fatalf("%d candidates, %v, want %d", len(healthy), err, len(test.pods))
+			}
+			next, _ := nextClaims(d.Spec, healthy, nil, nil, nil, nil, Budgets(nil).without(nil))
+			if diff := cmp.Diff(test.chosen, uidsOf(next), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("chosen (-want +got):\n%s", diff)
+			}
+			if told := Unusable(d.Spec, healthy); !strings.HasPrefix(told, test.told) || test.told == "" && told != "" {
+				t.Errorf("told %q, want %q", told, test.told)
+			}
+		})
+	}
+}
+
 func TestCandidatesInPages(t *testing.T) {
 	c := newCluster(t)
 	c.targets(5, nil)
@@ -63,5 +117,36 @@ func TestCandidatesInPages(t *testing.T) {
 	defer cancel()
 	if _, err := c.Healthy(ctx, &v1beta1.Disruption{}); err == nil {
 		t.Error("a ninth list goes on beside eight")
+	}
+}
+
+// With onInit the pods are chosen that are held back, and of them the container
+// that does; without it those that run.
+func TestCandidatesThatWait(t *testing.T) {
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	pod := func(name string, phase corev1.PodPhase, init, main corev1.ContainerState) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{InitContainers: []corev1.Container{{Name: v1beta1.OnInitContainer}}, Containers: []corev1.Container{{Name: "main"}}},
+			Status: corev1.PodStatus{Phase: phase,
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: v1beta1.OnInitContainer, ContainerID: "containerd://wait-" + name, State: init}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://main-" + name, State: main}}},
+		}
+	}
+	none := corev1.ContainerState{}
+	s := NewStore(fake.NewClientset(
+		pod("waits", corev1.PodPending, runs, none), pod("pulls", corev1.PodPending, none, none), pod("runs", corev1.PodRunning, none, runs)), "squall-chaos", nil, 1)
+	for onInit, want := range map[bool]v1beta1.InjectionTarget{
+		true:  {Namespace: "shop", Name: "waits", Containers: []v1beta1.InjectionContainer{{Name: v1beta1.OnInitContainer, ID: "wait-waits"}}},
+		false: {Namespace: "shop", Name: "runs", Containers: []v1beta1.InjectionContainer{{Name: "main", ID: "main-runs"}}},
+	} {
+		found, err := s.Healthy(t.Context(), &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+			Spec: v1beta1.DisruptionSpec{Level: v1beta1.LevelPod, OnInit: onInit, Selector: map[string]string{"app": "web"}}})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("with onInit %t: %+v, %v, want one candidate", onInit, found, err)
+		}
+		if diff := cmp.Diff(want, found[0].Target); diff != "" || !found[0].usable() {
+			t.Errorf("with onInit %t (-want +got), missing %q:\n%s", onInit, found[0].Missing, diff)
+		}
 	}
 }

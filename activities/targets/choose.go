@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // Selection says what SelectTargets found and chose. It carries counts only;
@@ -21,8 +22,82 @@ type Selection struct {
 	Matching int `json:"matching"`
 	// Added are the numbers of the shards that are new since Known.
 	Added []int `json:"added,omitempty"`
+	// Versions are those of their records.
+	Versions []string `json:"versions,omitempty"`
+	// Held says who has the matching targets that this disruption may not have.
+	// Empty when it may have all.
+	Held string `json:"held,omitempty"`
+	// Operated names the matching pods on which somebody else operates, which are not
+	// chosen. Empty when there is none.
+	Operated string `json:"operated,omitempty"`
+	// Budget says which PodDisruptionBudgets have no room for matching pods. Empty when
+	// all have, or nobody asks.
+	Budget string `json:"budget,omitempty"`
+	// Lost says that targets were lost and are not replaced any more. Empty while all
+	// are.
+	Lost string `json:"lost,omitempty"`
+	// Kept counts the places that are kept for some of them.
+	Kept int `json:"kept,omitempty"`
+	// Control says how many pods the control group was to have, and has; nil without.
+	Control *ControlCount `json:"control,omitempty"`
 	// Invalid says why no target can ever be disrupted as the spec asks.
 	Invalid string `json:"invalid,omitempty"`
+}
+
+// ControlCount is the size of a control group.
+type ControlCount struct {
+	Wanted int `json:"wanted"`
+	Chosen int `json:"chosen"`
+}
+
+// VersionOf is the version of an added shard's record; empty when it was not told.
+func (s Selection) VersionOf(number int) string {
+	if i := slices.Index(s.Added, number); i >= 0 && i < len(s.Versions) {
+		return s.Versions[i]
+	}
+	return ""
+}
+
+// String says how many were chosen, or why none although something matches.
+func (s Selection) String() string {
+	text := fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching)
+	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Lost == "" {
+		text = fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching)
+	}
+	for _, why := range []string{s.Held, s.Operated, s.Budget, s.Lost} {
+		if why != "" && s.Selected < s.Desired {
+			text += "; " + why
+		}
+	}
+	return text
+}
+
+// Holders are the disruptions that hold targets which another may not have, by the
+// targets' UIDs.
+type Holders map[types.UID]string
+
+// namedHolders is how many of them are named.
+const namedHolders = 3
+
+// Of says which of the candidates are held and by whom, and what shares them; it
+// is empty when none is.
+func (h Holders) Of(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
+	count := 0
+	names := map[string]bool{}
+	for _, c := range healthy {
+		if name := h[c.Target.UID]; name != "" {
+			count++
+			names[name] = true
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	way := "the same kind is never on a target twice"
+	if !spec.AllowDisruptedTargets {
+		way = "allowDisruptedTargets: true shares them, but not with the same kind"
+	}
+	return fmt.Sprintf("%d are held by %s: %s", count, shortList(names), way)
 }
 
 // Candidate is a healthy pod or node that matches the selector.
@@ -30,13 +105,39 @@ type Candidate struct {
 	Target v1beta1.InjectionTarget
 	// Missing names a container the spec asks for and the pod does not have.
 	Missing string
+	// Irreplaceable says why the pod would not start on another node, when that
+	// is what the spec asks for.
+	Irreplaceable string
+	// Static is true of a static pod. What tells on its node which containers are its
+	// is the hash of the kubelet's file, and whoever makes pods may write any hash on
+	// one of his own: an injector believes the pod's UID alone.
+	Static bool
+	// Unmanaged is true for a pod that no driver moves, when the spec skips those.
+	Unmanaged bool
+	// Operation says what shows that somebody else operates on the pod, when that
+	// matters to the spec: then it is not chosen.
+	Operation string
+	// KeepsPlace is true for one with an Operation that is waited for.
+	KeepsPlace bool
 	// tries counts how often it was chosen before and never injected.
 	tries int
+	// control is true for one of the control group, which is never chosen.
+	control bool
 }
 
-// Tally counts what is wanted and what is disrupted already.
+// Tally counts what is wanted and what is disrupted already. A pod that was
+// disturbed at its start waits no longer, and still counts as one that matches.
 func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) Selection {
-	return Selection{Matching: len(healthy), Desired: spec.Wanted(len(healthy)), Selected: len(Active(shards))}
+	active := Active(shards)
+	matching := len(healthy)
+	if spec.OnInit {
+		for _, target := range active {
+			if !slices.ContainsFunc(healthy, func(c Candidate) bool { return c.Target.UID == target.UID }) {
+				matching++
+			}
+		}
+	}
+	return Selection{Matching: matching, Desired: spec.Wanted(matching), Selected: len(active)}
 }
 
 // past are the tries that every target has had which was ever chosen; maxTries
@@ -56,7 +157,7 @@ func past(shards []Shard) map[types.UID]int {
 
 // choose takes at most n candidates at random, each at most once.
 func choose(candidates []Candidate, n int) []Target {
-	usable := slices.DeleteFunc(slices.Clone(candidates), func(c Candidate) bool { return c.Missing != "" })
+	usable := slices.DeleteFunc(slices.Clone(candidates), func(c Candidate) bool { return !c.usable() })
 	rand.Shuffle(len(usable), func(i, j int) { usable[i], usable[j] = usable[j], usable[i] })
 	chosen := make([]Target, 0, max(n, 0))
 	for _, c := range usable[:min(max(n, 0), len(usable))] {
@@ -65,39 +166,102 @@ func choose(candidates []Candidate, n int) []Target {
 	return chosen
 }
 
-// MissingContainers explains why none of the healthy pods can be disrupted, or
-// is empty.
-func MissingContainers(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
-	for _, c := range healthy {
-		if c.Missing == "" {
-			return ""
-		}
+// usable is true for a candidate that can be disrupted as the spec asks.
+func (c Candidate) usable() bool {
+	return c.Missing == "" && c.Irreplaceable == "" && !c.Static && !c.Unmanaged
+}
+
+// Unusable says why the candidate cannot be disrupted as the spec asks; it is empty
+// for one that can.
+func (c Candidate) Unusable() string {
+	switch {
+	case c.Missing != "":
+		return fmt.Sprintf("container %q of spec.containers does not run in it", c.Missing)
+	case c.Irreplaceable != "":
+		return c.Irreplaceable
+	case c.Static:
+		return staticPod
+	case c.Unmanaged:
+		return unmanaged
+	case c.Operation != "":
+		return "somebody operates on it: " + c.Operation
 	}
-	if len(healthy) == 0 || len(spec.Containers) == 0 {
+	return ""
+}
+
+// staticPod is why a static pod is not disrupted, and what to do instead.
+const staticPod = "it is a static pod, whose containers its node does not know by the pod's UID, so nobody could tell that they are its; disrupt its node, by level node"
+
+// unmanaged says why a pod is one that no driver moves.
+const unmanaged = "no driver moves it: it needs the label " + podops.LabelManaged + "=" + podops.ManagedValue + ", the readiness gate " + podops.ReadinessGate +
+	" since its creation, and that condition in its status (podOpsLifecycle.unmanagedPods Skip)"
+
+// Unusable explains why none of the healthy pods can be disrupted, or is empty.
+func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
+	if len(healthy) == 0 || slices.ContainsFunc(healthy, Candidate.usable) {
 		return ""
 	}
-	return fmt.Sprintf("container %q of spec.containers does not run in pod %s, nor all of spec.containers in any other matching pod",
-		healthy[0].Missing, healthy[0].Target.Name)
+	if first := healthy[0]; first.Irreplaceable != "" {
+		return fmt.Sprintf("pod %s cannot be replaced, nor can any other matching pod: %s", first.Target.Name, first.Irreplaceable)
+	}
+	missing := slices.IndexFunc(healthy, func(c Candidate) bool { return c.Missing != "" })
+	switch first := healthy[0]; {
+	case missing >= 0:
+		return fmt.Sprintf("container %q of spec.containers does not run in pod %s, nor all of spec.containers in any other matching pod",
+			healthy[missing].Missing, healthy[missing].Target.Name)
+	case first.Static:
+		return fmt.Sprintf("pod %s cannot be disrupted, nor can any other matching pod: %s", first.Target.Name, staticPod)
+	default:
+		return fmt.Sprintf("pod %s cannot take part, nor can any other matching pod: %s", first.Target.Name, unmanaged)
+	}
 }
 
 // nextClaims decides what the shards beyond those that stand are to hold, from
 // what was read in one round: pending is what they hold, sure has those of
 // pending that were there before anybody else claimed them, busy what others
-// claim. wanted is how many there should be.
-func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard, pending []Target, sure, busy map[types.UID]bool) (next []Target, wanted int) {
+// claim, and left what budgets allow besides what is held and sure. wanted is how many there should be: a busy pod that keeps a place is one less.
+func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard, pending []Target, sure map[types.UID]bool, busy Holders, left *room) (next []Target, wanted int) {
 	tries := past(stand)
 	for _, target := range pending {
 		tries[target.UID] = maxTries
 	}
 	var free []Candidate
 	for _, c := range healthy {
-		if c.tries = tries[c.Target.UID]; c.tries < maxTries && !busy[c.Target.UID] {
+		if c.tries = tries[c.Target.UID]; c.tries < maxTries && busy[c.Target.UID] == "" && c.Operation == "" && !c.control {
 			free = append(free, c)
 		}
 	}
+	free = left.fit(free)
 	count := Tally(spec, healthy, stand)
-	wanted = count.Desired - count.Selected
+	wanted = max(0, count.Desired-count.Selected-keptPlaces(healthy, tries, busy)-notReplaced(spec, count.Desired, stand))
 	return topUp(pending, sure, wanted, free), wanted
+}
+
+// notReplaced counts the lost targets in whose place nobody is chosen, so that a
+// disruption whose targets die of it does not go through all that match.
+func notReplaced(spec v1beta1.DisruptionSpec, desired int, shards []Shard) int {
+	most, bounded := spec.MostLost(desired)
+	if !bounded {
+		return 0
+	}
+	return max(0, lost(shards)-most)
+}
+
+func lost(shards []Shard) (n int) {
+	for _, target := range targetsOf(shards) {
+		if target.Lost {
+			n++
+		}
+	}
+	return n
+}
+
+// NoteLost writes into the selection that fewer are disrupted than are wanted, as too
+// many were lost.
+func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard) {
+	if n := notReplaced(spec, s.Desired, shards); n > 0 && s.Selected < s.Desired {
+		s.Lost = fmt.Sprintf("%d targets were lost and %d of them are not replaced (maxLostTargets)", lost(shards), min(n, s.Desired-s.Selected))
+	}
 }
 
 // topUp puts a free target in the place of each that is not sure, and adds more
@@ -125,6 +289,36 @@ func topUp(pending []Target, sure map[types.UID]bool, wanted int, free []Candida
 		i--
 	}
 	return append(next, fresh...)
+}
+
+// keptPlaces counts the candidates that keep a place and could be chosen otherwise.
+func keptPlaces(healthy []Candidate, tries map[types.UID]int, busy Holders) (n int) {
+	for _, c := range healthy {
+		if c.KeepsPlace && !c.control && tries[c.Target.UID] < maxTries && busy[c.Target.UID] == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// NoteOperated writes into the selection which of the candidates were not chosen
+// because somebody operates on them, and how many places are kept for them.
+func (s *Selection) NoteOperated(healthy []Candidate, claims Claims) {
+	tries := past(claims.Own)
+	names := map[string]bool{}
+	for _, c := range healthy {
+		if c.Operation != "" && tries[c.Target.UID] < maxTries {
+			names[c.Target.Name+" ("+c.Operation+")"] = true
+		}
+	}
+	s.Kept = min(max(0, s.Desired-s.Selected), keptPlaces(healthy, tries, claims.Holders))
+	if len(names) == 0 {
+		return
+	}
+	s.Operated = fmt.Sprintf("%d are operated on by others: %s", len(names), shortList(names))
+	if s.Kept > 0 {
+		s.Operated += fmt.Sprintf("; %d places are kept for them (podOpsLifecycle.whenBusy Wait)", s.Kept)
+	}
 }
 
 func targetsOf(shards []Shard) (all []Target) {

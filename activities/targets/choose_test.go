@@ -3,6 +3,7 @@ package targets
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -75,9 +76,91 @@ func TestWhatIsUsedUp(t *testing.T) {
 			}
 			every := intstr.FromString("100%")
 			spec := v1beta1.DisruptionSpec{Count: &every}
-			next, _ := nextClaims(spec, []Candidate{{Target: v1beta1.InjectionTarget{UID: "web"}}}, stand, nil, nil, nil)
+			next, _ := nextClaims(spec, []Candidate{{Target: v1beta1.InjectionTarget{UID: "web"}}}, stand, nil, nil, nil, Budgets(nil).without(nil))
 			if chosen := len(next) == 1; chosen != test.free || chosen && next[0].Tries != test.tries {
 				t.Errorf("next = %+v, want it chosen %t, after %d tries", next, test.free, test.tries)
+			}
+		})
+	}
+}
+
+// Pods that were disturbed at their start wait no longer, and count all the same:
+// a share of those that match is not of those alone that wait at the moment.
+func TestTallyOfPodsThatWait(t *testing.T) {
+	candidate := func(uid types.UID) Candidate { return Candidate{Target: v1beta1.InjectionTarget{UID: uid}} }
+	chosen := func(uid types.UID) Target { return Target{InjectionTarget: v1beta1.InjectionTarget{UID: uid}} }
+	shards := []Shard{{Targets: []Target{chosen("runs"), chosen("waits"), {InjectionTarget: v1beta1.InjectionTarget{UID: "gone"}, Ended: "gone"}}}}
+	count := intstr.FromString("100%")
+	for onInit, want := range map[bool]Selection{
+		true:  {Matching: 3, Desired: 3, Selected: 2},
+		false: {Matching: 2, Desired: 2, Selected: 2},
+	} {
+		spec := v1beta1.DisruptionSpec{Count: &count, OnInit: onInit}
+		if got := Tally(spec, []Candidate{candidate("waits"), candidate("new")}, shards); !reflect.DeepEqual(got, want) {
+			t.Errorf("Tally with onInit %t = %+v, want %+v", onInit, got, want)
+		}
+	}
+}
+
+// Who gets no target, or not as many as it wants, is told who has them.
+func TestHoldersAreNamed(t *testing.T) {
+	var healthy []Candidate
+	for i := range 6 {
+		healthy = append(healthy, Candidate{Target: v1beta1.InjectionTarget{UID: types.UID(fmt.Sprint("p", i))}})
+	}
+	one := Holders{"p1": "shop/slow (cpu-pressure)", "p2": "shop/slow (cpu-pressure)", "gone": "shop/old (dns-disruption)"}
+	many := Holders{"p0": "a/a (x)", "p1": "b/b (x)", "p2": "c/c (x)", "p3": "d/d (x)", "p4": "e/e (x)"}
+	shares := v1beta1.DisruptionSpec{AllowDisruptedTargets: true}
+	for want, got := range map[string]string{
+		"": Holders{"gone": "x/y (z)"}.Of(shares, healthy),
+		"2 are held by shop/slow (cpu-pressure): the same kind is never on a target twice":                            one.Of(shares, healthy),
+		"2 are held by shop/slow (cpu-pressure): allowDisruptedTargets: true shares them, but not with the same kind": one.Of(v1beta1.DisruptionSpec{}, healthy),
+		"5 are held by a/a (x), b/b (x), c/c (x) and 2 more: the same kind is never on a target twice":                many.Of(shares, healthy),
+		"0 of 2 matching targets; 2 are held by a/a (x)":                                                              Selection{Matching: 2, Desired: 1, Held: "2 are held by a/a (x)"}.String(),
+		"1 of 2 matching targets":                                     Selection{Matching: 2, Desired: 1, Selected: 1, Held: "1 are held by a/a (x)"}.String(),
+		"all 2 matching targets are disrupted already or were before": Selection{Matching: 2, Desired: 1}.String(),
+	} {
+		if got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+}
+
+// rule S11: what was lost is replaced as often as count asks for, and then not any
+// more, and that is told. Who was let go for another reason does not count.
+func TestHowManyLostTargetsAreReplaced(t *testing.T) {
+	for name, test := range map[string]struct {
+		lost, released int
+		chosen         int
+		told           string
+	}{
+		"nothing was lost":       {0, 0, 2, ""},
+		"as many as count":       {2, 0, 2, ""},
+		"one more":               {3, 0, 1, "3 targets were lost and 1 of them are not replaced (maxLostTargets)"},
+		"twice as many":          {4, 0, 0, "4 targets were lost and 2 of them are not replaced (maxLostTargets)"},
+		"many more":              {9, 0, 0, "9 targets were lost and 2 of them are not replaced (maxLostTargets)"},
+		"released by operations": {0, 9, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stand []Shard
+			for i := range test.lost + test.released {
+				uid := types.UID(fmt.Sprint("before", i))
+				stand = append(stand, Shard{Number: i, Targets: []Target{{InjectionTarget: v1beta1.InjectionTarget{UID: uid}, Ended: "over", Lost: i < test.lost}}})
+			}
+			var healthy []Candidate
+			for i := range 10 {
+				healthy = append(healthy, Candidate{Target: v1beta1.InjectionTarget{UID: types.UID(fmt.Sprint("p", i))}})
+			}
+			two := intstr.FromInt32(2)
+			spec := v1beta1.DisruptionSpec{Count: &two}
+			next, _ := nextClaims(spec, healthy, stand, nil, nil, nil, Budgets(nil).without(nil))
+			if len(next) != test.chosen {
+				t.Errorf("%d are chosen, want %d", len(next), test.chosen)
+			}
+			shards := append(stand, Shard{Number: len(stand), Targets: next})
+			selection := Tally(spec, healthy, shards)
+			if selection.NoteLost(spec, shards); selection.Lost != test.told {
+				t.Errorf("told %q, want %q", selection.Lost, test.told)
 			}
 		})
 	}

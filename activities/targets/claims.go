@@ -25,36 +25,58 @@ import (
 // other, since both write before they read; so a target is never held twice.
 // When both give up the same again and again, a random pause lets one go first.
 
+// The same goes for what budgets allow: whoever sees more claims than fit gives
+// up those of its own that it has not seen fit before.
+
+// Claims are all claims as they were read at one moment.
+type Claims struct {
+	// Own are the disruption's shards, in order.
+	Own []Shard
+	// Holders are those whose targets it must leave alone.
+	Holders Holders
+	// held are all pods that other disruptions claim, if it respects budgets.
+	held map[types.UID]bool
+}
+
+// disrupted are the pods that any disruption claims.
+func (c Claims) disrupted() map[types.UID]bool {
+	all := maps.Clone(c.held)
+	for _, target := range Active(c.Own) {
+		all[target.UID] = true
+	}
+	return all
+}
+
 // Claim chooses targets until there are as many as wanted, or no more are
-// free, and returns all shards. The first known of them stand. Others are new
-// or left from an attempt whose answer was lost; nothing was created for them.
-func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, known int, healthy []Candidate) ([]Shard, error) {
+// free or fit into the budgets, and returns all claims. The
+// first known of the shards stand. Others are new or left from an attempt whose
+// answer was lost; nothing was created for them.
+func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, known int, healthy []Candidate, budgets Budgets) (Claims, error) {
 	sure := map[types.UID]bool{}
 	var written versions
 	// The first look may be at what the watch has seen so far, if it finds enough.
 	live := known > 0
 	for round := 0; ; {
-		own, busy, err := s.claimed(ctx, d, written, live)
+		claims, err := s.claimed(ctx, d, written, live)
 		if err != nil {
-			return nil, err
+			return Claims{}, err
 		}
+		own := claims.Own
 		stand := min(known, len(own))
 		pending := targetsOf(own[stand:])
-		for _, target := range pending {
-			sure[target.UID] = sure[target.UID] || !busy[target.UID] // it was written before this read
-		}
-		next, wanted := nextClaims(d.Spec, healthy, own[:stand], pending, sure, busy)
+		left := makeSure(sure, pending, own[:stand], claims, budgets) // they were written before this read
+		next, wanted := nextClaims(d.Spec, healthy, own[:stand], pending, sure, claims.Holders, left)
 		if written == nil && !live && len(next) < wanted {
 			live = true
 			continue
 		}
 		if slices.Equal(uidsOf(next), uidsOf(pending)) {
-			return own, nil
+			return claims, nil
 		}
 		if round++; round > 2 {
 			select {
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				return Claims{}, ctx.Err()
 			case <-time.After(time.Duration(20+rand.IntN(200)) * time.Millisecond):
 			}
 		}
@@ -65,15 +87,34 @@ func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, known int, hea
 		case !live && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 			live = true // the watch had not seen all that an earlier attempt wrote
 		default:
-			return nil, err
+			return Claims{}, err
 		}
 	}
+}
+
+// makeSure adds to sure the pending targets that nobody else claims and that fit into
+// the budgets, beside those that stand and those that are sure already. It returns
+// what is left of the budgets.
+func makeSure(sure map[types.UID]bool, pending []Target, stand []Shard, claims Claims, budgets Budgets) *room {
+	left := budgets.without(claims.held)
+	for _, target := range Active(stand) {
+		left.count(target.UID)
+	}
+	for _, target := range pending {
+		if sure[target.UID] {
+			left.count(target.UID)
+		}
+	}
+	for _, target := range pending {
+		sure[target.UID] = sure[target.UID] || claims.Holders[target.UID] == "" && left.take(target.UID)
+	}
+	return left
 }
 
 // claimed reads all claims, as they were after what was written, and live if
 // that is asked for: the disruption's own shards, in order, and every target
 // that others claim and this one must leave alone.
-func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written versions, live bool) (own []Shard, busy map[types.UID]bool, err error) {
+func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written versions, live bool) (claims Claims, err error) {
 	var all []Shard
 	seen := false
 	if !live {
@@ -81,41 +122,48 @@ func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written vers
 	}
 	if !seen {
 		if all, err = s.listShards(ctx, labels.Set{labelRecord: recordTargets}); err != nil {
-			return nil, nil, fmt.Errorf("list the claims of all disruptions: %w", err)
+			return Claims{}, fmt.Errorf("list the claims of all disruptions: %w", err)
 		}
 	}
-	busy = map[types.UID]bool{}
+	claims.Holders, claims.held = Holders{}, map[types.UID]bool{}
 	for _, shard := range all {
 		mine := shard.object.Labels[v1beta1.LabelDisruptionUID] == string(d.UID)
-		if !mine && tolerated(d.Spec, shard.object) {
+		shares := !mine && tolerated(d.Spec, shard.object)
+		if shares && !d.Spec.RespectsBudgets() {
 			continue
 		}
 		if shard.broken != nil {
-			return nil, nil, shard.broken
+			return Claims{}, shard.broken
 		}
 		if mine {
 			shard.Targets = slices.Clone(shard.Targets)
-			own = append(own, shard)
+			claims.Own = append(claims.Own, shard)
 			continue
 		}
 		for _, target := range shard.Targets {
-			if target.Active() {
-				busy[target.UID] = true
+			if !target.Active() {
+				continue
+			}
+			claims.held[target.UID] = true
+			if !shares {
+				claims.Holders[target.UID] = holder(shard.object)
 			}
 		}
 	}
-	sortShards(own)
-	return own, busy, nil
+	sortShards(claims.Own)
+	return claims, nil
 }
 
 // tolerated is true when the disruption may share its targets with the claim:
-// allowDisruptedTargets, and no kind in common.
+// allowDisruptedTargets, and kinds that stack.
 func tolerated(spec v1beta1.DisruptionSpec, claim *corev1.ConfigMap) bool {
-	if !spec.AllowDisruptedTargets {
-		return false
-	}
-	theirs := v1beta1.ParseKinds(claim.Annotations[annotationKinds])
-	return !slices.ContainsFunc(spec.Kinds(), func(kind v1beta1.Kind) bool { return slices.Contains(theirs, kind) })
+	return spec.AllowDisruptedTargets && len(spec.Kinds().Refuses(v1beta1.ParseKinds(claim.Annotations[annotationKinds]))) == 0
+}
+
+// holder names the disruption of a claim, and what it does, for people.
+func holder(claim *corev1.ConfigMap) string {
+	return fmt.Sprintf("%s/%s (%s)", claim.Labels[v1beta1.LabelDisruptionNamespace], claim.Labels[v1beta1.LabelDisruptionName],
+		claim.Annotations[annotationKinds])
 }
 
 // writeClaims makes the shards from number first on hold these targets. They

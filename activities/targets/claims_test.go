@@ -95,7 +95,7 @@ func (c *cluster) claim(d *v1beta1.Disruption) []types.UID {
 	c.Helper()
 	healthy, err := c.Healthy(c.Context(), d)
 	c.must(err)
-	_, err = c.Claim(c.Context(), d, 0, healthy)
+	_, err = c.Claim(c.Context(), d, 0, healthy, nil)
 	c.must(err)
 	return c.chosen(d)
 }
@@ -138,7 +138,7 @@ func TestClaimsWithAWatchThatIsBehind(t *testing.T) {
 		a := c.two("a")
 		c.claim(a)
 		var past []Shard
-		for deadline := time.Now().Add(20 * time.Second); len(past) != 1; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); len(past) != 1; time.Sleep(20 * time.Millisecond) {
 			if past, _, _ = c.Watch.now(nil); time.Now().After(deadline) {
 				t.Fatal("the watch does not see the claim")
 			}

@@ -31,7 +31,7 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 			Namespace: "shop", Name: "web-0", UID: "target-uid", NodeName: "node-1", NodeIPs: []string{"10.0.0.1"}, PodIPs: []string{"10.1.0.1"},
 			Containers: []v1beta1.InjectionContainer{{Name: "web", ID: "0123abcd"}}, SomeContainers: true,
 		},
-		Ended: "the target is gone", EndedBy: "activity 7",
+		Ended: "the target is gone", EndedBy: "activity 7", Lost: true,
 	}
 	for v, i := reflect.ValueOf(target.InjectionTarget), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -39,7 +39,7 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 		}
 	}
 	store := NewStore(fake.NewClientset(), "squall-chaos", nil, 1)
-	if _, err := store.StoreSpec(t.Context(), d, "run-1"); err != nil {
+	if _, err := store.StoreSpec(t.Context(), d, "run-1", nil); err != nil {
 		t.Fatal(err)
 	}
 	spec, err := store.Kube.CoreV1().ConfigMaps(store.Namespace).Get(t.Context(), "squall-disruption-uid", metav1.GetOptions{})

@@ -47,7 +47,47 @@ type Target struct {
 	// done before.
 	Again bool `json:"again,omitempty"`
 	Tries int  `json:"tries,omitempty"`
+	// Lost is true for one that ended without anybody having asked for it:
+	// spec.maxLostTargets bounds how many such are replaced.
+	Lost bool `json:"lost,omitempty"`
+	// Replacement is how far the worker has come with replacing the target; nil
+	// before it begins, and for targets of other kinds.
+	Replacement *Replacement `json:"replacement,omitempty"`
+	// Operation is how far the disruption's operation on the pod has come; empty
+	// before it begins, and for a disruption that is none.
+	Operation OperationState `json:"operation,omitempty"`
 }
+
+// OperationState is how far a disruption's operation on a target has come.
+type OperationState string
+
+// The states of an operation. A pod that was Asked for is waited for; one that is Given, and
+// one that is Unmanaged, because no driver moves it, may be disrupted.
+const (
+	OperationAsked     OperationState = "Asked"
+	OperationGiven     OperationState = "Given"
+	OperationUnmanaged OperationState = "Unmanaged"
+)
+
+// Replacement is how far the worker has come with replacing a pod.
+type Replacement struct {
+	// State is Replacing as long as the worker is at it.
+	State ReplacementState `json:"state"`
+	// Since is when it became what it is.
+	Since metav1.Time `json:"since"`
+	// Why the pod is NotReplaced.
+	Why string `json:"why,omitempty"`
+}
+
+// ReplacementState is what became of a pod that the worker replaces.
+type ReplacementState string
+
+// The states of a replacement. A pod that is Replacing and gone was replaced.
+const (
+	Replacing   ReplacementState = "Replacing"
+	Replaced    ReplacementState = "Replaced"
+	NotReplaced ReplacementState = "NotReplaced"
+)
 
 // maxTries is how often a target is chosen by one disruption without ever being
 // injected; then it is used up (rule 18).
@@ -59,6 +99,8 @@ type Ending struct {
 	Why string
 	// NeverInjected is true when nothing can have been injected into it.
 	NeverInjected bool
+	// Lost is true when nobody asked for the end.
+	Lost bool
 }
 
 // Active is true while the target is disrupted, or is to be.
@@ -127,6 +169,50 @@ func (s *Store) Shard(ctx context.Context, ref v1beta1.DisruptionRef, number int
 	return readShard(object)
 }
 
+// ShardAt is Shard as it was at a version that Claim returned, without a call if
+// the watch holds just that version. Nobody may change its targets.
+func (s *Store) ShardAt(ctx context.Context, ref v1beta1.DisruptionRef, number int, version string) (Shard, error) {
+	if held, found := s.Watch.at(shardName(ref.UID, number), version); found {
+		return held, nil
+	}
+	return s.Shard(ctx, ref, number)
+}
+
+// ShardsAt is Shards as ShardAt is Shard. versions are those of all shards, from
+// the first; without any it reads live.
+func (s *Store) ShardsAt(ctx context.Context, ref v1beta1.DisruptionRef, versions []string) ([]Shard, error) {
+	var all []Shard
+	for number, version := range versions {
+		held, found := s.Watch.at(shardName(ref.UID, number), version)
+		if !found {
+			return s.Shards(ctx, ref)
+		}
+		all = append(all, held)
+	}
+	if len(all) == 0 {
+		return s.Shards(ctx, ref)
+	}
+	return all, nil
+}
+
+// ShardsNow is Shards as the watch knows them, without a call, or live where
+// nothing watches. Nobody may change their targets.
+func (s *Store) ShardsNow(ctx context.Context, ref v1beta1.DisruptionRef) ([]Shard, error) {
+	found, seen := s.Watch.of(ref)
+	if !seen {
+		return s.Shards(ctx, ref)
+	}
+	for _, shard := range found {
+		if shard.broken != nil {
+			return nil, shard.broken
+		}
+	}
+	return found, nil
+}
+
+// Version is that of the record.
+func (s Shard) Version() string { return s.object.ResourceVersion }
+
 func readShard(object *corev1.ConfigMap) (Shard, error) {
 	number, err := strconv.Atoi(object.Labels[v1beta1.LabelShard])
 	if err != nil {
@@ -169,10 +255,13 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 	changed := false
 	for i := range shard.Targets {
 		target := &shard.Targets[i]
-		if ending := of(*target); target.Active() && ending.Why != "" {
-			changed = true
-			target.Ended, target.EndedBy = ending.Why, by
-			target.Again = ending.NeverInjected && target.Tries+1 < maxTries
+		if target.Active() {
+			if ending := of(*target); ending.Why != "" {
+				changed = true
+				target.Ended, target.EndedBy = ending.Why, by
+				target.Again = ending.NeverInjected && target.Tries+1 < maxTries
+				target.Lost = ending.Lost
+			}
 		}
 		if target.EndedBy == by {
 			ended = append(ended, *target)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
 
@@ -102,6 +103,37 @@ func (w *Watch) now(written versions) (all []Shard, seen bool, changed <-chan st
 		}
 	}
 	return slices.Collect(maps.Values(w.shards)), true, w.changed
+}
+
+// at returns a record if the watch holds it at just this version.
+func (w *Watch) at(name, version string) (held Shard, found bool) {
+	if w == nil || version == "" {
+		return Shard{}, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held, found = w.shards[name]
+	return held, found && held.broken == nil && held.object.ResourceVersion == version
+}
+
+// of are the records of a disruption, in order; seen is false before the first
+// list.
+func (w *Watch) of(ref v1beta1.DisruptionRef) (found []Shard, seen bool) {
+	if w == nil {
+		return nil, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shards == nil {
+		return nil, false
+	}
+	for number := 0; ; number++ {
+		shard, there := w.shards[shardName(ref.UID, number)]
+		if !there {
+			return found, true
+		}
+		found = append(found, shard)
+	}
 }
 
 func older(a, b string) bool {

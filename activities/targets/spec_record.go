@@ -15,12 +15,16 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
+// keyRanges is the key of the spec's record that holds the ranges of clouds.
+const keyRanges = "ranges"
+
 // KeyRun is the key of the spec's record that holds the run which stored it.
 const KeyRun = "run"
 
-// StoreSpec stores the disruption as it is now under its UID. When that was done
+// StoreSpec stores the disruption as it is now under its UID, with the ranges of
+// the clouds that it names. When that was done
 // before, the stored one counts and firstRun is the run that did it.
-func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string) (firstRun string, err error) {
+func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string, ranges []v1beta1.NetworkHost) (firstRun string, err error) {
 	stored := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{
 		Namespace: d.Namespace, Name: d.Name, UID: d.UID, Generation: d.Generation, CreationTimestamp: d.CreationTimestamp,
 	}, Spec: d.Spec}
@@ -33,6 +37,13 @@ func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string
 		Data:       map[string]string{keyDisruption: string(document), KeyRun: run},
 	}
 	record.Labels[labelRecord] = recordSpec
+	if len(ranges) > 0 {
+		document, err := json.Marshal(ranges)
+		if err != nil {
+			return "", err
+		}
+		record.Data[keyRanges] = string(document)
+	}
 	_, err = s.Kube.CoreV1().ConfigMaps(s.Namespace).Create(ctx, record, metav1.CreateOptions{})
 	if err == nil {
 		s.specs.Add(d.UID, &stored)
@@ -63,6 +74,24 @@ func (s *Store) LoadSpec(ctx context.Context, ref v1beta1.DisruptionRef) (*v1bet
 	}
 	s.specs.Add(ref.UID, d)
 	return d, nil
+}
+
+// LoadRanges returns the ranges of the clouds that the disruption names, as they
+// were when it began; none if it names none.
+func (s *Store) LoadRanges(ctx context.Context, ref v1beta1.DisruptionRef) ([]v1beta1.NetworkHost, error) {
+	record, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, contract.RecordName(ref.UID), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the record of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	document, found := record.Data[keyRanges]
+	if !found {
+		return nil, nil
+	}
+	var ranges []v1beta1.NetworkHost
+	if err := json.Unmarshal([]byte(document), &ranges); err != nil {
+		return nil, fmt.Errorf("decode the ranges in record %s: %w", record.Name, err)
+	}
+	return ranges, nil
 }
 
 // DeleteRecords deletes every record of the disruption. None left is no error.

@@ -23,6 +23,18 @@ func tooLong() map[string]any {
 	}
 }
 
+// repeatsNothing is the rule on spec that refuses an interval as long as the
+// disruption.
+func repeatsNothing() map[string]any {
+	return map[string]any{
+		"rule": fmt.Sprintf("!has(self.containerFailure) || !has(self.containerFailure.interval) || %s < %s",
+			lengthOf("self.containerFailure.interval", "duration('0s')"),
+			lengthOf("self.duration", "duration('"+v1beta1.DefaultDuration.String()+"')")),
+		"message":   v1beta1.RepeatsNothing,
+		"fieldPath": ".containerFailure.interval",
+	}
+}
+
 // lengthOf is a CEL expression: the duration in a field, which is a string or a
 // number of nanoseconds. What is no duration is refused elsewhere.
 func lengthOf(field, absent string) string {

@@ -12,16 +12,23 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-const disruptions = "deploy/crds/chaos.squall.dev_disruptions.yaml"
+// files are the CRDs with the spec of a disruption in them, and where below spec
+// it is: the same rules hold wherever one is written.
+var files = []struct{ name, field string }{
+	{"deploy/crds/chaos.squall.dev_disruptions.yaml", ""},
+	{"deploy/crds/chaos.squall.dev_disruptioncrons.yaml", "disruptionTemplate"},
+}
 
 func main() {
-	if err := run(disruptions); err != nil {
-		fmt.Fprintln(os.Stderr, "crdgen:", err)
-		os.Exit(1)
+	for _, file := range files {
+		if err := run(file.name, file.field); err != nil {
+			fmt.Fprintln(os.Stderr, "crdgen:", err)
+			os.Exit(1)
+		}
 	}
 }
 
-func run(file string) error {
+func run(file, field string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -34,10 +41,25 @@ func run(file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	if field != "" {
+		if spec = spec.property(field); spec == nil {
+			return fmt.Errorf("%s: no %s where the spec of a disruption should be", file, field)
+		}
+	}
 	// The values of a map have no field that could carry a marker.
-	values := spec.property("selector")["additionalProperties"].(map[string]any)
-	values["maxLength"] = 63
-	values["pattern"] = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	probe := schema(spec.property("steadyState").property("probes")["items"].(map[string]any))
+	for _, selector := range []schema{spec.property("selector"), probe.property("podsReady").property("selector")} {
+		values := selector["additionalProperties"].(map[string]any)
+		values["maxLength"] = 63
+		values["pattern"] = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	}
+	// Nor can a marker bound what may be a number or a text; rules on many of them
+	// cost the API server too much without.
+	for _, either := range []schema{
+		probe.property("httpGet").property("port"), probe.property("tcpSocket").property("port"), probe.property("podsReady").property("min"),
+	} {
+		either["maxLength"] = 63
+	}
 	rules, err := rulesOf(spec)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -50,8 +72,8 @@ func run(file string) error {
 	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
 }
 
-// rulesOf are the rules on spec: those about kinds, those of the markers, those
-// that refuse what is too long or too large, and what is not supported.
+// rulesOf are the rules on spec: those about kinds, those of the markers, and
+// those that refuse what is too long or too large.
 func rulesOf(spec schema) ([]any, error) {
 	var rules []any
 	for _, c := range v1beta1.Combinations() {
@@ -59,7 +81,7 @@ func rulesOf(spec schema) ([]any, error) {
 	}
 	marked, _ := spec["x-kubernetes-validations"].([]any)
 	rules = append(rules, marked...)
-	rules = append(rules, tooLong())
+	rules = append(rules, tooLong(), repeatsNothing())
 	for _, kind := range v1beta1.KindTable() {
 		rule, err := tooLarge(spec, kind)
 		if err != nil {
@@ -68,13 +90,6 @@ func rulesOf(spec schema) ([]any, error) {
 		if rule != nil {
 			rules = append(rules, rule)
 		}
-	}
-	for _, unsupported := range v1beta1.Unsupported() {
-		rule, err := refusal(spec, unsupported)
-		if err != nil {
-			return nil, fmt.Errorf("refuse %s: %w", unsupported.Path, err)
-		}
-		rules = append(rules, rule)
 	}
 	return rules, nil
 }

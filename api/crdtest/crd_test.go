@@ -4,12 +4,10 @@
 package crdtest
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,46 +96,6 @@ func sameAfterStoring(t *testing.T, client dynamic.ResourceInterface, text []byt
 	}
 	if again.Spec.Hash() != stored.Spec.Hash() {
 		t.Errorf("writing %+v back made %+v of it", stored.Spec, again.Spec)
-	}
-}
-
-func TestNotSupportedYetIsTheOnlyRefusal(t *testing.T) {
-	client := disruptions(t)
-	for _, m := range unsupported {
-		t.Run(m.name, func(t *testing.T) {
-			local, err := v1beta1.Decode(m.object())
-			if err != nil {
-				t.Fatal(err)
-			}
-			local.Default()
-			errs := local.Validate()
-			if len(errs) != 1 || !strings.Contains(errs[0].Error(), m.refused+" is not supported yet: ") {
-				t.Fatalf("Validate() = %v, want only that %s is not supported yet", errs, m.refused)
-			}
-			_, err = judgeThere(t, client, m.object())
-			var refusal apierrors.APIStatus
-			if !errors.As(err, &refusal) {
-				t.Fatalf("the API server answered %v, want a refusal", err)
-			}
-			causes := refusal.Status().Details.Causes
-			if len(causes) != 1 || causes[0].Field != errs[0].Field || !strings.HasSuffix(causes[0].Message, errs[0].Detail) {
-				t.Errorf("the API server refused it for %+v, want only %s: %s", causes, errs[0].Field, errs[0].Detail)
-			}
-		})
-	}
-}
-
-// Every line of the list of unsupported fields has its case above: a line that
-// does not bite would let a manifest through that nothing carries out.
-func TestEveryUnsupportedFieldHasACase(t *testing.T) {
-	for _, u := range v1beta1.Unsupported() {
-		found := false
-		for _, m := range unsupported {
-			found = found || strings.HasPrefix(u.Message(), m.refused+" is not supported yet")
-		}
-		if !found {
-			t.Errorf("no case for %q", u.Message())
-		}
 	}
 }
 

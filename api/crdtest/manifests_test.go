@@ -9,10 +9,92 @@ func kind(text string) string { return on + text }
 // a drop that is valid by itself, with more below network
 func network(more string) string { return on + "network: {drop: 10, " + more + "}" }
 
+// guarded is a disruption with one probe, whose other fields are given.
+func guarded(probe string) string {
+	return on + "cpuPressure: {}\nsteadyState: {probes: [{name: a, " + probe + "}]}"
+}
+
+const asksOnce = "tcpSocket: {host: db.shop.svc, port: 80}"
+
 var manifests = []manifest{
+	// Probes.
+	{"steady state with everything", on + `cpuPressure: {}
+steadyState:
+  gateTimeoutSeconds: 30
+  recoveryTimeoutSeconds: 600
+  onProberLost: Record
+  controlGroup: 10%
+  probes:
+  - {name: http, phases: [Before, During], scope: Once, onFailure: Record, initialDelaySeconds: 1, periodSeconds: 2, timeoutSeconds: 3, successThreshold: 4, failureThreshold: 5, budget: {percent: 10, window: 20s}, httpGet: {scheme: HTTPS, host: 'a.b.svc.', port: 80, path: '/healthz?deep=1', httpHeaders: [{name: Host, value: "a\tb"}]}}
+  - {name: tcp, scope: PerTarget, tcpSocket: {port: web-1}}
+  - {name: grpc, grpc: {host: 10.0.0.1, port: 80, service: shop.Cart}}
+  - {name: exec, scope: PerTarget, exec: {command: [cat, /tmp/ready]}}
+  - {name: ready, podsReady: {selector: {app: shop}, min: 80%}}
+  - {name: ready-all, podsReady: {selector: {app: shop}}}
+  - {name: value, prometheus: {query: up, comparison: '>= 1.5e3'}}`, ""},
+	{"steady state null", kind("cpuPressure: {}\nsteadyState: null"), ""},
+	{"steady state without probes", kind("cpuPressure: {}\nsteadyState: {probes: []}"), "spec.steadyState.probes"},
+	{"steady state, gate too long", kind("cpuPressure: {}\nsteadyState: {gateTimeoutSeconds: 86401, probes: [{name: a, " + asksOnce + "}]}"), "gateTimeoutSeconds"},
+	{"steady state, recovery below 0", kind("cpuPressure: {}\nsteadyState: {recoveryTimeoutSeconds: -1, probes: [{name: a, " + asksOnce + "}]}"), "recoveryTimeoutSeconds"},
+	{"steady state, prober lost", kind("cpuPressure: {}\nsteadyState: {onProberLost: Panic, probes: [{name: a, " + asksOnce + "}]}"), "onProberLost"},
+	{"control group, a number", kind("cpuPressure: {}\nsteadyState: {controlGroup: 3, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), ""},
+	{"control group of none", kind("cpuPressure: {}\nsteadyState: {controlGroup: 0, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), "spec.steadyState.controlGroup"},
+	{"control group of all", kind("cpuPressure: {}\nsteadyState: {controlGroup: 100%, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), "1%"},
+	{"control group of a word", kind("cpuPressure: {}\nsteadyState: {controlGroup: some, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), "spec.steadyState.controlGroup"},
+	{"control group that nobody asks", kind("cpuPressure: {}\nsteadyState: {controlGroup: 1, probes: [{name: a, " + asksOnce + "}]}"), "a control group is asked by probes with scope PerTarget"},
+	{"control group of pods that wait", kind("network: {drop: 10}\nonInit: true\nsteadyState: {controlGroup: 1, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), "with onInit pods wait until they are disturbed"},
+	{"probes of one name", kind("cpuPressure: {}\nsteadyState: {probes: [{name: a, " + asksOnce + "}, {name: a, " + asksOnce + "}]}"), "another probe has this name"},
+	{"probe of a bad name", kind("cpuPressure: {}\nsteadyState: {probes: [{name: A, " + asksOnce + "}]}"), "probes[0].name"},
+	{"probe with a phase twice", guarded("phases: [During, During], " + asksOnce), "Duplicate value"},
+	{"probe with another phase", guarded("phases: [Always], " + asksOnce), "phases[0]"},
+	{"probe of another scope", guarded("scope: All, " + asksOnce), "scope"},
+	{"probe with another policy", guarded("onFailure: Ignore, " + asksOnce), "onFailure"},
+	{"probe too seldom", guarded("periodSeconds: 3601, " + asksOnce), "periodSeconds"},
+	{"probe without a handler", guarded("periodSeconds: 1"), "want exactly one of httpGet"},
+	{"probe with two handlers", guarded(asksOnce + ", grpc: {host: a, port: 1}"), "want exactly one of httpGet"},
+	{"probe without a host", guarded("tcpSocket: {port: 80}"), "with scope Once nothing else says whom to ask"},
+	{"probe of targets with a host", guarded("scope: PerTarget, " + asksOnce), "with scope PerTarget the host is each target"},
+	{"probe of this machine", guarded("tcpSocket: {host: 127.0.0.1, port: 80}"), "no probe may ask there"},
+	{"probe of this machine by name", guarded("grpc: {host: LocalHost., port: 80}"), "no probe may ask there"},
+	{"probe of a cloud's metadata", guarded("httpGet: {host: 169.254.169.254, port: 80}"), "no probe may ask there"},
+	{"probe of many", guarded("httpGet: {host: 'ff02::1', port: 80}"), "no probe may ask there"},
+	{"probe of a URL", guarded("httpGet: {host: 'http://a', port: 80}"), "want a name or an address, without scheme and port"},
+	{"probe of a named port, once", guarded("tcpSocket: {host: a, port: web}"), "with scope Once there is no container"},
+	{"probe of a port that cannot be", guarded("tcpSocket: {host: a, port: 65536}"), "want 1 to 65535"},
+	{"probe of a port of a bad name", guarded("scope: PerTarget, tcpSocket: {port: Web}"), "want a number, or the name of a container"},
+	{"probe by another scheme", guarded("httpGet: {host: a, port: 80, scheme: FTP}"), "scheme"},
+	{"probe with a URL as path", guarded("httpGet: {host: a, port: 80, path: 'http://a/b'}"), "want a path such as"},
+	{"probe with a bad header", guarded("httpGet: {host: a, port: 80, httpHeaders: [{name: 'a b', value: c}]}"), "httpHeaders[0].name"},
+	{"probe with two lines in a header", guarded(`httpGet: {host: a, port: 80, httpHeaders: [{name: a, value: "b\nc"}]}`), "want one line without control characters"},
+	{"probe by a command, once", guarded("exec: {command: [a]}"), "a command runs in a target"},
+	{"probe by no command", guarded("scope: PerTarget, exec: {command: ['']}"), "want a program and its arguments"},
+	{"probe of ready pods of each target", guarded("scope: PerTarget, podsReady: {selector: {a: b}}"), "use scope Once"},
+	{"probe of ready pods of any kind", guarded("podsReady: {selector: {}}"), "selector"},
+	{"probe of ready pods by a bad label", guarded("podsReady: {selector: {a: 'b c'}}"), "selector"},
+	{"probe of too few ready pods", guarded("podsReady: {selector: {a: b}, min: 0%}"), "want a number of 1 or more, or 1% to 100%"},
+	{"probe of a value of each target", guarded("scope: PerTarget, prometheus: {query: up, comparison: '> 0'}"), "use scope Once"},
+	{"probe of a value without a query", guarded("prometheus: {query: '', comparison: '> 0'}"), "query"},
+	{"probe of a value without a comparison", guarded("prometheus: {query: up, comparison: '0'}"), "want <, <=, >, >=, == or != and a number"},
+	{"probe of a node", kind("level: node\ncpuPressure: {}\nsteadyState: {probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), "nodes cannot be probed"},
+	{"probe beside nodes", kind("level: node\ncpuPressure: {}\nsteadyState: {probes: [{name: a, " + asksOnce + "}]}"), ""},
+	{"budget of all", guarded("budget: {percent: 100, window: 10m}, " + asksOnce), "percent"},
+	{"budget of a short window", guarded("budget: {percent: 10, window: 99s}, " + asksOnce), "want at most 24h, and at least ten periods"},
+	{"budget of a long window", guarded("budget: {percent: 10, window: 25h}, " + asksOnce), "want at most 24h, and at least ten periods"},
+	{"budget of nanoseconds", guarded("budget: {percent: 10, window: 100000000000}, " + asksOnce), ""},
+	{"budget outside During", guarded("phases: [After], budget: {percent: 10, window: 10m}, " + asksOnce), "it is for phase During"},
 	// One disruption of each supported kind, as its users write them.
 	{"container failure, graceful", kind("containerFailure: {}"), ""},
 	{"container failure, forced", kind("containerFailure: {forced: true}"), ""},
+	{"container failure every interval", kind("containerFailure: {forced: true, interval: 90s}"), ""},
+	{"container failure every interval, as nanoseconds", kind("containerFailure: {interval: 5000000000}\nduration: 6s"), ""},
+	{"container failure every interval, a few times", kind("containerFailure: {interval: 1m}\nduration: 10m\nmaxRuns: 3"), ""},
+	{"container failure with interval null", kind("containerFailure: {interval: null}\nmaxRuns: 1"), ""},
+	{"container failure too often", kind("containerFailure: {interval: 4s}"), "4s is shorter than 5s: want a duration such as 1m"},
+	{"container failure with interval 0", kind("containerFailure: {interval: 0s}"), "spec.containerFailure.interval"},
+	{"container failure with an interval that was meant as seconds", kind("containerFailure: {interval: 60}"), "60ns is shorter than 5s; a number without a unit is nanoseconds: write 60s"},
+	{"container failure with an interval as long as duration", kind("containerFailure: {interval: 5m}\nduration: 5m"), "containerFailure.interval is not shorter than duration"},
+	{"container failure with an interval as long as the default", kind("containerFailure: {interval: 1h}"), "containerFailure.interval is not shorter than duration"},
+	{"container failure with an interval and maxRuns 1", kind("containerFailure: {interval: 1m}\nmaxRuns: 1"), "maxRuns 1 leaves nothing to repeat"},
 	{"container failure of some containers", kind("containers: [web, sidecar]\ncontainerFailure: {forced: true}"), ""},
 	{"cpu pressure on all cores", kind("cpuPressure: {}"), ""},
 	{"cpu pressure on 3 cores", kind("cpuPressure: {count: 3}"), ""},
@@ -23,12 +105,48 @@ var manifests = []manifest{
 	{"disk pressure in operations", kind("diskPressure: {path: /mnt/data, throttling: {readIOPSPerSec: 10, writeIOPSPerSec: 10}}"), ""},
 	{"disk pressure without a limit", kind("diskPressure: {path: /mnt/data, throttling: {}}"), ""},
 	{"disk pressure without throttling", kind("diskPressure: {path: /mnt/data}"), ""},
+	{"memory pressure", kind("memoryPressure: {targetPercent: 76%, rampDuration: 10m}"), ""},
+	{"memory pressure without a sign", kind("memoryPressure: {targetPercent: \"76\"}"), ""},
+	{"memory pressure at level node", kind("level: node\nmemoryPressure: {targetPercent: 60%}"), ""},
 	{"network drop of everything", kind("network: {drop: 100}"), ""},
+	{"network duplication", kind("network: {duplicate: 100}"), ""},
+	{"network corruption", kind("network: {corrupt: 5}"), ""},
+	{"network drop, duplication and corruption", kind("network: {drop: 30, duplicate: 50, corrupt: 100}"), ""},
+	{"network connection state", network("hosts: [{port: 80}, {host: 10.0.0.1, connState: new}]"), ""},
+	{"network resolver", network("hosts: [{host: example.com, dnsResolver: node}]"), ""},
+	{"network percentage", network("hosts: [{host: example.com, percentage: 50}]"), ""},
+	{"network connection state of an allowed host", network("allowedHosts: [{host: 10.0.0.1, connState: est}]"), ""},
+	{"network resolver of an allowed host", network("allowedHosts: [{host: example.com, dnsResolver: pod}]"), ""},
+	{"network percentage of an allowed host", network("allowedHosts: [{host: example.com, percentage: 50}]"), ""},
+	{"network http", network("http: {methods: [GET, DELETE], paths: [/a, /b]}"), ""},
 	{"network drop of some hosts", network("hosts: [{host: 10.0.0.0/8, port: 80, protocol: tcp}, {host: example.com}, {host: '2001:db8::1'}]"), ""},
 	{"network drop but for some hosts", network("allowedHosts: [{host: 10.0.0.1, port: 443}], disableDefaultAllowedHosts: true"), ""},
 	{"network drop of what comes in", network("hosts: [{host: 10.0.0.1, port: 80, flow: ingress}]"), ""},
 	{"network drop at level node", kind("level: node\nnetwork: {drop: 10}"), ""},
+	{"network delay", kind("network: {delay: 1000, delayJitter: 5}"), ""},
+	{"network bandwidth", kind("network: {bandwidthLimit: 1024}"), ""},
+	{"network delay and bandwidth at level node", kind("level: node\nnetwork: {delay: 60000, bandwidthLimit: 32}"), ""},
 	{"network with a jitter that has no delay", network("delayJitter: 5"), ""},
+	{"dns answers of all types", kind(`dns:
+  port: 53
+  protocol: both
+  records:
+  - {hostname: www.example.com, record: {type: A, value: "192.0.2.1, 192.0.2.2", ttl: 60}}
+  - {hostname: www.example.com, record: {type: AAAA, value: "2001:db8::1"}}
+  - {hostname: old.example.com, record: {type: CNAME, value: new.example.com}}
+  - {hostname: example.com, record: {type: MX, value: "10 mail1.example.com,20 mail2.example.com"}}
+  - {hostname: txt.example.com, record: {type: TXT, value: "v=spf1, all"}}
+  - {hostname: _http._tcp.example.com, record: {type: SRV, value: "10 60 8080 a.example.com"}}
+  - {hostname: gone.example.com, record: {type: A, value: NXDOMAIN}}`), ""},
+	{"dns on another port", kind("dns: {port: 5353, protocol: udp, records: [{hostname: a, record: {type: AAAA, value: RANDOM}}]}"), ""},
+	{"dns with port 0 and protocol empty", kind("dns: {port: 0, protocol: \"\", records: [{hostname: a, record: {type: A, value: SERVFAIL, ttl: 0}}]}"), ""},
+	{"dns of some containers", kind("containers: [web]\ndns: {records: [{hostname: a, record: {type: A, value: DROP}}]}"), ""},
+	{"grpc errors and an empty answer", kind("grpc: {port: 50051, endpoints: [{endpoint: /a.B/c, error: NOT_FOUND, queryPercent: 10}, {endpoint: /a.B/d, override: '{}', queryPercent: 50}, {endpoint: /a.B/d, error: PERMISSION_DENIED}]}"), ""},
+	{"grpc without any endpoint", kind("grpc: {port: 1, endpoints: []}"), ""},
+	{"grpc of some containers", kind("containers: [web]\ngrpc: {port: 1, endpoints: [{endpoint: /a/b, error: OK}]}"), ""},
+	{"dns hostname with a dot at the end", kind("dns: {records: [{hostname: a.example., record: {type: A, value: DROP}}]}"), ""},
+	{"node failure", kind("level: node\nnodeFailure: {shutdown: true}"), ""},
+	{"node failure of a pod's node", kind("nodeFailure: {}"), ""},
 	{"several kinds", kind("cpuPressure: {}\ndiskPressure: {path: /data, throttling: {readBytesPerSec: 1}}\nnetwork: {drop: 5}"), ""},
 	{"everything that is common", kind(`level: pod
 advancedSelector: [{key: tier, operator: In, values: [web, api]}, {key: canary, operator: DoesNotExist}]
@@ -39,6 +157,9 @@ dryRun: true
 staticTargeting: true
 allowDisruptedTargets: true
 maxRuns: 3
+maxLostTargets: 0
+podOpsLifecycle: {policy: Respect, whenBusy: Wait, busyTimeoutSeconds: 86400, onConcurrentOperation: Keep}
+podDisruptionBudget: Respect
 triggers: {createPods: {notBefore: "2030-01-01T00:00:00Z"}, inject: {offset: 1m}}
 unsafeMode: {disableAll: true, config: {countTooLarge: {namespaceThreshold: 80, clusterThreshold: 66}}}
 reporting: {slackChannel: team-chaos, slackUserEmail: someone@example.com, purpose: testing the retries, minNotificationType: Info}
@@ -183,18 +304,25 @@ network: {drop: 5}`), ""},
 	{"port too large", network("hosts: [{port: 65536}]"), "spec.network.hosts[0].port"},
 	{"port negative", network("allowedHosts: [{port: -1}]"), "spec.network.allowedHosts[0].port"},
 	{"protocol in upper case", network("hosts: [{protocol: TCP}, {protocol: Udp}]"), ""},
-	{"protocol unknown", network("hosts: [{protocol: icmp}]"), "spec.network.hosts[0].protocol"},
+	{"protocol unknown", network("hosts: [{protocol: icmp}]"), "spec.network.hosts[0].protocol: Invalid value: \"icmp\""},
 	{"connState unknown", network("hosts: [{connState: old}]"), "spec.network.hosts[0].connState"},
 	{"dnsResolver unknown", network("hosts: [{host: a, dnsResolver: google}]"), "spec.network.hosts[0].dnsResolver"},
 	{"percentage 0", network("hosts: [{host: a, percentage: 0}]"), "spec.network.hosts[0].percentage"},
 	{"percentage 101", network("hosts: [{host: a, percentage: 101}]"), "spec.network.hosts[0].percentage"},
 	{"too many filters", network("hosts: [" + strings.Repeat("{port: 1},", 2047) + "{port: 1}], services: [{name: a, namespace: b}]"), "2048 is the limit"},
 	{"service without a name", network("services: [{namespace: b}]"), "spec.network.services[0].name"},
-	{"service without a namespace", network("services: [{name: a}]"), "spec.network.services[0].namespace"},
+	{"service of the same namespace", network("services: [{name: a}]"), ""},
+	{"service with all it can have", network("services: [{name: demo, namespace: chaos-demo, ports: [{name: http, port: 8080}], percentage: 50}]"), ""},
 	{"service port too large", network("services: [{name: a, namespace: b, ports: [{port: 65536}]}]"), "spec.network.services[0].ports[0].port"},
 	{"service percentage 0", network("services: [{name: a, namespace: b, percentage: 0}]"), "spec.network.services[0].percentage"},
+	{"cloud of all providers", network("cloud: {aws: [{service: S3, flow: egress, protocol: tcp, connState: new}], gcp: [{service: Google Cloud, flow: ingress, protocol: UDP}], datadog: [{service: synthetics, connState: est}]}"), ""},
+	{"cloud of one provider, the others null", network("cloud: {aws: null, gcp: [{service: Google, protocol: \"\", flow: \"\", connState: \"\"}]}"), ""},
 	{"cloud without a provider", network("cloud: {}"), "name at least one provider"},
+	{"cloud without any service of its providers", network("cloud: {aws: [], datadog: []}"), "name at least one provider"},
 	{"cloud service without a name", network("cloud: {aws: [{flow: egress}]}"), "spec.network.cloud.aws[0].service"},
+	{"cloud service with an unknown flow", network("cloud: {datadog: [{service: agents, flow: sideways}]}"), "spec.network.cloud.datadog[0].flow"},
+	{"cloud service with an unknown connState", network("cloud: {datadog: [{service: agents, connState: old}]}"), "spec.network.cloud.datadog[0].connState"},
+	{"cloud services that are too many", network("cloud: {aws: [" + strings.Repeat("{service: S3},", 128) + "{service: S3}]}"), "spec.network.cloud.aws"},
 	{"cloud service with an unknown protocol", network("cloud: {gcp: [{service: a, protocol: icmp}]}"), "spec.network.cloud.gcp[0].protocol"},
 	{"http at level node", kind("level: node\nnetwork: {drop: 1, http: {paths: [/a]}}"), "network.http works at level pod only"},
 	{"http method unknown", network("http: {methods: [BREW]}"), "spec.network.http.methods[0]"},
@@ -213,12 +341,17 @@ network: {drop: 5}`), ""},
 	{"memory 0%", kind("memoryPressure: {targetPercent: 0%}"), "spec.memoryPressure.targetPercent"},
 	{"memory 101%", kind("memoryPressure: {targetPercent: 101%}"), "spec.memoryPressure.targetPercent"},
 	{"memory percentage as a number", kind("memoryPressure: {targetPercent: 50}"), "targetPercent"},
+	{"memory ramp as a number that was meant as seconds", kind("memoryPressure: {targetPercent: 50%, rampDuration: 60}"), "60ns is shorter than 1ms; a number without a unit is nanoseconds: write 60s"},
 	{"memory ramp negative", kind("memoryPressure: {targetPercent: 50%, rampDuration: -1s}"), "spec.memoryPressure.rampDuration"},
 	{"disk failure without paths", kind("diskFailure: {}"), "spec.diskFailure.paths"},
 	{"disk failure with an empty list", kind("diskFailure: {paths: []}"), "spec.diskFailure.paths"},
 	{"disk failure with a blank path", kind("diskFailure: {paths: [\" \"]}"), "a path has 1 to 62 characters"},
 	{"disk failure with a long path", kind("diskFailure: {paths: [/" + strings.Repeat("a", 62) + "]}"), "a path has 1 to 62 characters"},
 	{"disk failure of the node's root", kind("level: node\ndiskFailure: {paths: [/data, /]}"), "allowRootDiskFailure"},
+	{"disk failure of the node's root, written otherwise", kind("level: node\ndiskFailure: {paths: [//./]}"), "allowRootDiskFailure"},
+	{"disk failure of the node's root, allowed", kind("level: node\nunsafeMode: {allowRootDiskFailure: true}\ndiskFailure: {paths: [/]}"), ""},
+	{"disk failure", kind("diskFailure: {paths: [/tmp], openat: {exitCode: EACCES}, probability: 50%}"), ""},
+	{"disk failure of some containers", kind("containers: [web]\ndiskFailure: {paths: [/tmp, /data]}"), ""},
 	{"disk failure with an unknown error", kind("diskFailure: {paths: [/a], openat: {exitCode: EWHAT}}"), "spec.diskFailure.openat.exitCode"},
 	{"disk failure without an error", kind("diskFailure: {paths: [/a], openat: {}}"), "spec.diskFailure.openat.exitCode"},
 	{"disk failure with a bare probability", kind("diskFailure: {paths: [/a], probability: \"50\"}"), "spec.diskFailure.probability"},
@@ -246,16 +379,30 @@ network: {drop: 5}`), ""},
 	{"dns AAAA with IPv4 in an IPv6 dress", dns("AAAA", "::ffff:10.0.0.1"), "an AAAA record is a list of IPv6 addresses"},
 	{"dns CNAME with two names", dns("CNAME", "a.example,b.example"), "a CNAME record is one name"},
 	{"dns CNAME with a failure", dns("CNAME", "NXDOMAIN"), "for records of type A and AAAA only"},
+	{"dns A with one address too few", dns("A", "10.0.0.1,"), "an A record is a list of IPv4 addresses"},
+	{"dns TXT with a failure", dns("TXT", "DROP"), "for records of type A and AAAA only"},
+	{"dns SRV with a failure", dns("SRV", "SERVFAIL"), "for records of type A and AAAA only"},
 	{"dns MX without a priority", dns("MX", "mail.example.com"), "an MX record is a list"},
 	{"dns SRV without a port", dns("SRV", "10 60 host.example.com"), "an SRV record is a list"},
 	{"dns record twice", kind("dns: {records: [{hostname: a, record: {type: A, value: DROP}}, {hostname: a, record: {type: A, value: 10.0.0.1}}]}"), "one record of each type"},
+	{"dns record twice, in another case and with a dot", kind("dns: {records: [{hostname: A.example., record: {type: A, value: DROP}}, {hostname: a.example, record: {type: A, value: 10.0.0.1}}]}"), "one record of each type"},
+	{"dns of a wildcard", kind("dns: {records: [{hostname: '*.example.com', record: {type: A, value: DROP}}]}"), "stands for all names below it"},
+	{"dns of two dots", kind("dns: {records: [{hostname: a..example, record: {type: A, value: DROP}}]}"), "want a name such as"},
+	{"dns CNAME that is no name", dns("CNAME", "a..example"), "a CNAME record is one name"},
 	{"dns with a negative ttl", kind("dns: {records: [{hostname: a, record: {type: A, value: DROP, ttl: -1}}]}"), "spec.dns.records[0].record.ttl"},
+	{"pod replacement", kind("podReplacement: {deleteStorage: false, forceDelete: true, gracePeriodSeconds: 0}"), ""},
+	{"pod replacement without anything said", kind("podReplacement: {}"), ""},
+	{"pod replacement that pulses", kind("podReplacement: {}\npulse: {activeDuration: 10s, dormantDuration: 10s}"), "cannot pulse"},
+	{"pod replacement of some containers", kind("containers: [web]\npodReplacement: {}"), "containers cannot be chosen"},
 	{"pod replacement with a negative grace period", kind("podReplacement: {gracePeriodSeconds: -1}"), "spec.podReplacement.gracePeriodSeconds"},
 
 	// Triggers, pulse, onInit.
 	{"triggers null", kind("triggers: null\ncpuPressure: {}"), ""},
 	{"triggers with nulls", kind("triggers: {createPods: {notBefore: null, offset: null}, inject: null}\ncpuPressure: {}"), ""},
 	{"trigger offset as nanoseconds", kind("triggers: {inject: {offset: 1000000000}}\ncpuPressure: {}"), ""},
+	{"trigger offset as a number that was meant as seconds", kind("triggers: {inject: {offset: 90}}\ncpuPressure: {}"), "90ns is shorter than 1ms; a number without a unit is nanoseconds: write 90s"},
+	{"trigger offset below a millisecond", kind("triggers: {createPods: {offset: 10us}}\ncpuPressure: {}"), "is shorter than 1ms"},
+	{"trigger offset of a millisecond", kind("triggers: {createPods: {offset: 1ms}, inject: {offset: 0}}\ncpuPressure: {}"), ""},
 	{"trigger with both", kind("triggers: {inject: {notBefore: \"2030-01-01T00:00:00Z\", offset: 1m}}\ncpuPressure: {}"), "not both"},
 	{"trigger with a time and an offset of 0", kind("triggers: {inject: {notBefore: \"2030-01-01T00:00:00Z\", offset: 0s}}\ncpuPressure: {}"), ""},
 	{"trigger with a negative offset", kind("triggers: {createPods: {offset: -1m}}\ncpuPressure: {}"), "spec.triggers.createPods.offset"},
@@ -266,10 +413,17 @@ network: {drop: 5}`), ""},
 	{"pulse without a dormant duration", kind("cpuPressure: {}\npulse: {activeDuration: 1s}"), "set both activeDuration and dormantDuration"},
 	{"pulse too fast", kind("cpuPressure: {}\npulse: {activeDuration: 499ms, dormantDuration: 1s}"), "spec.pulse.activeDuration"},
 	{"pulse too fast in nanoseconds", kind("cpuPressure: {}\npulse: {activeDuration: 1s, dormantDuration: 499999999}"), "spec.pulse.dormantDuration"},
+	{"pulse as numbers that were meant as seconds", kind("cpuPressure: {}\npulse: {activeDuration: 60, dormantDuration: 1s}"), "60ns is shorter than 500ms; a number without a unit is nanoseconds: write 60s"},
+	{"dormant as a number that was meant as seconds", kind("cpuPressure: {}\npulse: {activeDuration: 1s, dormantDuration: 30}"), "30ns is shorter than 500ms; a number without a unit is nanoseconds: write 30s"},
+	{"pulse delayed by a number that was meant as seconds", kind("cpuPressure: {}\npulse: {initialDelay: 5, activeDuration: 1s, dormantDuration: 1s}"), "5ns is shorter than 1ms; a number without a unit is nanoseconds: write 5s"},
 	{"pulse with a negative delay", kind("cpuPressure: {}\npulse: {initialDelay: -1s, activeDuration: 1s, dormantDuration: 1s}"), "spec.pulse.initialDelay"},
 	{"onInit with cpu pressure", kind("onInit: true\ncpuPressure: {}"), "onInit works at level pod with dns and network only"},
 	{"onInit at level node", kind("onInit: true\nlevel: node\nnetwork: {drop: 1}"), "onInit works at level pod with dns and network only"},
+	{"onInit with network", kind("onInit: true\nnetwork: {drop: 100}"), ""},
+	{"onInit with dns and network", kind("onInit: true\nnetwork: {drop: 100}\ndns: {records: [{hostname: a.example, record: {type: A, value: NXDOMAIN}}]}"), ""},
 	{"onInit false", kind("onInit: false\ncpuPressure: {}"), ""},
+	{"pulse", kind("pulse: {initialDelay: 10s, activeDuration: 60s, dormantDuration: 500ms}\nnetwork: {drop: 100}"), ""},
+	{"pulse in nanoseconds", kind("pulse: {activeDuration: 500000000, dormantDuration: 500000000}\ncpuPressure: {}"), ""},
 	{"pulse null", kind("pulse: null\ncpuPressure: {}"), ""},
 
 	// Unsafe mode, reporting.
@@ -284,6 +438,32 @@ network: {drop: 5}`), ""},
 	{"reporting to no address", kind("reporting: {slackUserEmail: someone}\ncpuPressure: {}"), "spec.reporting.slackUserEmail"},
 	{"reporting with an unknown type", kind("reporting: {minNotificationType: Debug}\ncpuPressure: {}"), "spec.reporting.minNotificationType"},
 
+	// Operations of others.
+	{"pod operations null", kind("podOpsLifecycle: null\ncpuPressure: {}"), ""},
+	{"pod operations at their defaults", kind("podOpsLifecycle: {}\ncpuPressure: {}"), ""},
+	{"pod operations ignored", kind("podOpsLifecycle: {policy: Ignore}\ncpuPressure: {}"), ""},
+	{"pod operations, empty words", kind("podOpsLifecycle: {policy: \"\", whenBusy: \"\", busyTimeoutSeconds: null, onConcurrentOperation: \"\"}\ncpuPressure: {}"), ""},
+	{"pod operations, an unknown policy", kind("podOpsLifecycle: {policy: Obey}\ncpuPressure: {}"), "spec.podOpsLifecycle.policy"},
+	{"pod operations, an unknown way to wait", kind("podOpsLifecycle: {whenBusy: wait}\ncpuPressure: {}"), "spec.podOpsLifecycle.whenBusy"},
+	{"pod operations, an unknown end", kind("podOpsLifecycle: {onConcurrentOperation: Abort}\ncpuPressure: {}"), "spec.podOpsLifecycle.onConcurrentOperation"},
+	{"pod operations waited for no time", kind("podOpsLifecycle: {busyTimeoutSeconds: 0}\ncpuPressure: {}"), "spec.podOpsLifecycle.busyTimeoutSeconds"},
+	{"pod operations waited for more than a day", kind("podOpsLifecycle: {busyTimeoutSeconds: 86401}\ncpuPressure: {}"), "spec.podOpsLifecycle.busyTimeoutSeconds"},
+	{"pod operations of its own", kind("podOpsLifecycle: {policy: Participate, operatingTimeoutSeconds: 1, availableTimeoutSeconds: 86400, unmanagedPods: Skip, whenUnavailable: Proceed}\ncpuPressure: {}"), ""},
+	{"pod operations of its own at their defaults", kind("podOpsLifecycle: {policy: Participate, operatingTimeoutSeconds: null, availableTimeoutSeconds: null, unmanagedPods: \"\", whenUnavailable: \"\"}\ncpuPressure: {}"), ""},
+	{"pod operations, an unknown word on unmanaged pods", kind("podOpsLifecycle: {unmanagedPods: Ignore}\ncpuPressure: {}"), "spec.podOpsLifecycle.unmanagedPods"},
+	{"pod operations, an unknown word on a missing driver", kind("podOpsLifecycle: {whenUnavailable: Wait}\ncpuPressure: {}"), "spec.podOpsLifecycle.whenUnavailable"},
+	{"pod operations given for no time", kind("podOpsLifecycle: {operatingTimeoutSeconds: 0}\ncpuPressure: {}"), "spec.podOpsLifecycle.operatingTimeoutSeconds"},
+	{"pod operations available for more than a day", kind("podOpsLifecycle: {availableTimeoutSeconds: 86401}\ncpuPressure: {}"), "spec.podOpsLifecycle.availableTimeoutSeconds"},
+	{"an operation on pods that wait to start", kind("podOpsLifecycle: {policy: Participate}\nonInit: true\nnetwork: {drop: 5}"), "a pod that waits for onInit was never in service: set policy to Respect, or remove onInit"},
+	{"an operation on pods that are replaced", kind("podOpsLifecycle: {policy: Participate}\npodReplacement: {}"), "podReplacement ends its targets, which nobody gives back: set policy to Respect"},
+	{"pod operations at level node", kind("level: node\npodOpsLifecycle: {}\ncpuPressure: {}"), "podOpsLifecycle is about pods: set level to pod, or remove it"},
+
+	// Budgets.
+	{"budgets, an empty word", kind("podDisruptionBudget: \"\"\ncpuPressure: {}"), ""},
+	{"budgets ignored at level node", kind("level: node\npodDisruptionBudget: Ignore\ncpuPressure: {}"), ""},
+	{"budgets respected at level node", kind("level: node\npodDisruptionBudget: Respect\ncpuPressure: {}"), "podDisruptionBudget is about pods: set level to pod, or remove it"},
+	{"budgets, an unknown policy", kind("podDisruptionBudget: respect\ncpuPressure: {}"), "spec.podDisruptionBudget"},
+
 	// Strictness.
 	{"unknown field of the spec", kind("cpuPresure: {}\ncpuPressure: {}"), "cpuPresure"},
 	{"unknown field of a kind", kind("cpuPressure: {cores: 1}"), "cores"},
@@ -291,46 +471,6 @@ network: {drop: 5}`), ""},
 	{"fields that were withdrawn", network("flow: ingress"), "flow"},
 	{"name of 63 characters", whole(strings.Repeat("a", 63)), ""},
 	{"name of 64 characters", whole(strings.Repeat("a", 64)), "use at most 63 characters"},
-}
-
-// unsupported are valid manifests of the reference product that nothing can
-// carry out yet; refused is the field that says so.
-var unsupported = []manifest{
-	{"disk failure", kind("diskFailure: {paths: [/tmp], openat: {exitCode: EACCES}, probability: 50%}"), "diskFailure"},
-	{"disk failure of the node's root, allowed", kind("level: node\nunsafeMode: {allowRootDiskFailure: true}\ndiskFailure: {paths: [/]}"), "diskFailure"},
-	{"dns answers of all types", kind(`dns:
-  port: 53
-  protocol: both
-  records:
-  - {hostname: www.example.com, record: {type: A, value: "192.0.2.1, 192.0.2.2", ttl: 60}}
-  - {hostname: www.example.com, record: {type: AAAA, value: "2001:db8::1"}}
-  - {hostname: old.example.com, record: {type: CNAME, value: new.example.com}}
-  - {hostname: example.com, record: {type: MX, value: "10 mail1.example.com,20 mail2.example.com"}}
-  - {hostname: txt.example.com, record: {type: TXT, value: "v=spf1, all"}}
-  - {hostname: _http._tcp.example.com, record: {type: SRV, value: "10 60 8080 a.example.com"}}
-  - {hostname: gone.example.com, record: {type: A, value: NXDOMAIN}}`), "dns"},
-	{"grpc", kind("grpc: {port: 50051, endpoints: [{endpoint: /a.B/c, error: NOT_FOUND, queryPercent: 10}, {endpoint: /a.B/d, override: '{}', queryPercent: 50}, {endpoint: /a.B/d, error: PERMISSION_DENIED}]}"), "grpc"},
-	{"memory pressure", kind("memoryPressure: {targetPercent: 76%, rampDuration: 10m}"), "memoryPressure"},
-	{"memory pressure without a sign", kind("memoryPressure: {targetPercent: \"76\"}"), "memoryPressure"},
-	{"node failure", kind("level: node\nnodeFailure: {shutdown: true}"), "nodeFailure"},
-	{"node failure of a pod's node", kind("nodeFailure: {}"), "nodeFailure"},
-	{"pod replacement", kind("podReplacement: {deleteStorage: false, forceDelete: true, gracePeriodSeconds: 0}"), "podReplacement"},
-	{"network duplication", kind("network: {duplicate: 100}"), "network.duplicate"},
-	{"network corruption", kind("network: {corrupt: 5}"), "network.corrupt"},
-	{"network delay", kind("network: {delay: 1000, delayJitter: 5}"), "network.delay"},
-	{"network bandwidth", kind("network: {bandwidthLimit: 1024}"), "network.bandwidthLimit"},
-	{"network services", network("services: [{name: demo, namespace: chaos-demo, ports: [{name: http, port: 8080}], percentage: 50}]"), "network.services"},
-	{"network cloud", network("cloud: {aws: [{service: S3, flow: egress, protocol: tcp, connState: new}], datadog: [{service: synthetics}]}"), "network.cloud"},
-	{"network http", network("http: {methods: [GET, DELETE], paths: [/a, /b]}"), "network.http"},
-	{"network connection state", network("hosts: [{port: 80}, {host: 10.0.0.1, connState: new}]"), "network.hosts.connState"},
-	{"network resolver", network("hosts: [{host: example.com, dnsResolver: node}]"), "network.hosts.dnsResolver"},
-	{"network percentage", network("hosts: [{host: example.com, percentage: 50}]"), "network.hosts.percentage"},
-	{"network connection state of an allowed host", network("allowedHosts: [{host: 10.0.0.1, connState: est}]"), "network.allowedHosts.connState"},
-	{"network resolver of an allowed host", network("allowedHosts: [{host: example.com, dnsResolver: pod}]"), "network.allowedHosts.dnsResolver"},
-	{"network percentage of an allowed host", network("allowedHosts: [{host: example.com, percentage: 50}]"), "network.allowedHosts.percentage"},
-	{"onInit", kind("onInit: true\nnetwork: {drop: 100}"), "onInit"},
-	{"pulse", kind("pulse: {initialDelay: 10s, activeDuration: 60s, dormantDuration: 500ms}\nnetwork: {drop: 100}"), "pulse"},
-	{"pulse in nanoseconds", kind("pulse: {activeDuration: 500000000, dormantDuration: 500000000}\ncpuPressure: {}"), "pulse"},
 }
 
 func dns(kindOf, value string) string {

@@ -79,18 +79,21 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	create(t, client, "columns")
 	apply(t, client, "worker", "columns", `{"phase": "Holding", "kinds": "cpu-pressure", "targets": "3/3", "injectionStatus": "Injected",
 		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}, "ending": "expired",
+		"steadyState": {"verdict": "Passed", "probes": [{"name": "a", "state": "Success", "targets": 3, "failingTargets": []}]},
 		"conditions": [{"type": "Injected", "status": "True", "reason": "Injected", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"},
+			{"type": "EffectVerified", "status": "True", "reason": "Proven", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"},
 			{"type": "Orchestrated", "status": "False", "reason": "TemporalUnreachable", "message": "", "lastTransitionTime": "2026-11-20T12:00:00Z"}]}`)
 	narrow, wide, shown := columns(t, "disruptions", "default", "columns")
-	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "TEMPORAL", "EXPIRES", "AGE"}, narrow); diff != "" {
+	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "VERDICT", "TEMPORAL", "EXPIRES", "AGE"}, narrow); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"WORKFLOW", "ENDING"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"EFFECT", "WORKFLOW", "ENDING"}, wide); diff != "" {
 		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
 	}
 	want := map[string]any{
 		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
 		"PHASE": "Holding", "TEMPORAL": "TemporalUnreachable", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1", "ENDING": "expired",
+		"EFFECT": "Proven", "VERDICT": "Passed",
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
@@ -177,7 +180,7 @@ func TestNamesOfTheResources(t *testing.T) {
 	for _, want := range []struct {
 		name, short string
 		namespaced  bool
-	}{{"disruptions", "dis", true}, {"emergencystops", "estop", false}} {
+	}{{"disruptions", "dis", true}, {"disruptioncrons", "dicron", true}, {"emergencystops", "estop", false}} {
 		i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == want.name })
 		if i < 0 {
 			t.Fatalf("no %s among %v", want.name, list.APIResources)

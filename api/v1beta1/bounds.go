@@ -26,6 +26,13 @@ func atLeast(path *field.Path, value, least int64) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("want at least %d", least))}
 }
 
+func between(path *field.Path, value, least, most int64) field.ErrorList {
+	if value >= least && value <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("want %d to %d", least, most))}
+}
+
 // length counts characters, as the schema does, not bytes.
 func length(path *field.Path, value string, least, most int) field.ErrorList {
 	n := utf8.RuneCountInString(value)

@@ -9,11 +9,29 @@ const (
 	// ConditionInjected is True from the moment every chosen target is
 	// injected until the disruption ends (rule 31).
 	ConditionInjected = "Injected"
+	// ConditionEffectVerified is True when the fault was seen to act on every target,
+	// by every kind. It is False with the reason Lost or Ineffective when one of
+	// them does not act, and Unknown with the reason NothingMatchedYet when nothing
+	// came by on which it could act, or NotMeasured when nobody knows. After the end
+	// it says what was measured last.
+	ConditionEffectVerified = "EffectVerified"
 	// ConditionCleaned is True when no chaos pod is left.
 	ConditionCleaned = "Cleaned"
 	// ConditionStuckOnRemoval is True while a chaos pod failed to clean and a
 	// person must decide (rule 45). Bad when True.
 	ConditionStuckOnRemoval = "StuckOnRemoval"
+	// ConditionSteadyState is True while the probes of spec.steadyState succeed,
+	// False once one of them is lost, was not reached or does not come back, and
+	// Unknown while nobody can say.
+	ConditionSteadyState = "SteadyState"
+	// ConditionAborted is True, for good, when the disruption ended because a probe
+	// was lost, or nobody could ask. Bad when True.
+	ConditionAborted = "Aborted"
+	// ConditionOperating is True while every target is given to a disruption that
+	// participates in operations, and out of service. It is False with the reason
+	// Waiting while some are waited for, and with Ended, NotAvailable or NotEnded when
+	// the operations are over.
+	ConditionOperating = "Operating"
 	// ConditionOrchestrated is False while Temporal cannot be reached. The
 	// bridge writes it.
 	ConditionOrchestrated = "Orchestrated"
@@ -30,6 +48,10 @@ const ConditionClean = "Clean"
 // ReasonEmergencyStop is the reason of conditions and events of a disruption
 // that an EmergencyStop ends or refuses.
 const ReasonEmergencyStop = "EmergencyStop"
+
+// ReasonInjectionFailed is the reason of a False Injected when a target cannot be
+// injected, and the message says why.
+const ReasonInjectionFailed = "InjectionFailed"
 
 // Phase is where a disruption is in its life.
 type Phase string

@@ -18,6 +18,9 @@ type DisruptionStatus struct {
 	// Ending is why the disruption ends, has ended or was refused, such as
 	// "expired" or "emergency stop NAME: REASON". Empty while it goes on.
 	Ending string `json:"ending,omitempty"`
+	// ReportedAt is when the workflow decided on what phase and ending say. What
+	// it decided earlier and is written late changes nothing.
+	ReportedAt *metav1.MicroTime `json:"reportedAt,omitempty"`
 	// Kinds are the kinds asked for, separated by commas.
 	Kinds string `json:"kinds,omitempty"`
 	// Targets is injected/selected, such as "2/3".
@@ -66,14 +69,16 @@ type DisruptionStatus struct {
 	// when something is left or a node could not be looked at; see the
 	// condition Cleaned. Unset before the end.
 	CleanedVerified *bool `json:"cleanedVerified,omitempty"`
+	// SteadyState is what the probes of spec.steadyState say. Unset without them.
+	SteadyState *SteadyStateStatus `json:"steadyState,omitempty"`
 	// Workflow carries the disruption out.
 	Workflow *WorkflowRef `json:"workflow,omitempty"`
 	// Resumes are the decisions people took while the disruption was stuck, newest last.
 	//
 	// +listType=atomic
 	Resumes []ResumeRecord `json:"resumes,omitempty"`
-	// Conditions are Accepted, TargetsSelected, Injected, Cleaned,
-	// StuckOnRemoval, Orchestrated and Stopped.
+	// Conditions are Accepted, TargetsSelected, Injected, EffectVerified, Cleaned,
+	// StuckOnRemoval, SteadyState, Aborted, Orchestrated and Stopped.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -92,6 +97,10 @@ type TargetInjection struct {
 	TargetUID types.UID `json:"targetUID,omitempty"`
 	// Reason says why the target is not injected, or not cleaned.
 	Reason string `json:"reason,omitempty"`
+	// Effect is whether the fault acts on the target, as its injector measures it. It
+	// is written when the target is injected, when the state turns, and at the end.
+	// Unset as long as nothing is injected, in a dry run, and while it is not known.
+	Effect *Effect `json:"effect,omitempty"`
 }
 
 // WorkflowRef leads to the workflow in the Temporal UI.

@@ -15,9 +15,11 @@ import (
 // +kubebuilder:printcolumn:name=Targets,type=string,JSONPath=`.status.targets`,description="injected/selected"
 // +kubebuilder:printcolumn:name=Injection,type=string,JSONPath=`.status.injectionStatus`
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.steadyState.verdict`,description="of the probes of spec.steadyState"
 // +kubebuilder:printcolumn:name=Temporal,type=string,JSONPath=`.status.conditions[?(@.type=="Orchestrated")].reason`,description="empty unless Temporal was away or refused"
 // +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Effect,type=string,JSONPath=`.status.conditions[?(@.type=="EffectVerified")].reason`,priority=1,description="Proven when the fault was seen to act on every target"
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
 // +kubebuilder:printcolumn:name=Ending,type=string,JSONPath=`.status.ending`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters",messageExpression="'metadata.name is the value of a label on every chaos pod: use at most 63 characters, not %d'.format([self.metadata.name.size()])"
@@ -58,7 +60,14 @@ const (
 // about kinds are in Combinations; crdgen adds them to the schema.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.network) || !has(self.network.http) || !has(self.level) || self.level != 'node'",message="network.http works at level pod only",fieldPath=".network.http"
-// +kubebuilder:validation:XValidation:rule="!has(self.diskFailure) || !has(self.level) || self.level != 'node' || !self.diskFailure.paths.exists(p, p.trim() == '/') || (has(self.unsafeMode) && ((has(self.unsafeMode.allowRootDiskFailure) && self.unsafeMode.allowRootDiskFailure) || (has(self.unsafeMode.disableAll) && self.unsafeMode.disableAll)))",message="\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure",fieldPath=".diskFailure.paths"
+// +kubebuilder:validation:XValidation:rule="!has(self.diskFailure) || !has(self.level) || self.level != 'node' || !self.diskFailure.paths.exists(p, p.trim().matches('^/[/.]*$')) || (has(self.unsafeMode) && ((has(self.unsafeMode.allowRootDiskFailure) && self.unsafeMode.allowRootDiskFailure) || (has(self.unsafeMode.disableAll) && self.unsafeMode.disableAll)))",message="\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure",fieldPath=".diskFailure.paths"
+// +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || !has(self.level) || self.level != 'node' || !self.steadyState.probes.exists(p, has(p.scope) && p.scope == 'PerTarget')",message="nodes cannot be probed: use scope Once, or level pod",fieldPath=".steadyState.probes"
+// +kubebuilder:validation:XValidation:rule="!has(self.onInit) || !self.onInit || !has(self.steadyState) || !has(self.steadyState.controlGroup)",message="with onInit pods wait until they are disturbed, and none can be asked: remove it",fieldPath=".steadyState.controlGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.containerFailure) || !has(self.containerFailure.interval) || !has(self.maxRuns) || self.maxRuns != 1",message="maxRuns 1 leaves nothing to repeat: raise it, or remove containerFailure.interval",fieldPath=".containerFailure.interval"
+// +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.level) || self.level != 'node'",message="podOpsLifecycle is about pods: set level to pod, or remove it",fieldPath=".podOpsLifecycle"
+// +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.onInit) || !self.onInit",message="a pod that waits for onInit was never in service: set policy to Respect, or remove onInit",fieldPath=".podOpsLifecycle.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.podReplacement)",message="podReplacement ends its targets, which nobody gives back: set policy to Respect",fieldPath=".podOpsLifecycle.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.podDisruptionBudget) || self.podDisruptionBudget != 'Respect' || !has(self.level) || self.level != 'node'",message="podDisruptionBudget is about pods: set level to pod, or remove it",fieldPath=".podDisruptionBudget"
 type DisruptionSpec struct {
 	Faults `json:",inline"`
 
@@ -95,7 +104,7 @@ type DisruptionSpec struct {
 	Level Level `json:"level,omitempty"`
 	// Containers narrows the disruption to these containers of a target. Empty
 	// means all that run. Not at level node, nor with diskPressure,
-	// memoryPressure or onInit.
+	// memoryPressure, podReplacement or onInit.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
@@ -121,21 +130,48 @@ type DisruptionSpec struct {
 	Pulse *DisruptionPulse `json:"pulse,omitempty"`
 	// DryRun does everything but the injection itself. Default false.
 	DryRun bool `json:"dryRun,omitempty"`
-	// OnInit injects before the containers of a starting pod run. Level pod,
-	// network and dns only. Default false.
+	// OnInit disturbs pods before their containers start. Its targets are pods
+	// that are created, with the label chaos.squall.dev/disrupt-on-init=true, while
+	// the disruption lasts. Level pod, network and dns only. Default false.
 	OnInit bool `json:"onInit,omitempty"`
 	// StaticTargeting chooses the targets once. Otherwise, the default, targets
-	// that go are replaced and a percentage follows the number that match.
+	// that go are replaced, up to maxLostTargets, and a percentage follows the
+	// number that match.
 	StaticTargeting bool `json:"staticTargeting,omitempty"`
 	// AllowDisruptedTargets accepts targets of other disruptions if these have
 	// no kind in common with this one. Default false.
 	AllowDisruptedTargets bool `json:"allowDisruptedTargets,omitempty"`
 	// MaxRuns ends the disruption after so many injections, at least 1. Nothing
-	// means unlimited.
+	// means unlimited. With containerFailure.interval it also is how often each
+	// target is disturbed at most.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +nullable
 	MaxRuns *int `json:"maxRuns,omitempty"`
+	// MaxLostTargets is how many targets are replaced by others after they were lost:
+	// ended, deleted, or left by their chaos pod, at least 0. Nothing means as many
+	// as count asks for, without a limit for "100%".
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +nullable
+	MaxLostTargets *int `json:"maxLostTargets,omitempty"`
+	// PodOpsLifecycle says what to do about pods on which somebody else operates.
+	// Nothing means that they are left alone. Level pod only.
+	//
+	// +nullable
+	PodOpsLifecycle *PodOpsLifecycle `json:"podOpsLifecycle,omitempty"`
+	// SteadyState guards the disruption with probes: it does not begin before they
+	// succeed, and ends when they fail.
+	//
+	// +nullable
+	SteadyState *SteadyState `json:"steadyState,omitempty"`
+	// PodDisruptionBudget is Ignore, the default, or Respect: then no more pods of a
+	// PodDisruptionBudget are targets than its status allows, less those that running
+	// disruptions hold. Level pod only.
+	//
+	// +kubebuilder:validation:Enum=Ignore;Respect;""
+	PodDisruptionBudget BudgetPolicy `json:"podDisruptionBudget,omitempty"`
 	// UnsafeMode switches safety nets off.
 	//
 	// +nullable

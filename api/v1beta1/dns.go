@@ -17,7 +17,7 @@ type DNSDisruption struct {
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.hostname == b.hostname && a.record.type == b.record.type))",message="a hostname has one record of each type; join their values with commas",messageExpression="'%s: a hostname has one record of each type; join their values with commas'.format([self.filter(a, !self.exists_one(b, a.hostname == b.hostname && a.record.type == b.record.type))[0].hostname])"
+	// +kubebuilder:validation:XValidation:rule="[self.map(r, r.record.type + ' ' + (r.hostname + '.').replace('..', '.').lowerAscii())].all(names, names.all(a, names.exists_one(b, a == b)))",message="a hostname has one record of each type; join their values with commas",messageExpression="[self.map(r, r.record.type + ' ' + (r.hostname + '.').replace('..', '.').lowerAscii())].map(names, names.filter(a, !names.exists_one(b, a == b))[0])[0] + ': a hostname has one record of each type; join their values with commas'"
 	// +listType=atomic
 	Records []DNSHostRecord `json:"records"`
 	// Port is the port the target's questions go to. 0 means 53.
@@ -33,10 +33,12 @@ type DNSDisruption struct {
 
 // DNSHostRecord is the false answer for one name and one type.
 type DNSHostRecord struct {
-	// Hostname is the name asked for. Required.
+	// Hostname is the name asked for, and all names below it that no other
+	// record is about. Case and a dot at the end do not matter. Required.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[^\\s,.*]{1,63}([.][^\\s,.*]{1,63})*[.]?$')`,message="want a name such as www.example.com, which stands for all names below it too",messageExpression=`self + ': want a name such as www.example.com, which stands for all names below it too'`
 	Hostname string    `json:"hostname"`
 	Record   DNSRecord `json:"record"`
 }
@@ -46,7 +48,7 @@ type DNSHostRecord struct {
 // +kubebuilder:validation:XValidation:rule="self.type != 'A' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 4)",message="an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule="self.type != 'AAAA' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 6)",message="an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule=`self.type in ['A', 'AAAA'] || !(self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'])`,message="NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only",messageExpression=`self.value + ': NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only'`,fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[^\\s,]+\\s*$')`,message="a CNAME record is one name",messageExpression=`self.value + ': a CNAME record is one name'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[^\\s,.]{1,63}([.][^\\s,.]{1,63})*[.]?\\s*$')`,message="a CNAME record is one name",messageExpression=`self.value + ': a CNAME record is one name'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule=`self.type != 'MX' || self.value.split(',').all(v, v.matches('^\\s*[0-9]{1,5}\\s+[^\\s]+\\s*$'))`,message="an MX record is a list of \"priority host\" separated by commas",messageExpression=`self.value + ': an MX record is a list of "priority host" separated by commas'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule=`self.type != 'SRV' || self.value.split(',').all(v, v.matches('^\\s*([0-9]{1,5}\\s+){3}[^\\s]+\\s*$'))`,message="an SRV record is a list of \"priority weight port host\" separated by commas",messageExpression=`self.value + ': an SRV record is a list of "priority weight port host" separated by commas'`,fieldPath=".value"
 type DNSRecord struct {
@@ -73,7 +75,9 @@ type DNSRecord struct {
 
 var (
 	dnsFailures = []string{"NXDOMAIN", "DROP", "SERVFAIL", "RANDOM"}
-	dnsCNAME    = regexp.MustCompile(`^\s*[^\s,]+\s*$`)
+	// One or more labels of up to 63 characters (RFC 1035, 2.3.4).
+	dnsHostname = regexp.MustCompile(`^[^\s,.*]{1,63}([.][^\s,.*]{1,63})*[.]?$`)
+	dnsCNAME    = regexp.MustCompile(`^\s*[^\s,.]{1,63}([.][^\s,.]{1,63})*[.]?\s*$`)
 	dnsMX       = regexp.MustCompile(`^\s*[0-9]{1,5}\s+[^\s]+\s*$`)
 	dnsSRV      = regexp.MustCompile(`^\s*([0-9]{1,5}\s+){3}[^\s]+\s*$`)
 )
@@ -85,13 +89,17 @@ func (d *DNSDisruption) validate(path *field.Path) field.ErrorList {
 	seen := map[[2]string]bool{}
 	for i, r := range d.Records {
 		at := path.Child("records").Index(i)
-		key := [2]string{r.Hostname, r.Record.Type}
+		key := [2]string{strings.ToLower(strings.TrimSuffix(r.Hostname, ".")), r.Record.Type}
 		if seen[key] {
 			errs = append(errs, field.Invalid(at, r.Hostname,
 				"a hostname has one record of each type; join their values with commas"))
 		}
 		seen[key] = true
 		errs = append(errs, length(at.Child("hostname"), r.Hostname, 1, 253)...)
+		if r.Hostname != "" && !dnsHostname.MatchString(r.Hostname) {
+			errs = append(errs, field.Invalid(at.Child("hostname"), r.Hostname,
+				"want a name such as www.example.com, which stands for all names below it too"))
+		}
 		errs = append(errs, r.Record.validate(at.Child("record"))...)
 	}
 	return errs

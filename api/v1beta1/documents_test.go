@@ -21,9 +21,10 @@ var update = flag.Bool("update", false, "write testdata/documents anew; a field 
 // release, reads: the environment variable of a chaos pod, which its journal
 // keeps as well, and the termination messages of the injector's commands.
 func documents() map[string]any {
-	disruption := DisruptionRef{Namespace: "shop", Name: "lossy", UID: "disruption-uid"}
+	disruption := DisruptionRef{Namespace: "shop", Name: "lossy", UID: "disruption-uid", Cluster: "cluster-uid"}
 	notBefore := metav1.NewTime(time.Date(2026, 11, 22, 10, 1, 0, 0, time.UTC))
 	percentage := 50
+	beat := func(d time.Duration) *Duration { return &Duration{Duration: d} }
 	host := NetworkHost{
 		Host: "db.example.com", Port: 5432, Protocol: "tcp", Flow: "egress", ConnState: "new", DNSResolver: "pod", Percentage: &percentage,
 	}
@@ -35,10 +36,14 @@ func documents() map[string]any {
 				NodeIPs: []string{"10.0.0.1", "2001:db8::1"}, PodIPs: []string{"10.1.0.1"},
 				Containers: []InjectionContainer{{Name: "web", ID: "0123abcd"}}, SomeContainers: true,
 			},
-			NotBefore: &notBefore, Deadline: metav1.NewTime(notBefore.Add(time.Hour)), DryRun: true, AllowedHosts: []NetworkHost{host},
+			NotBefore: &notBefore, Deadline: metav1.NewTime(notBefore.Add(time.Hour)), DryRun: true, MaxRuns: 3, SysrqTrigger: "/a/file", AllowedHosts: []NetworkHost{host},
+			ResolvedHosts: "/another/file",
+			OnInit:        []Kind{KindDNS, KindNetwork},
+			Pulse:         &DisruptionPulse{InitialDelay: beat(10 * time.Second), ActiveDuration: beat(time.Minute), DormantDuration: beat(500 * time.Millisecond)},
 		},
 		"injection-report": &InjectionReport{
 			Injected: true, Cleaned: true, Audited: true, Error: "remove the filter: busy", Left: []string{"filter squall on eth0"},
+			Effect: &Effect{State: EffectProven, Evidence: "12 of 40 matching packets dropped", Since: notBefore},
 		},
 		"clean-report": &CleanReport{
 			Cleaned: []string{"injection-1"}, Audited: true, More: 2, Error: "journal injection-3: unexpected end",

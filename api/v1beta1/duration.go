@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Duration is a length of time: in JSON a Go duration string such as "90s" or
@@ -42,3 +44,32 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON writes the duration as a string.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// validateDelay wants a duration of 0 or more, and none that was meant in another
+// unit. nil is 0.
+func (d *Duration) validateDelay(path *field.Path) field.ErrorList {
+	switch {
+	case d == nil || d.Duration == 0:
+		return nil
+	case d.Duration < 0:
+		return field.ErrorList{field.Invalid(path, d.String(), "want a duration of 0 or more")}
+	}
+	return d.validateLeast(path, time.Millisecond, "10s")
+}
+
+// validateLeast wants at least so much, such as the example. nil is no duration.
+func (d *Duration) validateLeast(path *field.Path, least time.Duration, example string) field.ErrorList {
+	if d == nil || d.Duration >= least {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, d.String(), tooShort(d.Duration, least, example))}
+}
+
+// tooShort says why a duration is refused. A number of less than a millisecond
+// was meant in another unit: YAML's 10 is 10ns.
+func tooShort(d, least time.Duration, example string) string {
+	if d > 0 && d < time.Millisecond {
+		return fmt.Sprintf("%dns is shorter than %s; a number without a unit is nanoseconds: write %ds", d, least, d)
+	}
+	return fmt.Sprintf("%s is shorter than %s: want a duration such as %s", d, least, example)
+}

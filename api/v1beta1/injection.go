@@ -37,8 +37,25 @@ type Injection struct {
 	// is dead. Never zero.
 	Deadline metav1.Time `json:"deadline"`
 	DryRun   bool        `json:"dryRun,omitempty"`
+	// Pulse takes the injection off and puts it on again, with both durations
+	// set. Nil means that it stays.
+	Pulse *DisruptionPulse `json:"pulse,omitempty"`
+	// MaxRuns is how often a kind that repeats itself acts in all, at least 1. 0
+	// means until the end.
+	MaxRuns int `json:"maxRuns,omitempty"`
+	// OnInit are the kinds that have to be injected before the pod, which waits
+	// with none of its own containers started, is let go. target.containers is
+	// then OnInitContainer alone. Empty for a target that runs.
+	OnInit []Kind `json:"onInit,omitempty"`
+	// SysrqTrigger is the file in which the node's kernel takes commands, for the
+	// kind that ends nodes. No injector knows it by itself.
+	SysrqTrigger string `json:"sysrqTrigger,omitempty"`
 	// AllowedHosts are the operator's network hosts that are never disturbed.
 	AllowedHosts []NetworkHost `json:"allowedHosts,omitempty"`
+	// ResolvedHosts is the file with the hosts that network.services and
+	// network.cloud stand for, as a JSON list of NetworkHost with an address or a
+	// CIDR each. It follows the cluster. Empty if neither is asked for.
+	ResolvedHosts string `json:"resolvedHosts,omitempty"`
 }
 
 // DisruptionRef names one Disruption for good.
@@ -46,6 +63,9 @@ type DisruptionRef struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
+	// Cluster is whose Disruption it is: the UID of the cluster's namespace
+	// kube-system. Empty where nobody said, which means the cluster of who reads it.
+	Cluster types.UID `json:"cluster,omitempty"`
 }
 
 // InjectionTarget is the pod or node to disturb.
@@ -73,6 +93,10 @@ type InjectionContainer struct {
 	ID string `json:"id"`
 }
 
+// AnnotationResolvedHosts on a chaos pod is what the file Injection.ResolvedHosts
+// holds. The worker writes it, and the kubelet hands it on to the injector.
+const AnnotationResolvedHosts = "chaos.squall.dev/resolved-hosts"
+
 // InjectionReport is the JSON termination message of an injector: its last words.
 //
 // +kubebuilder:object:generate=false
@@ -88,6 +112,9 @@ type InjectionReport struct {
 	Error string `json:"error,omitempty"`
 	// Left lists what is still on the node, one object each.
 	Left []string `json:"left,omitempty"`
+	// Effect is what was measured last, with the figures of the end; nil when nothing
+	// was injected.
+	Effect *Effect `json:"effect,omitempty"`
 }
 
 // CleanReport is what the command clean of the injector says about its node. As

@@ -49,9 +49,6 @@ type KindRow struct {
 	// OnInit is true for a kind that can disturb a pod whose containers do not
 	// run yet.
 	OnInit bool
-	// Missing says what nothing can do yet, for a kind that is refused. Empty
-	// for a kind that works.
-	Missing string
 
 	// params returns the kind's parameters, nil when it is not asked for.
 	params func(Faults) parameters
@@ -97,8 +94,8 @@ var kindTable = kindRows{
 	},
 	{
 		Kind: KindDiskFailure, Field: "diskFailure", By: ByInjector,
-		Missing: "nothing can make the opening of files fail",
-		params:  of(func(f Faults) *DiskFailure { return f.DiskFailure }),
+		Needs:  Needs{Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE", "SYS_CHROOT", "DAC_READ_SEARCH", "IPC_LOCK"}},
+		params: of(func(f Faults) *DiskFailure { return f.DiskFailure }),
 	},
 	{
 		Kind: KindDiskPressure, Field: "diskPressure", By: ByInjector, WholePod: true,
@@ -107,18 +104,18 @@ var kindTable = kindRows{
 	},
 	{
 		Kind: KindDNS, Field: "dns", By: ByInjector, PodOnly: true, OnInit: true,
-		Missing: "nothing can falsify name resolution",
-		params:  of(func(f Faults) *DNSDisruption { return f.DNS }),
+		Needs:  Needs{Capabilities: []string{"NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"}},
+		params: of(func(f Faults) *DNSDisruption { return f.DNS }),
 	},
 	{
 		Kind: KindGRPC, Field: "grpc", By: ByInjector, PodOnly: true,
-		Missing: "nothing can alter gRPC answers",
-		params:  of(func(f Faults) *GRPCDisruption { return f.GRPC }),
+		Needs:  Needs{Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE"}},
+		params: of(func(f Faults) *GRPCDisruption { return f.GRPC }),
 	},
 	{
 		Kind: KindMemoryPressure, Field: "memoryPressure", By: ByInjector, WholePod: true,
-		Missing: "nothing can fill memory",
-		params:  of(func(f Faults) *MemoryPressure { return f.MemoryPressure }),
+		Needs:  Needs{Capabilities: []string{"SYS_ADMIN", "SYS_PTRACE", "SYS_NICE", "KILL", "DAC_OVERRIDE"}, Cgroups: true},
+		params: of(func(f Faults) *MemoryPressure { return f.MemoryPressure }),
 	},
 	{
 		Kind: KindNetwork, Field: "network", By: ByInjector, OnInit: true,
@@ -127,13 +124,12 @@ var kindTable = kindRows{
 	},
 	{
 		Kind: KindNodeFailure, Field: "nodeFailure", By: ByInjector, Alone: true,
-		Missing: "nothing can crash nodes",
-		params:  of(func(f Faults) *NodeFailure { return f.NodeFailure }),
+		Needs:  Needs{Capabilities: []string{"SYS_PTRACE"}},
+		params: of(func(f Faults) *NodeFailure { return f.NodeFailure }),
 	},
 	{
-		Kind: KindPodReplacement, Field: "podReplacement", By: ByWorker, Alone: true, PodOnly: true,
-		Missing: "nothing can move pods",
-		params:  of(func(f Faults) *PodReplacement { return f.PodReplacement }),
+		Kind: KindPodReplacement, Field: "podReplacement", By: ByWorker, Alone: true, PodOnly: true, WholePod: true,
+		params: of(func(f Faults) *PodReplacement { return f.PodReplacement }),
 	},
 }
 
@@ -151,16 +147,14 @@ func of[P interface {
 	}
 }
 
-// KindTable returns the rows of all kinds, of those that are refused as well.
+// KindTable returns the rows of all kinds.
 func KindTable() []KindRow { return slices.Clone(kindTable) }
 
-// SupportedKinds are the kinds that can be asked for.
-func SupportedKinds() Kinds {
+// AllKinds are the kinds that can be asked for.
+func AllKinds() Kinds {
 	var kinds Kinds
 	for _, row := range kindTable {
-		if row.Missing == "" {
-			kinds = append(kinds, row.Kind)
-		}
+		kinds = append(kinds, row.Kind)
 	}
 	return kinds
 }
@@ -187,6 +181,17 @@ func (f Faults) Kinds() Kinds {
 		kinds = append(kinds, fault.Kind)
 	}
 	return kinds
+}
+
+// By says who carries the kinds out. A kind of the worker stands alone, so one
+// answer holds for all of them; without any kind it is an injector.
+func (k Kinds) By() Carrier {
+	for _, row := range kindTable {
+		if row.By == ByWorker && slices.Contains(k, row.Kind) {
+			return ByWorker
+		}
+	}
+	return ByInjector
 }
 
 // Names are the kinds as plain strings.

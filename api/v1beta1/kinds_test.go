@@ -51,7 +51,9 @@ func (r KindRow) complete(t *testing.T) {
 		t.Errorf("the row says that %q carries the kind out, want an injector or the worker", r.By)
 	case r.By == ByWorker && hasRights:
 		t.Errorf("the row has the rights %v though the worker carries the kind out, without a chaos pod", r.Needs)
-	case r.By == ByInjector && r.Missing == "" && !hasRights:
+	case r.By == ByWorker && !r.Alone:
+		t.Error("the row is not Alone: with another kind beside it nobody could say who carries the disruption out")
+	case r.By == ByInjector && !hasRights:
 		t.Error("the row has no Needs: an injector without any right can disturb nothing")
 	}
 }
@@ -65,19 +67,18 @@ func TestRightsOfAKind(t *testing.T) {
 	}
 }
 
-func TestSupportedKindsAndUnsupportedFieldsAreAllKinds(t *testing.T) {
-	refused := map[string]bool{}
-	for _, u := range Unsupported() {
-		refused[u.Path] = true
-	}
-	supported := SupportedKinds()
-	for _, row := range kindTable {
-		listed := false
-		for _, kind := range supported {
-			listed = listed || kind == row.Kind
-		}
-		if listed == refused[row.Field] {
-			t.Errorf("kind %s: supported = %t, refused = %t", row.Kind, listed, refused[row.Field])
+func TestWhoCarriesKindsOut(t *testing.T) {
+	for _, c := range []struct {
+		kinds Kinds
+		want  Carrier
+	}{
+		{nil, ByInjector},
+		{Kinds{KindNetwork, KindCPUPressure}, ByInjector},
+		{Kinds{KindPodReplacement}, ByWorker},
+		{Kinds{"rain"}, ByInjector},
+	} {
+		if got := c.kinds.By(); got != c.want {
+			t.Errorf("By() of %q = %s, want %s", c.kinds, got, c.want)
 		}
 	}
 }

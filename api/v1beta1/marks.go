@@ -18,10 +18,32 @@ const (
 	LabelSweep = "chaos.squall.dev/sweep"
 )
 
+// A pod whose start may be disturbed carries LabelDisruptOnInit, with the value
+// OnInitValue: the bridge gives it an init container, OnInitContainer, which holds
+// the pod's own containers back until it is disturbed, or until a time is over that
+// the annotation may set, a Go duration such as "30s".
+const (
+	LabelDisruptOnInit      = "chaos.squall.dev/disrupt-on-init"
+	OnInitValue             = "true"
+	AnnotationOnInitTimeout = "chaos.squall.dev/disrupt-on-init-timeout"
+	OnInitContainer         = "squall-wait"
+)
+
+// OnInitCommand is the subcommand of the injector that OnInitContainer runs.
+const OnInitCommand = "wait"
+
 // Finalizers. The first is on a Disruption until no chaos pod is left
 // (rules 4-6); the second on a chaos pod until its outcome is known
 // (rules 26, 38-44).
 const (
 	DisruptionFinalizer = "finalizer.chaos.squall.dev"
 	ChaosPodFinalizer   = "finalizer.chaos.squall.dev/chaos-pod"
+)
+
+// A node that a disruption has cordoned carries both: the label, by which such
+// nodes are listed, and for each disruption an annotation whose name ends with
+// its UID and whose value is its namespace/name.
+const (
+	LabelCordoned    = "chaos.squall.dev/cordoned"
+	AnnotationCordon = "cordon.chaos.squall.dev/"
 )

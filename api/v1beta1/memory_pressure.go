@@ -7,7 +7,7 @@ import (
 )
 
 // MemoryPressure fills the memory of the target up to a share of its limit.
-// A target without a memory limit cannot be filled.
+// Of a target without a memory limit it is a share of what its node has.
 type MemoryPressure struct {
 	// TargetPercent is the share of the target's memory limit that is in use
 	// while the disruption lasts, what the target uses itself included: "1%"
@@ -20,6 +20,7 @@ type MemoryPressure struct {
 	// steps. 0, the default, fills it at once.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self <= 0 || self >= 1000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) <= duration('0s') || duration(self) >= duration('1ms'))",message="want 0, or at least 1ms",messageExpression="type(self) == int ? string(self) + 'ns is shorter than 1ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : self + ' is shorter than 1ms: want 0, or a duration such as 10s'"
 	// +nullable
 	RampDuration *Duration `json:"rampDuration,omitempty"`
 }
@@ -29,8 +30,5 @@ var targetPercent = regexp.MustCompile(`^\s*0*([1-9][0-9]?|100)%?\s*$`)
 func (p *MemoryPressure) validate(path *field.Path) field.ErrorList {
 	errs := pattern(path.Child("targetPercent"), p.TargetPercent, targetPercent,
 		"want a percentage from \"1%\" to \"100%\"")
-	if p.RampDuration != nil && p.RampDuration.Duration < 0 {
-		errs = append(errs, field.Invalid(path.Child("rampDuration"), p.RampDuration.String(), "want a duration of 0 or more"))
-	}
-	return errs
+	return append(errs, p.RampDuration.validateDelay(path.Child("rampDuration"))...)
 }

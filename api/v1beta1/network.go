@@ -17,7 +17,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit",messageExpression="'too many filters: hosts count once and services twice, 2048 is the limit and these are %d'.format([(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0)])"
 type NetworkDisruption struct {
 	// Drop is the share of matching packets that is dropped, in percent, 0 to
-	// 100. Default 0.
+	// 100. Default 0. Drop, corrupt and duplicate are drawn in this order and
+	// each by itself: of what is not dropped, a share is corrupted, and a share
+	// is duplicated.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -28,8 +30,8 @@ type NetworkDisruption struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Duplicate int `json:"duplicate,omitempty"`
-	// Corrupt is the share of matching packets with a flipped bit, in percent,
-	// 0 to 100. Default 0.
+	// Corrupt is the share of matching packets with a flipped bit and a wrong
+	// checksum, in percent, 0 to 100. Default 0.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -40,13 +42,15 @@ type NetworkDisruption struct {
 	// +kubebuilder:validation:Maximum=60000
 	Delay int `json:"delay,omitempty"`
 	// DelayJitter is the largest deviation from delay, as a share of delay in
-	// percent, 0 to 100, but at least 1 ms. 0, the default, means 10.
+	// percent, 0 to 100, but at least 1 ms. 0, the default, means 10. Every
+	// deviation is as likely, so that packets can overtake each other.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	DelayJitter int `json:"delayJitter,omitempty"`
-	// BandwidthLimit is the rate of matching packets, in bytes per second, 32
-	// or more. 0, the default, means unlimited.
+	// BandwidthLimit is the rate of all matching packets of a direction
+	// together, in bytes per second, 32 or more. 0, the default, means
+	// unlimited.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 32",message="want 0 for unlimited, or at least 32 bytes per second",messageExpression="'%d: want 0 for unlimited, or at least 32 bytes per second'.format([self])"
 	BandwidthLimit int64 `json:"bandwidthLimit,omitempty"`
@@ -81,6 +85,12 @@ type NetworkDisruption struct {
 	HTTP *NetworkHTTP `json:"http,omitempty"`
 }
 
+// NeedsResolving is true of a disruption that names services or a cloud, whose
+// addresses only the worker knows.
+func (n *NetworkDisruption) NeedsResolving() bool {
+	return n != nil && (len(n.Services) > 0 || n.Cloud != nil)
+}
+
 // NetworkHost matches traffic between the target and a remote host.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.flow) || self.flow.size() == 0 || (has(self.host) && self.host.size() > 0) || (has(self.port) && self.port != 0)",message="flow needs a host or a port to tell the directions apart: set host or port, or leave flow out",messageExpression="self.flow + ': flow needs a host or a port to tell the directions apart: set host or port, or leave flow out'"
@@ -96,16 +106,18 @@ type NetworkHost struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	Port int `json:"port,omitempty"`
-	// Protocol is tcp or udp, in any case, or empty for both.
+	// Protocol is tcp or udp, in any case, or empty for every protocol.
 	//
 	// +kubebuilder:validation:Pattern=`^([Tt][Cc][Pp]|[Uu][Dd][Pp])?$`
-	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:MaxLength=16
 	Protocol string `json:"protocol,omitempty"`
 	// Flow is egress (the default) or ingress.
 	//
 	// +kubebuilder:validation:Enum=egress;ingress;""
 	Flow string `json:"flow,omitempty"`
-	// ConnState is new, est (established) or empty for any connection.
+	// ConnState is new, est (established) or empty for any connection. Of TCP a
+	// SYN without ACK is new; of any other protocol a packet is, as long as the
+	// other side has sent nothing since the disruption began.
 	//
 	// +kubebuilder:validation:Enum=new;est;""
 	ConnState string `json:"connState,omitempty"`

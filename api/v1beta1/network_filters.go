@@ -1,25 +1,25 @@
 package v1beta1
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// NetworkService matches traffic between the target and the pods of a
-// Kubernetes service of type ClusterIP.
+// NetworkService matches what the target sends to a Kubernetes service: to its
+// cluster address and to the addresses of its ready endpoints.
 type NetworkService struct {
 	// Name of the service. Required.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Namespace of the service. Required.
+	// Namespace of the service. Empty means that of the Disruption.
 	//
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Namespace string `json:"namespace"`
+	Namespace string `json:"namespace,omitempty"`
 	// Ports narrows the match to these ports of the service; empty means all.
 	//
 	// +kubebuilder:validation:MaxItems=64
@@ -33,6 +33,12 @@ type NetworkService struct {
 	// +kubebuilder:validation:Maximum=100
 	// +nullable
 	Percentage *int `json:"percentage,omitempty"`
+}
+
+// In is the service as a Disruption of this namespace means it.
+func (n NetworkService) In(namespace string) NetworkService {
+	n.Namespace = cmp.Or(n.Namespace, namespace)
+	return n
 }
 
 // NetworkServicePort names a port of a service by its name, its number or both.
@@ -49,24 +55,27 @@ type NetworkServicePort struct {
 }
 
 // NetworkCloud matches traffic between the target and services of cloud
-// providers. At least one provider is needed.
+// providers. At least one service of one provider is needed.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.aws) || has(self.gcp) || has(self.datadog)",message="name at least one provider: aws, gcp or datadog"
+// +kubebuilder:validation:XValidation:rule="has(self.aws) && self.aws.size() > 0 || has(self.gcp) && self.gcp.size() > 0 || has(self.datadog) && self.datadog.size() > 0",message="name at least one provider: aws, gcp or datadog"
 type NetworkCloud struct {
 	// AWS are services of Amazon Web Services, by the names AWS publishes.
 	//
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=atomic
+	// +nullable
 	AWS []NetworkCloudService `json:"aws,omitempty"`
 	// GCP are services of Google Cloud, by the names Google publishes.
 	//
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=atomic
+	// +nullable
 	GCP []NetworkCloudService `json:"gcp,omitempty"`
 	// Datadog are services of Datadog, by the names Datadog publishes.
 	//
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=atomic
+	// +nullable
 	Datadog []NetworkCloudService `json:"datadog,omitempty"`
 }
 
@@ -77,10 +86,10 @@ type NetworkCloudService struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ServiceName string `json:"service"`
-	// Protocol is tcp or udp, in any case, or empty for both.
+	// Protocol is tcp or udp, in any case, or empty for every protocol.
 	//
 	// +kubebuilder:validation:Pattern=`^([Tt][Cc][Pp]|[Uu][Dd][Pp])?$`
-	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:MaxLength=16
 	Protocol string `json:"protocol,omitempty"`
 	// Flow is egress (the default) or ingress.
 	//
@@ -92,7 +101,8 @@ type NetworkCloudService struct {
 	ConnState string `json:"connState,omitempty"`
 }
 
-// NetworkHTTP matches plain HTTP requests of the target.
+// NetworkHTTP matches packets that begin a plain HTTP/1 request: its request
+// line begins a TCP segment, and is not encrypted.
 type NetworkHTTP struct {
 	// Methods are upper-case HTTP methods, each once; empty means all.
 	//
@@ -124,7 +134,7 @@ func validateServices(path *field.Path, services []NetworkService) field.ErrorLi
 	for i, s := range services {
 		at := path.Index(i)
 		errs = append(errs, length(at.Child("name"), s.Name, 1, 253)...)
-		errs = append(errs, length(at.Child("namespace"), s.Namespace, 1, 253)...)
+		errs = append(errs, length(at.Child("namespace"), s.Namespace, 0, 253)...)
 		errs = append(errs, items(at.Child("ports"), len(s.Ports), 0, 64)...)
 		for j, port := range s.Ports {
 			errs = append(errs, length(at.Child("ports").Index(j).Child("name"), port.Name, 0, 63)...)
@@ -141,7 +151,7 @@ func (c *NetworkCloud) validate(path *field.Path) field.ErrorList {
 	if c == nil {
 		return nil
 	}
-	if c.AWS == nil && c.GCP == nil && c.Datadog == nil {
+	if len(c.AWS)+len(c.GCP)+len(c.Datadog) == 0 {
 		return field.ErrorList{field.Required(path, "name at least one provider: aws, gcp or datadog")}
 	}
 	var errs field.ErrorList
@@ -183,7 +193,7 @@ func (h *NetworkHTTP) validate(path *field.Path) field.ErrorList {
 
 // validateTraffic checks what hosts and cloud services have in common.
 func validateTraffic(path *field.Path, protocol, flow, connState string) field.ErrorList {
-	errs := pattern(path.Child("protocol"), protocol, protocolName, "want tcp or udp, or nothing for both")
+	errs := pattern(path.Child("protocol"), protocol, protocolName, "want tcp or udp, or nothing for every protocol, ICMP as well")
 	errs = append(errs, oneOf(path.Child("flow"), flow, "", "egress", "ingress")...)
 	return append(errs, oneOf(path.Child("connState"), connState, "", "new", "est")...)
 }

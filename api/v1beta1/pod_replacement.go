@@ -3,9 +3,12 @@ package v1beta1
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
 // PodReplacement deletes the target while its node takes no new pods, so that
-// its replacement starts elsewhere. Pod level only, and no other kind beside it.
+// its replacement starts elsewhere. The worker does it, through the API. A pod
+// that no controller would start elsewhere is no target. Pod level only, and no
+// other kind beside it.
 type PodReplacement struct {
-	// DeleteStorage also deletes the target's PersistentVolumeClaims. Default true.
+	// DeleteStorage also deletes the PersistentVolumeClaims that the target
+	// mounts, but for those that other pods mount as well. Default true.
 	//
 	// +kubebuilder:default=true
 	DeleteStorage *bool `json:"deleteStorage,omitempty"`

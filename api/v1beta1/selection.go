@@ -27,6 +27,28 @@ func (s DisruptionSpec) Wanted(matching int) int {
 	return min(amount, matching)
 }
 
+// mostLost is the largest maxLostTargets.
+const mostLost = 1_000_000
+
+// MostLost is how many lost targets are replaced while count asks for so many
+// targets; without a bound it is false.
+func (s DisruptionSpec) MostLost(desired int) (most int, bounded bool) {
+	if s.MaxLostTargets != nil {
+		return *s.MaxLostTargets, true
+	}
+	if s.Count == nil {
+		return 0, false
+	}
+	amount, percent, err := parseAmount(*s.Count)
+	switch {
+	case err != nil || percent && amount == 100:
+		return 0, false
+	case percent:
+		return desired, true
+	}
+	return amount, true
+}
+
 // LabelSelector is spec.selector and spec.advancedSelector, all of which must
 // hold. Without any requirement it selects nothing, because a disruption of
 // everything has to be asked for by name. The error names what cannot be

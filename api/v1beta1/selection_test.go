@@ -108,3 +108,28 @@ func TestLabelSelectorNamesWhatItCannotParse(t *testing.T) {
 		t.Errorf("LabelSelector() = %v with an error, want a selector of nothing", selector)
 	}
 }
+
+// rule S11: as many lost targets are replaced as count asks for, unless the spec
+// says otherwise; who asks for all of them gets no limit.
+func TestMostLost(t *testing.T) {
+	none, seven := 0, 7
+	for name, test := range map[string]struct {
+		count   string
+		says    *int
+		want    int
+		bounded bool
+	}{
+		"a number":                {"3", nil, 3, true},
+		"a percentage":            {"25%", nil, 2, true},
+		"all":                     {"100%", nil, 0, false},
+		"none is replaced":        {"3", &none, 0, true},
+		"more than count":         {"3", &seven, 7, true},
+		"all, and a number of it": {"100%", &seven, 7, true},
+	} {
+		count := intstr.Parse(test.count)
+		most, bounded := DisruptionSpec{Count: &count, MaxLostTargets: test.says}.MostLost(2)
+		if most != test.want || bounded != test.bounded {
+			t.Errorf("%s: %d, bounded %t; want %d, %t", name, most, bounded, test.want, test.bounded)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,6 +37,15 @@ func (s DisruptionSpec) TimeToInject(created time.Time) time.Time {
 	return s.Triggers.Inject.after(s.TimeToCreate(created))
 }
 
+// Beats is the pulse of the injection, with both durations set; nil for one that
+// lasts as long as the disruption.
+func (s DisruptionSpec) Beats() *DisruptionPulse {
+	if s.Pulse == nil || s.Pulse.ActiveDuration == nil || s.Pulse.DormantDuration == nil {
+		return nil
+	}
+	return s.Pulse
+}
+
 // Expiry is when a disruption created at created ends by itself: spec.duration
 // after TimeToInject, however long the injection itself took.
 func (s DisruptionSpec) Expiry(created time.Time) time.Time {
@@ -60,22 +70,13 @@ func (d *Disruption) validateExpiry(path *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path.Child("duration"), field.OmitValueType{},
-		EndsTooLate(fmt.Sprintf("%dh", int((lasts+59*time.Minute+59*time.Second).Hours()))))}
+		EndsTooLate(fmt.Sprintf("%.0fh", math.Ceil(lasts.Hours()))))}
 }
 
 // EndsTooLate is what is said of a disruption that ends so long after its
 // creation, in hours, rounded up.
 func EndsTooLate(after string) string {
 	return fmt.Sprintf("it ends %s after its creation, triggers included: want at most %dh, a year", after, int(Longest.Hours()))
-}
-
-// tooShort says why a duration below a second is refused. A number of less than
-// a millisecond was meant in another unit: YAML's 10 is 10ns.
-func tooShort(d time.Duration) string {
-	if d > 0 && d < time.Millisecond {
-		return fmt.Sprintf("%dns is shorter than 1s; a number without a unit is nanoseconds: write %ds", d, d)
-	}
-	return fmt.Sprintf("%s is shorter than 1s: want a duration such as \"5m\"", d)
 }
 
 // after is the trigger's moment, or earliest if that is later or no moment is set.

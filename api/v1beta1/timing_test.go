@@ -76,7 +76,7 @@ func TestEndWithinAYearOfTheCreation(t *testing.T) {
 		{"a year to the second", created, Longest, nil, ""},
 		{"a second more than a year", created, Longest + time.Second, nil, "it ends 8761h after its creation"},
 		{"never", created, time.Hour, &DisruptionTriggers{Inject: at(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))},
-			"after its creation, triggers included: want at most 8760h, a year"},
+			"it ends 2562048h after its creation, triggers included: want at most 8760h, a year"},
 		{"chaos pods late, an offset after them", created, 2 * time.Hour,
 			&DisruptionTriggers{CreatePods: at(created.Add(Longest - 2*time.Hour)), Inject: DisruptionTrigger{Offset: Duration{Duration: time.Hour}}},
 			"it ends 8761h after its creation"},

@@ -35,6 +35,7 @@ type DisruptionTrigger struct {
 	// Offset is a duration, 0 or more, such as "1m".
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self <= 0 || self >= 1000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) <= duration('0s') || duration(self) >= duration('1ms'))",message="want 0, or at least 1ms",messageExpression="type(self) == int ? string(self) + 'ns is shorter than 1ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : self + ' is shorter than 1ms: want 0, or a duration such as 10s'"
 	// +nullable
 	Offset Duration `json:"offset,omitzero"`
 }
@@ -47,16 +48,17 @@ type DisruptionPulse struct {
 	// InitialDelay is the time before the first injection. Default 0.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self <= 0 || self >= 1000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) <= duration('0s') || duration(self) >= duration('1ms'))",message="want 0, or at least 1ms",messageExpression="type(self) == int ? string(self) + 'ns is shorter than 1ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : self + ' is shorter than 1ms: want 0, or a duration such as 10s'"
 	// +nullable
 	InitialDelay *Duration `json:"initialDelay,omitempty"`
 	// ActiveDuration is how long each injection lasts, at least 500ms.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="(type(self) != int && self == '' ? '0s' : string(self)) + (type(self) == int ? 'ns' : '') + ' is too short: want at least 500ms'"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 500ms: want a duration such as 10s' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 500ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 500ms: want a duration such as 10s')"
 	// +nullable
 	ActiveDuration *Duration `json:"activeDuration,omitempty"`
 	// DormantDuration is the time between two injections, at least 500ms.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="(type(self) != int && self == '' ? '0s' : string(self)) + (type(self) == int ? 'ns' : '') + ' is too short: want at least 500ms'"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 500ms: want a duration such as 10s' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 500ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 500ms: want a duration such as 10s')"
 	// +nullable
 	DormantDuration *Duration `json:"dormantDuration,omitempty"`
 }
@@ -79,10 +81,7 @@ func (t DisruptionTrigger) validate(path *field.Path) field.ErrorList {
 	if !t.NotBefore.IsZero() && t.Offset.Duration != 0 {
 		errs = append(errs, field.Invalid(path, t.Offset.String(), "set notBefore or offset, not both"))
 	}
-	if t.Offset.Duration < 0 {
-		errs = append(errs, field.Invalid(path.Child("offset"), t.Offset.String(), "want a duration of 0 or more"))
-	}
-	return errs
+	return append(errs, t.Offset.validateDelay(path.Child("offset"))...)
 }
 
 func (p *DisruptionPulse) validate(path *field.Path) field.ErrorList {
@@ -90,18 +89,11 @@ func (p *DisruptionPulse) validate(path *field.Path) field.ErrorList {
 		return nil
 	}
 	var errs field.ErrorList
-	if p.InitialDelay != nil && p.InitialDelay.Duration < 0 {
-		errs = append(errs, field.Invalid(path.Child("initialDelay"), p.InitialDelay.String(), "want a duration of 0 or more"))
-	}
+	errs = append(errs, p.InitialDelay.validateDelay(path.Child("initialDelay"))...)
 	if (p.ActiveDuration == nil) != (p.DormantDuration == nil) {
 		errs = append(errs, field.Required(path, "set both activeDuration and dormantDuration"))
 	}
 	const shortest = 500 * time.Millisecond
-	if p.ActiveDuration != nil && p.ActiveDuration.Duration < shortest {
-		errs = append(errs, field.Invalid(path.Child("activeDuration"), p.ActiveDuration.String(), "want at least 500ms"))
-	}
-	if p.DormantDuration != nil && p.DormantDuration.Duration < shortest {
-		errs = append(errs, field.Invalid(path.Child("dormantDuration"), p.DormantDuration.String(), "want at least 500ms"))
-	}
-	return errs
+	errs = append(errs, p.ActiveDuration.validateLeast(path.Child("activeDuration"), shortest, "10s")...)
+	return append(errs, p.DormantDuration.validateLeast(path.Child("dormantDuration"), shortest, "10s")...)
 }

@@ -27,22 +27,29 @@ func (d *Disruption) Validate() field.ErrorList {
 	}
 	errs = append(errs, d.Spec.validate(spec)...)
 	errs = append(errs, d.validateExpiry(spec)...)
-	errs = append(errs, d.Spec.validateSize(spec)...)
-	return append(errs, d.Spec.validateSupported(spec, Unsupported())...)
+	return append(errs, d.Spec.validateSize(spec)...)
 }
 
 func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {
 	errs := s.validateTargets(path)
 	errs = append(errs, s.validateCombination(path)...)
 	errs = append(errs, s.validateLevel(path)...)
-	if s.Duration != nil && s.Duration.Duration < shortest {
-		errs = append(errs, field.Invalid(path.Child("duration"), s.Duration.String(), tooShort(s.Duration.Duration)))
-	}
+	errs = append(errs, s.Duration.validateLeast(path.Child("duration"), shortest, `"5m"`)...)
 	if s.MaxRuns != nil {
 		errs = append(errs, atLeast(path.Child("maxRuns"), int64(*s.MaxRuns), 1)...)
 	}
+	if s.MaxLostTargets != nil {
+		errs = append(errs, between(path.Child("maxLostTargets"), int64(*s.MaxLostTargets), 0, mostLost)...)
+	}
+	errs = append(errs, s.validateInterval(path)...)
 	errs = append(errs, s.Triggers.validate(path.Child("triggers"))...)
 	errs = append(errs, s.Pulse.validate(path.Child("pulse"))...)
+	errs = append(errs, s.PodOpsLifecycle.validate(path.Child("podOpsLifecycle"))...)
+	errs = append(errs, s.participants(path.Child("podOpsLifecycle", "policy"))...)
+	errs = append(errs, s.SteadyState.validate(path.Child("steadyState"), s.Level)...)
+	if s.OnInit && s.SteadyState != nil && s.SteadyState.ControlGroup != nil {
+		errs = append(errs, field.Invalid(path.Child("steadyState", "controlGroup"), s.SteadyState.ControlGroup.String(), "with onInit pods wait until they are disturbed, and none can be asked: remove it"))
+	}
 	errs = append(errs, s.UnsafeMode.validate(path.Child("unsafeMode"))...)
 	errs = append(errs, s.Reporting.validate(path.Child("reporting"))...)
 	return append(errs, s.Faults.validate(path)...)
@@ -65,6 +72,7 @@ func (s DisruptionSpec) validateTargets(path *field.Path) field.ErrorList {
 		errs = append(errs, items(path.Child("filter", "annotations"), len(s.Filter.Annotations), 0, 64)...)
 	}
 	errs = append(errs, oneOf(path.Child("level"), string(s.Level), "", string(LevelPod), string(LevelNode))...)
+	errs = append(errs, oneOf(path.Child("podDisruptionBudget"), string(s.PodDisruptionBudget), "", string(BudgetsIgnored), string(BudgetsRespected))...)
 	return append(errs, validateContainers(path.Child("containers"), s.Containers)...)
 }
 
@@ -95,6 +103,12 @@ func (s DisruptionSpec) validateLevel(path *field.Path) field.ErrorList {
 	if s.Network != nil && s.Network.HTTP != nil {
 		errs = append(errs, field.Invalid(path.Child("network", "http"), field.OmitValueType{}, "network.http works at level pod only"))
 	}
+	if s.PodOpsLifecycle != nil {
+		errs = append(errs, field.Invalid(path.Child("podOpsLifecycle"), field.OmitValueType{}, "podOpsLifecycle is about pods: set level to pod, or remove it"))
+	}
+	if s.PodDisruptionBudget == BudgetsRespected {
+		errs = append(errs, field.Invalid(path.Child("podDisruptionBudget"), field.OmitValueType{}, "podDisruptionBudget is about pods: set level to pod, or remove it"))
+	}
 	if s.breaksRoot() && !s.UnsafeMode.allowsRootDiskFailure() {
 		errs = append(errs, field.Invalid(path.Child("diskFailure", "paths"), field.OmitValueType{},
 			"\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure"))
@@ -102,8 +116,11 @@ func (s DisruptionSpec) validateLevel(path *field.Path) field.ErrorList {
 	return errs
 }
 
+// onlyRoot are the ways to write "/", such as "//" and "/./".
+var onlyRoot = regexp.MustCompile(`^/[/.]*$`)
+
 func (s DisruptionSpec) breaksRoot() bool {
 	return s.DiskFailure != nil && slices.ContainsFunc(s.DiskFailure.Paths, func(p string) bool {
-		return strings.TrimSpace(p) == "/"
+		return onlyRoot.MatchString(strings.TrimSpace(p))
 	})
 }

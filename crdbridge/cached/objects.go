@@ -2,7 +2,11 @@ package cached
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // stripPod keeps of a pod what the bridge reads; a cluster has many.
@@ -21,6 +25,31 @@ func stripPod(o any) (any, error) {
 	for _, c := range pod.Status.ContainerStatuses {
 		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: stripState(c.State)})
 	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.Name == v1beta1.OnInitContainer {
+			kept.Status.InitContainerStatuses = append(kept.Status.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: stripState(c.State)})
+		}
+	}
+	if unready := kube.Unready(pod); unready != nil {
+		kept.Status.Conditions = []corev1.PodCondition{{Type: unready.Type, Status: unready.Status, LastTransitionTime: unready.LastTransitionTime}}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+		}
+	}
+	return kept, nil
+}
+
+// stripBudget keeps what a budget allows, and whether its status is current.
+func stripBudget(o any) (any, error) {
+	budget, ok := o.(*policyv1.PodDisruptionBudget)
+	if !ok {
+		return o, nil
+	}
+	kept := &policyv1.PodDisruptionBudget{TypeMeta: budget.TypeMeta, ObjectMeta: stripMeta(budget.ObjectMeta)}
+	kept.Generation = budget.Generation
+	kept.Status.ObservedGeneration, kept.Status.DisruptionsAllowed = budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed
 	return kept, nil
 }
 

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,7 +25,7 @@ import (
 // Scheme has the types that the bridge reads and writes.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("build the scheme: %w", err)
 	}
 	return scheme, nil
@@ -41,6 +43,8 @@ func Options(chaosNamespace string, watched []string) cache.Options {
 			&v1beta1.EmergencyStop{}: {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:            {Transform: stripPod, Namespaces: only(watched, chaosNamespace)},
 			&corev1.Node{}:           {Transform: stripNode},
+
+			&policyv1.PodDisruptionBudget{}: {Transform: stripBudget, Namespaces: only(watched)},
 		},
 	}
 }

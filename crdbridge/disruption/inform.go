@@ -19,9 +19,12 @@ const (
 	longestGap = 4 * time.Second
 	// busyGap is the same while all is injected anyway.
 	busyGap = 16 * time.Second
-	// readGap is the shortest time between two reads of the caches, which take
-	// milliseconds when there are thousands of pods.
-	readGap = 100 * time.Millisecond
+	// readGap is the shortest time between two reads of the caches. They take
+	// tens of milliseconds when there are thousands of pods: then the time
+	// between is readShare of what the last took, up to longestReadGap.
+	readGap        = 100 * time.Millisecond
+	longestReadGap = 2 * time.Second
+	readShare      = 20
 	// statusLate is how long a count in status may lag behind the chaos pods: it
 	// is written after they went, and a worker that was killed comes back first.
 	statusLate = 10 * time.Second
@@ -52,9 +55,13 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	if !wantsObservations(d) {
 		return recheck, nil
 	}
+	if !d.Ending() {
+		r.services.Follow(d)
+	}
 	if wait := t.wait(time.Now()); wait > 0 {
 		return wait, nil
 	}
+	began := time.Now()
 	seen, err := r.snapshot(ctx, d)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errCaches, err)
@@ -68,6 +75,7 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	if t.hash == "" && alreadyInStatus(d, o) {
 		t.hash = o.Hash
 	}
+	t.readTook = time.Since(began)
 	if o.Hash == t.hash {
 		t.readAt = time.Now()
 		return wait, nil
@@ -81,16 +89,16 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 }
 
 // wantsObservations is false while the workflow of d reads the cluster itself:
-// before it has chosen targets, and while it cleans.
+// before it has chosen targets, and while it cleans, when only operations are of use to it.
 func wantsObservations(d *v1beta1.Disruption) bool {
 	if d.Ending() {
-		return d.Status.Phase == v1beta1.PhaseStuck
+		return d.Status.Phase == v1beta1.PhaseStuck || cleansOnly(d)
 	}
 	return meta.FindStatusCondition(d.Status.Conditions, v1beta1.ConditionTargetsSelected) != nil
 }
 
 func longestOf(d *v1beta1.Disruption) time.Duration {
-	if d.Status.Phase == v1beta1.PhaseInjecting {
+	if d.Status.Phase == v1beta1.PhaseInjecting && !d.Spec.ParticipatesInOperations() { // that waits for the driver
 		return busyGap
 	}
 	return longestGap
@@ -104,9 +112,11 @@ func endOf(d *v1beta1.Disruption) (why string, ends bool) {
 }
 
 // lost forgets a workflow that runs no longer: the next reconcile starts it
-// again and sends it everything.
+// again and sends it everything. After another error the next one asks whether
+// it runs, or a look that has nothing to send would say that Temporal is reached.
 func (t *sentState) lost(err error) (time.Duration, error) {
 	if !errors.Is(err, start.ErrNotRunning) {
+		t.checked = time.Time{}
 		return 0, err
 	}
 	*t = sentState{uid: t.uid}

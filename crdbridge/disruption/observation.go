@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -22,6 +24,10 @@ type snapshot struct {
 	disruption *v1beta1.Disruption
 	chaosPods  []corev1.Pod
 	targets    []target
+	// services is what the services that it names stand for; nil if unknown.
+	services []string
+	// budgets are the PodDisruptionBudgets of its namespace, if they matter to it.
+	budgets []policyv1.PodDisruptionBudget
 	// missing counts chaos pods that unlisted found missing for long enough.
 	missing int
 }
@@ -31,51 +37,83 @@ type snapshot struct {
 type target struct {
 	name string
 	uid  types.UID
-	// stays is false for one that is about to go, or has ended: as a target it is
-	// lost (rules 38, 39a). A node that is not ready stays.
+	// stays is false for one that is about to go, or has ended, or on which somebody
+	// operates: as a target it is lost (rules 38, 39a, L11). A node that is not ready stays.
 	stays bool
 	// free is true for one that could be chosen.
 	free bool
+	// operated is true for one that is left alone as long as somebody operates on it.
+	operated bool
+	// operation says how far the disruption's own operation on it has come; empty
+	// without one. taken is true for one that a driver moves and that is not given to
+	// the disruption.
+	operation string
+	taken     bool
 }
 
 // observe reduces a snapshot to what a workflow must act on. Two snapshots
 // between which nothing of that changed have the same hash, whatever else changed:
 // readiness, resource versions, heartbeats, the order of the caches.
 func observe(s snapshot) contract.Observation {
+	operations := operationNews(s.targets)
+	if cleansOnly(s.disruption) {
+		return contract.Observation{Hash: hash(operations), Operations: len(operations)}
+	}
 	ended := append(endedPods(s.chaosPods), missingPods(s.disruption, s.chaosPods)...)
 	if s.missing > 0 {
 		ended = append(ended, fmt.Sprintf("missing %d", s.missing))
 	}
-	lost := lostTargets(chosen(s.disruption, s.chaosPods), s.targets)
-	candidates := candidates(s.disruption, s.targets)
+	chosen := chosen(s.disruption, s.chaosPods)
+	lost := append(lostTargets(chosen, s.targets), takenTargets(s.chaosPods, s.targets)...)
+	candidates := candidates(s.disruption, chosen, s.targets)
 	changed := changedSpec(s.disruption)
+	unready := unreadyPods(s.disruption, s.chaosPods)
+	services := ""
+	if len(s.services) > 0 {
+		services = hash(s.services)
+	}
 	return contract.Observation{
-		Hash:        hash(ended, lost, candidates, []string{changed}),
+		Hash:        hash(ended, lost, candidates, unready, []string{changed}, s.services, budgetNews(s.disruption, s.budgets), operations),
+		Operations:  len(operations),
+		Unready:     len(unready),
 		Ended:       len(ended) + max(s.missing-1, 0),
 		TargetsLost: len(lost),
 		Candidates:  len(candidates),
+		Services:    services,
 		SpecChanged: changed != "",
 	}
 }
 
 // alreadyInStatus is true when status says everything that was observed, so that
 // a bridge that has sent nothing yet need not begin: the disruption has the
-// targets it wants, all of them well, and chose among as many as there are.
+// targets it wants, all of them well, and chose among as many as there are. What
+// services stand for is not in status.
 func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
-	return o.Ended == 0 && o.TargetsLost == 0 && !o.SpecChanged &&
+	return o.Ended == 0 && o.TargetsLost == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
 		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
 		(d.Spec.StaticTargeting || o.Candidates == s.SelectedTargetsCount+s.IgnoredTargetsCount)
 }
 
-// podTargets are the pods of a namespace as targets of spec.
-func podTargets(spec v1beta1.DisruptionSpec, pods []corev1.Pod) []target {
+// podTargets are the pods of a namespace as targets of d.
+func podTargets(d *v1beta1.Disruption, pods []corev1.Pod) []target {
+	spec, operation := d.Spec, podops.OfDisruption(d.UID)
+	participates := spec.ParticipatesInOperations()
 	matches := matcher(spec)
+	respects, releases := spec.RespectsOperations(), spec.ReleasesOnOperation()
 	targets := make([]target, 0, len(pods))
 	for i := range pods {
 		p := &pods[i]
-		healthy := kube.PodHealthy(p)
-		targets = append(targets, target{p.Name, p.UID, healthy, healthy && matches(p)})
+		stays, free := kube.PodHealthy(p), kube.PodHealthy(p)
+		if spec.OnInit {
+			stays, free = kube.PodUp(p) && p.DeletionTimestamp == nil, kube.PodWaits(p)
+		}
+		operated := respects && operation.Busy(p) != ""
+		t := target{name: p.Name, uid: p.UID, stays: stays && !(operated && releases), free: free && matches(p), operated: operated}
+		if participates {
+			t.operation, t.taken = operationOn(d, operation, p), podops.Managed(p) && !operation.Holds(p)
+		}
+		targets = append(targets, t)
 	}
 	return targets
 }
@@ -86,7 +124,7 @@ func nodeTargets(spec v1beta1.DisruptionSpec, nodes []corev1.Node) []target {
 	targets := make([]target, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		targets = append(targets, target{n.Name, n.UID, n.DeletionTimestamp == nil, kube.NodeHealthy(n) && matches(n)})
+		targets = append(targets, target{name: n.Name, uid: n.UID, stays: n.DeletionTimestamp == nil, free: kube.NodeHealthy(n) && matches(n)})
 	}
 	return targets
 }
@@ -102,6 +140,28 @@ func endedPods(pods []corev1.Pod) []string {
 		}
 	}
 	return ended
+}
+
+// unreadyPods are chaos pods that injected and are not ready any more: their effect
+// turned. Each time that one ceases to be ready counts as another one.
+func unreadyPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
+	if d.Ending() || d.Status.InjectionStatus != v1beta1.Injected {
+		return nil
+	}
+	injected := make(map[string]bool)
+	for _, kinds := range d.Status.TargetInjections {
+		for _, injection := range kinds {
+			injected[injection.InjectorPodName] = injection.InjectionStatus == v1beta1.Injected
+		}
+	}
+	var unready []string
+	for i := range pods {
+		p := &pods[i]
+		if condition := kube.Unready(p); condition != nil && injected[p.Name] && !kube.InjectorEnded(p) && p.DeletionTimestamp == nil {
+			unready = append(unready, fmt.Sprintf("unready %s %d", p.UID, condition.LastTransitionTime.Unix()))
+		}
+	}
+	return unready
 }
 
 // missingPods are chaos pods that injected and are no longer there: somebody
@@ -131,7 +191,7 @@ func missingPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 // inject. The status of a large disruption counts its targets and lists only
 // those that are not injected.
 func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
-	if d.Ending() || len(d.Status.TargetInjections) >= d.Status.SelectedTargetsCount {
+	if d.Ending() || byWorker(d) || len(d.Status.TargetInjections) >= d.Status.SelectedTargetsCount {
 		return 0
 	}
 	waiting := make(map[types.UID]bool)
@@ -150,10 +210,18 @@ func unlisted(d *v1beta1.Disruption, pods []corev1.Pod) int {
 	return max(0, d.Status.InjectedTargetsCount*kinds-there)
 }
 
-// chosen are the targets in status and those of the chaos pods; status does
-// not name all of a large disruption's.
+// byWorker is true for a disruption without chaos pods, whose targets are to go.
+func byWorker(d *v1beta1.Disruption) bool {
+	return v1beta1.ParseKinds(d.Status.Kinds).By() == v1beta1.ByWorker
+}
+
+// chosen are the targets that must stay: those in status and those of the chaos
+// pods, as status does not name all of a large disruption's.
 func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
 	uids := make(map[types.UID]bool)
+	if byWorker(d) {
+		return uids
+	}
 	for _, kinds := range d.Status.TargetInjections {
 		for _, injection := range kinds {
 			uids[injection.TargetUID] = true
@@ -187,14 +255,18 @@ func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 	return lost
 }
 
-// candidates is empty when nobody would choose among them any more.
-func candidates(d *v1beta1.Disruption, targets []target) []string {
-	if d.Spec.StaticTargeting || d.Ending() {
+// candidates is empty when nobody would choose among them any more. A pod that was
+// chosen at its start and waits no longer counts still: that it started is no news.
+func candidates(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []target) []string {
+	if d.Spec.StaticTargeting && !d.Spec.WaitsForBusy() || d.Ending() {
 		return nil
 	}
 	var uids []string
 	for _, t := range targets {
-		if t.free {
+		switch {
+		case t.free && t.operated:
+			uids = append(uids, "operated "+string(t.uid)) // that it is free again is news
+		case t.free || d.Spec.OnInit && t.stays && chosen[t.uid]:
 			uids = append(uids, "candidate "+string(t.uid))
 		}
 	}

@@ -2,12 +2,15 @@ package disruption
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/workflows/contract"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +25,7 @@ type scene struct {
 }
 
 func (s *scene) snapshot() snapshot {
-	l := snapshot{disruption: s.d, chaosPods: s.chaos, targets: podTargets(s.d.Spec, s.pods)}
+	l := snapshot{disruption: s.d, chaosPods: s.chaos, targets: podTargets(s.d, s.pods)}
 	if s.d.Spec.Level == v1beta1.LevelNode {
 		l.targets = nodeTargets(s.d.Spec, s.nodes)
 	}
@@ -49,6 +52,26 @@ func holding() *scene {
 	}
 }
 
+// Targets that the worker replaces are to go, and have no chaos pods: nothing of
+// that is news, also when status lists none of them.
+func TestObserveLeavesReplacedPodsToTheWorker(t *testing.T) {
+	s := holding()
+	s.d.Spec.Faults = v1beta1.Faults{PodReplacement: &v1beta1.PodReplacement{}}
+	s.d.Status.Kinds, s.d.Status.SpecHash = string(v1beta1.KindPodReplacement), s.d.Spec.Hash()
+	s.d.Status.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{
+		"shop-a": {v1beta1.KindPodReplacement: {InjectionStatus: v1beta1.Injected, TargetUID: "uid-shop-a"}},
+	}
+	s.chaos = nil
+	s.pods[0].UID = "uid-successor"
+	if got := observe(s.snapshot()); got.TargetsLost != 0 || got.Ended != 0 || got.Candidates != 3 {
+		t.Errorf("observe() = %+v, want three candidates and nothing lost", got)
+	}
+	s.d.Status.TargetInjections, s.d.Status.SelectedTargetsCount, s.d.Status.InjectedTargetsCount = nil, 600, 600
+	if missing := unlisted(s.d, nil); missing != 0 {
+		t.Errorf("unlisted() = %d, want none: there are no chaos pods", missing)
+	}
+}
+
 func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 	now := metav1.Now()
 	tests := []struct {
@@ -69,6 +92,11 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 		{"a target is replaced by another of its name", func(s *scene) { s.pods[0].UID = "uid-other" }, 0, 1, 3, false},
 		{"a target is ending", func(s *scene) { s.pods[0].DeletionTimestamp = &now }, 0, 1, 2, false},
 		{"a target is no longer running", func(s *scene) { s.pods[0].Status.Phase = corev1.PodSucceeded }, 0, 1, 2, false},
+		{"somebody operates on a target", func(s *scene) { s.pods[0].Labels = operated(s.pods[0].Labels) }, 0, 1, 3, false}, // rule L11
+		{"a target is being evicted", func(s *scene) {
+			s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+		}, 0, 1, 3, false},
+		{"somebody operates on a candidate", func(s *scene) { s.pods[2].Labels = operated(s.pods[2].Labels) }, 0, 0, 3, false},
 		{"a target only its chaos pod names is gone", func(s *scene) { s.d.Status.TargetInjections, s.pods = nil, s.pods[1:] }, 0, 1, 2, false},
 		{"a candidate more", func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }, 0, 0, 4, false},
 		{"a candidate less", func(s *scene) { s.pods = s.pods[:2] }, 0, 0, 2, false},
@@ -91,6 +119,77 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 					got, test.ended, test.lost, test.candidates, test.specChanged)
 			}
 		})
+	}
+}
+
+func operated(labels map[string]string) map[string]string {
+	labels = maps.Clone(labels)
+	labels[podops.LabelOperating+"/scale"] = "1"
+	return labels
+}
+
+// rule L11: what is to stay as it is whatever somebody does to a target.
+func TestObserveKeepsTargetsInUse(t *testing.T) {
+	for name, spec := range map[string]v1beta1.PodOpsLifecycle{
+		"operations are ignored": {Policy: v1beta1.OperationsIgnored},
+		"targets are kept":       {OnConcurrentOperation: v1beta1.KeepTarget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := holding()
+			s.d.Spec.PodOpsLifecycle = &spec
+			s.d.Status.SpecHash = s.d.Spec.Hash()
+			s.pods[0].Labels = operated(s.pods[0].Labels)
+			if got := observe(s.snapshot()); got.TargetsLost != 0 || got.Candidates != 3 {
+				t.Errorf("observe = %+v, want nothing lost", got)
+			}
+		})
+	}
+}
+
+// rule L2: a static disruption that keeps places hears of what becomes free.
+func TestObserveTellsWhoWaitsThatAPodIsFree(t *testing.T) {
+	for waits, want := range map[v1beta1.WhenBusy]bool{v1beta1.WaitForBusy: true, v1beta1.SkipBusy: false} {
+		s := holding()
+		s.d.Spec.StaticTargeting = true
+		s.d.Spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{WhenBusy: waits}
+		s.d.Status.SpecHash = s.d.Spec.Hash()
+		free := observe(s.snapshot())
+		s.pods[2].Labels = operated(s.pods[2].Labels)
+		if busy := observe(s.snapshot()); (busy.Hash != free.Hash) != want {
+			t.Errorf("whenBusy %s: it is told %t, want %t", waits, busy.Hash != free.Hash, want)
+		}
+	}
+}
+
+// rule E4
+func TestObserveNoticesThatAnEffectTurned(t *testing.T) {
+	unready := func(s *scene, since int64) {
+		s.chaos[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(since, 0)}}
+	}
+	s := holding()
+	s.d.Status.InjectionStatus = v1beta1.Injected
+	before := observe(s.snapshot())
+	unready(s, 1)
+	first := observe(s.snapshot())
+	if first.Unready != 1 || first.Hash == before.Hash {
+		t.Errorf("observe = %+v, before %+v, want one that is not ready", first, before)
+	}
+	unready(s, 2)
+	if second := observe(s.snapshot()); second.Hash == first.Hash {
+		t.Error("that it was ready in between is not seen")
+	}
+	for name, change := range map[string]func(){
+		"not all was injected yet":      func() { s.d.Status.InjectionStatus = v1beta1.PartiallyInjected },
+		"this one was never injected":   func() { s.d.Status.TargetInjections = nil },
+		"the disruption is being ended": func() { s.d.Status.Phase = v1beta1.PhaseCleaning },
+	} {
+		s = holding()
+		s.d.Status.InjectionStatus = v1beta1.Injected
+		unready(s, 1)
+		change()
+		if got := observe(s.snapshot()); got.Unready != 0 {
+			t.Errorf("%s: observe = %+v, want nothing of readiness", name, got)
+		}
 	}
 }
 
@@ -212,17 +311,64 @@ func TestAnUnparsableSelectorMatchesNothing(t *testing.T) {
 	}
 }
 
-func TestTenThousandTargetsAreObservedQuickly(t *testing.T) {
-	s := holding()
-	for i := range 10_000 {
-		s.pods = append(s.pods, shopPod(string(rune('a'+i%26))+time.Duration(i).String()))
+// Of a disruption with onInit a pod is news when it begins to wait, and no more
+// when it was chosen, let go and started.
+func TestObservePodsThatWait(t *testing.T) {
+	state := func(p *corev1.Pod, phase corev1.PodPhase, init corev1.ContainerState) {
+		p.Status.Phase = phase
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: v1beta1.OnInitContainer, State: init}}
 	}
-	began := time.Now()
-	observe(s.snapshot())
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("observe took %s", took)
-	} else {
-		t.Logf("observe took %s", took)
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	s := holding()
+	s.d.Spec.OnInit = true
+	s.d.Status.SpecHash = s.d.Spec.Hash()
+	for i := range s.pods {
+		state(&s.pods[i], corev1.PodPending, corev1.ContainerState{})
+	}
+	state(&s.pods[0], corev1.PodPending, runs) // the chosen one
+	chosen := observe(s.snapshot())
+	if chosen.Candidates != 1 || chosen.TargetsLost != 0 {
+		t.Fatalf("observe = %+v, want one candidate and nothing lost", chosen)
+	}
+	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
+		state(&s.pods[0], phase, ended)
+		if got := observe(s.snapshot()); got != chosen {
+			t.Errorf("let go and %s: observe = %+v, before %+v", phase, got, chosen)
+		}
+	}
+	state(&s.pods[1], corev1.PodPending, runs)
+	if got := observe(s.snapshot()); got.Candidates != 2 || got.Hash == chosen.Hash {
+		t.Errorf("another one waits: observe = %+v", got)
+	}
+	state(&s.pods[1], corev1.PodRunning, ended)
+	if got := observe(s.snapshot()); got.Candidates != 1 {
+		t.Errorf("it started without being chosen: observe = %+v", got)
+	}
+	s.pods[0].DeletionTimestamp = &metav1.Time{}
+	if got := observe(s.snapshot()); got.TargetsLost != 1 {
+		t.Errorf("the chosen one is deleted: observe = %+v", got)
+	}
+}
+
+// Ten times as many targets take some ten times as long, and not a hundred.
+func TestTimeToObserveGrowsWithTheTargets(t *testing.T) {
+	took := func(targets int) time.Duration {
+		s := holding()
+		for i := range targets {
+			s.pods = append(s.pods, shopPod(string(rune('a'+i%26))+time.Duration(i).String()))
+		}
+		shortest := time.Hour
+		for range 3 {
+			began := time.Now()
+			observe(s.snapshot())
+			shortest = min(shortest, time.Since(began))
+		}
+		return shortest
+	}
+	few, many := took(1_000), took(10_000)
+	if many > 40*few {
+		t.Errorf("1,000 targets took %s, 10,000 took %s", few, many)
 	}
 }
 
@@ -292,4 +438,72 @@ func TestChaosPodsThatStatusDoesNotListAreMissed(t *testing.T) {
 			t.Errorf("observations = %+v and %+v, want two more ended", a, b)
 		}
 	})
+}
+
+// participating is a scene whose disruption is an operation on its target.
+func participating() *scene {
+	s := holding()
+	s.d.UID = "u1"
+	s.d.Spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined}
+	s.d.Status.SpecHash = s.d.Spec.Hash()
+	for i := range s.pods {
+		p := &s.pods[i]
+		p.Labels = maps.Clone(p.Labels)
+		p.Labels[podops.LabelManaged] = podops.ManagedValue
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: podops.ReadinessGate, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	return s
+}
+
+// Each step of an operation is news, and that it is taken from the disruption.
+func TestObserveFollowsOperations(t *testing.T) {
+	s := participating()
+	id, target := podops.OfDisruption("u1").ID, &s.pods[0]
+	seen := map[string]string{}
+	news := func(step string) contract.Observation {
+		t.Helper()
+		got := observe(s.snapshot())
+		if other, again := seen[got.Hash]; again {
+			t.Errorf("%s looks like %s", step, other)
+		}
+		seen[got.Hash] = step
+		return got
+	}
+	chaos := s.chaos
+	s.chaos = nil
+	s.d.Status.TargetInjections = nil
+	if got := news("nothing is begun"); got.Operations != 0 || got.TargetsLost != 0 {
+		t.Errorf("observe = %+v, want no operation", got)
+	}
+	target.Labels[podops.LabelOperating+"/"+id] = "1"
+	if got := news("begun"); got.Operations != 1 || alreadyInStatus(s.d, got) {
+		t.Errorf("observe = %+v, want it told", got)
+	}
+	target.Labels[podops.LabelPreparing+"/"+id] = "1"
+	news("preparing")
+	delete(target.Labels, podops.LabelPreparing+"/"+id)
+	target.Labels[podops.LabelOperate+"/"+id] = "1"
+	news("given, and still ready")
+	target.Status.Conditions[1].Status = corev1.ConditionFalse
+	given := news("given")
+	s.chaos = chaos
+	if got := observe(s.snapshot()); got.TargetsLost != 0 || got.Hash != given.Hash {
+		t.Errorf("observe = %+v beside its chaos pod, want nothing lost and nothing new", got)
+	}
+	delete(target.Labels, podops.LabelOperating+"/"+id)
+	if got := news("taken"); got.TargetsLost != 1 {
+		t.Errorf("observe = %+v, want the target lost", got)
+	}
+	s.d.Status.Phase = v1beta1.PhaseCleaning
+	if !wantsObservations(s.d) {
+		t.Error("it is told nothing while it is cleaned")
+	}
+	if got := news("cleaned"); got.TargetsLost != 0 || got.Candidates != 0 || got.Operations != 1 {
+		t.Errorf("observe = %+v while it is cleaned, want its operation, and nothing else", got)
+	}
+	target.Labels, target.Status.Conditions[1].Status = map[string]string{"app": "shop", podops.LabelManaged: podops.ManagedValue}, corev1.ConditionTrue
+	news("given back")
+	target.Labels[podops.LabelAvailable] = "1"
+	news("in service")
 }

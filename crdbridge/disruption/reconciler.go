@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -20,6 +21,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/service"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
@@ -38,6 +40,8 @@ type reconciler struct {
 	workflows      *temporal.Workflows
 	chaosNamespace string
 	sent           *sentStates
+	// services are those that disruptions name.
+	services *service.Watches
 }
 
 // Reconcile makes sure that a Disruption has its finalizer, then its workflow,
@@ -46,6 +50,9 @@ type reconciler struct {
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	d := &v1beta1.Disruption{}
 	err := r.client.Get(ctx, req.NamespacedName, d)
+	if err != nil || d.Settled() || d.Ending() {
+		r.services.Forget(req.NamespacedName)
+	}
 	if err != nil || d.Settled() {
 		r.sent.forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -105,7 +112,7 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 	if err != nil {
 		return snapshot{}, fmt.Errorf("list chaos pods: %w", err)
 	}
-	seen := snapshot{disruption: d, chaosPods: chaosPods.Items}
+	seen := snapshot{disruption: d, chaosPods: chaosPods.Items, services: r.services.Seen(d)}
 	if d.Spec.Level == v1beta1.LevelNode {
 		var nodes corev1.NodeList
 		if err := r.client.List(ctx, &nodes, shared); err != nil {
@@ -117,7 +124,14 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 	if err := r.client.List(ctx, &pods, shared, client.InNamespace(d.Namespace)); err != nil {
 		return snapshot{}, fmt.Errorf("list pods: %w", err)
 	}
-	seen.targets = podTargets(d.Spec, pods.Items)
+	seen.targets = podTargets(d, pods.Items)
+	if wantsBudgets(d) {
+		var budgets policyv1.PodDisruptionBudgetList
+		if err := r.client.List(ctx, &budgets, shared, client.InNamespace(d.Namespace)); err != nil {
+			return snapshot{}, fmt.Errorf("list PodDisruptionBudgets: %w", err)
+		}
+		seen.budgets = budgets.Items
+	}
 	return seen, nil
 }
 

@@ -22,8 +22,9 @@ type sentState struct {
 	hash  string
 	at    time.Time
 	pause time.Duration
-	// readAt is when the caches were last read.
-	readAt time.Time
+	// readAt is when the caches were last read, and readTook how long that took.
+	readAt   time.Time
+	readTook time.Duration
 	// missingSince is when unlisted chaos pods were first found missing; zero if
 	// none are.
 	missingSince time.Time
@@ -45,7 +46,8 @@ func (t *sentState) misses(missing int, now time.Time) (sure bool, wait time.Dur
 
 // wait is how long it is too early to read the caches again.
 func (t *sentState) wait(now time.Time) time.Duration {
-	return max(readGap-now.Sub(t.readAt), t.pause-now.Sub(t.at))
+	between := max(readGap, min(readShare*t.readTook, longestReadGap))
+	return max(between-now.Sub(t.readAt), t.pause-now.Sub(t.at))
 }
 
 // sent notes an observation. While one follows another as soon as it may, the

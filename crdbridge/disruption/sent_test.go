@@ -1,10 +1,14 @@
 package disruption
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // rule T7
@@ -35,6 +39,20 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 	}
 }
 
+// Reading the caches of a disruption, again and again while its pods change,
+// takes at most a twentieth of a processor.
+func TestReadsThatTakeLongAreRare(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct{ took, wait time.Duration }{
+		{0, readGap}, {time.Millisecond, readGap}, {50 * time.Millisecond, time.Second}, {time.Minute, longestReadGap},
+	} {
+		s := sentState{readAt: now, readTook: test.took}
+		if got := s.wait(now); got != test.wait {
+			t.Errorf("after a read of %s it waits %s, want %s", test.took, got, test.wait)
+		}
+	}
+}
+
 func TestAShortageIsSureOnceStatusHadItsTime(t *testing.T) {
 	now := time.Now()
 	var t1 sentState
@@ -56,5 +74,29 @@ func TestAShortageIsSureOnceStatusHadItsTime(t *testing.T) {
 		if sure != step.sure || wait != step.wait {
 			t.Errorf("after %s with %d missing: %t, %s; want %t, %s", step.after, step.missing, sure, wait, step.sure, step.wait)
 		}
+	}
+}
+
+// A look that is too early to read the caches, or that finds nothing new, must
+// not say that Temporal is reached while it is away.
+func TestAfterAFailedCallTheNextLookAsksTemporal(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		kept bool
+		fail bool
+	}{
+		"Temporal is away":            {serviceerror.NewUnavailable("connection refused"), true, true},
+		"the workflow runs no longer": {fmt.Errorf("signal: %w", start.ErrNotRunning), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := sentState{uid: "1", checked: time.Now(), hash: "sent", readAt: time.Now(), readTook: time.Second}
+			_, err := told.lost(c.err)
+			if (err != nil) != c.fail || (told.hash == "sent") != c.kept {
+				t.Errorf("error %v, hash %q; want an error %t, the hash kept %t", err, told.hash, c.fail, c.kept)
+			}
+			if since := time.Since(told.checked); since < recheck {
+				t.Errorf("the workflow is believed to run for another %s", recheck-since)
+			}
+		})
 	}
 }

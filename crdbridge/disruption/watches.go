@@ -2,9 +2,11 @@ package disruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -17,44 +19,62 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/service"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube"
 )
 
 // Setup adds the controller of Disruptions to m. It hears of every Disruption,
-// and of the pods and nodes that concern one. Handlers only put keys into the
+// of the pods, nodes and PodDisruptionBudgets that concern one, and of the services it names. Handlers only put keys into the
 // queue.
 func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string) error {
-	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates()}
+	services, err := service.New(m.GetConfig())
+	if err != nil {
+		return err
+	}
+	r := &reconciler{
+		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services,
+	}
 	terminations := workflows.NewTerminationPoller(r.sent.lose)
-	err := builder.ControllerManagedBy(m).
+	err = builder.ControllerManagedBy(m).
 		Named("disruption").
 		WithOptions(queue.Options[reconcile.Request]()).
 		For(&v1beta1.Disruption{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(r.podPredicate())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(cached.OnUpdate(cached.NodeChanged))).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.concernedByBudget), builder.WithPredicates(cached.OnUpdate(cached.BudgetChanged))).
 		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(workflows.Health.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(workflows.Problems.Changed, handler.EnqueueRequestsFromMapFunc(r.named))).
+		WatchesRawSource(source.Channel(services.Changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the controller of disruptions: %w", err)
 	}
-	return m.Add(terminations)
+	return errors.Join(m.Add(services), m.Add(terminations))
 }
 
 // concernedByPod are the Disruptions a pod may change: its own, when it is a
-// chaos pod, else those of its namespace that chose it or could.
+// chaos pod, else those of its namespace that chose it or could. One whose
+// workflow reads the cluster itself is left out: when it wants to be told again,
+// its status changes.
 func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	if cached.IsChaosPod(pod, r.chaosNamespace) {
-		return cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexDisruptionUID: pod.GetLabels()[v1beta1.LabelDisruptionUID]})
+		return cached.Find(ctx, r.client, wantsObservations, client.MatchingFields{cached.IndexDisruptionUID: pod.GetLabels()[v1beta1.LabelDisruptionUID]})
 	}
 	return cached.Find(ctx, r.client, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})
 }
 
 func (r *reconciler) concernedByNode(ctx context.Context, node client.Object) []reconcile.Request {
 	return cached.Find(ctx, r.client, concerns(node), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})
+}
+
+// concernedByBudget are the Disruptions of its namespace that would choose more
+// targets if budgets allowed more.
+func (r *reconciler) concernedByBudget(ctx context.Context, budget client.Object) []reconcile.Request {
+	wants := func(d *v1beta1.Disruption) bool { return wantsObservations(d) && wantsBudgets(d) }
+	return cached.Find(ctx, r.client, wants, client.InNamespace(budget.GetNamespace()), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})
 }
 
 // all are the Disruptions that are not settled.
@@ -76,17 +96,20 @@ func (r *reconciler) named(ctx context.Context, d client.Object) []reconcile.Req
 // its old and its new form, so a target that ceases to match is still found.
 func concerns(target client.Object) func(*v1beta1.Disruption) bool {
 	return func(d *v1beta1.Disruption) bool {
+		if !wantsObservations(d) {
+			return false
+		}
 		_, chosen := d.Status.TargetInjections[target.GetName()]
 		return chosen || d.Spec.Matches(target.GetLabels(), target.GetAnnotations())
 	}
 }
 
-// podPredicate lets pass what cached.OnUpdate does, but of chaos pods only what ends:
-// that they begin is no news to the workflow that made them.
+// podPredicate lets pass what cached.OnUpdate does, but of chaos pods only what ends or
+// ceases to be ready: that they begin is no news to the workflow that made them.
 func (r *reconciler) podPredicate() predicate.Predicate {
 	news := cached.OnUpdate(func(before, after client.Object) bool {
 		if cached.IsChaosPod(after, r.chaosNamespace) && !going(after) {
-			return cached.MarkChanged(before, after)
+			return cached.MarkChanged(before, after) || ceasedToBeReady(before, after)
 		}
 		return cached.PodChanged(before, after)
 	})
@@ -94,6 +117,12 @@ func (r *reconciler) podPredicate() predicate.Predicate {
 		return !cached.IsChaosPod(e.Object, r.chaosNamespace) || going(e.Object)
 	}
 	return news
+}
+
+func ceasedToBeReady(before, after client.Object) bool {
+	old, ok := before.(*corev1.Pod)
+	now, found := after.(*corev1.Pod)
+	return ok && found && kube.Unready(old) == nil && kube.Unready(now) != nil
 }
 
 // going is true of a pod that has ended or is being deleted.

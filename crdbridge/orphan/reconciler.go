@@ -57,18 +57,10 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 	}
 	options := queue.Options[v1beta1.DisruptionRef]()
 	options.MaxConcurrentReconciles = 1
-	never := func(event.UpdateEvent) bool { return false }
-	gone := handler.TypedFuncs[client.Object, v1beta1.DisruptionRef]{
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[v1beta1.DisruptionRef]) {
-			if d, ok := e.Object.(*v1beta1.Disruption); ok && !d.Status.Phase.Over() {
-				q.Add(d.Ref())
-			}
-		},
-	}
 	err := builder.TypedControllerManagedBy[v1beta1.DisruptionRef](m).
 		Named("orphan").
 		WithOptions(options).
-		Watches(&v1beta1.Disruption{}, gone, builder.WithPredicates(predicate.Funcs{UpdateFunc: never})).
+		Watches(&v1beta1.Disruption{}, gone()).
 		// A chaos pod that goes says nothing new of an orphan.
 		Watches(&corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.orphaned), builder.WithPredicates(cached.OnUpdate(cached.PodChanged), predicate.Funcs{
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -78,6 +70,26 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		return fmt.Errorf("build the controller of orphans: %w", err)
 	}
 	return nil
+}
+
+// gone handles Disruptions that went without having been let go. When a watch
+// was cut meanwhile, and another one has the name by now, this comes as an
+// update from the one to the other.
+func gone() handler.TypedEventHandler[client.Object, v1beta1.DisruptionRef] {
+	type queue = workqueue.TypedRateLimitingInterface[v1beta1.DisruptionRef]
+	went := func(o client.Object, q queue) {
+		if d, ok := o.(*v1beta1.Disruption); ok && !d.Status.Phase.Over() {
+			q.Add(d.Ref())
+		}
+	}
+	return handler.TypedFuncs[client.Object, v1beta1.DisruptionRef]{
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { went(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				went(e.ObjectOld, q)
+			}
+		},
+	}
 }
 
 // orphaned is the disruption of a chaos pod, if the cache has no such object.

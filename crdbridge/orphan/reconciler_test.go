@@ -51,7 +51,7 @@ func (b *bridge) held(name string) (*v1beta1.Disruption, *corev1.Pod) {
 	chaos := b.ChaosPod(d, name+"-chaos", target)
 	b.Told(d)
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseHolding })
-	b.Quiet(d)
+	b.Quiet()
 	return d, chaos
 }
 
@@ -100,10 +100,14 @@ func TestARippedOffDisruptionWhoseWorkflowIsLostIsCleanedByANewOne(t *testing.T)
 	})
 	b.ripOff(d)
 	bridgetest.Eventually(t, bridgetest.Soon, "one is started", func() bool { return b.Temporal.Starts(d) == 2 })
+	system := &corev1.Namespace{}
+	b.Must(b.Kube.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, system))
+	ref := d.Ref()
+	ref.Cluster = system.UID // rule S4
 	b.Temporal.Mu.Lock()
 	defer b.Temporal.Mu.Unlock()
-	if in := b.Temporal.Inputs[contract.WorkflowID(d.Ref())]; in.Disruption != d.Ref() {
-		t.Errorf("input = %+v, want %+v", in, d.Ref())
+	if in := b.Temporal.Inputs[contract.WorkflowID(ref)]; in.Disruption != ref {
+		t.Errorf("input = %+v, want %+v", in, ref)
 	}
 }
 
@@ -137,4 +141,41 @@ func TestADisruptionThatTheCacheLacksIsNotEnded(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "it is looked for live", func() bool { return b.Traffic.Count("GET disruptions") > 0 })
 	bridgetest.Never(t, 500*time.Millisecond, "its workflow is told to end", func() bool { return b.ends(d) > 0 })
 	cut.Up()
+}
+
+// rule I7
+func TestADisruptionThatWasRippedOffUnseenIsEnded(t *testing.T) {
+	for name, replaced := range map[string]bool{
+		"it is gone when the watch is back":           false,
+		"another has its name when the watch is back": true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBridge(t)
+			cut := bridgetest.NewCut("disruptions")
+			b.Traffic.Before, b.Traffic.After = cut.Before, cut.After
+			b.start()
+			d := b.Disrupt("unseen") // it has no chaos pod that could give it away
+			b.Told(d)
+			b.Quiet()
+
+			cut.Down()
+			b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))))
+			b.Must(b.Kube.Delete(t.Context(), d))
+			var other *v1beta1.Disruption
+			if replaced {
+				other = b.Disrupt("unseen")
+			}
+			cut.Up()
+			bridgetest.Eventually(t, bridgetest.Soon, "its workflow is told to end", func() bool { return b.ends(d) == 1 })
+			if !cut.StartedAnew() {
+				t.Error("the watch went on where it was: nothing was missed")
+			}
+			if replaced {
+				b.Told(other)
+				if n := b.ends(other); n > 0 {
+					t.Errorf("the workflow of the one that has its name now was told to end %d times", n)
+				}
+			}
+		})
+	}
 }

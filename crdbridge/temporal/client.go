@@ -22,6 +22,11 @@ import (
 )
 
 const (
+	// PollInterval is how often a bridge that is told nothing else asks Temporal
+	// for what nothing in the cluster would tell it: workflows that somebody
+	// terminated or that cannot go on, and whether a worker is there. Three calls,
+	// however many disruptions wait.
+	PollInterval = 15 * time.Second
 	// CallTimeout bounds a call to Temporal, so that one that hangs does not
 	// keep a worker of the queue; a call takes some milliseconds.
 	CallTimeout = 5 * time.Second
@@ -39,15 +44,20 @@ type Client interface {
 }
 
 // Setup lets m watch over c's health and the problems of workflows, and returns
-// what starts and informs workflows by c.
-func Setup(m manager.Manager, c Client, registry prometheus.Registerer) (*Workflows, error) {
+// what starts and informs workflows by c. Problems are asked for once in an
+// interval, see PollInterval, and whether Temporal is there by HealthInterval.
+func Setup(m manager.Manager, c Client, registry prometheus.Registerer, interval time.Duration) (*Workflows, error) {
 	counters, err := newCounters(registry)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	w := &Workflows{client: c, Health: newHealth(c), Problems: newProblems(c), counters: counters}
-	return w, errors.Join(m.Add(w.Health), m.Add(w.Problems))
+	w := &Workflows{client: c, identity: &identity{reader: m.GetAPIReader()}, interval: interval, Health: newHealth(c, HealthInterval(interval)), Problems: newProblems(c, interval), counters: counters}
+	return w, errors.Join(m.Add(w.identity), m.Add(w.Health), m.Add(w.Problems))
 }
+
+// HealthInterval is how often Temporal is asked whether it is there: three times
+// in a poll's interval.
+func HealthInterval(poll time.Duration) time.Duration { return poll / 3 }
 
 // Unreachable is true for an error that says that Temporal did not answer.
 func Unreachable(err error) bool {

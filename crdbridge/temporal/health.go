@@ -11,13 +11,11 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// HealthInterval is how often Temporal is asked whether it is there.
-const HealthInterval = 5 * time.Second
-
 // Health knows whether Temporal can be reached even while there is nothing to
 // tell it.
 type Health struct {
-	client Client
+	client   Client
+	interval time.Duration
 	// Changed has an event whenever Temporal went away or came back. Every
 	// Disruption is looked at then: those that wait in silence say so too, and
 	// those that are tried rarely are tried at once.
@@ -27,13 +25,13 @@ type Health struct {
 	away error
 }
 
-func newHealth(c Client) *Health {
-	return &Health{client: c, Changed: make(chan event.GenericEvent, 1)}
+func newHealth(c Client, interval time.Duration) *Health {
+	return &Health{client: c, interval: interval, Changed: make(chan event.GenericEvent, 1)}
 }
 
 // Start asks until ctx ends. Only the bridge that leads asks.
 func (h *Health) Start(ctx context.Context) error {
-	every(ctx, HealthInterval, h.check)
+	every(ctx, h.interval, h.check)
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 func TestHealthTellsOnlyWhenItChanges(t *testing.T) {
 	away := serviceerror.NewUnavailable("refused")
-	h := newHealth(nil)
+	h := newHealth(nil, 0)
 	steps := []struct {
 		name   string
 		answer error

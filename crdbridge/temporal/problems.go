@@ -41,7 +41,8 @@ var (
 // worker is there, or the tasks of a workflow fail one after the other. Nothing
 // in the cluster would tell.
 type Problems struct {
-	client Client
+	client   Client
+	interval time.Duration
 	// Changed has an event for each Disruption whose problem has come or gone;
 	// one without a name means every Disruption.
 	Changed chan event.GenericEvent
@@ -53,13 +54,13 @@ type Problems struct {
 	missed int
 }
 
-func newProblems(c Client) *Problems {
-	return &Problems{client: c, Changed: make(chan event.GenericEvent)}
+func newProblems(c Client, interval time.Duration) *Problems {
+	return &Problems{client: c, interval: interval, Changed: make(chan event.GenericEvent)}
 }
 
 // Start asks until ctx ends. Only the bridge that leads asks.
 func (p *Problems) Start(ctx context.Context) error {
-	every(ctx, TerminationInterval, func(ctx context.Context) {
+	every(ctx, p.interval, func(ctx context.Context) {
 		if err := errors.Join(p.pollWorkers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
 			// Health tells when Temporal is away.
 			ctrl.Log.Info("problems of workflows not looked for", "reason", err.Error())
@@ -80,6 +81,13 @@ func (p *Problems) Err(ref v1beta1.DisruptionRef) error {
 		return fmt.Errorf("%w: %s", ErrTaskFailing, cause)
 	}
 	return nil
+}
+
+// NoWorker is true while no worker asks Temporal for work.
+func (p *Problems) NoWorker() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noWorker
 }
 
 // pollWorkers finds out whether a worker asks for workflow tasks. Two polls in a

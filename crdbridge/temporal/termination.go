@@ -13,20 +13,17 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-const (
-	// TerminationInterval is how often Temporal is asked for workflows that
-	// somebody terminated. It is one query, however many disruptions wait.
-	TerminationInterval = 15 * time.Second
-	// terminationWindow is how far back it is asked: longer than clocks differ
-	// and visibility lags. What is older is found when a workflow is next asked for.
-	terminationWindow = 10 * time.Minute
-)
+// terminationWindow is how far back Temporal is asked for workflows that
+// somebody terminated: longer than clocks differ and visibility lags. What is
+// older is found when a workflow is next asked for.
+const terminationWindow = 10 * time.Minute
 
 // TerminationPoller notices workflows that somebody terminated. Nothing else
 // would tell of it while nothing changes in the cluster, and what is injected
 // would stay until its own deadline.
 type TerminationPoller struct {
-	client Client
+	client   Client
+	interval time.Duration
 	// lost is told of each workflow once, and says whether anybody cares.
 	lost func(v1beta1.DisruptionRef) bool
 	// Found has an event for each Disruption somebody cares about.
@@ -38,12 +35,12 @@ type TerminationPoller struct {
 // NewTerminationPoller returns a poller that asks lost about each workflow it
 // finds terminated.
 func (w *Workflows) NewTerminationPoller(lost func(v1beta1.DisruptionRef) bool) *TerminationPoller {
-	return &TerminationPoller{client: w.client, lost: lost, Found: make(chan event.GenericEvent)}
+	return &TerminationPoller{client: w.client, interval: w.interval, lost: lost, Found: make(chan event.GenericEvent)}
 }
 
 // Start asks until ctx ends. Only the bridge that leads asks.
 func (p *TerminationPoller) Start(ctx context.Context) error {
-	every(ctx, TerminationInterval, func(ctx context.Context) {
+	every(ctx, p.interval, func(ctx context.Context) {
 		if err := p.poll(ctx); err != nil && ctx.Err() == nil {
 			// Health tells when Temporal is away; what is missed is found when a workflow is next asked for.
 			ctrl.Log.Info("terminated workflows not looked for", "reason", err.Error())

@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -15,19 +16,22 @@ type Workflows struct {
 	Health   *Health
 	Problems *Problems
 	client   Client
+	// identity says which cluster's workflows they are.
+	identity *identity
+	interval time.Duration
 	counters counters
 }
 
 // Start makes sure that the workflow of d runs.
 func (w *Workflows) Start(ctx context.Context, d *v1beta1.Disruption) error {
-	return w.starts(ctx, func(ctx context.Context) error { return start.Start(ctx, w.client, d) })
+	return w.starts(ctx, func(ctx context.Context, in start.Temporal) error { return start.Start(ctx, in, d) })
 }
 
 // StartCleaning makes sure that a workflow cleans what is left of ref, unless
 // one has done so.
 func (w *Workflows) StartCleaning(ctx context.Context, ref v1beta1.DisruptionRef) error {
-	return w.starts(ctx, func(ctx context.Context) error {
-		return start.StartCleaning(ctx, w.client, ref, start.StayCompleted)
+	return w.starts(ctx, func(ctx context.Context, in start.Temporal) error {
+		return start.StartCleaning(ctx, in, ref, start.StayCompleted)
 	})
 }
 
@@ -41,8 +45,12 @@ func (w *Workflows) Observe(ctx context.Context, ref v1beta1.DisruptionRef, o co
 	return w.signals(ctx, contract.SignalObserved, func(ctx context.Context) error { return start.Observe(ctx, w.client, ref, o) })
 }
 
-func (w *Workflows) starts(ctx context.Context, call func(context.Context) error) error {
-	if err := w.call(ctx, call); err != nil {
+func (w *Workflows) starts(ctx context.Context, call func(context.Context, start.Temporal) error) error {
+	cluster, err := w.identity.read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.call(ctx, func(ctx context.Context) error { return call(ctx, start.In(cluster, w.client)) }); err != nil {
 		return err
 	}
 	w.counters.starts.WithLabelValues().Inc()

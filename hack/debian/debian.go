@@ -38,7 +38,11 @@ var ForTests = []Need{
 	{Program: "losetup", Package: "mount"},
 	{Program: "git", Package: "git"},
 	{Program: "chromium", Package: "chromium"},
+	{Program: "promtool", Package: "prometheus"},
 }
+
+// ForKernels is what it needs to run other kernels as virtual computers.
+var ForKernels = []Need{{Program: "qemu-system-x86_64", Package: "qemu-system-x86"}}
 
 // Install installs the packages of what is missing.
 func Install(ctx context.Context, say func(string, ...any), needs ...Need) error {

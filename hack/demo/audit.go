@@ -37,7 +37,11 @@ func (s *story) nothingLeft(ctx context.Context) error {
 
 // audit runs the injector's own audit on a node, in a pod that is gone afterwards.
 func (s *story) audit(ctx context.Context, node string) error {
-	image, err := s.run(ctx, "-n", "squall-system", "get", "deployment", "squall-worker", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+	settings, err := s.run(ctx, "-n", "squall-system", "get", "deployment", "squall-worker", "-o", "jsonpath={.spec.template.spec.containers[0].envFrom[0].configMapRef.name}")
+	if err != nil {
+		return err
+	}
+	image, err := s.run(ctx, "-n", "squall-system", "get", "configmap", settings, "-o", "jsonpath={.data.SQUALL_INJECTOR_IMAGE}")
 	if err != nil {
 		return err
 	}

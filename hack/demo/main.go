@@ -8,9 +8,9 @@
 //
 // Without KUBECONFIG it uses the development cluster, which it starts if it
 // does not run. With KUBECONFIG it uses that cluster: SQUALL_TEMPORAL_ADDRESS
-// says where its pods find Temporal; SQUALL_IMAGE and SQUALL_TARGET_IMAGE name
-// the images if its nodes do not have squall.local/squall:dev and
-// squall.local/target:dev.
+// says where its pods find Temporal; SQUALL_IMAGE, SQUALL_INJECTOR_IMAGE and
+// SQUALL_TARGET_IMAGE name the images if its nodes do not have
+// squall.local/squall:dev, squall.local/injector:dev and squall.local/target:dev.
 package main
 
 import (

@@ -20,10 +20,11 @@ type place struct {
 	dir  string // of the development cluster; empty for a cluster of the user's own
 	kubectl
 
-	temporal    string // Temporal for pods
-	ui          string // Temporal's web interface; may be empty
-	image       string // empty: as in deploy
-	targetImage string
+	temporal      string // Temporal for pods
+	ui            string // Temporal's web interface; may be empty
+	image         string // of worker and bridge; empty: as in deploy
+	injectorImage string // of chaos pods; empty: as in deploy
+	targetImage   string
 }
 
 // findPlace decides which cluster to use.
@@ -38,7 +39,7 @@ func findPlace() (*place, error) {
 	}
 	p := &place{
 		root: root, dir: dir,
-		image: os.Getenv("SQUALL_IMAGE"), targetImage: os.Getenv("SQUALL_TARGET_IMAGE"),
+		image: os.Getenv("SQUALL_IMAGE"), injectorImage: os.Getenv("SQUALL_INJECTOR_IMAGE"), targetImage: os.Getenv("SQUALL_TARGET_IMAGE"),
 		temporal: os.Getenv("SQUALL_TEMPORAL_ADDRESS"), ui: os.Getenv("TEMPORAL_UI"),
 	}
 	if p.targetImage == "" {
@@ -89,7 +90,7 @@ func (p *place) prepare(ctx context.Context, show *screen) error {
 	if err := p.readEnv(); err != nil {
 		return err
 	}
-	show.say("building Squall and loading its image into the nodes")
+	show.say("building Squall and loading its images into the nodes")
 	if out, err := p.command(ctx, "make", "--no-print-directory", "-C", p.root, "images", "DEV="+p.dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("make images: %w\n%s", err, out)
 	}
@@ -189,8 +190,10 @@ func (p *place) writeOverlay() (string, error) {
 		if !ok {
 			return "", fmt.Errorf("SQUALL_IMAGE=%s: want a name and a tag, such as registry.example.com/squall:v1", p.image)
 		}
-		settings = append(settings, "SQUALL_IMAGE="+p.image)
 		images = fmt.Sprintf("images:\n- {name: squall.local/squall, newName: %q, newTag: %q}\n", name, tag)
+	}
+	if p.injectorImage != "" {
+		settings = append(settings, "SQUALL_INJECTOR_IMAGE="+p.injectorImage)
 	}
 	content := fmt.Sprintf(`apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -237,7 +240,7 @@ func digest(file string) (string, error) {
 func (p *place) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(p.root, "hack")
-	cmd.Env = append(os.Environ(), "KUBECONFIG=", "SQUALL_IMAGE=")
+	cmd.Env = append(os.Environ(), "KUBECONFIG=", "SQUALL_IMAGE=", "SQUALL_INJECTOR_IMAGE=")
 	return cmd
 }
 

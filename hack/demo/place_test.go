@@ -41,7 +41,7 @@ func TestFindPlace(t *testing.T) {
 }
 
 func TestWriteOverlayForAClusterOfTheUsersOwn(t *testing.T) {
-	p := &place{root: t.TempDir(), temporal: "temporal.example.com:7233", image: "registry.example.com:5000/chaos/squall:v1"}
+	p := &place{root: t.TempDir(), temporal: "temporal.example.com:7233", image: "registry.example.com:5000/chaos/squall:v1", injectorImage: "registry.example.com/injector:v1"}
 	dir, err := p.writeOverlay()
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestWriteOverlayForAClusterOfTheUsersOwn(t *testing.T) {
 	}
 	for _, want := range []string{
 		"resources: [../../deploy]", "SQUALL_TEMPORAL_ADDRESS=temporal.example.com:7233",
-		"SQUALL_IMAGE=registry.example.com:5000/chaos/squall:v1",
+		"SQUALL_INJECTOR_IMAGE=registry.example.com/injector:v1",
 		`newName: "registry.example.com:5000/chaos/squall", newTag: "v1"`,
 	} {
 		if !strings.Contains(string(content), want) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os/exec"
 	"strings"
 	"time"
 )
@@ -61,6 +62,14 @@ const silence = 30 * time.Second
 func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string, args ...string) error {
 	cmd := s.command(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
+	if err := s.counted(c, cmd); err != nil {
+		return fmt.Errorf("go test %s: %w", strings.Join(args[:min(len(args), 8)], " "), err)
+	}
+	return nil
+}
+
+// counted runs a program that prints what go test -json prints, and counts.
+func (s *suite) counted(c *counts, cmd *exec.Cmd) error {
 	reader, writer := io.Pipe()
 	cmd.Stdout = writer
 	done := make(chan struct{})
@@ -71,10 +80,7 @@ func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string,
 	err := cmd.Run()
 	writer.Close()
 	<-done
-	if err != nil {
-		return fmt.Errorf("go test %s: %w", strings.Join(args[:min(len(args), 8)], " "), err)
-	}
-	return nil
+	return err
 }
 
 // event is a line of go test -json.

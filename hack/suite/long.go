@@ -15,6 +15,9 @@ const longLimit = time.Hour
 func (s *suite) parts() []stage {
 	bench := func(targets, parts string) []string { return []string{"N=" + targets, "PARTS=" + parts} }
 	return []stage{
+		// Each kind that acts on a kernel, on those with netem and cgroup v2 alone.
+		{name: "uml", needs: []string{"packages"}, limit: longLimit, least: 150, run: s.kernel("uml")},
+		{name: "qemu", needs: []string{"packages"}, limit: longLimit, least: 100, run: s.kernel("qemu")},
 		// Worker, bridge and injector killed at every step they take.
 		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.make("crash-matrix")},
 		// 1,000 disruptions while everything is killed at random.

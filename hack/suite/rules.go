@@ -14,7 +14,7 @@ import (
 type proof struct{ rule, test string }
 
 var (
-	row    = regexp.MustCompile(`(?m)^\| ([A-Z]?\d+a?) \| .+ \| (.+) \|$`)
+	row    = regexp.MustCompile(`(?m)^\| ([A-Z]?\d+[a-z]?) \| .+ \| (.+) \|$`)
 	quoted = regexp.MustCompile("`([^`:]+: [^`]+)`")
 )
 

@@ -37,7 +37,7 @@ func (s *suite) summary() bool {
 	printSlowest(all.packages)
 	slices.SortFunc(all.skipped, func(a, b skip) int { return cmp.Compare(a.test, b.test) })
 	for _, skipped := range all.skipped {
-		fmt.Printf("skipped     %s; allowed: %s\n", skipped, cmp.Or(mayBeSkipped[skipped.test], "no"))
+		fmt.Printf("skipped     %s; allowed: %s\n", skipped, cmp.Or(skipped.allowed(), "no"))
 	}
 	for _, name := range all.failures {
 		fmt.Println("failed     ", name)

@@ -26,6 +26,8 @@ type Point struct {
 
 	Hooks    []Hook
 	Programs Programs
+	// Devices are the links to which Redirect sends what the programs select.
+	Devices map[classifier.Direction]int
 }
 
 // ChangeLog is the part of the journal that is used here; a probe has another.
@@ -41,6 +43,9 @@ type Mechanism func(Point) (Attachment, error)
 type Attachment interface {
 	// Name is the kernel's word for the mechanism.
 	Name() string
+	// Extend attaches the programs to further hooks. What it attached before an
+	// error stays.
+	Extend([]Hook, Programs) error
 	// Replace exchanges the programs without a moment between old and new.
 	Replace(Programs) error
 	Detach() error

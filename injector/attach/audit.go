@@ -35,7 +35,7 @@ func (o Object) UIDs() (disruption, target types.UID, found bool) {
 	if o.Program {
 		return "", "", false
 	}
-	uids := strings.TrimPrefix(strings.TrimSuffix(o.Name, ownsClsact), filterPrefix)
+	uids := strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(o.Name, ownsClsact), queueSuffix), filterPrefix)
 	first, second, _ := strings.Cut(uids, ":")
 	return types.UID(first), types.UID(second), true
 }

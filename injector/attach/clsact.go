@@ -16,42 +16,71 @@ import (
 
 // clsactFilters are programs in classic filters of a clsact qdisc. They stay
 // when the injector dies; the mark in their names leads to them. Linux 4.5.
-type clsactFilters struct{ Point }
+type clsactFilters struct {
+	Point
+	kind filterKind
+}
 
-// Clsact adds the filters before all others of their hooks, or changes nothing.
-func Clsact(p Point) (Attachment, error) {
-	err := exclusively(p.Netns, func(c Conn) error {
+// filterKind is what filters do with the verdict of their program.
+type filterKind struct {
+	name   string // the kernel's word
+	suffix string // of the filters' names
+	write  func(c Conn, p Point, filter *netlink.BpfFilter, direction classifier.Direction, replace bool) error
+}
+
+// direct filters do what their program says.
+var direct = filterKind{"cls_bpf", "", func(c Conn, _ Point, filter *netlink.BpfFilter, _ classifier.Direction, replace bool) error {
+	filter.DirectAction = true
+	if replace {
+		return c.FilterReplace(filter)
+	}
+	return c.FilterAdd(filter)
+}}
+
+// Clsact adds filters that do what the programs say, before all others of their
+// hooks, or changes nothing.
+func Clsact(p Point) (Attachment, error) { return addFilters(p, direct) }
+
+func addFilters(p Point, kind filterKind) (Attachment, error) {
+	attached := &clsactFilters{p, kind}
+	attached.Hooks = nil
+	if err := attached.Extend(p.Hooks, p.Programs); err != nil {
+		return nil, errors.Join(err, Remove(p.Netns, p.Mark, p.Log))
+	}
+	return attached, nil
+}
+
+func (f *clsactFilters) Name() string { return f.kind.name }
+
+// Extend adds the filters to further hooks, as far as it comes.
+func (f *clsactFilters) Extend(hooks []Hook, programs Programs) error {
+	f.Programs = programs
+	return Exclusively(f.Netns, func(c Conn) error {
 		kinds, err := c.classifiers()
 		if err != nil {
 			return err
 		}
-		for _, hook := range p.Hooks {
-			err := addFilter(c, p, hook, kinds)
+		for _, hook := range hooks {
+			err := addFilter(c, f.Point, hook, kinds, f.kind)
 			if err != nil && !isGone(err) {
 				return fmt.Errorf("attach to %s of %s: %w", hook.Direction, hook.Name, err)
 			}
+			f.Hooks = append(f.Hooks, hook)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, errors.Join(err, Remove(p.Netns, p.Mark, p.Log))
-	}
-	return clsactFilters{p}, nil
 }
 
-func (f clsactFilters) Name() string { return "cls_bpf" }
-
 // Replace exchanges the programs, one hook after the other, each at once.
-func (f clsactFilters) Replace(programs Programs) error {
-	return exclusively(f.Netns, func(c Conn) error {
+func (f *clsactFilters) Replace(programs Programs) error {
+	return Exclusively(f.Netns, func(c Conn) error {
 		var errs []error
 		for _, hook := range f.Hooks {
 			filters, err := c.filters(hook)
 			errs = append(errs, err)
-			for _, filter := range owned(filters, f.Mark) {
+			for _, filter := range f.kind.owned(filters, f.Mark) {
 				filter.Fd = programs[hook.Direction].FD()
-				filter.DirectAction = true
-				if err := c.FilterReplace(filter); err != nil && !isGone(err) {
+				if err := f.kind.write(c, f.Point, filter, hook.Direction, true); err != nil && !isGone(err) {
 					errs = append(errs, fmt.Errorf("replace the filter at %s of %s: %w", hook.Direction, hook.Name, err))
 				}
 			}
@@ -60,9 +89,9 @@ func (f clsactFilters) Replace(programs Programs) error {
 	})
 }
 
-func (f clsactFilters) Detach() error { return Remove(f.Netns, f.Mark, f.Log) }
+func (f *clsactFilters) Detach() error { return Remove(f.Netns, f.Mark, f.Log) }
 
-func addFilter(c Conn, p Point, hook Hook, kinds map[int]string) error {
+func addFilter(c Conn, p Point, hook Hook, kinds map[int]string, kind filterKind) error {
 	ours, err := ensureClsact(c, p, hook, kinds)
 	if err != nil {
 		return err
@@ -71,22 +100,23 @@ func addFilter(c Conn, p Point, hook Hook, kinds map[int]string) error {
 	if err != nil {
 		return err
 	}
-	if len(owned(filters, p.Mark)) > 0 {
+	if len(kind.owned(filters, p.Mark)) > 0 {
 		return nil // of an earlier attempt
 	}
-	name := p.Mark.Filter
+	name := p.Mark.Filter + kind.suffix
 	if ours {
 		name += ownsClsact
 	}
-	return c.FilterAdd(&netlink.BpfFilter{
+	filter := &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: hook.Index,
 			Parent:    parent(hook.Direction),
 			Priority:  firstPriority(filters),
 			Protocol:  unix.ETH_P_ALL,
 		},
-		Fd: p.Programs[hook.Direction].FD(), Name: name, DirectAction: true,
-	})
+		Fd: p.Programs[hook.Direction].FD(), Name: name,
+	}
+	return kind.write(c, p, filter, hook.Direction, false)
 }
 
 // firstPriority is where a new filter sees packets before the others: 1. If
@@ -182,6 +212,13 @@ func marksClsact(filter netlink.Filter) bool {
 	return ok && strings.HasPrefix(bpf.Name, filterPrefix) && strings.HasSuffix(bpf.Name, ownsClsact)
 }
 
+// owned are the filters of an injection that are of this kind.
+func (k filterKind) owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
+	return slices.DeleteFunc(owned(filters, m), func(f *netlink.BpfFilter) bool {
+		return strings.TrimSuffix(f.Name, ownsClsact) != m.Filter+k.suffix
+	})
+}
+
 func owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
 	var found []*netlink.BpfFilter
 	for _, filter := range filters {
@@ -197,7 +234,7 @@ func owned(filters []netlink.Filter, m Mark) []*netlink.BpfFilter {
 // something of ours is still attached, or may be: a deletion that failed because
 // the filter was gone already is none.
 func Remove(netns string, m Mark, log ChangeLog) error {
-	return exclusively(netns, func(c Conn) error {
+	return Exclusively(netns, func(c Conn) error {
 		links, err := c.Links()
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -50,6 +51,30 @@ func Hooks(links []Link, level v1beta1.Level, directions []classifier.Direction)
 	return hooks
 }
 
+// IngressAt leaves out what enters by links that carry none of these addresses, nor
+// a link above them that does: on a node these lead to other pods, whose packets
+// are not those of who has the addresses. If no link carries one, as where they are
+// translated on their way, nothing is left out.
+func IngressAt(hooks []Hook, links []Link, carried map[int][]netip.Addr, addresses []netip.Addr) []Hook {
+	byIndex, ours := map[int]Link{}, map[int]bool{}
+	for _, link := range links {
+		byIndex[link.Index] = link
+	}
+	for _, link := range links {
+		if !slices.ContainsFunc(carried[link.Index], func(a netip.Addr) bool { return slices.Contains(addresses, a) }) {
+			continue
+		}
+		for at := link; !ours[at.Index]; at = byIndex[at.Parent] {
+			ours[at.Index] = true
+		}
+	}
+	left := slices.DeleteFunc(slices.Clone(hooks), func(h Hook) bool { return h.Direction == classifier.Ingress && !ours[h.Index] })
+	if !slices.ContainsFunc(left, func(h Hook) bool { return h.Direction == classifier.Ingress }) {
+		return hooks
+	}
+	return left
+}
+
 // judgedElsewhere knows links whose packets pass another link of the namespace
 // as well: all of a VLAN's pass its parent, all of a bond's part pass the bond.
 // What enters or leaves through a bridge passes the bridge itself; what stays
@@ -57,6 +82,9 @@ func Hooks(links []Link, level v1beta1.Level, directions []classifier.Direction)
 func judgedElsewhere(link Link, types map[int]string) bool {
 	if slices.Contains([]string{"bond", "team", "bridge"}, types[link.Master]) {
 		return true
+	}
+	if link.Type == "ifb" {
+		return true // its packets come from another link, and go back there
 	}
 	_, here := types[link.Parent]
 	return here && slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, link.Type)

@@ -3,9 +3,11 @@ package attach
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/classifier"
 )
 
 // What is in the kernel says whose it is: filters have this prefix, then the
@@ -13,6 +15,10 @@ import (
 const (
 	filterPrefix  = "squall:"
 	programPrefix = "squall_"
+	// LinkPrefix begins the names of links, which are as short.
+	LinkPrefix = "sq_"
+	// queueSuffix ends the names of filters that send packets to a queue, but for ownsClsact.
+	queueSuffix = ":queue"
 	// ownsClsact ends the names of filters whose clsact Squall made: whoever
 	// takes off the last filter takes off the clsact too, also if it was made
 	// for another disruption that has ended before.
@@ -33,7 +39,25 @@ func MarkOf(injection v1beta1.Injection) Mark {
 
 // Owns reports whether a filter of this name is of this injection.
 func (m Mark) Owns(filter string) bool {
-	return strings.TrimSuffix(filter, ownsClsact) == m.Filter
+	return strings.TrimSuffix(strings.TrimSuffix(filter, ownsClsact), queueSuffix) == m.Filter
+}
+
+// Link names a link of the injection in this direction.
+func (m Mark) Link(direction classifier.Direction) string {
+	end := "_out"
+	if direction == classifier.Ingress {
+		end = "_in"
+	}
+	return LinkPrefix + strings.TrimPrefix(m.Program, programPrefix) + end
+}
+
+// IsProgram tells whether a name begins as those of programs of Squall do.
+func IsProgram(name string) bool { return strings.HasPrefix(name, programPrefix) }
+
+// Number stands for the mark where only 31 bits have room.
+func (m Mark) Number() uint32 {
+	sum := sha256.Sum256([]byte(m.Filter))
+	return binary.BigEndian.Uint32(sum[:]) >> 1
 }
 
 // ProbeMark marks what is attached to find out what the kernel takes.

@@ -3,6 +3,7 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"github.com/vishvananda/netlink"
@@ -50,6 +51,24 @@ func (c Conn) Links() ([]Link, error) {
 		})
 	}
 	return links, nil
+}
+
+// Addresses lists the addresses of each link of the namespace, by its index.
+func (c Conn) Addresses() (map[int][]netip.Addr, error) {
+	found, err := dump(func() ([]netlink.Addr, error) { return c.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	addresses := map[int][]netip.Addr{}
+	for _, address := range found {
+		if address.IPNet == nil {
+			continue
+		}
+		if parsed, ok := netip.AddrFromSlice(address.IP); ok {
+			addresses[address.LinkIndex] = append(addresses[address.LinkIndex], parsed.Unmap())
+		}
+	}
+	return addresses, nil
 }
 
 // Routes lists the routes of the namespace, of both families.

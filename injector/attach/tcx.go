@@ -3,7 +3,6 @@ package attach
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -16,7 +15,10 @@ import (
 // tcxLinks are programs attached by BPF links that no file pins: the kernel
 // takes them off when the last descriptor closes, at the latest when this
 // process dies of whatever. Linux 6.6.
-type tcxLinks []tcxLink
+type tcxLinks struct {
+	netns string
+	links []tcxLink
+}
 
 type tcxLink struct {
 	link.Link
@@ -25,12 +27,22 @@ type tcxLink struct {
 
 // TCX puts the programs before all others on their hooks, or changes nothing.
 func TCX(p Point) (Attachment, error) {
-	var links tcxLinks
-	err := target.Do(p.Netns, func() error {
-		for _, hook := range p.Hooks {
+	attached := &tcxLinks{netns: p.Netns}
+	if err := attached.Extend(p.Hooks, p.Programs); err != nil {
+		return nil, errors.Join(err, attached.Detach())
+	}
+	return attached, nil
+}
+
+func (l *tcxLinks) Name() string { return "tcx" }
+
+// Extend attaches the programs to further hooks, as far as it comes.
+func (l *tcxLinks) Extend(hooks []Hook, programs Programs) error {
+	return target.Do(l.netns, func() error {
+		for _, hook := range hooks {
 			attached, err := link.AttachTCX(link.TCXOptions{
 				Interface: hook.Index,
-				Program:   p.Programs[hook.Direction],
+				Program:   programs[hook.Direction],
 				Attach:    tcxAttachType(hook.Direction),
 				Anchor:    link.Head(),
 			})
@@ -40,22 +52,16 @@ func TCX(p Point) (Attachment, error) {
 			if err != nil {
 				return fmt.Errorf("attach to %s of %s: %w", hook.Direction, hook.Name, err)
 			}
-			links = append(links, tcxLink{attached, hook})
+			l.links = append(l.links, tcxLink{attached, hook})
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, errors.Join(err, links.Detach())
-	}
-	return links, nil
 }
 
-func (l tcxLinks) Name() string { return "tcx" }
-
 // Replace exchanges the programs, one hook after the other, each at once.
-func (l tcxLinks) Replace(programs Programs) error {
+func (l *tcxLinks) Replace(programs Programs) error {
 	var errs []error
-	for _, attached := range l {
+	for _, attached := range l.links {
 		err := attached.Update(programs[attached.hook.Direction])
 		// ENOLINK: the network interface is gone, and the program with it.
 		if err != nil && !errors.Is(err, unix.ENOLINK) {
@@ -65,9 +71,9 @@ func (l tcxLinks) Replace(programs Programs) error {
 	return errors.Join(errs...)
 }
 
-func (l tcxLinks) Detach() error {
+func (l *tcxLinks) Detach() error {
 	var errs []error
-	for _, attached := range l {
+	for _, attached := range l.links {
 		if err := attached.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("detach from %s of %s: %w", attached.hook.Direction, attached.hook.Name, err))
 		}
@@ -98,7 +104,7 @@ func tcxPrograms(netns string, hook Hook) ([]string, error) {
 			if err != nil {
 				return fmt.Errorf("look at program %d at %s of %s: %w", attached.ID, hook.Direction, hook.Name, err)
 			}
-			if strings.HasPrefix(name, programPrefix) {
+			if IsProgram(name) {
 				names = append(names, name)
 			}
 		}

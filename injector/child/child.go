@@ -6,6 +6,7 @@
 package child
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -51,12 +52,22 @@ func (f Family) Of(t *target.Target) *Children {
 	return &Children{Family: f, mark: f.markOf(t.Injection), proc: t.ProcDir()}
 }
 
+// Probe says why no child could be watched here.
+func (f Family) Probe() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("%s needs process descriptors (Linux 5.3): %w", f.Kind, err)
+	}
+	return unix.Close(fd)
+}
+
 // Child is one running child.
 type Child struct {
 	noun   string
 	cmd    *exec.Cmd
 	input  *os.File // the child ends when this is closed
 	words  *os.File // the child's standard output
+	lines  *bufio.Reader
 	errors bytes.Buffer
 	ended  chan struct{} // closed once the child is collected
 }
@@ -79,7 +90,7 @@ func (c *Children) Start(argument string, watched *os.File, urgent bool) (*Child
 	}
 	defer childWords.Close()
 
-	made := &Child{noun: c.Noun, input: input, words: words, ended: make(chan struct{})}
+	made := &Child{noun: c.Noun, input: input, words: words, lines: bufio.NewReader(words), ended: make(chan struct{})}
 	made.cmd = exec.Command("/proc/self/exe", c.Command, c.mark, argument)
 	made.cmd.Env = []string{} // the injection's document is none of the target's business
 	made.cmd.Stdin, made.cmd.Stdout, made.cmd.Stderr = childInput, childWords, &made.errors
@@ -121,16 +132,48 @@ func (c *Child) Release(ctx context.Context) error {
 	if _, err := c.input.Write([]byte{'\n'}); err != nil {
 		return fmt.Errorf("release the %s: %w", c.noun, err)
 	}
+	return c.Await(ctx)
+}
+
+// Await waits for the next line that the child says.
+func (c *Child) Await(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.words.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_, err := c.words.Read(make([]byte, 1))
+	_, err := c.lines.ReadString('\n')
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("wait for the %s to start, which it cannot in a frozen cgroup: %w", c.noun, context.Cause(ctx))
+		return fmt.Errorf("wait for the %s, which cannot run in a frozen cgroup: %w", c.noun, context.Cause(ctx))
 	}
 	if err != nil {
-		return fmt.Errorf("the %s ended before it began", c.noun)
+		return fmt.Errorf("the %s ended before it was ready", c.noun)
 	}
 	return nil
+}
+
+// Guard reads the lines that a released child writes as signs of life, until it has
+// ended, and returns why it has. It kills one that writes nothing for longer than
+// silence. hear is given each line.
+func (c *Child) Guard(silence time.Duration, hear func(line string)) error {
+	for late := false; ; {
+		wait := silence
+		if late {
+			// This process may have been the one that was held up: then something
+			// is there to read.
+			wait = silence / 10
+		}
+		_ = c.words.SetReadDeadline(time.Now().Add(wait)) // or the child has ended
+		line, err := c.lines.ReadString('\n')             // a line is written at once
+		switch {
+		case err == nil:
+			late = false
+			hear(line)
+		case errors.Is(err, os.ErrDeadlineExceeded) && !late:
+			late = true
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return c.Abandon(fmt.Errorf("the %s did not answer for %s and was killed", c.noun, silence))
+		default:
+			return c.Abandon(fmt.Errorf("the %s has ended", c.noun))
+		}
+	}
 }
 
 // Abandon ends the child and adds to err what it had to say.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // lingerers are children that do nothing but live as long as they may.
@@ -90,6 +93,42 @@ func TestEndOfOneInjectionLeavesTheOthers(t *testing.T) {
 		}
 	}
 	wantPIDs(t, neighbour, other.PID())
+}
+
+// What a target calls itself is not believed: it could keep a disruption stuck, or
+// a sweep busy, by calling itself our child.
+func TestForgedMarkIsNoChild(t *testing.T) {
+	testneeds.BeRoot(t)
+	children := of("d-"+t.Name(), "t-1")
+	forge := func(attributes *syscall.SysProcAttr) *exec.Cmd {
+		input, output, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer input.Close()
+		forged := exec.Command("/proc/self/exe", lingerers.Command, lingerers.markOf(v1beta1.Injection{
+			Disruption: v1beta1.DisruptionRef{UID: types.UID("d-" + t.Name())}, Target: v1beta1.InjectionTarget{UID: "t-1"},
+		}), "")
+		forged.Stdin, forged.SysProcAttr = input, attributes // it waits to be released
+		if err := forged.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { output.Close(); _ = forged.Process.Kill(); _ = forged.Wait() })
+		return forged
+	}
+	contained := forge(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	other := forge(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	genuine := forge(nil)
+	wantPIDs(t, children, genuine.Process.Pid)
+	for _, forged := range []*exec.Cmd{contained, other} {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", forged.Process.Pid))
+		if err != nil || !strings.Contains(string(line), lingerers.Prefix) {
+			t.Errorf("process %d has the command line %q, %v: it forges nothing", forged.Process.Pid, line, err)
+		}
+	}
+	if marks, err := lingerers.Audit("/proc"); err != nil || len(marks) != 1 {
+		t.Errorf("Audit() = %+v, %v, want the genuine one alone", marks, err)
+	}
 }
 
 func TestChildEndsWithTheProcessThatItWatches(t *testing.T) {

@@ -93,7 +93,10 @@ func (f Family) marked(proc, mark string) ([]int, error) {
 	return pids, nil
 }
 
-// markOn is the mark of a process, empty for a process of another family.
+// markOn is the mark of a process, empty for a process of another family. Anybody
+// may write a mark on a command line of his own: it counts on a process that runs
+// as we do, where the node's own processes are. A container is elsewhere, unless
+// it was given the node's processes, and with them the node.
 func (f Family) markOn(proc string, pid int) string {
 	// An error means that the process is gone.
 	line, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
@@ -101,7 +104,28 @@ func (f Family) markOn(proc string, pid int) string {
 	if len(args) < 3 || string(args[1]) != f.Command || !bytes.HasPrefix(args[2], []byte(f.Prefix)) {
 		return ""
 	}
+	if !runsAsWeDo(proc, pid) {
+		return ""
+	}
 	return string(args[2])
+}
+
+// runsAsWeDo is true of a process of our user and, as an injector shares the
+// node's, of our process namespace: that in which proc was mounted.
+func runsAsWeDo(proc string, pid int) bool {
+	status, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return false // it has ended
+	}
+	ours := 0
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		if name == "Uid" && len(fields) > 0 && fields[0] == strconv.Itoa(os.Getuid()) || name == "NSpid" && len(fields) == 1 {
+			ours++
+		}
+	}
+	return ours == 2
 }
 
 // endOne kills one process and waits for its end. The mark is read again once

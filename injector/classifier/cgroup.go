@@ -1,60 +1,81 @@
 package classifier
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
-// Cgroup is a cgroup-v2 directory whose sockets' packets are meant.
-type Cgroup struct {
-	ID uint64
-	// Level is the depth of the directory below the root of the hierarchy.
-	Level int32
+// Cgroups are the cgroup-v2 directories whose sockets' packets are meant, each
+// with all below it. The kernel is given the directories themselves, so that it
+// does not matter how much of the hierarchy above them is in sight.
+type Cgroups struct {
+	array *ebpf.Map
+	count int
 }
 
-// ReadCgroup reads what BPF knows a cgroup by: the ID that its file handle
-// holds, and its depth.
-func ReadCgroup(dir string) (Cgroup, error) {
+// OpenCgroups hands directories of cgroup v2 to the kernel. Close gives them back
+// once the programs are loaded that use them.
+func OpenCgroups(dirs []string) (*Cgroups, error) {
+	array, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "squall_cgroups", Type: ebpf.CGroupArray, KeySize: 4, ValueSize: 4, MaxEntries: uint32(max(len(dirs), 1)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a map for cgroups: %w", err)
+	}
+	c := &Cgroups{array, len(dirs)}
+	for at, dir := range dirs {
+		if err := c.put(uint32(at), dir); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Cgroups) put(at uint32, dir string) error {
+	if err := CheckCgroup(dir); err != nil {
+		return err
+	}
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open cgroup %s: %w", dir, err)
+	}
+	defer unix.Close(fd)
+	if err := c.array.Put(at, uint32(fd)); err != nil {
+		return fmt.Errorf("hand cgroup %s to the kernel: %w", dir, err)
+	}
+	return nil
+}
+
+// Close is safe on nil.
+func (c *Cgroups) Close() {
+	if c != nil {
+		c.array.Close()
+	}
+}
+
+// CheckCgroup says why a directory tells nobody's packets from others'.
+func CheckCgroup(dir string) error {
 	if dir == "" {
-		return Cgroup{}, fmt.Errorf("it has no cgroup of version 2")
+		return fmt.Errorf("it has no cgroup of version 2")
 	}
-	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, dir, 0)
-	if err != nil {
-		return Cgroup{}, fmt.Errorf("read the ID of cgroup %s: %w", dir, err)
+	if isV2, err := isCgroup2(dir); err != nil || !isV2 {
+		return fmt.Errorf("%s is no cgroup of version 2 (%v)", dir, err)
 	}
-	if handle.Size() != 8 {
-		return Cgroup{}, fmt.Errorf("read the ID of cgroup %s: it has %d bytes, want 8", dir, handle.Size())
+	if above, _ := isCgroup2(filepath.Dir(dir)); !above {
+		return fmt.Errorf("its cgroup of version 2 is the node's root, %s", dir)
 	}
-	level, err := depth(dir)
-	if err != nil {
-		return Cgroup{}, err
-	}
-	if level == 0 {
-		return Cgroup{}, fmt.Errorf("its cgroup of version 2 is the node's root, %s", dir)
-	}
-	return Cgroup{ID: binary.NativeEndian.Uint64(handle.Bytes()), Level: level}, nil
+	return nil
 }
 
-// depth counts the cgroups above dir. Only the root of the hierarchy is without
-// a cgroup.type, so that a root which is not in sight shows itself.
-func depth(dir string) (int32, error) {
-	level := int32(0)
-	for {
-		var stat unix.Statfs_t
-		if err := unix.Statfs(dir, &stat); err != nil {
-			return 0, fmt.Errorf("look at cgroup %s: %w", dir, err)
-		}
-		if stat.Type != unix.CGROUP2_SUPER_MAGIC {
-			return 0, fmt.Errorf("the root of the node's cgroup hierarchy is not visible above %s", dir)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
-			return level, nil
-		}
-		dir = filepath.Dir(dir)
-		level++
+func isCgroup2(dir string) (bool, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return false, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
+	return stat.Type == unix.CGROUP2_SUPER_MAGIC, nil
 }

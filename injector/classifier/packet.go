@@ -5,14 +5,14 @@ import "github.com/cilium/ebpf/asm"
 // Registers that hold the parsed packet while the rules look at it. No helper
 // is called after the parsing, so that even R0 to R5 keep their values.
 const (
-	regFamily     = asm.R0 // 4 or 6
+	regFamily     = asm.R0 // 4 or 6; once a rule has matched, the number of its effect
 	regSourcePort = asm.R1 // noPort if the packet has none
 	regHigh       = asm.R2 // remote IPv6 address, upper half
 	regLow        = asm.R3 // lower half
 	regMismatch   = asm.R4
 	regScratch    = asm.R5
 	regPacket     = asm.R6 // the context
-	regAddress    = asm.R7 // remote IPv4 address, in the upper half; while IPv6 is parsed, the offset
+	regAddress    = asm.R7 // remote IPv4 address; while IPv6 is parsed, the offset
 	regProtocol   = asm.R8
 	regPort       = asm.R9 // destination port, noPort if the packet has none
 )
@@ -24,11 +24,29 @@ const noPort = 1 << 16
 const (
 	stackHeader = -40 // the fixed header of either family
 	stackNext   = -48 // the header after it
-	stackDrawn  = -56 // the random number of this packet, 31 bits
+	stackL4     = -56 // where the transport header begins, from the IP header
+	stackProbe  = -72 // what may be the beginning of the IP header
+	stackByte   = -80
+	stackState  = -88 // the State of the packet's connection
+	stackPort   = -96 // the source port while its register is needed
+	stackValue  = -104
+	stackFlow   = stackValue - flowBytes
+	stackSaved  = stackFlow - savedBytes
+
+	stackDecided = stackSaved - 8 // the number of the effect, while it is looked for a request
+	stackMethod  = stackDecided - methodBytes
+	stackPath    = stackMethod - pathBytes
 )
 
-// contextProtocol is the offset of protocol in struct __sk_buff.
-const contextProtocol = 16
+// Offsets in struct __sk_buff.
+const (
+	contextLength   = 0
+	contextProtocol = 16
+	contextIfindex  = 40
+	contextTCIndex  = 44
+	contextCB       = 48 // five words for programs alone; a copy has those of its packet
+	contextGSOSize  = 176
+)
 
 // fromNetworkHeader makes a helper count from the IP header, wherever that is:
 // a tunnel's packets have no Ethernet header before it (BPF_HDR_START_NET).
@@ -49,46 +67,41 @@ const (
 )
 
 // parse fills the registers and falls through into the rules.
-func parse(direction Direction, cgroups []Cgroup) asm.Instructions {
-	program := asm.Instructions{asm.Mov.Reg(regPacket, asm.R1)}
-	program = append(program, onlyCgroups(cgroups)...)
+func parse(s Spec) asm.Instructions {
+	program := onlyCgroups(s.Cgroups)
 	program = append(program,
-		asm.FnGetPrandomU32.Call(),
-		asm.And.Imm(asm.R0, 1<<31-1),
-		asm.StoreMem(asm.RFP, stackDrawn, asm.R0, asm.DWord),
-
 		asm.LoadMem(asm.R0, regPacket, contextProtocol, asm.Word),
 		asm.HostTo(asm.BE, asm.R0, asm.Half),
 		asm.JEq.Imm(asm.R0, etherIPv4, "ipv4"),
 		asm.JEq.Imm(asm.R0, etherIPv6, "ipv6"),
 		hop("pass"))
-	program = append(program, verdict(verdictNext)...)
-	program = append(program, parseIPv4(direction)...)
-	program = append(program, parseIPv6(direction)...)
+	program = append(program, s.pass()...)
+	program = append(program, parseIPv4(s)...)
+	program = append(program, parseIPv6(s)...)
 	return append(program, hop("rules"))
 }
 
 // onlyCgroups lets every packet pass whose socket is in none of cgroups, nor
 // in a cgroup below them.
-func onlyCgroups(cgroups []Cgroup) asm.Instructions {
-	if len(cgroups) == 0 {
+func onlyCgroups(cgroups *Cgroups) asm.Instructions {
+	if cgroups == nil {
 		return nil
 	}
 	var program asm.Instructions
-	for _, cgroup := range cgroups {
+	for at := range cgroups.count {
 		program = append(program,
 			asm.Mov.Reg(asm.R1, regPacket),
-			asm.Mov.Imm(asm.R2, cgroup.Level),
-			asm.FnSkbAncestorCgroupId.Call(),
-			asm.LoadImm(asm.R1, int64(cgroup.ID), asm.DWord),
-			asm.JEq.Reg(asm.R0, asm.R1, "meant"))
+			asm.LoadMapPtr(asm.R2, cgroups.array.FD()),
+			asm.Mov.Imm(asm.R3, int32(at)),
+			asm.FnSkbUnderCgroup.Call(),
+			asm.JEq.Imm(asm.R0, 1, "meant"))
 	}
 	return append(program, asm.Ja.Label("pass"), hop("meant"))
 }
 
-func parseIPv4(direction Direction) asm.Instructions {
+func parseIPv4(s Spec) asm.Instructions {
 	address := int16(stackHeader + 16)
-	if direction == Ingress {
+	if s.Direction == Ingress {
 		address = stackHeader + 12
 	}
 	program := asm.Instructions{hop("ipv4"), asm.Mov.Imm(asm.R2, 0)}
@@ -96,10 +109,11 @@ func parseIPv4(direction Direction) asm.Instructions {
 	program = append(program,
 		asm.LoadMem(regAddress, asm.RFP, address, asm.Word),
 		asm.HostTo(asm.BE, regAddress, asm.Word),
-		asm.LSh.Imm(regAddress, 32),
 		asm.LoadMem(regProtocol, asm.RFP, stackHeader+9, asm.Byte),
 
 		// Only the first fragment has the ports.
+		asm.Mov.Imm(asm.R2, 20),
+		asm.StoreMem(asm.RFP, stackL4, asm.R2, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, stackHeader+6, asm.Half),
 		asm.HostTo(asm.BE, asm.R2, asm.Half),
 		asm.And.Imm(asm.R2, 0x1fff),
@@ -107,25 +121,30 @@ func parseIPv4(direction Direction) asm.Instructions {
 
 		asm.LoadMem(asm.R2, asm.RFP, stackHeader, asm.Byte),
 		asm.And.Imm(asm.R2, 0x0f),
-		asm.LSh.Imm(asm.R2, 2))
+		asm.LSh.Imm(asm.R2, 2),
+		asm.StoreMem(asm.RFP, stackL4, asm.R2, asm.DWord))
 	program = append(program, loadPorts("ipv4")...)
+	program = append(program, track(s, "ipv4", 12, 4)...)
 	return append(program, asm.Mov.Imm(regFamily, 4), asm.Ja.Label("rules"))
 }
 
-func parseIPv6(direction Direction) asm.Instructions {
+func parseIPv6(s Spec) asm.Instructions {
 	address := int16(stackHeader + 24)
-	if direction == Ingress {
+	if s.Direction == Ingress {
 		address = stackHeader + 8
 	}
 	program := asm.Instructions{hop("ipv6"), asm.Mov.Imm(asm.R2, 0)}
 	program = append(program, loadBytes(stackHeader, 40, "pass")...)
 	program = append(program,
 		asm.LoadMem(regProtocol, asm.RFP, stackHeader+6, asm.Byte),
-		asm.Mov.Imm(regAddress, 40))
+		asm.Mov.Imm(regAddress, 40),
+		asm.StoreMem(asm.RFP, stackL4, regAddress, asm.DWord))
 	program = append(program, skipExtensions()...)
+	program = append(program, asm.StoreMem(asm.RFP, stackL4, regAddress, asm.DWord))
 	program = append(program, passNeighbourDiscovery()...)
 	program = append(program, asm.Mov.Reg(asm.R2, regAddress))
 	program = append(program, loadPorts("ipv6")...)
+	program = append(program, track(s, "ipv6", 8, 16)...)
 	return append(program,
 		asm.LoadMem(regHigh, asm.RFP, address, asm.DWord),
 		asm.HostTo(asm.BE, regHigh, asm.DWord),

@@ -1,37 +1,89 @@
 // Package classifier assembles the BPF program that judges the packets of one
 // direction by a list of rules. It promises that every list of rules that fits
 // the kernel's limits becomes a program that the verifier accepts, and that the
-// program changes no packet.
+// program changes nothing that is sent but what it was told to corrupt.
 package classifier
 
 import (
 	"encoding/binary"
 	"fmt"
-	"net/netip"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
-// Verdicts of a classifier. The one for passing hands the packet on to
+// Verdicts of a program on a link. The one for passing hands the packet on to
 // whatever else is attached, so that foreign filters see what they saw before.
 const (
 	verdictNext = -1
 	verdictDrop = 2
 )
 
+// Verdicts of a program of a cgroup.
+const (
+	cgroupPass = 1
+	cgroupDrop = 0
+)
+
 // chunkRules is how many rules are skipped by one jump: offsets of jumps have
 // 16 bits, and no rule takes more than 32 instructions.
 const chunkRules = 512
 
-// Program assembles the classifier of one direction: it returns the verdict of
-// the first of rules that matches. With cgroups, packets whose socket is in
-// none of them pass. Whatever cannot be parsed passes, and so do ARP, all that
-// is not IP, and IPv6 neighbour discovery.
-func Program(direction Direction, rules []Rule, cgroups []Cgroup) asm.Instructions {
-	program := parse(direction, cgroups)
+// Spec is what a program does.
+type Spec struct {
+	Direction Direction
+	// Rules of the other direction are left out.
+	Rules []Rule
+	// Cgroups, if not nil, are those whose sockets' packets are judged.
+	Cgroups *Cgroups
+	// Request, if not nil, is what a packet must begin besides matching a rule
+	// for anything to be done to it.
+	Request *Request
+	// Flows are where flows are kept, if the rules depend on the state of
+	// connections. The programs of both directions share them.
+	Flows *ebpf.Map
+	// AtSockets is true for a program of a cgroup, which sees packets where
+	// sockets send and receive them. It can only drop: rules that corrupt or
+	// duplicate make the kernel refuse it.
+	AtSockets bool
+	// Owner tells the copies that this program makes from those of others, 31
+	// bits.
+	Owner uint32
+	// Counts, if not nil, counts what matched and what was done to it.
+	Counts *Counts
+	// Selects makes a program that does nothing but select what rules send
+	// through queues.
+	Selects Selection
+}
+
+// pass ends the program for a packet that goes on.
+func (s Spec) pass() asm.Instructions {
+	if s.Selects != SelectNothing {
+		return verdict(verdictOther)
+	}
+	if s.AtSockets {
+		return verdict(cgroupPass)
+	}
+	return verdict(verdictNext)
+}
+
+// drop ends it for one that does not.
+func (s Spec) drop() asm.Instructions {
+	if s.AtSockets {
+		return verdict(cgroupDrop)
+	}
+	return verdict(verdictDrop)
+}
+
+// Program assembles the classifier of one direction: the first of the rules
+// that matches decides what becomes of a packet. With cgroups, packets whose
+// socket is in none of them pass. Whatever cannot be parsed passes, and so do
+// ARP, all that is not IP, and IPv6 neighbour discovery.
+func Program(s Spec) asm.Instructions {
 	var ipv4, ipv6 []Rule
-	for _, rule := range rules {
-		if rule.Direction != direction {
+	var all effects
+	for _, rule := range s.Rules {
+		if rule.Direction != s.Direction {
 			continue
 		}
 		if !rule.Remote.IsValid() || rule.Remote.Addr().Is4() {
@@ -40,33 +92,39 @@ func Program(direction Direction, rules []Rule, cgroups []Cgroup) asm.Instructio
 		if !rule.Remote.IsValid() || rule.Remote.Addr().Is6() {
 			ipv6 = append(ipv6, rule)
 		}
+		all.add(rule.Effect)
 	}
-	program = append(program, chunks(4, ipv4)...)
-	program = append(program, chunks(6, ipv6)...)
-	return append(program, verdict(verdictNext)...)
+	program := asm.Instructions{asm.Mov.Reg(regPacket, asm.R1)}
+	program = append(program, passFromQueue(s)...)
+	if all.duplicate() {
+		program = append(program, passOwnCopies(s)...)
+	}
+	program = append(program, parse(s)...)
+	program = append(program, chunks(4, ipv4, all)...)
+	program = append(program, chunks(6, ipv6, all)...)
+	return append(program, all.dispatch(s)...)
 }
 
-// chunks assembles the rules of one family. A packet of the other family hops
-// over them chunk by chunk, because one jump over all would not reach.
-func chunks(family int32, rules []Rule) asm.Instructions {
+// chunks assembles the rules of one family. A packet of the other family, and
+// one that an earlier rule has decided, hops over them chunk by chunk, because
+// one jump over all would not reach.
+func chunks(family int32, rules []Rule, all effects) asm.Instructions {
 	var program asm.Instructions
 	for start := 0; start < len(rules); start += chunkRules {
 		end := min(start+chunkRules, len(rules))
 		after := fmt.Sprintf("after-%d-%d", family, start)
 		program = append(program, asm.JNE.Imm(regFamily, family, after))
-		for i, rule := range rules[start:end] {
-			next := fmt.Sprintf("next-%d-%d", family, start+i)
+		for _, rule := range rules[start:end] {
+			decided := asm.Instructions{asm.Mov.Imm(regFamily, all.number(rule.Effect)), asm.Ja.Label(after)}
 			tests := mismatch(rule)
 			if len(tests) == 0 {
 				// Nothing gets past this rule, and the verifier refuses code
 				// that cannot be reached.
-				return append(append(program, share(rule.Drop)...), hop(after))
+				return append(append(program, decided...), hop(after))
 			}
-			program = append(program, asm.Mov.Imm(regMismatch, 0))
 			program = append(program, tests...)
-			program = append(program, asm.JNE.Imm(regMismatch, 0, next))
-			program = append(program, share(rule.Drop)...)
-			program = append(program, hop(next))
+			program = append(program, over(asm.JNE, regMismatch, 0, len(decided)))
+			program = append(program, decided...)
 		}
 		program = append(program, hop(after))
 	}
@@ -75,73 +133,71 @@ func chunks(family int32, rules []Rule) asm.Instructions {
 
 // mismatch collects in one register how the packet differs from the rule, so
 // that a rule has one jump: the verifier follows every jump both ways, keeps at
-// most 8192 of them in mind, and gives up at a few hundred rules of several.
+// most 8192 of them in mind, and gives up at a few hundred rules of several. It
+// is what a packet passes 2048 times, so it has as few and short instructions as
+// can be.
 func mismatch(rule Rule) asm.Instructions {
 	var program asm.Instructions
-	if rule.Remote.IsValid() {
-		program = append(program, differAddress(rule.Remote)...)
+	differ := func(register asm.Register, want uint64, bits, width int) {
+		if bits <= 0 {
+			return
+		}
+		into := asm.Register(regScratch)
+		if len(program) == 0 {
+			into = regMismatch
+		}
+		program = append(program, xor(into, register, want, width)...)
+		switch {
+		case bits < width && width == 32:
+			program = append(program, asm.RSh.Imm32(into, int32(32-bits)))
+		case bits < width:
+			program = append(program, asm.RSh.Imm(into, int32(64-bits)))
+		}
+		if into != regMismatch {
+			program = append(program, asm.Or.Reg(regMismatch, into))
+		}
+	}
+	if rule.Remote.IsValid() && rule.Remote.Addr().Is4() {
+		bytes := rule.Remote.Addr().As4()
+		differ(regAddress, uint64(binary.BigEndian.Uint32(bytes[:])), rule.Remote.Bits(), 32)
+	} else if rule.Remote.IsValid() {
+		bytes := rule.Remote.Addr().As16()
+		differ(regHigh, binary.BigEndian.Uint64(bytes[:8]), min(rule.Remote.Bits(), 64), 64)
+		differ(regLow, binary.BigEndian.Uint64(bytes[8:]), rule.Remote.Bits()-64, 64)
 	}
 	if rule.Port != 0 {
-		program = append(program, differ(regPort, uint64(rule.Port), 64)...)
+		differ(regPort, uint64(rule.Port), 32, 32)
 	}
 	if rule.SourcePort != 0 {
-		program = append(program, differ(regSourcePort, uint64(rule.SourcePort), 64)...)
+		differ(regSourcePort, uint64(rule.SourcePort), 32, 32)
 	}
 	if rule.Protocol != Any {
-		program = append(program, differ(regProtocol, uint64(rule.Protocol), 64)...)
+		differ(regProtocol, uint64(rule.Protocol), 32, 32)
+	}
+	if rule.State != AnyState {
+		if len(program) == 0 {
+			program = append(program, asm.Mov.Imm(regMismatch, 0))
+		}
+		program = append(program,
+			asm.LoadMem(regScratch, asm.RFP, stackState, asm.DWord),
+			asm.Xor.Imm(regScratch, int32(rule.State)),
+			asm.Or.Reg(regMismatch, regScratch))
 	}
 	return program
 }
 
-func differAddress(remote netip.Prefix) asm.Instructions {
-	if remote.Addr().Is4() {
-		bytes := remote.Addr().As4()
-		return differ(regAddress, uint64(binary.BigEndian.Uint32(bytes[:]))<<32, remote.Bits())
+// xor leaves in a register how another one differs from want.
+func xor(into, register asm.Register, want uint64, width int) asm.Instructions {
+	if width == 32 {
+		return asm.Instructions{asm.Mov.Imm32(into, int32(uint32(want))), asm.Xor.Reg32(into, register)}
 	}
-	bytes := remote.Addr().As16()
-	high, low := binary.BigEndian.Uint64(bytes[:8]), binary.BigEndian.Uint64(bytes[8:])
-	program := differ(regHigh, high, min(remote.Bits(), 64))
-	return append(program, differ(regLow, low, max(remote.Bits()-64, 0))...)
+	return asm.Instructions{asm.LoadImm(into, int64(want), asm.DWord), asm.Xor.Reg(into, register)}
 }
 
-// differ compares the upper bits of a register.
-func differ(register asm.Register, want uint64, bits int) asm.Instructions {
-	if bits == 0 {
-		return nil
-	}
-	program := asm.Instructions{
-		asm.LoadImm(regScratch, int64(want), asm.DWord),
-		asm.Xor.Reg(regScratch, register),
-	}
-	if bits < 64 {
-		program = append(program, asm.RSh.Imm(regScratch, int32(64-bits)))
-	}
-	return append(program, asm.Or.Reg(regMismatch, regScratch))
-}
-
-// share drops the packet when the number drawn for it, of 31 bits, is below
-// the same share of all such numbers: at 0 none is, at 100 all are.
-func share(drop Percent) asm.Instructions {
-	if drop <= 0 {
-		return verdict(verdictNext)
-	}
-	if drop >= 100 {
-		return verdict(verdictDrop)
-	}
-	threshold := int32(int64(drop) << 31 / 100)
-	return asm.Instructions{
-		asm.LoadMem(regScratch, asm.RFP, stackDrawn, asm.DWord),
-		asm.Mov.Imm(asm.R0, verdictNext),
-		over(asm.JGE, regScratch, threshold),
-		asm.Mov.Imm(asm.R0, verdictDrop),
-		asm.Return(),
-	}
-}
-
-// over jumps over one instruction if the comparison holds.
-func over(op asm.JumpOp, register asm.Register, value int32) asm.Instruction {
+// over jumps over so many instructions if the comparison holds.
+func over(op asm.JumpOp, register asm.Register, value int32, count int) asm.Instruction {
 	jump := op.Imm(register, value, "")
-	jump.Offset = 1
+	jump.Offset = int16(count)
 	return jump
 }
 

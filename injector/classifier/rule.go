@@ -24,11 +24,21 @@ const (
 	UDP Protocol = 17
 )
 
-// Percent is the share of packets dropped, 0 to 100. 0 lets all pass.
-type Percent int
+// State is how far a connection has come.
+type State uint8
 
-// Pass is the verdict that drops nothing.
-const Pass Percent = 0
+// The states. Of TCP, a SYN without ACK is New and everything else is
+// Established. Of any other protocol a packet is Established if its other side
+// has sent something between the same addresses and ports since the program was
+// attached, and New if it has not.
+const (
+	AnyState    State = 0
+	New         State = 1
+	Established State = 2
+)
+
+// Percent is a share of packets, 0 to 100.
+type Percent int
 
 // Match says which packets are meant.
 type Match struct {
@@ -41,12 +51,23 @@ type Match struct {
 	// A match with a port matches TCP and UDP only, and no later fragment.
 	Port, SourcePort uint16
 	Protocol         Protocol
+	State            State
 }
 
 // Effect is what happens to the packets of a match. The zero value lets them
-// pass.
+// pass. Each share is drawn by itself for each packet, in the order of the
+// fields: what is dropped is neither corrupted nor duplicated, and the copy of a
+// corrupted packet is corrupted in the same way.
 type Effect struct {
 	Drop Percent
+	// Corrupt flips one bit behind the transport header and leaves a wrong
+	// checksum. Linux 5.8.
+	Corrupt Percent
+	// Duplicate sends or receives the packet twice. A copy is not judged again.
+	Duplicate Percent
+	// Queue sends what is not dropped through the queues of the injection. Only a
+	// program that selects packets for a queue looks at it.
+	Queue bool
 }
 
 // Rule is a match and its effect. The first rule that matches a packet decides;
@@ -56,11 +77,21 @@ type Rule struct {
 	Effect
 }
 
-// Directions lists the directions in which rules can drop anything.
+// Tracks tells whether rules depend on the state of connections, so that packets
+// of both directions have to be seen and flows to be kept.
+func Tracks(rules []Rule) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.State != AnyState })
+}
+
+// Directions lists the directions in which rules need a program: to disturb
+// something, or to see what is answered.
 func Directions(rules []Rule) []Direction {
+	tracks := Tracks(rules)
 	var directions []Direction
 	for _, direction := range []Direction{Egress, Ingress} {
-		if slices.ContainsFunc(rules, func(r Rule) bool { return r.Direction == direction && r.Drop > 0 }) {
+		if slices.ContainsFunc(rules, func(r Rule) bool {
+			return r.Effect != Effect{} && (r.Direction == direction || tracks)
+		}) {
 			directions = append(directions, direction)
 		}
 	}

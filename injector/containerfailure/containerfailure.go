@@ -30,6 +30,7 @@ const (
 type Injector struct {
 	params     v1beta1.ContainerFailure
 	containers []target.Container
+	ended      []target.Container // by Inject
 
 	unhandledGrace, handledGrace time.Duration
 }
@@ -72,9 +73,22 @@ func (i *Injector) Inject(ctx context.Context) error {
 		return err
 	}
 	for _, p := range processes {
-		errs = append(errs, i.awaitEnd(ctx, p))
+		err := i.awaitEnd(ctx, p)
+		if err == nil {
+			i.ended = append(i.ended, p.Container)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Every is the time after which the containers that run then are ended once more;
+// 0 means never.
+func (i *Injector) Every() time.Duration {
+	if i.params.Interval == nil {
+		return 0
+	}
+	return i.params.Interval.Duration
 }
 
 // Clean does nothing and is safe to call at any time.

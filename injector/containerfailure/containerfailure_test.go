@@ -38,6 +38,7 @@ func TestForcedEndsEveryContainer(t *testing.T) {
 	spared := testcontainer.Start(t, testcontainer.Sleeps...)
 
 	i := newInjector(true, loadTarget(t, first, second))
+	i.unhandledGrace, i.handledGrace = time.Minute, time.Minute // both end sooner
 	if err := i.Inject(t.Context()); err != nil {
 		t.Fatalf("Inject() = %v", err)
 	}

@@ -191,11 +191,11 @@ func write(t *testing.T, path, value string) {
 	}
 }
 
-// eventually polls until ok, for at most five seconds.
+// eventually polls until ok, for at most a minute.
 func eventually(ok func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
 		if ok() {
 			return true
 		}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/child"
 	"github.com/squall-chaos/squall/injector/journal"
@@ -29,6 +27,8 @@ type Injector struct {
 	params  v1beta1.CPUPressure
 	target  *target.Target
 	burners *child.Children
+	proc    string
+	used    use // when Prove was asked last
 }
 
 // burners are the processes that burn.
@@ -39,7 +39,7 @@ var burners = child.Family{
 // New returns an injector that has done nothing yet. The journal is not used:
 // burners carry a mark and end by themselves.
 func New(params v1beta1.CPUPressure, t *target.Target, _ *journal.Journal) *Injector {
-	return &Injector{params: params, target: t, burners: burners.Of(t)}
+	return &Injector{params: params, target: t, burners: burners.Of(t), proc: t.ProcDir()}
 }
 
 // Inject starts one burner per container, or one for the whole node, and
@@ -80,14 +80,10 @@ func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mar
 // Probe says which cgroups the burners would join. The error is the one an
 // injection would meet.
 func (i *Injector) Probe() (string, error) {
-	if err := probePidfd(); err != nil {
+	if err := i.burners.Probe(); err != nil {
 		return "", err
 	}
-	cgroups := i.target.NodeCgroups()
-	if len(i.target.Containers) > 0 {
-		cgroups = i.target.Containers[0].Cgroups
-	}
-	dirs, err := joinDirs(cgroups)
+	dirs, err := joinDirs(i.target.FirstCgroups())
 	if err != nil {
 		return "", err
 	}
@@ -115,11 +111,10 @@ func (i *Injector) burnNode(ctx context.Context, load load) error {
 	if err != nil {
 		return err
 	}
-	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	self, err := target.Self()
 	if err != nil {
-		return fmt.Errorf("open a descriptor of the injector: %w", err)
+		return err
 	}
-	self := os.NewFile(uintptr(fd), "pidfd")
 	defer self.Close()
 	return i.burn(ctx, self, dirs, load, false)
 }
@@ -159,12 +154,4 @@ func joinDirs(cgroups target.Cgroups) ([]string, error) {
 		}
 	}
 	return dirs, nil
-}
-
-func probePidfd() error {
-	fd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return fmt.Errorf("cpu-pressure needs process descriptors (Linux 5.3): %w", err)
-	}
-	return unix.Close(fd)
 }

@@ -111,7 +111,7 @@ func (c *container) remove(t *testing.T) {
 	err := error(fs.ErrInvalid)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); <-tick.C {
 		err = os.Remove(c.dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/mounts"
 )
 
 // maxOverlays bounds overlays whose upper directory is on another overlay.
@@ -36,7 +38,7 @@ func (f finder) disk(pid int, path string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("find the disk below %s: %w", path, err)
 		}
-		if upper, overlaid := mount.upper(); overlaid {
+		if upper, overlaid := mount.Upper(); overlaid {
 			if !filepath.IsAbs(upper) {
 				return "", fmt.Errorf("find the disk below %s: the container's root keeps its changes in %q, which is relative to a directory nobody knows; name a path on a volume", path, upper)
 			}
@@ -56,29 +58,29 @@ func (f finder) disk(pid int, path string) (string, error) {
 // mountOf finds the mount that path, as the process sees it, lies on. The
 // kernel resolves the path below the process's root and tells the mount's
 // number, so that links and mounts over mounts are as the process has them.
-func (f finder) mountOf(pid int, path string) (mount, error) {
+func (f finder) mountOf(pid int, path string) (mounts.Mount, error) {
 	root, err := unix.Open(filepath.Join(f.proc, strconv.Itoa(pid), "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return mount{}, fmt.Errorf("enter the root of process %d: %w", pid, err)
+		return mounts.Mount{}, fmt.Errorf("enter the root of process %d: %w", pid, err)
 	}
 	defer unix.Close(root)
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return mount{}, errNoPath
+		return mounts.Mount{}, errNoPath
 	}
 	if err != nil {
-		return mount{}, fmt.Errorf("look up the path in the target: %w", err)
+		return mounts.Mount{}, fmt.Errorf("look up the path in the target: %w", err)
 	}
 	defer unix.Close(fd)
 	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
 	if err != nil {
-		return mount{}, fmt.Errorf("find the mount: %w", err)
+		return mounts.Mount{}, fmt.Errorf("find the mount: %w", err)
 	}
 	table, err := os.ReadFile(filepath.Join(f.proc, strconv.Itoa(pid), "mountinfo"))
 	if err != nil {
-		return mount{}, fmt.Errorf("find the mount: %w", err)
+		return mounts.Mount{}, fmt.Errorf("find the mount: %w", err)
 	}
-	return findMount(string(table), mountID(string(info)))
+	return mounts.Find(string(table), mounts.ID(string(info)))
 }
 
 // mounter is a process that sees the node as the one that made the container
@@ -96,18 +98,18 @@ func (f finder) mounter(pid int) int {
 }
 
 // deviceOf is the block device of a mount that pid sees, possibly a partition.
-func (f finder) deviceOf(pid int, m mount) (string, error) {
-	if !strings.HasPrefix(m.device, "0:") {
-		return m.device, nil
+func (f finder) deviceOf(pid int, m mounts.Mount) (string, error) {
+	if !strings.HasPrefix(m.Device, "0:") {
+		return m.Device, nil
 	}
 	// Some filesystems on disks, such as btrfs, number their mounts themselves.
 	var stat unix.Stat_t
-	source := filepath.Join(f.proc, strconv.Itoa(f.mounter(pid)), "root", m.source)
-	if filepath.IsAbs(m.source) && unix.Stat(source, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK {
+	source := filepath.Join(f.proc, strconv.Itoa(f.mounter(pid)), "root", m.Source)
+	if filepath.IsAbs(m.Source) && unix.Stat(source, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK {
 		return fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)), nil
 	}
 	return "", fmt.Errorf("%w: it is on %s, a filesystem of type %s without a disk on this node; name a path on a volume with a disk, such as a mounted emptyDir or persistent volume",
-		ErrNoDisk, m.point, m.kind)
+		ErrNoDisk, m.Point, m.Kind)
 }
 
 // whole is the disk of a partition; the kernel throttles whole disks only. Any

@@ -27,6 +27,9 @@ type Injector struct {
 	journal *journal.Journal
 	finder  finder
 	notes   []string
+
+	throttled   []limit // those that Inject has set
+	first, last traffic // when Prove was asked first, and last
 }
 
 // New returns an injector that has done nothing yet.
@@ -35,9 +38,10 @@ func New(params v1beta1.DiskPressure, t *target.Target, j *journal.Journal) *Inj
 }
 
 // Inject sets the limits in the cgroup of every container, or of all pods of
-// the node. Every value is in the journal before it is changed. Everything that
-// can be wrong with the parameters is found before the first change; without
-// any limit there is nothing to do. It returns ErrNoDisk, wrapped, if no disk of
+// the node. All values are in the journal before the first is changed: with a
+// limit in force the journal itself may have to wait for the disk. Everything that
+// can be wrong with the parameters is found before that; without any limit there
+// is nothing to do, which is noted. It returns ErrNoDisk, wrapped, if no disk of
 // the node is below the path.
 func (i *Injector) Inject(context.Context) error {
 	i.notes = nil
@@ -45,10 +49,11 @@ func (i *Injector) Inject(context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, assignment := range assignments {
-		if err := i.apply(assignment); err != nil {
-			return fmt.Errorf("throttle the disk below %s: %w", i.params.Path, err)
-		}
+	if len(assignments) == 0 {
+		i.note("no limit is asked for: nothing is limited")
+	}
+	if err := i.apply(assignments); err != nil {
+		return fmt.Errorf("throttle the disk below %s: %w", i.params.Path, err)
 	}
 	return nil
 }
@@ -72,11 +77,7 @@ func (i *Injector) Notes() []string { return i.notes }
 // Probe says how this node limits disks. The error is the one an injection
 // would meet.
 func (i *Injector) Probe() (string, error) {
-	cgroups := i.target.NodeCgroups()
-	if len(i.target.Containers) > 0 {
-		cgroups = i.target.Containers[0].Cgroups
-	}
-	dir, v2, err := throttleDir(cgroups)
+	dir, v2, err := throttleDir(i.target.FirstCgroups())
 	if err != nil {
 		return "", err
 	}
@@ -91,6 +92,9 @@ func (i *Injector) assignments() ([]assignment, error) {
 	path, asked := i.params.Path, i.params.Throttling
 	wanted, err := plan(asked, "", true, "")
 	if err != nil || len(wanted) == 0 {
+		return nil, err
+	}
+	if err := checkLeast(asked, i.target.Injection.Level); err != nil {
 		return nil, err
 	}
 	if !filepath.IsAbs(path) {
@@ -149,9 +153,6 @@ func (i *Injector) containerAssignments(container target.Container) ([]assignmen
 // nodeAssignments limits all pods of the node together, which only version 2
 // can do.
 func (i *Injector) nodeAssignments() ([]assignment, error) {
-	if err := checkNode(i.params.Throttling); err != nil {
-		return nil, err
-	}
 	dir, err := podsDir(i.target.NodeCgroups())
 	if err != nil {
 		return nil, err
@@ -164,31 +165,60 @@ func (i *Injector) nodeAssignments() ([]assignment, error) {
 	return plan(i.params.Throttling, dir, true, disk)
 }
 
-// apply notes a limit and sets it. What the kernel made of the value is noted
-// too if it is something else: Clean compares with it.
-func (i *Injector) apply(a assignment) error {
+// apply notes all limits and then sets them.
+func (i *Injector) apply(assignments []assignment) error {
+	var changes []journal.Change
+	for _, a := range assignments {
+		change, err := i.changeFor(a)
+		if err != nil {
+			return err
+		}
+		if change.After != change.Before {
+			changes = append(changes, change)
+		}
+	}
+	for _, change := range changes {
+		if err := i.journal.Write(change); err != nil {
+			return err
+		}
+	}
+	for _, change := range changes {
+		if err := i.set(change); err != nil {
+			return err
+		}
+		l, err := parseObject(change.Object)
+		if err != nil {
+			return err
+		}
+		i.throttled = append(i.throttled, l)
+	}
+	return nil
+}
+
+// changeFor is what an assignment changes: nothing if a stricter limit was there.
+func (i *Injector) changeFor(a assignment) (journal.Change, error) {
 	before, err := readLimit(a.object())
 	if err != nil {
-		return err
+		return journal.Change{}, err
 	}
 	value := stricter(before, a.value)
-	if value == before {
-		if before != a.value {
-			i.note(fmt.Sprintf("%s was limited to %s already, which is less than %s; it is left as it is", a.object(), before, a.value))
-		}
-		return nil
+	if value == before && before != a.value {
+		i.note(fmt.Sprintf("%s was limited to %s already, which is less than %s; it is left as it is", a.object(), before, a.value))
 	}
-	if err := i.journal.Write(journal.Change{Object: a.object(), Before: before, After: value}); err != nil {
+	return journal.Change{Object: a.object(), Before: before, After: value}, nil
+}
+
+// set sets a limit that is noted. What the kernel made of the value is noted too if
+// it is something else: Clean compares with it.
+func (i *Injector) set(change journal.Change) error {
+	if err := writeLimit(change.Object, change.After); err != nil {
 		return err
 	}
-	if err := writeLimit(a.object(), value); err != nil {
+	after, err := readLimit(change.Object)
+	if err != nil || after == change.After {
 		return err
 	}
-	after, err := readLimit(a.object())
-	if err != nil || after == value {
-		return err
-	}
-	return i.journal.Write(journal.Change{Object: a.object(), Before: before, After: after})
+	return i.journal.Write(journal.Change{Object: change.Object, Before: change.Before, After: after})
 }
 
 // note adds a sentence once.

@@ -303,17 +303,17 @@ func TestTargetGoneIsCleaned(t *testing.T) {
 func TestRefusedBeforeAnyChange(t *testing.T) {
 	c := newContainer(t, "first")
 	before := c.limits(t)
-	some1 := v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1)}
+	limited := v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}
 	tests := []struct {
 		name, path string
 		throttling v1beta1.DiskPressureThrottling
 		want       string // in the error
 	}{
-		{"a relative path", "data", some1, "absolute"},
-		{"a path that is not there", "/nowhere/at/all", some1, "/nowhere/at/all"},
+		{"a relative path", "data", limited, "absolute"},
+		{"a path that is not there", "/nowhere/at/all", limited, "/nowhere/at/all"},
 		{"a negative limit", "/", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(-5)}, "writeBytesPerSec is -5"},
-		{"a filesystem of the kernel", "/proc", some1, "type proc"},
-		{"a filesystem in memory", "/dev/shm", some1, "type tmpfs"},
+		{"a filesystem of the kernel", "/proc", limited, "type proc"},
+		{"a filesystem in memory", "/dev/shm", limited, "type tmpfs"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -367,6 +367,79 @@ func TestPathIsTheContainersOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Below these a target would stand still rather than be slow.
+func TestLeastLimits(t *testing.T) {
+	d, c := newDisk(t), newContainer(t, "first")
+	before := c.limits(t)
+	for _, test := range []struct {
+		name  string
+		asked v1beta1.DiskPressureThrottling
+		level v1beta1.Level
+		want  string // empty: not refused
+	}{
+		{"bytes of a pod", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(65535)}, v1beta1.LevelPod, "readBytesPerSec is 65535: want at least 65536 at level pod"},
+		{"the least bytes of a pod", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(65536)}, v1beta1.LevelPod, ""},
+		{"operations of a pod", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20), WriteIOPSPerSec: some(9)}, v1beta1.LevelPod, "writeIOPSPerSec is 9: want at least 10 at level pod"},
+		{"the least operations of a pod", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(10)}, v1beta1.LevelPod, ""},
+		{"bytes of a node", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(1<<20 - 1)}, v1beta1.LevelNode, "writeBytesPerSec is 1048575: want at least 1048576 at level node"},
+		{"operations of a node", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(19)}, v1beta1.LevelNode, "readIOPSPerSec is 19: want at least 20 at level node"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			injector := newInjector(t, d.dir, test.asked, c)
+			injector.target.Injection.Level = test.level
+			err := injector.Inject(t.Context())
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("Inject = %v, want it accepted", err)
+				}
+				cleanTwice(t, injector, c, before)
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Inject = %v, want %q in it", err, test.want)
+			}
+			if len(injector.journal.Changes()) > 0 {
+				t.Errorf("the journal holds %v, want nothing", injector.journal.Changes())
+			}
+			if diff := cmp.Diff(before, c.limits(t)); diff != "" {
+				t.Errorf("limits (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// With the first limit in force the journal may have to wait for the disk: by then
+// it holds all of them.
+func TestAllLimitsAreInTheJournalBeforeTheFirstIsSet(t *testing.T) {
+	d, c := newDisk(t), newContainer(t, "first")
+	before := c.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20), WriteIOPSPerSec: some(50)}, c)
+	assignments, err := injector.assignments()
+	if err != nil || len(assignments) != 2 {
+		t.Fatalf("assignments = %v, %v, want two", assignments, err)
+	}
+	first := assignments[0]
+	first.device = "999:999" // a disk that there is not: the kernel refuses it
+	if err := injector.apply([]assignment{first, assignments[1]}); err == nil {
+		t.Fatal("apply = nil, want the kernel's refusal")
+	}
+	if changes := injector.journal.Changes(); len(changes) != 2 {
+		t.Errorf("the journal holds %v, want both limits before the first is set", changes)
+	}
+	cleanTwice(t, injector, c, before)
+}
+
+func TestWithoutALimitThatIsNoted(t *testing.T) {
+	d, c := newDisk(t), newContainer(t, "first")
+	before := c.limits(t)
+	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{}, c)
+	inject(t, injector)
+	if notes := injector.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "nothing is limited") {
+		t.Errorf("Notes = %q, want that nothing is limited", notes)
+	}
+	cleanTwice(t, injector, c, before)
 }
 
 func TestNodeLevelIsRefusedInVersion1(t *testing.T) {

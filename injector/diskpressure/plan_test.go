@@ -130,7 +130,7 @@ func TestStricter(t *testing.T) {
 	}
 }
 
-func TestCheckNode(t *testing.T) {
+func TestCheckLeastOfANode(t *testing.T) {
 	tests := []struct {
 		name    string
 		asked   v1beta1.DiskPressureThrottling
@@ -142,8 +142,8 @@ func TestCheckNode(t *testing.T) {
 		{"too few operations", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(nodeIOPSPerSec - 1)}, true},
 	}
 	for _, test := range tests {
-		if err := checkNode(test.asked); (err != nil) != test.refused {
-			t.Errorf("%s: checkNode = %v, want refused: %v", test.name, err, test.refused)
+		if err := checkLeast(test.asked, v1beta1.LevelNode); (err != nil) != test.refused {
+			t.Errorf("%s: checkLeast = %v, want refused: %v", test.name, err, test.refused)
 		}
 	}
 }

@@ -10,9 +10,13 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// The least that all pods of a node share: the injector is one of them, and has
-// to read its own program from the disk to take the limits off again.
+// The least limits. Below them a target does not slow down but stand still, and with
+// it whoever waits for its writes: on ext4 every fsync of the disk may. All pods of a
+// node share theirs, and the injector is one of them: it has to read its own program
+// from the disk to take the limits off again.
 const (
+	podBytesPerSec  = 64 << 10
+	podIOPSPerSec   = 10
 	nodeBytesPerSec = 1 << 20
 	nodeIOPSPerSec  = 20
 )
@@ -49,20 +53,24 @@ func podsDir(node target.Cgroups) (string, error) {
 	return "", fmt.Errorf("disk pressure at node level limits the cgroup of all pods, and there is neither kubepods.slice nor kubepods with an io.max below %s; use level pod", node.Unified)
 }
 
-// checkNode refuses limits under which the node could not be cleaned.
-func checkNode(asked v1beta1.DiskPressureThrottling) error {
+// checkLeast refuses limits under which a target would stand still.
+func checkLeast(asked v1beta1.DiskPressureThrottling, level v1beta1.Level) error {
+	bytes, iops := int64(podBytesPerSec), int64(podIOPSPerSec)
+	if level == v1beta1.LevelNode {
+		bytes, iops = nodeBytesPerSec, nodeIOPSPerSec
+	}
 	for _, one := range []struct {
 		field string
 		value *int64
 		least int64
 	}{
-		{"readBytesPerSec", asked.ReadBytesPerSec, nodeBytesPerSec},
-		{"writeBytesPerSec", asked.WriteBytesPerSec, nodeBytesPerSec},
-		{"readIOPSPerSec", asked.ReadIOPSPerSec, nodeIOPSPerSec},
-		{"writeIOPSPerSec", asked.WriteIOPSPerSec, nodeIOPSPerSec},
+		{"readBytesPerSec", asked.ReadBytesPerSec, bytes},
+		{"writeBytesPerSec", asked.WriteBytesPerSec, bytes},
+		{"readIOPSPerSec", asked.ReadIOPSPerSec, iops},
+		{"writeIOPSPerSec", asked.WriteIOPSPerSec, iops},
 	} {
-		if one.value != nil && *one.value != 0 && *one.value < one.least {
-			return fmt.Errorf("throttling.%s is %d: at node level at least %d, because the injector shares it", one.field, *one.value, one.least)
+		if one.value != nil && *one.value > 0 && *one.value < one.least {
+			return fmt.Errorf("throttling.%s is %d: want at least %d at level %s, below that a target stands still", one.field, *one.value, one.least, level)
 		}
 	}
 	return nil

@@ -41,6 +41,9 @@ type Record struct {
 	// Containers are those of the target, with what tells each from others.
 	Containers []target.Container `json:"containers,omitempty"`
 	Changes    []Change           `json:"changes,omitempty"`
+	// InjectedFor is the ID of the container that waits for this injection, once
+	// it is in force; empty before that, and for a pod that does not wait.
+	InjectedFor string `json:"injectedFor,omitempty"`
 }
 
 // Journal is the open record of one disruption, target and kind. It is locked:
@@ -121,6 +124,13 @@ func (j *Journal) Write(change Change) error {
 	return j.save()
 }
 
+// NoteInjectedFor notes that the injection is in force for which the container with
+// this ID waits.
+func (j *Journal) NoteInjectedFor(id string) error {
+	j.record.InjectedFor = id
+	return j.save()
+}
+
 // Changes lists what was written, in the order of writing. A value that was
 // changed twice is in it twice, so put back the last first.
 func (j *Journal) Changes() []Change { return slices.Clone(j.record.Changes) }
@@ -129,9 +139,9 @@ func (j *Journal) Changes() []Change { return slices.Clone(j.record.Changes) }
 // of the injection is left, and safe to call twice.
 func (j *Journal) Remove() error {
 	defer j.Close()
-	err := errors.Join(removeFile(j.path), removeFile(j.path+temporary), syncDir(filepath.Dir(j.path)))
-	// The lock's file goes last: until then nobody else can be at the record.
-	return errors.Join(err, removeFile(j.path+locked))
+	// The lock's file goes last: until then nobody else can be at the record. It
+	// goes at once, so that nobody takes it for something that was left.
+	return errors.Join(removeFile(j.path), removeFile(j.path+temporary), removeFile(j.path+locked), syncDir(filepath.Dir(j.path)))
 }
 
 // Close gives the lock back and keeps the record. It is safe to call twice.

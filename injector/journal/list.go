@@ -23,7 +23,11 @@ type Entry struct {
 	// wrote the first record, or after it removed the last one.
 	Name    string
 	Missing bool
+	// BootID is the kernel's name of the boot in which the record was made.
+	BootID  string
 	Changes []Change
+	// InjectedFor is that of the record.
+	InjectedFor string
 	// Err says why the record cannot be read.
 	Err error
 }
@@ -65,7 +69,8 @@ func readEntry(dir, name string) (entry Entry, found bool) {
 	case err != nil:
 		entry.Err = err
 	default:
-		entry.Injection, entry.Changes = record.Injection, record.Changes
+		entry.Injection, entry.BootID = record.Injection, record.BootID
+		entry.Changes, entry.InjectedFor = record.Changes, record.InjectedFor
 	}
 	return entry, true
 }

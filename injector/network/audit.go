@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/queueing"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -16,27 +18,46 @@ import (
 // UIDs: whose it is, is found among the known injections. It changes nothing. It
 // goes on after an error and returns what it found next to it.
 func Audit(ctx context.Context, proc string, known []v1beta1.Injection) ([]v1beta1.Mark, error) {
-	netnses, err := target.Netnses(proc)
-	if err != nil {
-		return nil, err
-	}
 	var marks []v1beta1.Mark
-	var errs []error
-	for _, netns := range netnses {
-		if err := ctx.Err(); err != nil {
-			return marks, errors.Join(append(errs, err)...)
-		}
+	err := target.EachNetns(ctx, proc, func(netns target.Netns) error {
 		objects, err := attach.Audit(netns.Path)
 		for _, object := range objects {
 			mark := ownerOf(object, known)
 			mark.Object = fmt.Sprintf("network namespace %d: %s", netns.Ino, object)
 			marks = append(marks, mark)
 		}
-		if !errors.Is(err, target.ErrGone) {
-			errs = append(errs, err)
+		queues, queuesErr := auditQueues(netns, known)
+		for _, mark := range queues {
+			mark.Object = fmt.Sprintf("network namespace %d: %s", netns.Ino, mark.Object)
+			marks = append(marks, mark)
 		}
+		return errors.Join(err, queuesErr)
+	})
+	return marks, err
+}
+
+// auditQueues lists the links and tables of all injections in a namespace. Their
+// names have no room for UIDs either.
+func auditQueues(netns target.Netns, known []v1beta1.Injection) ([]v1beta1.Mark, error) {
+	links, linksErr := queueing.Names(netns.Path)
+	tables, tablesErr := delayTables(netns.Path)
+	var marks []v1beta1.Mark
+	add := func(what, name string, has func(attach.Mark) bool) {
+		mark := v1beta1.Mark{Kind: v1beta1.KindNetwork, Object: what + " " + name}
+		for _, injection := range known {
+			if injection.Kind == v1beta1.KindNetwork && has(attach.MarkOf(injection)) {
+				mark.Disruption, mark.Target = injection.Disruption, injection.Target.UID
+			}
+		}
+		marks = append(marks, mark)
 	}
-	return marks, errors.Join(errs...)
+	for _, name := range links {
+		add("link", name, func(m attach.Mark) bool { return slices.Contains(queueing.NamesOf(m), name) })
+	}
+	for _, name := range tables {
+		add("table", name, func(m attach.Mark) bool { return tableOf(m) == name })
+	}
+	return marks, errors.Join(linksErr, tablesErr)
 }
 
 // ownerOf says which injection an object is of, as far as that can be told.
@@ -75,7 +96,21 @@ func (i *Injector) Left(context.Context) ([]string, error) {
 			left = append(left, fmt.Sprintf("network namespace %d: %s", netns.Ino, object))
 		}
 	}
+	for _, container := range i.target.Containers {
+		attached, err := leftAtSockets(container.Cgroups.Unified, attach.MarkOf(i.target.Injection))
+		errs = append(errs, err)
+		if attached {
+			left = append(left, fmt.Sprintf("program of cgroup %s", container.Cgroups.Unified))
+		}
+	}
 	return left, errors.Join(errs...)
+}
+
+func leftAtSockets(dir string, m attach.Mark) (bool, error) {
+	if dir == "" {
+		return false, nil
+	}
+	return attach.InCgroup(dir, m)
 }
 
 func (i *Injector) leftIn(netns target.Netns) ([]string, error) {
@@ -87,6 +122,12 @@ func (i *Injector) leftIn(netns target.Netns) ([]string, error) {
 			left = append(left, object.String())
 		}
 	}
+	queues, queuesErr := auditQueues(netns, []v1beta1.Injection{i.target.Injection})
+	for _, queue := range queues {
+		if queue.Target == i.target.Injection.Target.UID {
+			left = append(left, queue.Object)
+		}
+	}
 	empty, emptyErr := attach.EmptyClsacts(netns, i.journal)
-	return append(left, empty...), errors.Join(err, emptyErr)
+	return append(left, empty...), errors.Join(err, queuesErr, emptyErr)
 }

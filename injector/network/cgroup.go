@@ -10,16 +10,16 @@ import (
 
 // cgroupsOf finds the version 2 cgroup of each container, by which its packets
 // are known.
-func cgroupsOf(t *target.Target) ([]classifier.Cgroup, error) {
-	var cgroups []classifier.Cgroup
+func cgroupsOf(t *target.Target) ([]string, error) {
+	var dirs []string
 	for _, container := range t.Containers {
-		cgroup, err := classifier.ReadCgroup(container.Cgroups.Unified)
-		if err != nil {
-			return nil, fmt.Errorf("tell the packets of container %s from others: %w%s", container.Name, err, wayOut(t.Injection))
+		dir := container.Cgroups.Unified
+		if err := classifier.CheckCgroup(dir); err != nil {
+			return nil, fmt.Errorf("tell the packets of container %s from others: %w %s%s", container.Name, err, container.Cgroups.Problem, wayOut(t.Injection))
 		}
-		cgroups = append(cgroups, cgroup)
+		dirs = append(dirs, dir)
 	}
-	return cgroups, nil
+	return dirs, nil
 }
 
 func wayOut(injection v1beta1.Injection) string {

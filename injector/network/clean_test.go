@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -368,6 +370,10 @@ func TestMain(m *testing.M) {
 		send(address)
 		return
 	}
+	if address := os.Getenv("NETWORK_TEST_RECEIVE"); address != "" {
+		receiveUntilEOF(address)
+		return
+	}
 	text := os.Getenv("NETWORK_TEST")
 	if text == "" {
 		os.Exit(m.Run())
@@ -404,4 +410,24 @@ func send(address string) {
 			log.Fatal(err)
 		}
 	}
+}
+
+// receiveUntilEOF is a third one: it says how many datagrams came until its input
+// ended and no more come.
+func receiveUntilEOF(address string) {
+	conn, err := net.ListenPacket("udp", address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	os.Stdout.WriteString("listens\n")
+	io.Copy(io.Discard, os.Stdin)
+	count := 0
+	for {
+		conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, _, err := conn.ReadFrom(make([]byte, 16)); err != nil {
+			break
+		}
+		count++
+	}
+	fmt.Println(count)
 }

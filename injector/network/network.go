@@ -1,5 +1,6 @@
-// Package network disturbs the packets of a target: it drops a share of those
-// that its rules match, by BPF programs on the target's network links. It
+// Package network disturbs the packets of a target: it drops, corrupts or
+// duplicates a share of those that its rules match, by BPF programs on the target's
+// network links, and has them wait in queues beside the links. It
 // promises that no qdisc, filter or program of anybody else is changed, that a
 // target stays reachable for its node, and that Clean leaves the links as they
 // were. Where the kernel can, the programs end with the injector, however it dies.
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -24,58 +26,86 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// refreshEvery is how often names are resolved again.
-const refreshEvery = time.Minute
+const (
+	// refreshEvery is how often names are resolved again.
+	refreshEvery = time.Minute
+	// lookEvery is how often it is looked whether services have other addresses.
+	lookEvery = time.Second
+	// retryEvery is how long after a failure new links are looked for again, and
+	// such addresses taken over.
+	retryEvery = 10 * time.Second
+)
 
-// Injector drops packets of one target.
+// Injector disturbs the packets of one target.
 type Injector struct {
 	params  v1beta1.NetworkDisruption
 	target  *target.Target
 	journal *journal.Journal
 
-	// refreshEvery and mechanisms are what tests change.
-	refreshEvery time.Duration
-	mechanisms   []attach.Mechanism
+	// refreshEvery, lookEvery, retryEvery and mechanisms are what tests change.
+	refreshEvery, lookEvery, retryEvery time.Duration
+	mechanisms                          []attach.Mechanism
 
-	namespaces  []namespace
-	stopRefresh context.CancelFunc
-	refreshing  sync.WaitGroup
+	namespaces []namespace
+	queues     queues // how packets wait
+	hostsFile  hostsFile
+	facts      facts
+	// mutex guards facts, and what is in namespaces, while the upkeep runs.
+	mutex      sync.Mutex
+	stopUpkeep context.CancelFunc
+	upkeep     sync.WaitGroup
+}
+
+// facts are what rules depend on and what changes while they are in force.
+type facts struct {
+	addresses map[rule.Name][]netip.Addr // of names
+	hosts     []v1beta1.NetworkHost      // that services and cloud stand for
+	// controlPlane is whom the kubelet of a node that is the target talks to.
+	controlPlane []netip.AddrPort
 }
 
 // namespace is one network namespace of the target and what was put there.
 type namespace struct {
 	attach.Point
 
-	rules    []classifier.Rule
-	cgroups  []classifier.Cgroup
+	rules []classifier.Rule
+	// own are the addresses of a pod in its node's network: what enters by links
+	// without them is others'. Empty for any other target.
+	own      []netip.Addr
+	request  *classifier.Request // nil if any packet is meant
+	dirs     []string            // of the cgroups that are meant; none: all packets are
+	cgroups  *classifier.Cgroups // the same, as the kernel knows them
+	flows    *ebpf.Map           // nil if no rule asks for the state of connections
+	counts   *classifier.Counts  // of what its programs do
 	attached attach.Attachment
+	sockets  sockets
+	queue    *queue // nil if no packet waits
 }
 
 // New makes an injector. It does nothing yet.
 func New(params v1beta1.NetworkDisruption, t *target.Target, j *journal.Journal) *Injector {
 	return &Injector{
 		params: params, target: t, journal: j,
-		refreshEvery: refreshEvery,
-		mechanisms:   []attach.Mechanism{attach.TCX, attach.Clsact},
+		refreshEvery: refreshEvery, lookEvery: lookEvery, retryEvery: retryEvery,
+		mechanisms: []attach.Mechanism{attach.TCX, attach.Clsact},
 	}
 }
 
 // Inject resolves the names, decides the rules and puts them into force. It
 // changes nothing when it fails, and says so. From then on it resolves the
-// names again every minute, until Clean.
+// names again every minute, looks whom the kubelet of a node talks to, follows services and disturbs links that come, until
+// Clean.
 func (i *Injector) Inject(ctx context.Context) error {
-	namespaces, err := i.plan(ctx)
+	namespaces, err := i.planWithQueues(ctx)
 	if err != nil {
-		return fmt.Errorf("network drop: %w; nothing was changed", err)
+		return fmt.Errorf("network disruption: %w; nothing was changed", err)
 	}
 	for _, n := range namespaces {
 		if err := i.attach(n); err != nil {
 			return errors.Join(err, i.Clean(ctx))
 		}
 	}
-	if len(rule.Names(i.params, i.target.Injection.AllowedHosts)) > 0 {
-		i.startRefresh()
-	}
+	i.startUpkeep()
 	return nil
 }
 
@@ -83,14 +113,17 @@ func (i *Injector) Inject(ctx context.Context) error {
 // journal, in one that has died. It is idempotent and goes on after an error;
 // a target that is gone is clean.
 func (i *Injector) Clean(context.Context) error {
-	if i.stopRefresh != nil {
-		i.stopRefresh()
-		i.refreshing.Wait()
+	if i.stopUpkeep != nil {
+		i.stopUpkeep()
+		i.upkeep.Wait()
 	}
 	var errs []error
 	for _, n := range i.namespaces {
-		errs = append(errs, n.attached.Detach())
-		n.Programs.Close()
+		errs = append(errs, n.attached.Detach(), n.sockets.links.Detach())
+		if n.queue != nil {
+			errs = append(errs, n.queue.takeOff())
+		}
+		n.close()
 	}
 	i.namespaces = nil
 	netnses, err := i.target.Netnses()
@@ -98,29 +131,55 @@ func (i *Injector) Clean(context.Context) error {
 		errs = append(errs, err)
 	}
 	for _, netns := range netnses {
-		errs = append(errs, attach.Remove(netns.Path, attach.MarkOf(i.target.Injection), i.journal))
+		errs = append(errs, removeAll(netns.Path, attach.MarkOf(i.target.Injection), i.journal))
 	}
 	errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, target.ErrGone) })
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("clean network drop: %w", err)
+		return fmt.Errorf("clean network disruption: %w", err)
 	}
 	return nil
 }
 
-// plan decides everything and changes nothing.
-func (i *Injector) plan(ctx context.Context) ([]namespace, error) {
-	netnses, err := i.target.Netnses()
+func (i *Injector) planWithQueues(ctx context.Context) ([]namespace, error) {
+	queues, err := chooseQueues(demandOf(i.params))
+	if err != nil {
+		return nil, refusedQueues(i.target, err)
+	}
+	// A target that is gone is told as such, not as a name that does not resolve.
+	if _, err := i.target.Netnses(); err != nil {
+		return nil, err
+	}
+	i.hostsFile.path = i.target.Injection.ResolvedHosts
+	hosts, seen, err := i.hostsFile.hosts(i.params)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := i.resolve(ctx)
+	addresses, err := i.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	controlPlane, err := i.controlPlane(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.queues, i.hostsFile.seen = queues, seen
+	i.facts = facts{addresses: addresses, hosts: hosts, controlPlane: controlPlane}
+	return i.plan(queues, i.facts)
+}
+
+// plan decides everything and changes nothing.
+func (i *Injector) plan(queues queues, known facts) ([]namespace, error) {
+	netnses, err := i.target.Netnses()
 	if err != nil {
 		return nil, err
 	}
 	var namespaces []namespace
 	for _, netns := range netnses {
 		n := namespace{Point: attach.Point{Netns: netns.Path, ID: netns.NetnsID, Mark: attach.MarkOf(i.target.Injection), Log: i.journal}}
-		if err := i.planNamespace(&n, resolved); err != nil {
+		if n.queue, err = queues.in(netns, n.Point); err != nil {
+			return nil, err
+		}
+		if err := i.planNamespace(&n, known); err != nil {
 			return nil, err
 		}
 		namespaces = append(namespaces, n)
@@ -128,7 +187,7 @@ func (i *Injector) plan(ctx context.Context) ([]namespace, error) {
 	return namespaces, nil
 }
 
-func (i *Injector) planNamespace(n *namespace, resolved map[string][]netip.Addr) error {
+func (i *Injector) planNamespace(n *namespace, known facts) error {
 	c, err := attach.Open(n.Netns)
 	if err != nil {
 		return err
@@ -138,49 +197,153 @@ func (i *Injector) planNamespace(n *namespace, resolved map[string][]netip.Addr)
 	if err != nil {
 		return err
 	}
-	site.Resolved = resolved
-	if n.rules, err = rule.Plan(i.params, site); err != nil {
+	site.Resolved, site.ResolvedHosts, site.ControlPlane = known.addresses, known.hosts, known.controlPlane
+	if http := i.params.HTTP; http != nil {
+		if n.queue != nil {
+			return errors.New("http cannot be combined with delay or bandwidthLimit, which would hit other packets, too; leave one out")
+		}
+		n.request = &classifier.Request{Methods: http.Methods, Paths: http.Paths}
+	}
+	rules, err := rule.Plan(i.params, site)
+	if err != nil {
 		return err
 	}
+	if site.Level == v1beta1.LevelPod {
+		rules = append(orders(), rules...)
+	}
+	n.rules = classifier.Unqueued(rules)
+	if site.Level == v1beta1.LevelPod && site.NodeNetwork {
+		if n.own, err = parseAddresses(slices.Concat(i.target.Injection.Target.PodIPs, i.target.Injection.Target.NodeIPs)); err != nil {
+			return err
+		}
+	}
 	if site.Level == v1beta1.LevelPod && (site.SomeContainers || site.NodeNetwork) {
-		if n.cgroups, err = cgroupsOf(i.target); err != nil {
+		if n.dirs, err = cgroupsOf(i.target); err != nil {
 			return err
 		}
 	}
 	links, err := c.Links()
-	n.Hooks = attach.Hooks(links, site.Level, classifier.Directions(n.rules))
+	if err != nil {
+		return err
+	}
+	if n.Hooks, err = n.hooks(c, links, site.Level); err != nil {
+		return err
+	}
+	if n.queue != nil {
+		err = n.queue.plan(rules, site.Level, links, len(n.dirs) > 0)
+	}
 	return err
+}
+
+// hooks are where the programs of the namespace belong now.
+func (n *namespace) hooks(c attach.Conn, links []attach.Link, level v1beta1.Level) ([]attach.Hook, error) {
+	all := attach.Hooks(links, level, n.directions(n.rules))
+	if len(n.own) == 0 {
+		return all, nil
+	}
+	carried, err := c.Addresses()
+	if err != nil {
+		return nil, err
+	}
+	return attach.IngressAt(all, links, carried, n.own), nil
+}
+
+// orders are the packets between another injector and an application of the target.
+func orders() []classifier.Rule {
+	var rules []classifier.Rule
+	for _, loopback := range target.Loopback {
+		m := classifier.Match{Direction: classifier.Egress, Remote: loopback, Protocol: classifier.TCP}
+		to, from := m, m
+		from.SourcePort, to.Port = target.OrdersPort, target.OrdersPort
+		rules = append(rules, classifier.Rule{Match: from}, classifier.Rule{Match: to})
+	}
+	return rules
 }
 
 // attach loads the programs of a namespace and attaches them by the first mechanism
 // that the kernel takes: whether it does is only known by trying.
 func (i *Injector) attach(n namespace) error {
-	var err error
-	if n.Programs, err = n.load(n.rules); err != nil {
+	if err := n.prepare(); err != nil {
+		n.close()
 		return refused(i.target, err)
+	}
+	// The queues come first, so that packets are judged before they wait.
+	if n.queue != nil {
+		if err := n.queue.putOn(n.cgroups); err != nil {
+			n.close()
+			return errors.Join(err, n.queue.takeOff())
+		}
 	}
 	var errs []error
 	for _, try := range i.mechanisms {
-		if n.attached, err = try(n.Point); err == nil {
+		attached, err := try(n.Point)
+		if err == nil {
+			n.attached = attached
+			// Clean takes off also what is done by half.
+			err := n.sockets.attach(n.dirs)
 			i.namespaces = append(i.namespaces, n)
-			return nil
+			return err
 		}
 		errs = append(errs, err)
 	}
-	n.Programs.Close()
+	n.close()
+	if n.queue != nil {
+		errs = append(errs, n.queue.takeOff())
+	}
 	return refused(i.target, errs...)
 }
 
-// load puts a program for each direction of the rules into the kernel. It
-// attaches none.
+// prepare puts into the kernel what is attached afterwards.
+func (n *namespace) prepare() (err error) {
+	if n.counts, err = classifier.NewCounts(); err != nil {
+		return err
+	}
+	if classifier.Tracks(n.rules) {
+		if n.flows, err = classifier.NewFlows(); err != nil {
+			return err
+		}
+	}
+	if len(n.dirs) > 0 {
+		if n.cgroups, err = classifier.OpenCgroups(n.dirs); err != nil {
+			return err
+		}
+	}
+	if n.Programs, err = n.load(n.rules); err != nil {
+		return err
+	}
+	if n.sockets.program, err = n.loadAtSockets(n.rules); err != nil {
+		return err
+	}
+	return nil
+}
+
+// close gives back what the kernel keeps as long as it is attached.
+func (n namespace) close() {
+	n.Programs.Close()
+	n.cgroups.Close()
+	n.counts.Close()
+	if n.flows != nil {
+		n.flows.Close()
+	}
+	if n.sockets.program != nil {
+		n.sockets.program.Close()
+	}
+}
+
+// load puts a program for each direction of the rules into the kernel that is
+// judged on links. It attaches none.
 func (n namespace) load(rules []classifier.Rule) (attach.Programs, error) {
 	instructions := map[classifier.Direction]asm.Instructions{}
-	for _, direction := range classifier.Directions(rules) {
-		var limitTo []classifier.Cgroup
-		if direction == classifier.Egress {
-			limitTo = n.cgroups // an arriving packet has no socket yet
-		}
-		instructions[direction] = classifier.Program(direction, rules, limitTo)
+	for _, direction := range n.directions(rules) {
+		instructions[direction] = classifier.Program(n.spec(direction, rules))
 	}
 	return attach.Load(instructions, n.Mark)
+}
+
+func (n namespace) spec(direction classifier.Direction, rules []classifier.Rule) classifier.Spec {
+	spec := classifier.Spec{Direction: direction, Rules: rules, Request: n.request, Flows: n.flows, Counts: n.counts, Owner: n.Mark.Number()}
+	if direction == classifier.Egress {
+		spec.Cgroups = n.cgroups // an arriving packet has no socket yet
+	}
+	return spec
 }

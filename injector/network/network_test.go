@@ -157,7 +157,7 @@ func TestTCPConnectionsFail(t *testing.T) {
 		i := w.inject(t, v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{
 			{Host: hostIPv4, Port: 443, Protocol: "tcp"}, {Host: hostIPv6, Port: 443},
 		}}, try)
-		if w.connects(t, hostIPv4, 443) || w.connects(t, hostIPv6, 443) {
+		if !w.isCut(t, hostIPv4, 443) || !w.isCut(t, hostIPv6, 443) {
 			t.Error("a connection to the host came to be")
 		}
 		if !w.connects(t, hostIPv4, 444) || !w.connects(t, otherIPv6, 443) {

@@ -3,11 +3,13 @@ package network
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/oneline"
+	"github.com/squall-chaos/squall/injector/queueing"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -43,18 +45,55 @@ func (i *Injector) Probe() (string, error) {
 	if err != nil || len(works) == 0 {
 		return "", refused(i.target, append(errs, err)...)
 	}
-	return "network drop works by " + strings.Join(works, " and by "), nil
+	text := "network disruption works by " + strings.Join(works, " and by ") + lacks()
+	demand := demandOf(i.params)
+	if demand != (queueing.Demand{}) {
+		queues, err := chooseQueues(demand)
+		if err != nil {
+			return "", refusedQueues(i.target, err)
+		}
+		return text + ", " + queues.String(), nil
+	}
+	for _, all := range []queueing.Demand{{Delay: time.Second}, {Rate: 1 << 20}} {
+		queues, err := chooseQueues(all)
+		if err != nil {
+			text += "; no " + oneline.Join(err).Error()
+			continue
+		}
+		text += "; " + queues.String()
+	}
+	return text, nil
+}
+
+// lacks tells which effects this kernel refuses; nothing is attached to learn it.
+func lacks() string {
+	var text string
+	for _, effect := range []struct {
+		name string
+		classifier.Effect
+	}{{"corrupt", classifier.Effect{Corrupt: 50}}, {"duplicate", classifier.Effect{Duplicate: 50}}} {
+		n := namespace{Point: attach.Point{Mark: attach.ProbeMark()}}
+		programs, err := n.load([]classifier.Rule{{Match: classifier.Match{Direction: classifier.Egress}, Effect: effect.Effect}})
+		programs.Close()
+		if err != nil {
+			text += fmt.Sprintf("; it cannot %s: %s", effect.name, oneline.Join(err))
+		}
+	}
+	return text
 }
 
 // refused says what the kernel lacks, and how it answered.
 func refused(t *target.Target, answers ...error) error {
-	node := "this node"
-	if t != nil && t.Injection.Target.NodeName != "" {
-		node = "node " + t.Injection.Target.NodeName
-	}
-	return fmt.Errorf("network drop needs to attach BPF programs to network links, by tcx (Linux 6.6) or by clsact and cls_bpf"+
+	return fmt.Errorf("network disruption needs to attach BPF programs to network links, by tcx (Linux 6.6) or by clsact and cls_bpf"+
 		" (CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF, modules sch_ingress and cls_bpf), which %s (kernel %s) refuses: %w; nothing was changed",
-		node, target.KernelRelease(), oneline.Join(answers...))
+		nodeOf(t), target.KernelRelease(), oneline.Join(answers...))
+}
+
+func nodeOf(t *target.Target) string {
+	if t == nil || t.Injection.Target.NodeName == "" {
+		return "this node"
+	}
+	return "node " + t.Injection.Target.NodeName
 }
 
 // memory is a journal for what is thrown away.

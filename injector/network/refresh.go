@@ -6,48 +6,130 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/classifier"
+	"github.com/squall-chaos/squall/injector/network/rule"
+	"github.com/squall-chaos/squall/injector/target"
 )
 
-// startRefresh keeps the rules up to date with the names until Clean.
-func (i *Injector) startRefresh() {
+// startUpkeep keeps the programs up to date with names, services and links until
+// Clean.
+func (i *Injector) startUpkeep() {
 	// Not the context of Inject: that one may end when Inject does.
 	ctx, cancel := context.WithCancel(context.Background())
-	i.stopRefresh = cancel
-	i.refreshing.Add(1)
-	go func() {
-		defer i.refreshing.Done()
-		ticker := time.NewTicker(i.refreshEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				// A failure leaves the last known addresses in force: the
-				// disruption itself may be what keeps the names from resolving.
-				_ = i.refresh(ctx)
-			}
-		}
-	}()
+	i.stopUpkeep = cancel
+	i.startFollowingLinks(ctx)
+	looksUp := i.looksUp() || i.target.Injection.Level == v1beta1.LevelNode
+	follows := i.params.NeedsResolving()
+	if looksUp || follows {
+		i.upkeep.Go(func() { i.follow(ctx, looksUp, follows) })
+	}
 }
 
-// refresh resolves the names again and replaces the programs whose rules changed.
+// looksUp is true when there are names to resolve.
+func (i *Injector) looksUp() bool {
+	return len(rule.Names(i.params, i.target.Injection.AllowedHosts)) > 0
+}
+
+// follow resolves names again, and takes over other hosts of services, until ctx
+// is done. A failure leaves the last known addresses in force: the disruption
+// itself may be what keeps the names from resolving.
+func (i *Injector) follow(ctx context.Context, looksUp, follows bool) {
+	var names, file <-chan time.Time
+	if looksUp {
+		ticker := time.NewTicker(i.refreshEvery)
+		defer ticker.Stop()
+		names = ticker.C
+	}
+	if follows {
+		ticker := time.NewTicker(i.lookEvery)
+		defer ticker.Stop()
+		file = ticker.C
+	}
+	var failed time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-names:
+			_ = i.refresh(ctx)
+		case <-file:
+			if time.Since(failed) >= i.retryEvery && i.hostsFile.changed() && i.followHosts() != nil {
+				failed = time.Now()
+			}
+		}
+	}
+}
+
+// refresh resolves the names again, looks whom the kubelet talks to, and replaces
+// the programs whose rules changed.
 func (i *Injector) refresh(ctx context.Context) error {
-	planned, err := i.plan(ctx)
+	addresses, err := i.resolve(ctx)
 	if err != nil {
 		return err
 	}
+	controlPlane, err := i.controlPlane(ctx)
+	if err != nil {
+		return err
+	}
+	return i.exchange(facts{addresses: addresses, hosts: i.known().hosts, controlPlane: controlPlane})
+}
+
+// followHosts puts into force what the services stand for now. Names keep their
+// addresses: they may not resolve at this moment.
+func (i *Injector) followHosts() error {
+	hosts, seen, err := i.hostsFile.hosts(i.params)
+	if err != nil {
+		return err
+	}
+	fresh := i.known()
+	fresh.hosts = hosts
+	if err := i.exchange(fresh); err != nil {
+		return err
+	}
+	i.hostsFile.seen = seen
+	return nil
+}
+
+func (i *Injector) known() facts {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.facts
+}
+
+// exchange replaces the programs whose rules are others by these facts.
+func (i *Injector) exchange(fresh facts) error {
+	planned, err := i.plan(i.queues, fresh)
+	if err != nil {
+		return err
+	}
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.facts = fresh
 	var errs []error
 	for at := range i.namespaces {
 		current := &i.namespaces[at]
 		for _, n := range planned {
-			if n.ID == current.ID && !slices.Equal(n.rules, current.rules) {
+			if n.ID != current.ID {
+				continue
+			}
+			if !slices.Equal(n.rules, current.rules) {
 				errs = append(errs, current.exchange(n.rules))
+			}
+			if current.queue != nil {
+				errs = append(errs, current.queue.exchange(n.queue.rules))
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Outlasts is true while what was attached acts on all of the pod: links belong
+// to the pod's network namespace and stay when a container restarts. What is
+// told by a container's cgroup, or looked up through its files, does not.
+func (i *Injector) Outlasts(renewed *target.Target) bool {
+	told := slices.ContainsFunc(i.namespaces, func(n namespace) bool { return n.cgroups != nil })
+	return !told && !i.looksUp() && i.target.SameNetns(renewed)
 }
 
 func (n *namespace) exchange(rules []classifier.Rule) error {
@@ -61,5 +143,9 @@ func (n *namespace) exchange(rules []classifier.Rule) error {
 	}
 	n.Programs.Close()
 	n.Programs, n.rules = fresh, rules
-	return nil
+	atSockets, err := n.loadAtSockets(rules)
+	if err != nil {
+		return err
+	}
+	return n.sockets.exchange(atSockets)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/network/rule"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
@@ -94,24 +95,30 @@ func TestNamesAreResolvedAsTheTargetWould(t *testing.T) {
 		"only6.example.com":           {hostIPv6},
 		"empty.example.com":           {},
 	})
-	serveNames(t, w.peer, otherIPv4, map[string][]string{"node-only.example.com": {otherIPv4}})
+	serveNames(t, w.peer, otherIPv4, map[string][]string{"node-only.example.com": {otherIPv4}, "both.example.com": {nodeIPv4}})
 
 	for name, test := range map[string]struct {
-		host  string
-		want  []string
-		error string
+		host     string
+		want     []string
+		error    string
+		resolver string
 	}{
-		"search domain is tried":             {"cart", []string{hostIPv4}, ""},
-		"A and AAAA are both asked":          {"both.example.com", []string{hostIPv4, otherIPv4, hostIPv6}, ""},
-		"AAAA alone is enough":               {"only6.example.com", []string{hostIPv6}, ""},
-		"final dot: no search":               {"only6.example.com.", []string{hostIPv6}, ""},
-		"alias in the hosts file":            {"alias", []string{"10.9.0.77"}, ""},
-		"unknown to the pod: the node knows": {"node-only.example.com", []string{otherIPv4}, ""},
-		"unknown to both: named":             {"nowhere.example.com", nil, `resolve host "nowhere.example.com"`},
-		"without an address: named":          {"empty.example.com", nil, `empty.example.com. has no address`},
+		"search domain is tried":             {"cart", []string{hostIPv4}, "", ""},
+		"A and AAAA are both asked":          {"both.example.com", []string{hostIPv4, otherIPv4, hostIPv6}, "", ""},
+		"AAAA alone is enough":               {"only6.example.com", []string{hostIPv6}, "", ""},
+		"final dot: no search":               {"only6.example.com.", []string{hostIPv6}, "", ""},
+		"alias in the hosts file":            {"alias", []string{"10.9.0.77"}, "", ""},
+		"unknown to the pod: the node knows": {"node-only.example.com", []string{otherIPv4}, "", ""},
+		"unknown to both: named":             {"nowhere.example.com", nil, `resolve host "nowhere.example.com"`, ""},
+		"without an address: named":          {"empty.example.com", nil, `empty.example.com. has no address`, ""},
+		"the pod alone":                      {"node-only.example.com", nil, "no such name", "pod"},
+		"the node alone":                     {"both.example.com", []string{nodeIPv4}, "", "node"},
+		"the node alone does not know":       {"cart", nil, "no such name", "node"},
+		"the node first":                     {"both.example.com", []string{nodeIPv4}, "", "node-fallback-pod"},
+		"the node first, the pod knows":      {"cart", []string{hostIPv4}, "", "node-fallback-pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := w.injector(t, v1beta1.NetworkDisruption{Drop: 1, Hosts: []v1beta1.NetworkHost{{Host: test.host}}})
+			i := w.injector(t, v1beta1.NetworkDisruption{Drop: 1, Hosts: []v1beta1.NetworkHost{{Host: test.host, DNSResolver: test.resolver}}})
 			defer i.journal.Close()
 			got, err := i.resolve(context.Background())
 			if test.error != "" {
@@ -125,7 +132,7 @@ func TestNamesAreResolvedAsTheTargetWould(t *testing.T) {
 			for _, text := range test.want {
 				want = append(want, netip.MustParseAddr(text))
 			}
-			if diff := cmp.Diff(want, got[test.host], cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(want, got[rule.NameOf(v1beta1.NetworkHost{Host: test.host, DNSResolver: test.resolver})], cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Errorf("resolve(%s) (-want +got):\n%s", test.host, diff)
 			}
 		})
@@ -134,7 +141,7 @@ func TestNamesAreResolvedAsTheTargetWould(t *testing.T) {
 		inPod.truncates = true
 		i := w.injector(t, v1beta1.NetworkDisruption{Drop: 1, Hosts: []v1beta1.NetworkHost{{Host: "only6.example.com"}}})
 		defer i.journal.Close()
-		if got, err := i.resolve(context.Background()); err != nil || len(got["only6.example.com"]) != 1 {
+		if got, err := i.resolve(context.Background()); err != nil || len(got[rule.Name{Host: "only6.example.com", Resolver: rule.DefaultResolver}]) != 1 {
 			t.Errorf("resolve() = %v, %v", got, err)
 		}
 	})

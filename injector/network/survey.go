@@ -2,7 +2,9 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/network/rule"
+	"github.com/squall-chaos/squall/injector/oneline"
 	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
 )
@@ -21,24 +24,28 @@ func survey(t *target.Target, c attach.Conn, id target.NetnsID) (rule.Site, erro
 	site := rule.Site{
 		Level:          t.Injection.Level,
 		AllowedHosts:   t.Injection.AllowedHosts,
+		Disruption:     t.Injection.Disruption.UID,
 		SomeContainers: t.Injection.Target.SomeContainers,
 	}
 	var err error
 	if site.NodeIPs, err = parseAddresses(t.Injection.Target.NodeIPs); err != nil {
 		return rule.Site{}, fmt.Errorf("node %s: %w", t.Injection.Target.NodeName, err)
 	}
-	podIPs, err := parseAddresses(t.Injection.Target.PodIPs)
-	if err != nil {
-		return rule.Site{}, fmt.Errorf("pod %s: %w", t.Injection.Target.Name, err)
+	if site.NodeNetwork, err = t.SharesNodeNetwork(id); err != nil {
+		return rule.Site{}, err
 	}
-	// Two signs, as each can be missing: the addresses may not be known yet,
-	// and the node's first process may be one that nobody can look at.
-	node, err := t.NodeNetns()
-	site.NodeNetwork = (err == nil && node.NetnsID == id) ||
-		slices.ContainsFunc(podIPs, func(a netip.Addr) bool { return slices.Contains(site.NodeIPs, a) })
 	routes, err := c.Routes()
 	site.Gateways = gateways(routes)
 	return site, err
+}
+
+// controlPlane is whom a node must stay connected to so that the disruption can be
+// ended early. A pod's own network is never that connection's.
+func (i *Injector) controlPlane(ctx context.Context) ([]netip.AddrPort, error) {
+	if i.target.Injection.Level != v1beta1.LevelNode {
+		return nil, nil
+	}
+	return i.target.ControlPlane(ctx)
 }
 
 func parseAddresses(texts []string) ([]netip.Addr, error) {
@@ -84,22 +91,61 @@ func isDefault(route netlink.Route) bool {
 	return ones == 0 && route.Dst.IP.IsUnspecified()
 }
 
-// resolve finds the addresses of all names, as the target would and, failing
-// that, as its node would.
-func (i *Injector) resolve(ctx context.Context) (map[string][]netip.Addr, error) {
-	names := rule.Names(i.params, i.target.Injection.AllowedHosts)
-	if len(names) == 0 {
-		return nil, nil
+// resolve finds the addresses of all names, each by the resolvers that its host
+// asks for. The error names every name that has none.
+func (i *Injector) resolve(ctx context.Context) (map[rule.Name][]netip.Addr, error) {
+	byResolver := map[string][]string{}
+	for _, name := range rule.Names(i.params, i.target.Injection.AllowedHosts) {
+		byResolver[name.Resolver] = append(byResolver[name.Resolver], name.Host)
 	}
-	resolvers := []resolve.Resolver{{Who: "the node", Netns: i.target.NodeNetnsPath(), Root: i.target.NodeRoot()}}
-	if i.target.Injection.Level == v1beta1.LevelPod {
-		for _, container := range i.target.Containers {
-			if container.Check() != nil {
-				continue
-			}
-			pod := resolve.Resolver{Who: "the pod", Netns: container.Netns.Path, Root: container.Root()}
-			return resolve.All(ctx, names, append([]resolve.Resolver{pod}, resolvers...))
+	resolved := map[rule.Name][]netip.Addr{}
+	var errs []error
+	for _, which := range slices.Sorted(maps.Keys(byResolver)) {
+		resolvers, err := i.resolvers(which)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found, err := resolve.All(ctx, byResolver[which], resolvers)
+		errs = append(errs, err)
+		for host, addresses := range found {
+			resolved[rule.Name{Host: host, Resolver: which}] = addresses
 		}
 	}
-	return resolve.All(ctx, names, resolvers)
+	return resolved, oneline.Join(errs...)
+}
+
+// resolvers are those that a host's dnsResolver asks for, the first choice first.
+func (i *Injector) resolvers(which string) ([]resolve.Resolver, error) {
+	node := resolve.Resolver{Who: "the node", Netns: i.target.NodeNetnsPath(), Root: i.target.NodeRoot()}
+	pod, hasPod := i.podResolver()
+	switch {
+	case which == "node":
+		return []resolve.Resolver{node}, nil
+	case which == "pod" && hasPod:
+		return []resolve.Resolver{pod}, nil
+	case which == "pod" && i.target.Injection.Level == v1beta1.LevelNode:
+		return nil, errors.New("dnsResolver pod: a node has no pod to resolve names; use node")
+	case which == "pod":
+		return nil, errors.New("dnsResolver pod: none of the pod's containers runs; use pod-fallback-node")
+	case !hasPod:
+		return []resolve.Resolver{node}, nil
+	case which == "node-fallback-pod":
+		return []resolve.Resolver{node, pod}, nil
+	case which == rule.DefaultResolver:
+		return []resolve.Resolver{pod, node}, nil
+	}
+	return nil, fmt.Errorf("dnsResolver %q: want pod, node, pod-fallback-node or node-fallback-pod", which)
+}
+
+// podResolver resolves as the first container does that still runs.
+func (i *Injector) podResolver() (resolve.Resolver, bool) {
+	if i.target.Injection.Level == v1beta1.LevelPod {
+		for _, container := range i.target.Containers {
+			if container.Check() == nil {
+				return resolve.Resolver{Who: "the pod", Netns: container.Netns.Path, Root: container.Root()}, true
+			}
+		}
+	}
+	return resolve.Resolver{}, false
 }

@@ -237,7 +237,8 @@ func (r *receiver) total(t *testing.T) int {
 		if now := r.count.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) < 60*time.Millisecond {
+		r.drained(t)
+		if time.Since(since) < 100*time.Millisecond {
 			return fmt.Errorf("%d came just now", last)
 		}
 		return nil
@@ -262,6 +263,17 @@ func dialUDP(t *testing.T, traffic traffic) net.Conn {
 // connects tells whether a TCP connection from the target to the peer comes to be.
 func (w *world) connects(t *testing.T, address string, port int) bool {
 	t.Helper()
+	return w.connectsIn(t, 20*time.Second, address, port)
+}
+
+// isCut tells whether none comes to be in half a second, which is longer than it takes.
+func (w *world) isCut(t *testing.T, address string, port int) bool {
+	t.Helper()
+	return !w.connectsIn(t, 500*time.Millisecond, address, port)
+}
+
+func (w *world) connectsIn(t *testing.T, patience time.Duration, address string, port int) bool {
+	t.Helper()
 	where := net.JoinHostPort(address, strconv.Itoa(port))
 	var listener net.Listener
 	must(t, target.Do(w.peer, func() (err error) {
@@ -270,7 +282,7 @@ func (w *world) connects(t *testing.T, address string, port int) bool {
 	}))
 	defer listener.Close()
 	err := target.Do(w.target, func() error {
-		conn, err := net.DialTimeout("tcp", where, 500*time.Millisecond)
+		conn, err := net.DialTimeout("tcp", where, patience)
 		if err == nil {
 			conn.Close()
 		}
@@ -326,7 +338,7 @@ func (w *world) pretend(t *testing.T, containerFiles, nodeFiles map[string]strin
 	inside := map[string]string{"stat": source + "/stat", "status": source + "/status", "cgroup": source + "/cgroup", "ns/net": w.target}
 	outside := map[string]string{"stat": "/proc/1/stat", "status": "/proc/1/status", "ns/net": w.peer}
 	if w.injection.Level == v1beta1.LevelNode {
-		outside["ns/net"] = w.target
+		outside["ns/net"], outside["net"] = w.target, source+"/net"
 	}
 	make := func(pid string, entries, files map[string]string) {
 		for entry, to := range entries {

@@ -88,13 +88,9 @@ func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 			return addresses, nil
 		}
 	}
-	conf, err := readBelow(r.Root, "etc/resolv.conf")
+	config, err := readConfig(r.Root)
 	if err != nil {
 		return nil, err
-	}
-	config, err := dns.ClientConfigFromReader(strings.NewReader(conf))
-	if err != nil {
-		return nil, fmt.Errorf("read resolv.conf: %w", err)
 	}
 	if len(config.Servers) == 0 {
 		return nil, errors.New("resolv.conf names no server")
@@ -105,6 +101,28 @@ func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 		return err
 	})
 	return addresses, err
+}
+
+// SearchDomains are those with which the resolver of a container, whose files are
+// below root, completes names.
+func SearchDomains(root string) ([]string, error) {
+	config, err := readConfig(root)
+	if err != nil {
+		return nil, err
+	}
+	return config.Search, nil
+}
+
+func readConfig(root string) (*dns.ClientConfig, error) {
+	conf, err := readBelow(root, "etc/resolv.conf")
+	if err != nil {
+		return nil, err
+	}
+	config, err := dns.ClientConfigFromReader(strings.NewReader(conf))
+	if err != nil {
+		return nil, fmt.Errorf("read resolv.conf: %w", err)
+	}
+	return config, nil
 }
 
 // search tries the name with each search domain, as resolv.conf says, and stops

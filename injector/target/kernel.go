@@ -1,6 +1,10 @@
 package target
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
 
 // KernelRelease is the version of the node's kernel, such as "6.1.0-18-amd64".
 func KernelRelease() string {
@@ -9,4 +13,15 @@ func KernelRelease() string {
 		return "unknown"
 	}
 	return unix.ByteSliceToString(name.Release[:])
+}
+
+// CheckNetfilter returns an error if the kernel has no packet filter that programs
+// can talk to. Ask it before a connection is made in a network namespace: of a
+// kernel without one the library does not return the answer, it panics.
+func CheckNetfilter() error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open netfilter (CONFIG_NETFILTER_NETLINK, module nfnetlink): %w", err)
+	}
+	return unix.Close(fd)
 }

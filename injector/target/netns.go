@@ -1,8 +1,10 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,32 +27,88 @@ type Netns struct {
 	Path string `json:"path"`
 }
 
-// Netnses lists all network namespaces of the node that a process is in or
-// that are mounted below /run/netns, each once. Proc is DefaultProc when empty.
-func Netnses(proc string) ([]Netns, error) {
-	proc = procOrDefault(proc)
+// EachNetns calls look for each network namespace of the node that a process is in
+// or that is mounted below /run/netns, once. The path that look gets leads there
+// until look returns: it holds the namespace, as many a process lives no longer
+// than a look takes. It goes on after an error of look, and stops with ctx. Proc is
+// DefaultProc when empty.
+func EachNetns(ctx context.Context, proc string, look func(Netns) error) error {
+	paths, err := netnsPaths(procOrDefault(proc))
+	if err != nil {
+		return err
+	}
+	seen := map[NetnsID]bool{}
+	var errs []error
+	for _, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		// A process without an answer has ended, or is one that nobody may look at.
+		if known, err := statNetns(path); err != nil || seen[known.NetnsID] {
+			continue
+		}
+		err := holdNetns(path, func(held Netns) error {
+			if seen[held.NetnsID] {
+				return nil // the process number is another's by now
+			}
+			seen[held.NetnsID] = true
+			return look(held)
+		})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// holdNetns calls f with a path that leads to the namespace at path until f returns.
+// It does nothing if there is none any more: another process may be in it.
+func holdNetns(path string, f func(Netns) error) error {
+	namespace, err := OpenNetns(path)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	held, err := statNetns(fmt.Sprintf("/proc/self/fd/%d", namespace.Fd()))
+	if err != nil {
+		return err
+	}
+	return f(held)
+}
+
+// OpenNetns opens the network namespace at path, which stays as long as the file is
+// open. It returns ErrGone, wrapped, if there is none any more.
+func OpenNetns(path string) (*os.File, error) {
+	namespace, err := openNamespace(path)
+	if err != nil {
+		return nil, err
+	}
+	var system unix.Statfs_t
+	if err := unix.Fstatfs(int(namespace.Fd()), &system); err != nil || system.Type != unix.NSFS_MAGIC {
+		namespace.Close()
+		// A namespace's name is a plain file from when it is unmounted until it is removed.
+		return nil, fmt.Errorf("open network namespace %s: %w", path, errors.Join(ErrGone, err))
+	}
+	return namespace, nil
+}
+
+// netnsPaths are all paths that lead to network namespaces now, to most of them many.
+func netnsPaths(proc string) ([]string, error) {
 	pids, err := listPIDs(proc)
 	if err != nil {
 		return nil, err
 	}
-	var found []Netns
-	seen := map[NetnsID]bool{}
-	add := func(netns Netns, err error) {
-		// A process without an answer has ended, or is one that nobody may look at.
-		if err != nil || seen[netns.NetnsID] {
-			return
-		}
-		seen[netns.NetnsID] = true
-		found = append(found, netns)
-	}
+	var paths []string
 	for _, pid := range pids {
-		add(netnsOf(proc, pid))
+		paths = append(paths, netnsPath(proc, pid))
 	}
 	mounted, _ := filepath.Glob(filepath.Join(proc, "1/root/run/netns/*"))
-	for _, path := range mounted {
-		add(statNetns(path))
-	}
-	return found, nil
+	return append(paths, mounted...), nil
+}
+
+func netnsPath(proc string, pid int) string {
+	return filepath.Join(proc, strconv.Itoa(pid), "ns/net")
 }
 
 // Do runs f in the network namespace at path, on an operating system thread
@@ -79,10 +137,41 @@ func InNewNetns(f func(path string) error) error {
 	return f(fmt.Sprintf("/proc/self/fd/%d", namespace.Fd()))
 }
 
-func inNamespace(path string, kind int, name string, f func() error) error {
-	namespace, err := os.Open(path)
+// OnThrowawayThread runs f on an operating system thread that is thrown away after
+// it, so that f may leave it in other namespaces. F must not start goroutines that
+// need what it did to the thread.
+func OnThrowawayThread(f func() error) error {
+	result := make(chan error, 1)
+	go func() { result <- onOwnThread(func() (restored bool, err error) { return false, f() }) }()
+	return <-result
+}
+
+func openNamespace(path string) (namespace *os.File, err error) {
+	err = askTwice(func() (err error) {
+		namespace, err = os.Open(path)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("open namespace: %w", goneIfMissing(err))
+		return nil, fmt.Errorf("open namespace: %w", err)
+	}
+	return namespace, nil
+}
+
+// askTwice asks once more after EACCES, which is also what the kernel answers when
+// the process ends between being found below /proc and being asked for its namespace.
+// The second time it says that there is none, which becomes ErrGone.
+func askTwice(ask func() error) error {
+	err := ask()
+	if errors.Is(err, fs.ErrPermission) {
+		err = ask()
+	}
+	return goneIfMissing(err)
+}
+
+func inNamespace(path string, kind int, name string, f func() error) error {
+	namespace, err := openNamespace(path)
+	if err != nil {
+		return err
 	}
 	defer namespace.Close()
 
@@ -131,13 +220,13 @@ func onOwnThread(f func() (restored bool, err error)) error {
 }
 
 func netnsOf(proc string, pid int) (Netns, error) {
-	return statNetns(filepath.Join(proc, strconv.Itoa(pid), "ns/net"))
+	return statNetns(netnsPath(proc, pid))
 }
 
 func statNetns(path string) (Netns, error) {
 	var stat unix.Stat_t
-	if err := unix.Stat(path, &stat); err != nil {
-		return Netns{}, fmt.Errorf("look at namespace %s: %w", path, goneIfMissing(err))
+	if err := askTwice(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return Netns{}, fmt.Errorf("look at namespace %s: %w", path, err)
 	}
 	return Netns{NetnsID: NetnsID{Dev: stat.Dev, Ino: stat.Ino}, Path: path}, nil
 }
@@ -149,13 +238,13 @@ func currentNetns(proc string, known Netns) (Netns, error) {
 	if now, err := statNetns(known.Path); err == nil && now.NetnsID == known.NetnsID {
 		return known, nil
 	}
-	all, err := Netnses(proc)
+	paths, err := netnsPaths(proc)
 	if err != nil {
 		return Netns{}, err
 	}
-	for _, netns := range all {
-		if netns.NetnsID == known.NetnsID {
-			return netns, nil
+	for _, path := range paths {
+		if now, err := statNetns(path); err == nil && now.NetnsID == known.NetnsID {
+			return now, nil
 		}
 	}
 	return Netns{}, nil

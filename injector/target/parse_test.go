@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,12 +22,47 @@ func TestMentions(t *testing.T) {
 		{"an ID that only begins the same", "0::/kubepods/abc1234\n", "abc123", false},
 		{"an ID that only ends the same", "0::/kubepods/xabc123\n", "abc123", false},
 		{"a longer one first, then it", "0::/kubepods/abc1234/abc123\n", "abc123", true},
+		{"CRI-O", "0::/kubepods.slice/kubepods-pod1.slice/crio-abc123.scope\n", "abc123", true},
+		{"CRI-O's watcher", "0::/kubepods.slice/kubepods-pod1.slice/crio-conmon-abc123.scope\n", "abc123", false},
+		{"Podman's watcher first, then the container", "1:cpu:/libpod-conmon-abc123.scope\n0::/libpod-abc123.scope\n", "abc123", true},
 		{"another container", "0::/kubepods/def\n", "abc123", false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if got := mentions(test.file, test.id); got != test.want {
 				t.Errorf("mentions(%q, %q) = %t, want %t", test.file, test.id, got, test.want)
+			}
+		})
+	}
+}
+
+func TestContainersOfOtherPodsAreRefused(t *testing.T) {
+	const uid, other = "0f9e8d7c-1234-4abc-8def-001122334455", "ffffffff-1234-4abc-8def-001122334455"
+	const id = "abc123"
+	under := strings.ReplaceAll
+	for name, test := range map[string]struct {
+		cgroups string
+		refused bool
+	}{
+		"its own pod":                            {"4:memory:/kubepods/burstable/pod" + uid + "/" + id + "\n", false},
+		"its own pod, systemd":                   {"0::/kubepods.slice/kubepods-burstable-pod" + under(uid, "-", "_") + ".slice/cri-containerd-" + id + ".scope/init\n", false},
+		"another pod":                            {"0::/kubepods/pod" + other + "/" + id + "\n", true},
+		"another pod, systemd":                   {"0::/kubepods.slice/kubepods-pod" + under(other, "-", "_") + ".slice/crio-" + id + ".scope\n", true},
+		"a static pod":                           {"0::/kubepods/pod0123456789abcdef0123456789abcdef/" + id + "\n", true},
+		"a hierarchy that names no pod":          {"0::/system.slice/" + id + "\n", false},
+		"another pod, below a container of ours": {"0::/kubepods/pod" + uid + "/x/pod" + other + "/" + id + "\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			if err := os.MkdirAll(filepath.Join(proc, "7"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(test.cgroups), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			err := Container{ID: id, PID: 7, proc: proc}.checkPod(uid)
+			if refused := err != nil; refused != test.refused || refused && !strings.Contains(err.Error(), uid) {
+				t.Errorf("checkPod = %v, want a refusal that names the pod: %t", err, test.refused)
 			}
 		})
 	}
@@ -60,6 +96,8 @@ func TestFirstProcess(t *testing.T) {
 		name     string
 		first, q process
 	}{
+		{"the oldest before number 1 of a namespace that it made, where all share the pod's",
+			process{pid: 9, startTime: 40, depth: 2}, process{pid: 12, startTime: 60, first: true, depth: 3}},
 		{"number 1 before an older process", process{pid: 9, startTime: 50, first: true, depth: 2}, process{pid: 8, startTime: 40, depth: 1}},
 		{"the outer number 1 before one nested in it", process{pid: 90, startTime: 50, first: true, depth: 2}, process{pid: 8, startTime: 50, first: true, depth: 3}},
 		{"without a number 1 the oldest", process{pid: 9, startTime: 40, depth: 1}, process{pid: 8, startTime: 50, depth: 1}},

@@ -40,6 +40,16 @@ func (c Container) Pidfd() (*os.File, error) {
 	return file, nil
 }
 
+// Self opens a descriptor of this process: at level node its end stands for that
+// of the target, which is watched elsewhere. The caller closes the file.
+func Self() (*os.File, error) {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a descriptor of the injector: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "pidfd"), nil
+}
+
 // Signal sends a signal through a descriptor that Pidfd opened. It returns
 // ErrGone, wrapped, if the process has ended.
 func Signal(pidfd *os.File, signal unix.Signal) error {

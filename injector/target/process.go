@@ -108,16 +108,20 @@ func findFirst(proc, id string) (process, error) {
 	return best, nil
 }
 
+// containerDepth is how many process namespaces see a container's processes: the
+// node's and its pod's.
+const containerDepth = 2
+
 // before tells whether p rather than q is the container's first process. Number
-// 1 of the outermost namespace wins. A container that shares its process
+// 1 of the container's namespace wins. A container that shares its process
 // namespace has no number 1, there the oldest process wins: what others put
-// into the cgroup later, such as pressure processes, is younger.
+// into the cgroup later, such as pressure processes, is younger, and so is number
+// 1 of a namespace that a process of the container made.
 func (p process) before(q process) bool {
+	pFirst, qFirst := p.first && p.depth == containerDepth, q.first && q.depth == containerDepth
 	switch {
-	case p.first != q.first:
-		return p.first
-	case p.first && p.depth != q.depth:
-		return p.depth < q.depth
+	case pFirst != qFirst:
+		return pFirst
 	case p.startTime != q.startTime:
 		return p.startTime < q.startTime
 	}
@@ -125,15 +129,20 @@ func (p process) before(q process) bool {
 }
 
 // mentions tells whether a cgroup path in a /proc/<pid>/cgroup file has id as a
-// whole word: runtimes write "<id>", "docker-<id>.scope" and the like.
+// whole word: runtimes write "<id>", "docker-<id>.scope" and the like. The cgroup
+// of the process that only watches over a container, "crio-conmon-<id>.scope", is
+// not the container's.
 func mentions(cgroupFile, id string) bool {
+	if id == "" {
+		return false
+	}
 	for rest := cgroupFile; ; {
 		at := strings.Index(rest, id)
 		if at < 0 {
 			return false
 		}
 		end := at + len(id)
-		if (at == 0 || !isWord(rest[at-1])) && (end == len(rest) || !isWord(rest[end])) {
+		if !strings.HasSuffix(rest[:at], "conmon-") && (at == 0 || !isWord(rest[at-1])) && (end == len(rest) || !isWord(rest[end])) {
 			return true
 		}
 		rest = rest[end:]

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -49,7 +51,8 @@ type Container struct {
 
 // Load finds the containers of an injection among the processes below proc,
 // which is DefaultProc when empty. It returns ErrGone, wrapped, if one of them
-// has no process. At node level no container is loaded.
+// has no process. One that the node keeps in another pod's cgroup is refused: a
+// pod's status, which says its ID, may have been written by anybody. At node level no container is loaded.
 func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Target, error) {
 	t := &Target{Injection: injection, Proc: proc}
 	if injection.Level == v1beta1.LevelNode {
@@ -64,9 +67,13 @@ func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Targe
 			return nil, fmt.Errorf("find container %s (%s) of pod %s/%s: %w",
 				wanted.Name, wanted.ID, injection.Target.Namespace, injection.Target.Name, err)
 		}
+		if err := container.checkPod(injection.Target.UID); err != nil {
+			return nil, fmt.Errorf("container %s (%s) of pod %s/%s: %w",
+				wanted.Name, wanted.ID, injection.Target.Namespace, injection.Target.Name, err)
+		}
 		t.Containers = append(t.Containers, container)
 	}
-	return t, nil
+	return t, t.loadSandbox()
 }
 
 // Recover makes the target of an earlier process out of the containers that it
@@ -149,8 +156,48 @@ func (t *Target) Netnses() ([]Netns, error) {
 // NodeCgroups are the cgroups of the node's first process, normally the roots.
 func (t *Target) NodeCgroups() Cgroups { return cgroupsOf(t.ProcDir(), 1) }
 
+// FirstCgroups are the cgroups of the first container, or of the node if the target
+// is one: what a probe looks at.
+func (t *Target) FirstCgroups() Cgroups {
+	if len(t.Containers) > 0 {
+		return t.Containers[0].Cgroups
+	}
+	return t.NodeCgroups()
+}
+
 // NodeNetns is the network namespace of the node's first process.
 func (t *Target) NodeNetns() (Netns, error) { return netnsOf(t.ProcDir(), 1) }
+
+// SharesNodeNetwork tells whether a network namespace of the target is the node's
+// own. Of two signs each can be missing: the addresses may not be known yet, and
+// the node's first process may be one that nobody can look at.
+func (t *Target) SharesNodeNetwork(id NetnsID) (bool, error) {
+	node, err := t.NodeNetns()
+	if err == nil && node.NetnsID == id {
+		return true, nil
+	}
+	podIPs, err := parseAddresses("pod "+t.Injection.Target.Name, t.Injection.Target.PodIPs)
+	if err != nil {
+		return false, err
+	}
+	nodeIPs, err := parseAddresses("node "+t.Injection.Target.NodeName, t.Injection.Target.NodeIPs)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(podIPs, func(a netip.Addr) bool { return slices.Contains(nodeIPs, a) }), nil
+}
+
+func parseAddresses(of string, texts []string) ([]netip.Addr, error) {
+	var addresses []netip.Addr
+	for _, text := range texts {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: address %q: want an IPv4 or IPv6 address", of, text)
+		}
+		addresses = append(addresses, address.Unmap())
+	}
+	return addresses, nil
+}
 
 // NodeNetnsPath leads to the namespace of NodeNetns, whether it can be looked at
 // or not.

@@ -300,19 +300,55 @@ func TestDoOfMissingNamespaceIsGone(t *testing.T) {
 	}
 }
 
-func TestNetnsesFindsEachOnce(t *testing.T) {
+func TestEachNetnsFindsEachOnce(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	want := load(t, made).Containers[0].Netns
-	all, err := Netnses("")
+	count := map[NetnsID]int{}
+	err := EachNetns(t.Context(), "", func(netns Netns) error {
+		count[netns.NetnsID]++
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	count := map[NetnsID]int{}
-	for _, netns := range all {
-		count[netns.NetnsID]++
-	}
 	if count[want.NetnsID] != 1 {
 		t.Errorf("the container's namespace was found %d times, want once", count[want.NetnsID])
+	}
+}
+
+// Processes end as they like: no look fails for it, and none is passed over.
+func TestEachNetnsHoldsWhatItShows(t *testing.T) {
+	ends, stays := testcontainer.Start(t, testcontainer.Sleeps...), testcontainer.Start(t, testcontainer.Sleeps...)
+	proc := procDir(t, map[int]int{2: ends.PID, 3: stays.PID, 4: stays.PID})
+	var looked int
+	err := EachNetns(t.Context(), proc, func(netns Netns) error {
+		if looked++; looked == 1 {
+			ends.Kill(t)
+		}
+		return Do(netns.Path, func() error {
+			if inside, err := statNetns("/proc/thread-self/ns/net"); err != nil || inside.NetnsID != netns.NetnsID {
+				return fmt.Errorf("inside is %v, %v, want %v", inside, err, netns)
+			}
+			return nil
+		})
+	})
+	if err != nil || looked != 2 {
+		t.Errorf("EachNetns = %v after %d namespaces, want no error and 2", err, looked)
+	}
+	errBroken := errors.New("broken")
+	looked = 0
+	proc = procDir(t, map[int]int{2: os.Getpid(), 3: stays.PID})
+	err = EachNetns(t.Context(), proc, func(Netns) error { looked++; return errBroken })
+	if !errors.Is(err, errBroken) || looked != 2 {
+		t.Errorf("EachNetns = %v after %d namespaces, want what went wrong, and both", err, looked)
+	}
+}
+
+func TestOpenNetnsOfNoneIsGone(t *testing.T) {
+	for _, path := range []string{"/proc/0/ns/net", filepath.Join(t.TempDir(), "missing"), "/proc/self/status"} {
+		if _, err := OpenNetns(path); !errors.Is(err, ErrGone) {
+			t.Errorf("OpenNetns(%s) = %v, want ErrGone", path, err)
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package testcontainer gives tests a real process that looks to an injector
-// like a container: number 1 of its own process namespace, in its own network
-// namespace, in cgroups that carry its ID. It promises that process and cgroups
-// are gone when the test has ended.
+// like a container: number 1 of its own process namespace, in network and mount
+// namespaces of its own, in cgroups that carry its ID. It promises that process
+// and cgroups are gone when the test has ended.
 package testcontainer
 
 import (
@@ -12,17 +12,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // deadline is how long a test waits for the kernel or a process.
-const deadline = 20 * time.Second
+const deadline = time.Minute
+
+// MemoryLimit is what a container may use, in bytes, where memory is counted.
+const MemoryLimit = 128 << 20
 
 // Container is a process that a test may hurt.
 type Container struct {
@@ -60,25 +66,44 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 		}
 		c.Cgroups = append(c.Cgroups, dir)
 	}
+	c.limitMemory(t)
 	c.command = exec.Command(command[0], command[1:]...)
 	c.command.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
-		Pdeathsig:  syscall.SIGKILL,
+		Cloneflags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
+		Unshareflags: syscall.CLONE_NEWNS, // not among Cloneflags: so its mounts are private
+		Pdeathsig:    syscall.SIGKILL,
 	}
-	if err := c.command.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		// The container ends with the thread that started it: nobody else gets it.
+		runtime.LockOSThread()
+		defer close(c.ended)
+		err := c.command.Start()
+		started <- err
+		if err == nil {
+			c.command.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatalf("start %s: %v", command[0], err)
 	}
 	c.PID = c.command.Process.Pid
-	go func() {
-		c.command.Wait()
-		close(c.ended)
-	}()
 	for _, dir := range c.Cgroups {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(c.PID)), 0); err != nil {
 			t.Fatalf("join cgroup: %v", err)
 		}
 	}
+	c.loopback(t)
 	return c
+}
+
+// loopback sets the link up that every pod has, as a container runtime does.
+func (c *Container) loopback(t *testing.T) {
+	t.Helper()
+	up := exec.Command("nsenter", "--target", strconv.Itoa(c.PID), "--net", "ip", "link", "set", "lo", "up")
+	if output, err := up.CombinedOutput(); err != nil {
+		t.Fatalf("set the loopback link up: %v: %s", err, output)
+	}
 }
 
 // Proc makes a directory in which an injector sees some processes of this machine
@@ -95,6 +120,23 @@ func Proc(t *testing.T, first int, others ...int) string {
 		if err := os.Symlink("/proc/"+strconv.Itoa(pid), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	return dir
+}
+
+// NodeProc is Proc with all processes of this machine, also those that start later.
+func NodeProc(t *testing.T, first int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, mount := range []struct{ from, to string }{{"/proc", dir}, {"/proc/" + strconv.Itoa(first), filepath.Join(dir, "1")}} {
+		if err := syscall.Mount(mount.from, mount.to, "", syscall.MS_BIND, ""); err != nil {
+			t.Fatalf("mount %s: %v", mount.to, err)
+		}
+		t.Cleanup(func() {
+			if err := syscall.Unmount(mount.to, syscall.MNT_DETACH); err != nil {
+				t.Errorf("unmount %s: %v", mount.to, err)
+			}
+		})
 	}
 	return dir
 }
@@ -156,6 +198,22 @@ func (c *Container) Running() bool {
 	}
 }
 
+// AwaitSleep waits until a container that runs Sleeps has started as far as to
+// sleep: from then on it opens no file.
+func (c *Container) AwaitSleep(t *testing.T) {
+	t.Helper()
+	Eventually(t, "the process sleeps", func() error {
+		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", c.PID))
+		if err != nil {
+			return err
+		}
+		if number, _, _ := strings.Cut(string(call), " "); number != strconv.Itoa(unix.SYS_CLOCK_NANOSLEEP) {
+			return fmt.Errorf("it is in system call %q", call)
+		}
+		return nil
+	})
+}
+
 // AwaitTermHandler waits until the process has installed a handler for SIGTERM.
 func (c *Container) AwaitTermHandler(t *testing.T) {
 	t.Helper()
@@ -184,6 +242,31 @@ func (c *Container) awaitTermIn(t *testing.T, field string) {
 	})
 }
 
+// Freeze stops a process by SIGSTOP, and returns once all of its threads have
+// stopped: until then one may still answer.
+func Freeze(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "every thread has stopped", func() error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			return fmt.Errorf("threads = %v, %v", threads, err)
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if err != nil {
+				return err
+			}
+			if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T") {
+				return fmt.Errorf("%s says %s", thread, stat)
+			}
+		}
+		return nil
+	})
+}
+
 // Eventually calls condition until it returns nil, and ends the test with its
 // last error after a deadline.
 func Eventually(t *testing.T, what string, condition func() error) {
@@ -203,6 +286,26 @@ func Eventually(t *testing.T, what string, condition func() error) {
 	}
 }
 
+// limitMemory gives the container a limit, as most containers have one.
+func (c *Container) limitMemory(t *testing.T) {
+	t.Helper()
+	const root = "/sys/fs/cgroup"
+	if hierarchies()[0] == root {
+		for _, dir := range []string{root, filepath.Join(root, "squall-test")} {
+			if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
+				testneeds.Missing(t, testneeds.Cgroups, err)
+			}
+		}
+	}
+	limit := c.File(t, "memory", "memory.limit_in_bytes", "memory.max")
+	if _, err := os.Stat(limit); err != nil {
+		return // this machine counts no memory
+	}
+	if err := os.WriteFile(limit, []byte(strconv.Itoa(MemoryLimit)), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // hierarchies are some version 1 hierarchies and the unified one, or the
 // unified one alone.
 func hierarchies() []string {
@@ -211,7 +314,7 @@ func hierarchies() []string {
 		return []string{root}
 	}
 	var found []string
-	for _, name := range []string{"cpu", "freezer", "blkio", "unified"} {
+	for _, name := range []string{"cpu", "freezer", "blkio", "memory", "unified"} {
 		dir := filepath.Join(root, name)
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil {
 			found = append(found, dir)

@@ -11,22 +11,36 @@ import (
 
 // The needs, in the words in which a skipped test tells them.
 const (
-	Root            = "needs root"
-	Cgroups         = "needs a writable cgroup hierarchy"
-	UnifiedCgroups  = "needs a cgroup hierarchy of version 2"
-	DiskLimits      = "needs a cgroup controller that limits disks: blkio of version 1 or io of version 2"
-	FastDisk        = "needs a disk that is faster than the limit to be seen"
-	DiskTools       = "needs the tools that make a disk"
-	Overlay         = "needs a kernel with overlay filesystems"
-	Processors      = "needs more processors"
-	NetworkLinks    = "needs to make network links"
-	AttachMechanism = "needs a kernel that attaches programs in this way"
+	Root             = "needs root"
+	Cgroups          = "needs a writable cgroup hierarchy"
+	UnifiedCgroups   = "needs a cgroup hierarchy of version 2"
+	DiskLimits       = "needs a cgroup controller that limits disks: blkio of version 1 or io of version 2"
+	MemoryLimits     = "needs a cgroup controller that limits memory"
+	FastDisk         = "needs a disk that is faster than the limit to be seen"
+	DiskTools        = "needs the tools that make a disk"
+	Overlay          = "needs a kernel with overlay filesystems"
+	Processors       = "needs more processors"
+	NetworkLinks     = "needs to make network links"
+	PermissionEvents = "needs a kernel with permission events of fanotify"
+	MountObjects     = "needs a kernel that mounts single files and directories of a filesystem (Linux 5.12)"
+	AttachMechanism  = "needs a kernel that attaches programs in this way"
+	Queues           = "needs a kernel with queueing disciplines and intermediate devices"
 
 	// Of tests for another machine than that on which everything is required.
 	OnlyVersion1 = "is about cgroups of version 1"
 	OnlyVersion2 = "is about cgroups of version 2 alone"
 	NoPods       = "needs a machine without pods"
 )
+
+// Slack is how many times further from what was asked a measurement may be: 1, or
+// more on a virtual machine, which is told of it by SQUALL_TEST_VIRTUAL=1. Its
+// clock stands still while others have the processor.
+func Slack() int {
+	if os.Getenv("SQUALL_TEST_VIRTUAL") == "1" {
+		return 4
+	}
+	return 1
+}
 
 // BeRoot is Missing for everybody but root.
 func BeRoot(t *testing.T) {

@@ -231,11 +231,11 @@ func (c *Cluster) ChaosPodsOf(ref v1beta1.DisruptionRef) []corev1.Pod {
 // Eventually waits for a condition of the world.
 func (c *Cluster) Eventually(what string, holds func() bool) {
 	c.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !holds() {
 		select {
 		case <-deadline:
-			c.Fatalf("not within 20 s: %s", what)
+			c.Fatalf("not within a minute: %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

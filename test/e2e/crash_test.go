@@ -186,9 +186,9 @@ func (s *space) scale(name string, replicas int32) {
 // workerImage makes the workers use another image for chaos pods; "" is their own.
 func (s *space) workerImage(image string) {
 	s.t.Helper()
-	env := `[{"name":"SQUALL_IMAGE","$patch":"delete"}]`
+	env := `[{"name":"SQUALL_INJECTOR_IMAGE","$patch":"delete"}]`
 	if image != "" {
-		env = fmt.Sprintf(`[{"name":"SQUALL_IMAGE","value":%q}]`, image)
+		env = fmt.Sprintf(`[{"name":"SQUALL_INJECTOR_IMAGE","value":%q}]`, image)
 	}
 	s.patchDeployment("squall-worker", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"worker","env":`+env+`}]}}}}`))
 	s.awaitSystem()

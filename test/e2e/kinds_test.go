@@ -5,11 +5,16 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Each kind: an effect that the containers feel, their recovery, and the target
@@ -80,6 +85,74 @@ func TestCPUPressureIsFeltAndTakenBack(t *testing.T) {
 	s.wantSame(before, s.snapshots(victims))
 }
 
+// rule E3: what somebody else takes off is told, and put on again.
+func TestEffectThatIsTakenOffIsToldAndPutBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victim := s.targets(1, guaranteed)[0]
+	proven := func(d *v1beta1.Disruption) bool {
+		return condition(d, v1beta1.ConditionEffectVerified).Status == metav1.ConditionTrue
+	}
+	d := s.injected(s.create("burn", "{selector: {app: target}, count: 1, duration: 5m, cpuPressure: {count: 100%}}"))
+	s.await(d, "its effect is proven", proven)
+
+	s.probe(t, nil, victim.Spec.NodeName, "kill", "--name", "exe", "--container", containerID(victim)) // the burners
+	began := time.Now()
+	eventually(t, func() string {
+		if len(s.events(d.Name, "EffectLost")) == 0 {
+			return "no event EffectLost: " + conditions(s.read(d))
+		}
+		return ""
+	})
+	t.Logf("told %s after the burners were killed", time.Since(began).Round(100*time.Millisecond))
+	s.await(d, "its effect is proven again", proven)
+	s.wantCores(victim, "put back", 0.2, 0.36)
+	s.delete(d)
+	s.gone(d)
+}
+
+func TestMemoryPressureIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victims := s.targets(2, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("200Mi")
+	})
+	before := s.snapshots(victims)
+	for _, victim := range victims {
+		s.wantMemory(victim, "before", 0, 40)
+	}
+
+	d := s.injected(s.create("fill", "{selector: {app: target}, count: 100%, duration: 5m, memoryPressure: {targetPercent: 70%}}"))
+	for _, victim := range victims {
+		s.wantMemory(victim, "during", 65, 75)
+	}
+
+	s.delete(d)
+	s.gone(d)
+	for i, victim := range victims {
+		s.wantMemory(victim, "after", 0, 40)
+		if now := s.running(victim.Name); now.Status.ContainerStatuses[0].RestartCount != victims[i].Status.ContainerStatuses[0].RestartCount {
+			t.Errorf("the container of %s was started again: %v", victim.Name, now.Status.ContainerStatuses[0].LastTerminationState)
+		}
+	}
+	s.wantSame(before, s.snapshots(victims))
+}
+
+// A ramp is a part of the disruption that is injected already.
+func TestMemoryRises(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victim := s.targets(1, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("200Mi")
+	})[0]
+	d := s.injected(s.create("rise", "{selector: {app: target}, count: 1, duration: 5m, memoryPressure: {targetPercent: 80%, rampDuration: 30s}}"))
+	s.wantMemory(victim, "while it rises", 30, 60)
+	s.wantMemory(victim, "in the end", 75, 85)
+	s.delete(d)
+	s.gone(d)
+	s.wantMemory(victim, "after", 0, 40)
+}
+
 func TestDiskPressureIsFeltAndTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -98,6 +171,51 @@ func TestDiskPressureIsFeltAndTakenBack(t *testing.T) {
 	s.gone(d)
 	s.awaitSpeed(victim, "after", 2*limit, 1<<40)
 	s.wantSame(before, s.snapshots(victims))
+}
+
+// The one of two containers that is chosen is disturbed: half of its opens, by what
+// every kernel gives, and then all of them, by a mount.
+func TestDiskFailureIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	victims := s.targets(1, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Args = []string{"serve", "--write", "/data/file"}
+		beside := pod.Spec.Containers[0].DeepCopy()
+		beside.Name, beside.Args = "beside", []string{"serve", "--http", ":8081", "--echo", ":9091"}
+		pod.Spec.Containers = append(pod.Spec.Containers, *beside)
+	})
+	victim := victims[0]
+	s.wantOpens(victim, "target", "before", map[string]int{"ok": 100})
+	before := s.snapshots(victims)
+
+	for _, kind := range []struct {
+		params string
+		during map[string]int
+	}{
+		{"{paths: [/data], openat: {exitCode: EPERM}, probability: 50%}", map[string]int{"ok": 50, "operation not permitted": 50}},
+		{"{paths: [/data/file]}", map[string]int{"no such file or directory": 100}},
+	} {
+		d := s.injected(s.create("broken", "{selector: {app: target}, count: 1, duration: 5m, containers: [target], diskFailure: "+kind.params+"}"))
+		s.wantOpens(victim, "target", "during", kind.during)
+		s.wantOpens(victim, "beside", "during, in the other container", map[string]int{"ok": 100})
+
+		s.delete(d)
+		s.gone(d)
+		s.wantOpens(victim, "target", "after", map[string]int{"ok": 100})
+		s.wantSame(before, s.snapshots(victims))
+	}
+}
+
+// wantOpens opens the file on the volume a hundred times in a container of a target.
+func (s *space) wantOpens(pod corev1.Pod, container, when string, want map[string]int) {
+	s.t.Helper()
+	var got map[string]int
+	if err := s.execIn(s.t.Context(), &got, s.name, pod.Name, container, "/target", "open", "--count", "100", "/data/file"); err != nil {
+		s.t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("%s: opens in %s of %s (-want +got):\n%s", when, container, pod.Name, diff)
+	}
 }
 
 func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
@@ -121,6 +239,57 @@ func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
 	s.gone(d)
 	victims[0] = s.running(victims[0].Name)
 	s.wantSame(before, s.snapshots(victims))
+}
+
+// Names are falsified for the targets alone; a name of the cluster that no record
+// is about is told as before, and so is everything afterwards.
+func TestDNSDisruptionIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2)
+	victims, other := pods[:1], pods[1]
+	s.label(other, "client")
+	const service, falsely = "kubernetes.default", "192.0.2.77"
+	truth := s.lookup(other, service)
+	s.wantTold(victims[0], "before", service, truth)
+	before := s.snapshots(victims)
+
+	d := s.injected(s.create("names", "{selector: {app: target}, count: 1, duration: 5m, dns: {records: ["+
+		"{hostname: "+service+".svc.cluster.local, record: {type: A, value: "+falsely+"}}, "+
+		"{hostname: gone.example.com, record: {type: A, value: NXDOMAIN}}, {hostname: gone.example.com, record: {type: AAAA, value: NXDOMAIN}}, "+
+		"{hostname: made-up, record: {type: A, value: "+falsely+"}}]}}"))
+	for name, want := range map[string]string{
+		service: falsely, service + ".svc.cluster.local": falsely, "made-up": falsely,
+		"gone.example.com": "no such host", "kube-dns.kube-system": s.lookup(other, "kube-dns.kube-system"),
+	} {
+		s.wantTold(victims[0], "during", name, want)
+	}
+	s.wantTold(other, "of another pod", service, truth)
+
+	s.delete(d)
+	s.gone(d)
+	s.wantTold(victims[0], "after", service, truth)
+	s.wantSame(before, s.snapshots(victims))
+}
+
+// lookup is what a pod is told about a name: addresses, or why there are none.
+func (s *space) lookup(pod corev1.Pod, name string) string {
+	s.t.Helper()
+	var told struct {
+		Addresses []string
+		Error     string
+	}
+	if err := s.exec(s.t.Context(), &told, s.name, pod.Name, "/target", "lookup", "--timeout", "20s", name); err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(told.Addresses, " ") + told.Error
+}
+
+func (s *space) wantTold(pod corev1.Pod, when, name, want string) {
+	s.t.Helper()
+	if got := s.lookup(pod, name); !strings.Contains(got, want) || want == "" {
+		s.t.Errorf("%s: %s is told %q about %s, want %q", when, pod.Name, got, name, want)
+	}
 }
 
 // Several kinds at once on the same target are taken back together.
@@ -211,6 +380,22 @@ func (s *space) wantCores(pod corev1.Pod, when string, least, most float64) {
 		s.t.Logf("%s: %s takes %.2f cores", when, pod.Name, result.Cores)
 		if result.Cores < least || result.Cores > most {
 			return fmt.Sprintf("%s: %s takes %.2f cores, want %.2f to %.2f", when, pod.Name, result.Cores, least, most)
+		}
+		return ""
+	})
+}
+
+// wantMemory looks how much of a target's limit is in use, in percent, until it is
+// what it should be.
+func (s *space) wantMemory(pod corev1.Pod, when string, least, most float64) {
+	s.t.Helper()
+	eventually(s.t, func() string {
+		var result struct{ Used, Limit float64 }
+		s.probe(s.t, &result, pod.Spec.NodeName, "memory", "--container", containerID(pod))
+		percent := 100 * result.Used / result.Limit
+		s.t.Logf("%s: %s has %.1f%% of %.0f bytes in use", when, pod.Name, percent, result.Limit)
+		if percent < least || percent > most {
+			return fmt.Sprintf("%s: %s has %.1f%% of its memory in use, want %.0f to %.0f", when, pod.Name, percent, least, most)
 		}
 		return ""
 	})

@@ -35,6 +35,7 @@ func TestLifeOfADisruption(t *testing.T) {
 	s.wantHash(d)
 	s.wantTargets(d)
 	s.wantChaosPods(d)
+	s.wantSmallImage()
 	s.wantQuiet(d)
 	s.wantSpecKept(d)
 
@@ -153,6 +154,30 @@ func (s *space) wantChaosPods(d *v1beta1.Disruption) {
 				s.t.Errorf("chaos pod %s has the %s probe %v", pod.Name, name, probe)
 			}
 		}
+	}
+}
+
+// The image that every node with a target has to fetch is less than 40 MB.
+func (s *space) wantSmallImage() {
+	s.t.Helper()
+	nodes, err := s.kube.CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	seen := 0
+	for _, node := range nodes.Items {
+		for _, image := range node.Status.Images {
+			if !slices.Contains(image.Names, s.image) {
+				continue
+			}
+			seen++
+			if image.SizeBytes >= 40_000_000 {
+				s.t.Errorf("%s has %d bytes on %s", s.image, image.SizeBytes, node.Name)
+			}
+		}
+	}
+	if seen == 0 {
+		s.t.Errorf("no node says that it has the image %s", s.image)
 	}
 }
 

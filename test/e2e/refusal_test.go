@@ -62,6 +62,38 @@ func TestHostThatDoesNotResolve(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods))
 }
 
+// The nodes of a development cluster are containers of one machine: who would end
+// one ends all, and is refused before anything happens.
+func TestNodeFailureIsRefusedOnASharedKernel(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(1)
+	boot := s.bootID(pods[0].Spec.NodeName)
+	d := s.create("end-node", "{selector: {app: target}, count: 1, duration: 5m, nodeFailure: {}}")
+	d = s.await(d, "told that the node shares its kernel", func(d *v1beta1.Disruption) bool {
+		told := condition(d, v1beta1.ConditionInjected).Message + d.Status.TargetInjections["target-0"][v1beta1.KindNodeFailure].Reason
+		return strings.Contains(told, "same kernel") || strings.Contains(told, "shares its kernel")
+	})
+	if d.Status.InjectionStatus != v1beta1.NotInjected {
+		t.Errorf("injection status %s, want NotInjected", d.Status.InjectionStatus)
+	}
+	s.delete(d)
+	s.gone(d)
+	if now := s.bootID(pods[0].Spec.NodeName); now != boot {
+		t.Errorf("boot ID of the node = %s, before it was %s", now, boot)
+	}
+}
+
+// bootID is how a node names its kernel's boot.
+func (s *space) bootID(node string) string {
+	s.t.Helper()
+	found, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found.Status.NodeInfo.BootID
+}
+
 func TestContainerThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

@@ -43,7 +43,7 @@ type world struct {
 	kube     *kubernetes.Clientset
 	temporal client.Client
 	nodes    []string
-	image    string            // that Squall runs from
+	image    string            // of chaos pods
 	probes   map[string]string // probe pod by node
 }
 
@@ -78,11 +78,9 @@ func newWorld() (*world, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	worker, err := w.kube.AppsV1().Deployments(systemNamespace).Get(ctx, "squall-worker", metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("find Squall in the cluster: %w", err)
+	if w.image, err = promise.InjectorImage(ctx, w.kube); err != nil {
+		return nil, err
 	}
-	w.image = worker.Spec.Template.Spec.Containers[0].Image
 	nodes, err := w.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -142,8 +140,13 @@ func (w *world) injectors() promise.Injectors {
 
 // exec runs a command in a pod and decodes the JSON it prints.
 func (w *world) exec(ctx context.Context, into any, namespace, pod string, command ...string) error {
+	return w.execIn(ctx, into, namespace, pod, "", command...)
+}
+
+// execIn is exec in a container of a pod that has several.
+func (w *world) execIn(ctx context.Context, into any, namespace, pod, container string, command ...string) error {
 	request := w.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	executor, err := remotecommand.NewWebSocketExecutor(w.config, http.MethodGet, request.URL().String())
 	if err != nil {
 		return err

@@ -48,10 +48,10 @@ func TestPaths(t *testing.T) {
 
 func TestKeepRefuses(t *testing.T) {
 	for _, c := range []struct{ name, recorder, history, want string }{
-		{"a name that nobody knows", Scale, "none", "is not recorded by"},
+		{"a name that nobody knows", Played, "none", "is not recorded by"},
 		{"the name of another recorder", Cluster, "sweep", "is not recorded by"},
-		{"a history that lacks a path", Scale, "many-targets", "lacks"},
-		{"nothing that is right", Scale, "sweep", ""},
+		{"a history that lacks a path", Played, "many-targets", "lacks"},
+		{"nothing that is right", Played, "sweep", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			directory := t.TempDir()

@@ -8,8 +8,9 @@ const Generation = "1"
 const (
 	// Cluster is test/e2e: real kubelets and injectors.
 	Cluster = "test/e2e"
-	// Scale is test/scale: a real API server and Temporal, played kubelets.
-	Scale = "test/scale"
+	// Played are test/scale and test/survival: a real API server and Temporal,
+	// played kubelets.
+	Played = "test/world"
 	// Stage is workflows: a real Temporal, and activities that answer what the
 	// test says.
 	Stage = "workflows"
@@ -33,8 +34,8 @@ var Files = []File{
 	{"stuck-and-resumed", Cluster, []string{"activity CleanChaosPods:4", "update resume", "activity VerifyNodes"}},
 	{"stuck-and-retried", Cluster, []string{"activity CleanChaosPods:4", "update resume"}},
 
-	{"many-targets", Scale, []string{"activity CreateChaosPods:3", "activity CleanChaosPods:4", "activity AwaitInjection:2", "ended: deleted"}},
-	{"sweep", Scale, []string{"activity SweepRecords", "activity SweepNodes"}},
+	{"many-targets", Played, []string{"activity CreateChaosPods:3", "activity CleanChaosPods:4", "activity AwaitInjection:2", "ended: deleted"}},
+	{"sweep", Played, []string{"activity SweepRecords", "activity SweepNodes"}},
 
 	{"several-shards", Stage, []string{"activity CreateChaosPods:3", "activity CleanChaosPods:3", "ended: deleted"}},
 	{"local-activities-failed", Stage, []string{"failed locally Prepare", "activity Prepare", "failed locally SelectTargets", "activity SelectTargets",
@@ -51,6 +52,8 @@ var Files = []File{
 	{"deleted-before-its-time", Stage, []string{"timer canceled", "signal end", "local Finish", "ended: deleted"}},
 	{"target-replaced", Stage, []string{"signal observed", "local SelectTargets:2", "local CreateChaosPods:2", "activity AwaitInjection:3", "activity CleanChaosPods:3", "ended: deleted"}},
 	{"static", Stage, []string{"signal observed", "local SelectTargets:1", "activity CleanChaosPods:2", "ended: deleted"}},
+	{"looked-after-six-hours", Stage, []string{"timer fired", "activity CleanChaosPods:2", "ended: deleted"}},
+	{"creation-timed-out", Stage, []string{"cancel CreateChaosPods", "timed out CreateChaosPods", "activity CleanChaosPods", "ended: deleted"}},
 	{"no-target-at-first", Stage, []string{"signal observed", "local SelectTargets:2", "local CreateChaosPods", "ended: deleted"}},
 	{"max-runs", Stage, []string{"signal observed", "local SelectTargets:1", "ended: deleted"}},
 	{"spec-edited", Stage, []string{"signal observed", "activity WarnSpecChanged", "ended: deleted"}},
@@ -59,6 +62,22 @@ var Files = []File{
 	{"released", Stage, []string{"update resume", "activity VerifyNodes", "ended: deleted"}},
 	{"not-verified", Stage, []string{"activity VerifyNodes", "local Finish", "ended: deleted"}},
 	{"finish-found-a-chaos-pod", Stage, []string{"local Finish:2", "activity CleanChaosPods:2", "ended: deleted"}},
+	{"pods-replaced", Stage, []string{"retried ReplacePods", "signal observed", "local SelectTargets:2", "activity CleanChaosPods", "ended: deleted"}},
+	{"cancelled-while-replacing", Stage, []string{"cancelled by a person", "cancel ReplacePods", "activity CleanChaosPods", "ended: cancelled"}},
+	{"replacement-stopped", Stage, []string{"activity ReplacePods", "ended: emergency stop fire: payment is down"}},
+	{"replacement-failed", Stage, []string{"failed ReplacePods", "activity CleanChaosPods", "ended: failed: the record is broken"}},
+	{"effects-awaited", Stage, []string{"activity AwaitEffects", "ended: deleted"}},
+	{"services-followed", Stage, []string{"signal observed", "local FollowServices", "ended: deleted"}},
+	{"targets-given", Stage, []string{"local OperateTargets:2", "signal observed:3", "local CreateChaosPods", "retried EndOperations", "local EndOperations:2", "ended: deleted"}},
+	{"targets-not-given", Stage, []string{"local OperateTargets:2", "timer fired", "activity EndOperations", "local EndOperations", "ended: deleted"}},
+	{"steady-state-not-reached", Stage, []string{"activity AskProbes", "signal probe", "timer fired", "cancel AskProbes", "activity ReportSteadyState",
+		"ended: not steady: probe shop was not steady before: status 503"}},
+	{"steady-state-lost", Stage, []string{"activity AskProbes:3", "signal probe:2", "cancel AskProbes", "activity ReportSteadyState:2", "ended: aborted: probe shop was lost: status 503"}},
+	{"steady-state-recovered", Stage, []string{"activity AskProbes:3", "signal probe:2", "activity ReportSteadyState:2", "ended: enough"}},
+	{"steady-state-passed", Stage, []string{"activity AskProbes:3", "signal probe", "activity ReportSteadyState", "ended: enough"}},
+	{"steady-state-inconclusive", Stage, []string{"activity AskProbes:2", "signal probe", "ended: deleted"}},
+	{"control-group", Stage, []string{"activity AskProbes:3", "signal probe", "cancel AskProbes", "ended: enough"}},
+	{"prober-lost", Stage, []string{"activity AskProbes:4", "timed out AskProbes", "signal probe:2", "ended: enough"}},
 	{"new-run-while-held", Stage, []string{"update resume", "signal end", "signal observed", "new run"}},
 	{"carried-while-held", Stage, []string{"carried over", "activity CleanChaosPods", "ended: deleted"}},
 	{"new-run-while-stuck", Stage, []string{"signal resume", "new run"}},

@@ -8,12 +8,13 @@
 //
 //   - before: the program is killed (SIGKILL) instead of making the call;
 //   - after: it is killed when the server has answered, before it hears of it;
+//   - stop: it is asked to end (SIGTERM) as it makes the call, and must end well;
 //   - stale: a program is killed after a write, and for two seconds its next
 //     life sees the cluster as it was before that write;
 //   - drop: a watch event never reaches it; a second later the watch breaks
 //     in the way that makes a client list again.
 //
-// It is started again at once. The end is compared with the reference: what is
+// It is started again as soon as it has ended. The end is compared with the reference: what is
 // left in the API, status, events, the workflow's runs and result, and what the
 // played kubelets ran. Programs and servers are real; between them are proxies
 // in the test, so that the programs know nothing of it.

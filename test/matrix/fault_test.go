@@ -13,6 +13,7 @@ type how string
 const (
 	before how = "before"
 	after  how = "after"
+	stop   how = "stop"
 	stale  how = "stale"
 	drop   how = "drop"
 )
@@ -33,7 +34,7 @@ func parseFault(text string) (fault, error) {
 	head, point, found := strings.Cut(text, " at ")
 	kind, victim, two := strings.Cut(head, " ")
 	f := fault{how(kind), victim, point}
-	if !found || !two || f.how != before && f.how != after && f.how != stale && f.how != drop {
+	if !found || !two || f.how != before && f.how != after && f.how != stop && f.how != stale && f.how != drop {
 		return fault{}, fmt.Errorf("point %q: want HOW PROGRAM at POINT, as the report names it", text)
 	}
 	return f, nil
@@ -143,7 +144,7 @@ func (r *recorder) faults() (all []fault) {
 	defer r.mu.Unlock()
 	for _, point := range r.calls {
 		program, _, _ := strings.Cut(point, " ")
-		all = append(all, fault{before, program, point}, fault{after, program, point})
+		all = append(all, fault{before, program, point}, fault{after, program, point}, fault{stop, program, point})
 		for _, victim := range r.cached[point] {
 			all = append(all, fault{stale, victim, point})
 		}

@@ -75,7 +75,8 @@ func (k *kubeProxy) pass(w http.ResponseWriter, a answer) {
 	}
 }
 
-// write lets a change through, or kills a program before or after it.
+// write lets a change through, or kills a program before or after it, or asks it
+// to end meanwhile.
 func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -83,6 +84,10 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 	}
 	run := k.slot.run()
 	point, f := run.call(k.program, run.names.write(c, body))
+	if f != nil && f.how == stop {
+		k.slot.end(f.victim)
+		f = nil
+	}
 	if f == nil {
 		a := k.ask(r.Context(), r, bytes.NewReader(body))
 		if a.err == nil && a.StatusCode < http.StatusMultipleChoices {

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -20,11 +21,11 @@ import (
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 var (
-	share    = flag.Int("share", 10, "percent of the points to try, chosen by the hash of their names")
+	share    = flag.Int("share", 5, "percent of the points to try, chosen by the hash of their names; make test-long tries all")
 	only     = flag.String("point", "", "try this point only, as the report names it")
 	workload = flag.String("workload", "", "try this workload only")
 	list     = flag.Bool("list", false, "list the points and try none")
-	slots    = flag.Int("slots", 32, "how many runs are under way at once")
+	slots    = flag.Int("slots", 16, "how many runs are under way at once")
 )
 
 const (
@@ -247,7 +248,7 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 // do makes a run, looks at its end and empties the slot.
 func (m *matrix) do(r *run) (got string, err error) {
 	r.broken = true // until all of it went well
-	if err := r.whole(); err != nil {
+	if err := errors.Join(r.whole(), r.endedWell()); err != nil {
 		return "", err
 	}
 	if got, err = r.outcome(); err != nil {

@@ -47,6 +47,10 @@ type slot struct {
 	mu      sync.Mutex
 	current *recorder
 	old     map[string]oldView
+	// ending counts the programs that were asked to end and do not run again yet;
+	// ended is what was wrong with their end.
+	ending sync.WaitGroup
+	ended  error
 }
 
 // oldView is what a restarted program is shown: the cluster at a version.
@@ -177,6 +181,7 @@ func (s *slot) listen() net.Listener {
 
 // close ends the programs of a slot that is not used any more.
 func (s *slot) close() {
+	s.ending.Wait()
 	for _, program := range s.programs {
 		program.Kill()
 	}
@@ -193,7 +198,7 @@ func (s *slot) run() *recorder {
 func (s *slot) begin(f *fault) *recorder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.old = newRecorder(f), map[string]oldView{}
+	s.current, s.old, s.ended = newRecorder(f), map[string]oldView{}, nil
 	return s.current
 }
 
@@ -205,6 +210,30 @@ func (s *slot) restart(program string, version int64) {
 	s.old[program] = oldView{version: version}
 	s.mu.Unlock()
 	s.programs[program].Start()
+}
+
+// end asks a program to end, as a rolling update does, and starts it again when
+// it has. It does not wait: the call during which it is asked goes on.
+func (s *slot) end(program string) {
+	p := s.programs[program]
+	ended := p.Terminate()
+	s.ending.Go(func() {
+		err := ended()
+		s.mu.Lock()
+		s.ended = errors.Join(s.ended, err)
+		s.mu.Unlock()
+		p.Kill() // if it has not ended
+		p.Start()
+	})
+}
+
+// endedWell waits until what was asked to end runs again, and says what was
+// wrong with its end.
+func (s *slot) endedWell() error {
+	s.ending.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 // past is the version a program is to see now, 0 for the newest. The while

@@ -46,6 +46,10 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 	if name := t.name(run.names, path.Base(method), request); name != "" {
 		_, f = run.call(t.program, name)
 	}
+	if f != nil && f.how == stop {
+		t.slot.end(f.victim)
+		f = nil
+	}
 	if f != nil && f.how == before {
 		t.slot.restart(f.victim, 0)
 		return errKilled

@@ -114,3 +114,27 @@ func cpuTime(pid int) (time.Duration, error) {
 	}
 	return 0, fmt.Errorf("the cgroups of process %d do not count processor time", pid)
 }
+
+// memoryOf is what is charged to the cgroup of a process, and its limit, in bytes.
+func memoryOf(pid int) (map[string]int64, error) {
+	dirs, err := cgroupDirs(pid)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		for _, names := range [][2]string{{"memory.usage_in_bytes", "memory.limit_in_bytes"}, {"memory.current", "memory.max"}} {
+			used, errUsed := os.ReadFile(filepath.Join(dir, names[0]))
+			limit, errLimit := os.ReadFile(filepath.Join(dir, names[1]))
+			if errUsed != nil || errLimit != nil {
+				continue
+			}
+			inUse, errUsed := strconv.ParseInt(strings.TrimSpace(string(used)), 10, 64)
+			most, errLimit := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64)
+			if errUsed != nil || errLimit != nil {
+				return nil, fmt.Errorf("cgroup %s: %q of %q are in use", dir, used, limit)
+			}
+			return map[string]int64{"used": inUse, "limit": most}, nil
+		}
+	}
+	return nil, fmt.Errorf("the cgroups of process %d do not count memory", pid)
+}

@@ -5,6 +5,7 @@
 //	probe serve                       waits to be asked, by exec
 //	probe snapshot [--container ID]   settings that a disruption could leave changed, as JSON
 //	probe cpu --container ID          the cores the container takes, as JSON
+//	probe memory --container ID       the memory that is charged to the container, and its limit, as JSON
 //	probe kill --name NAME            kills, by SIGKILL, the node's processes of that name
 //	probe spoil --disruption UID      makes the journals of a disruption unreadable, so that nobody can clean from them
 //	probe mend --disruption UID       makes them readable again
@@ -21,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,11 +31,11 @@ import (
 
 func main() {
 	commands := map[string]func(context.Context, []string) (any, error){
-		"serve": serve, "snapshot": snapshot, "cpu": cpu, "kill": kill, "spoil": spoil, "mend": mend,
+		"serve": serve, "snapshot": snapshot, "cpu": cpu, "memory": memory, "kill": kill, "spoil": spoil, "mend": mend,
 		"hold": hold, "heal": heal, "busy": busy,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, kill, spoil, mend, hold, heal or busy")
+		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, memory, kill, spoil, mend, hold, heal or busy")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -54,7 +56,7 @@ func serve(ctx context.Context, _ []string) (any, error) {
 }
 
 // snapshot maps what is set to its value: links of the container's network
-// namespace or else of the node, and the container's cgroups.
+// namespace or else of the node, and the container's cgroups and mounts.
 func snapshot(_ context.Context, args []string) (any, error) {
 	id, _, err := parse("snapshot", args)
 	if err != nil {
@@ -71,7 +73,28 @@ func snapshot(_ context.Context, args []string) (any, error) {
 	if err := cgroupSettings(found, pid); err != nil {
 		return nil, err
 	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts: %w", err)
+	}
+	found["mounts"] = mountsOf(string(mounts))
 	return found, networkOf(found, pid)
+}
+
+// mountsOf are the lines of a mountinfo (proc_pid_mountinfo(5)) as every instance
+// of the container has them: where something is mounted, with which options, and
+// the type of its file system. Numbers, snapshots and directories of logs are
+// another's after each restart.
+func mountsOf(mountinfo string) string {
+	var b strings.Builder
+	for line := range strings.Lines(mountinfo) {
+		if f := strings.Fields(line); len(f) > 6 {
+			if dash := slices.Index(f, "-"); dash > 0 && dash+1 < len(f) {
+				fmt.Fprintln(&b, f[4], f[5], f[dash+1])
+			}
+		}
+	}
+	return b.String()
 }
 
 // cpu measures over the time of --for.
@@ -99,6 +122,19 @@ func cpu(ctx context.Context, args []string) (any, error) {
 		return nil, err
 	}
 	return map[string]float64{"cores": (after - before).Seconds() / time.Since(began).Seconds()}, nil
+}
+
+// memory tells bytes.
+func memory(_ context.Context, args []string) (any, error) {
+	id, _, err := parse("memory", args)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := firstProcess(id)
+	if err != nil {
+		return nil, err
+	}
+	return memoryOf(pid)
 }
 
 func kill(_ context.Context, args []string) (any, error) {

@@ -16,3 +16,17 @@ func TestWorkIsNeitherIdleNorStolen(t *testing.T) {
 		}
 	}
 }
+
+func TestMountsAreThoseOfEveryInstance(t *testing.T) {
+	const first = "1401 359 0:106 / / rw,relatime - overlay overlay rw,upperdir=/snapshots/565\n" +
+		"1419 1401 0:29 /pod/one /sys/fs/cgroup/cpu ro,nosuid master:94 - cgroup cgroup rw,cpu\n"
+	const second = "495 1968 0:466 / / rw,relatime - overlay overlay rw,upperdir=/snapshots/361\n" +
+		"827 495 0:29 /pod/two /sys/fs/cgroup/cpu ro,nosuid master:56 - cgroup cgroup rw,cpu\n"
+	if got, want := mountsOf(second), mountsOf(first); got != want {
+		t.Errorf("mountsOf() = %q of the container that was started again, want %q", got, want)
+	}
+	const covered = "900 495 0:9 / /data/file rw - tmpfs tmpfs rw\n"
+	if got, want := mountsOf(first+covered), mountsOf(first)+"/data/file rw tmpfs\n"; got != want {
+		t.Errorf("mountsOf() = %q with a mount more, want %q", got, want)
+	}
+}

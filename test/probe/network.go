@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +37,50 @@ func networkOf(found map[string]string, pid int) error {
 	if err := links(found, "", func(string) bool { return true }); err != nil {
 		return err
 	}
+	if err := tables(found); err != nil {
+		return err
+	}
+	if err := listening(found); err != nil {
+		return err
+	}
 	return routes(found)
+}
+
+// tables are those of nftables. A kernel without it has none.
+func tables(found map[string]string) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	all, err := conn.ListTables()
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, table := range all {
+		words = append(words, fmt.Sprintf("%d %s", table.Family, table.Name))
+	}
+	found["nftables"] = sorted(words)
+	return nil
+}
+
+// listening are the sockets that wait for connections, or for datagrams of anybody.
+func listening(found map[string]string) error {
+	var words []string
+	for _, protocol := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		table, err := os.ReadFile("/proc/thread-self/net/" + protocol)
+		if err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("list sockets: %w", err)
+		}
+		for line := range strings.Lines(string(table)) {
+			fields := strings.Fields(line)
+			if len(fields) > 3 && (fields[3] == "0A" || fields[3] == "07") { // its state
+				words = append(words, protocol+" "+fields[1])
+			}
+		}
+	}
+	found["listening"] = sorted(words)
+	return nil
 }
 
 func links(found map[string]string, prefix string, wanted func(string) bool) error {

@@ -23,6 +23,29 @@ type Injectors struct {
 	Image string
 }
 
+// InjectorImage is the image of chaos pods, as the settings of Squall in the
+// cluster say.
+func InjectorImage(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	const namespace, setting = "squall-system", "SQUALL_INJECTOR_IMAGE"
+	worker, err := kube.AppsV1().Deployments(namespace).Get(ctx, "squall-worker", metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("find Squall in the cluster: %w; make demo installs it", err)
+	}
+	for _, source := range worker.Spec.Template.Spec.Containers[0].EnvFrom {
+		if source.ConfigMapRef == nil {
+			continue
+		}
+		settings, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, source.ConfigMapRef.Name, metav1.GetOptions{})
+		if err != nil {
+			return "", fmt.Errorf("read the settings of Squall: %w", err)
+		}
+		if image := settings.Data[setting]; image != "" {
+			return image, nil
+		}
+	}
+	return "", fmt.Errorf("the settings of deployment %s/%s do not have %s", namespace, worker.Name, setting)
+}
+
 // Audit asks the injector what carries marks of disruptions on a node.
 func (i Injectors) Audit(ctx context.Context, node string) (v1beta1.Audit, error) {
 	said, err := i.Run(ctx, node, "audit")

@@ -31,11 +31,11 @@ type scale struct {
 	worker, bridge *world.Program
 }
 
-// begin starts a world with n targets; settings are the worker's.
-func begin(t *testing.T, n int, settings ...string) scale {
+// begin starts a world with n targets.
+func begin(t *testing.T, n int) scale {
 	t.Helper()
 	w := world.Start(t)
-	s := scale{w, w.Worker(settings...).Start(), w.Bridge().Start()}
+	s := scale{w, w.Worker().Start(), w.Bridge().Start()}
 	w.Targets(n)
 	return s
 }
@@ -74,8 +74,14 @@ func TestScale(t *testing.T) {
 
 // oneTarget shows that the code for many costs little for one.
 func (w scale) oneTarget() {
+	before := w.Meter.Settled(w)
 	d := w.Create(w.Disruption("one", 1))
 	w.Injected(d)
+	made := w.Meter.Settled(w).Since(before)
+	w.mostCalls("to inject one", made, 16)
+	if reads := made["GET configmaps"] + made["LIST configmaps"]; reads > 0 {
+		w.Errorf("the records were read %d times, want what the watch has", reads)
+	}
 	w.Delete(d)
 	w.Completed(d)
 	events, bytes := w.Length(d)
@@ -119,11 +125,22 @@ func (w scale) thousandTargets() {
 	w.compare("delete to gone", cleaning, down)
 }
 
-// fewCalls wants at most three API calls for each of the thousand targets.
+// fewCalls wants little more than two API calls for each of the thousand targets:
+// a chaos pod and an event, or a deletion and the end of the finalizer. What
+// status says on the way, and a write that another one forestalled, come on top.
 func (w scale) fewCalls(what string, made world.Calls) {
 	w.Helper()
-	if perTarget := float64(made.Work().Total()) / many; perTarget > 3 {
-		w.Errorf("%.2f API calls per target %s, want at most 3", perTarget, what)
+	w.mostCalls(what, made, many*22/10)
+}
+
+// mostCalls wants a number of API calls at most. A machine that is busy adds
+// some: a status more on the way, a write done again.
+func (w scale) mostCalls(what string, made world.Calls, most int) {
+	w.Helper()
+	calls := made.Work()
+	w.Logf("API calls %s:%s", what, calls.Table(1))
+	if n := calls.Total(); n > most {
+		w.Errorf("%d API calls %s, want at most %d:%s", n, what, most, calls.Table(1))
 	}
 }
 
@@ -147,17 +164,19 @@ func (w scale) compare(what string, ours, floor world.Cost) {
 func (w scale) waitingIsFree(d *v1beta1.Disruption) {
 	w.Helper()
 	const quiet = 10 * time.Second
+	began := time.Now()
 	before := w.Meter.Settled(w)
 	length, _ := w.Length(d)
 	<-time.After(quiet) // nothing must happen: there is nothing to wait for
 	made := w.Meter.Read(w).Since(before)
+	most := int(time.Since(began)/(2*time.Second)) + 1
 	calls := made.Work()
 	maps.DeleteFunc(calls, func(name string, _ int) bool { return strings.HasPrefix(name, "WATCH ") }) // counted when they end, as each does now and then
 	if len(calls) > 0 {
 		w.Errorf("while waiting it called the API:%s", calls.Table(1))
 	}
-	if renewals := made.Writes().Total(); renewals < 1 || renewals > 6 {
-		w.Errorf("while waiting for %s the bridge wrote its lease %d times, want one in two seconds", quiet, renewals)
+	if renewals := made.Writes().Total(); renewals < 1 || renewals > most {
+		w.Errorf("while waiting for %s the bridge wrote its lease %d times, want one in two seconds, %d at most", quiet, renewals, most)
 	}
 	if now, _ := w.Length(d); now != length {
 		w.Errorf("while waiting the history grew from %d to %d events", length, now)
@@ -221,10 +240,12 @@ func (w scale) tenAtOnce() {
 }
 
 // workerKilled: a worker that dies in the middle changes nothing but the time
-// it takes (T1, T5).
+// it takes (T1, T5). There are so many targets that it can be killed before it is
+// done.
 func (w scale) workerKilled() {
+	const many = 400
 	d := w.Create(w.Disruption("killed", many))
-	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > many/10 })
+	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > many/20 })
 	w.worker.Kill()
 	made := w.Kubelets.There(w.Chaos)
 	if made >= many {

@@ -25,6 +25,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 const (
@@ -78,11 +79,9 @@ func findCluster(ctx context.Context, o options) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	deployment, err := c.kube.AppsV1().Deployments(systemNamespace).Get(ctx, "squall-worker", metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("find Squall in the cluster: %w; make demo installs it", err)
+	if c.image, err = promise.InjectorImage(ctx, c.kube); err != nil {
+		return nil, err
 	}
-	c.image = deployment.Spec.Template.Spec.Containers[0].Image
 	return c, c.findNodes(ctx)
 }
 

@@ -59,7 +59,7 @@ func someFaults(r *rand.Rand) v1beta1.Faults {
 	burn, bytes := intstr.FromString("10%"), int64(1<<20)
 	cpu := &v1beta1.CPUPressure{Count: &burn}
 	disk := &v1beta1.DiskPressure{Path: "/data", Throttling: v1beta1.DiskPressureThrottling{WriteBytesPerSec: &bytes}}
-	switch r.IntN(10) {
+	switch r.IntN(13) {
 	case 0, 1, 2:
 		return v1beta1.Faults{Network: network}
 	case 3, 4, 5:
@@ -70,6 +70,16 @@ func someFaults(r *rand.Rand) v1beta1.Faults {
 		return v1beta1.Faults{Network: network, DiskPressure: disk}
 	case 8:
 		return v1beta1.Faults{CPUPressure: cpu, DiskPressure: disk}
+	case 9:
+		return v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: "50%"}}
+	case 10:
+		return v1beta1.Faults{DNS: &v1beta1.DNSDisruption{Records: []v1beta1.DNSHostRecord{{
+			Hostname: "made-up.example.com", Record: v1beta1.DNSRecord{Type: "A", Value: "192.0.2.1"},
+		}}}}
+	case 11:
+		return v1beta1.Faults{DiskFailure: &v1beta1.DiskFailure{
+			Paths: []string{"/data"}, OpenatSyscall: &v1beta1.OpenatSyscall{ExitCode: "EPERM"}, Probability: "1%",
+		}}
 	default:
 		return v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{Forced: r.IntN(2) == 0}}
 	}

@@ -12,8 +12,12 @@ import (
 // of 100 nodes are clean in this time.
 const selfHeal = 10 * time.Second
 
-// fewestHeals is how many of them it takes to say so at all.
-const fewestHeals = 3
+// fewestHeals is how many of them it takes to say that nodes heal, fewestForLine how
+// many to say how soon: of fewer than 20 none may be late, and one always may.
+const (
+	fewestHeals   = 3
+	fewestForLine = 20
+)
 
 // outcome is all that a soak has seen.
 type outcome struct {
@@ -53,7 +57,9 @@ func (o outcome) limits(want options) (all []limit) {
 	}
 	if alone := o.heals(false); want.alone > 0 {
 		p95 := quantile(alone, 0.95)
-		add(len(alone) >= fewestHeals && p95 < selfHeal, "SIGKILL of an injector to a clean node, the rest lives: p95 %s of %d, line %s", seconds(p95), len(alone), selfHeal)
+		soon := p95 < selfHeal || len(alone) < fewestForLine
+		add(len(alone) >= fewestHeals && soon, "SIGKILL of an injector to a clean node, the rest lives: p95 %s of %d, at least %d wanted; line %s, for %d or more",
+			seconds(p95), len(alone), fewestHeals, selfHeal, fewestForLine)
 	}
 	return all
 }

@@ -59,7 +59,7 @@ func (s *soak) target(i int) *corev1.Pod {
 			NodeName: s.nodes[i%len(s.nodes)].name, TerminationGracePeriodSeconds: new(int64),
 			Containers: []corev1.Container{{
 				Name: "target", Image: "squall.local/target:dev", ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
-				Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
+				Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m"), corev1.ResourceMemory: resource.MustParse("128Mi")}, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
 				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},

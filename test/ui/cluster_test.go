@@ -33,7 +33,6 @@ type cluster struct {
 	temporal  client.Client
 	ui        string // address of the web interface, without a slash at its end
 	nodes     []string
-	image     string // that Squall runs from
 	namespace string // of this test alone
 }
 
@@ -50,11 +49,6 @@ func newCluster(ctx context.Context) (*cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	worker, err := c.kube.AppsV1().Deployments("squall-system").Get(ctx, "squall-worker", metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("find Squall in the cluster: %w", err)
-	}
-	c.image = worker.Spec.Template.Spec.Containers[0].Image
 	nodes, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

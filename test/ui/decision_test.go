@@ -100,6 +100,6 @@ func (s *story) cleanUp() {
 	})
 	if s.bad.Name != "" {
 		s.onNode(ctx, s.t, s.bad.Spec.NodeName, probeImage, "/probe", "mend", "--disruption", string(s.disruption.UID))
-		s.onNode(ctx, s.t, s.bad.Spec.NodeName, s.image, "/injector", "clean", "--disruption", string(s.disruption.UID))
+		s.onNode(ctx, s.t, s.bad.Spec.NodeName, probeImage, "/injector", "clean", "--disruption", string(s.disruption.UID))
 	}
 }

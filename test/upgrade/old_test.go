@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 const root = "../.."
@@ -26,6 +28,12 @@ func oldWorker(t *testing.T) (commit, binary string) {
 	if err != nil {
 		without(t, err)
 	}
+	if binary, err = builtBefore(commit); err != nil {
+		t.Fatal(err)
+	}
+	if now := time.Now(); os.Chtimes(binary, now, now) == nil { // it is there, and used
+		return commit, binary
+	}
 	source := t.TempDir()
 	archive := filepath.Join(t.TempDir(), "old.tar")
 	if _, err := git("archive", "--output", archive, commit); err != nil {
@@ -34,13 +42,40 @@ func oldWorker(t *testing.T) (commit, binary string) {
 	if out, err := exec.Command("tar", "-xf", archive, "-C", source).CombinedOutput(); err != nil {
 		t.Fatalf("unpack %s: %v\n%s", commit, err, out)
 	}
-	binary = filepath.Join(t.TempDir(), "worker")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "./worker")
+	made := fmt.Sprintf("%s.%d", binary, os.Getpid()) // a build that is interrupted leaves no worker
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", made, "./worker")
 	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the worker of %s: %v\n%s", commit, err, out)
 	}
+	if err := os.Rename(made, binary); err != nil {
+		t.Fatal(err)
+	}
 	return commit, binary
+}
+
+// builtBefore is where the worker of a commit is kept, as this Go builds it, in the
+// user's cache. Those that no test used for a day are removed.
+func builtBefore(commit string) (binary string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	directory := filepath.Join(cache, "squall", "old-worker")
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(directory, commit+"-"+runtime.Version())
+	others, err := filepath.Glob(filepath.Join(directory, "*"))
+	if err != nil {
+		return "", err
+	}
+	for _, other := range others {
+		if info, err := os.Stat(other); err == nil && other != binary && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.Remove(other) // or another test was faster
+		}
+	}
+	return binary, nil
 }
 
 // without ends a test that has no older worker, and says how to get one.

@@ -68,9 +68,9 @@ func (w *World) OneRun(d *v1beta1.Disruption) {
 	}
 }
 
-// Keep writes a history that test/scale made where the replay tests look for it.
+// Keep writes a history that a test made here where the replay tests look for it.
 func (w *World) Keep(name string, history *historypb.History) {
 	w.Helper()
-	w.Must(histories.Keep(filepath.Join("..", "..", "workflows", "testdata", "histories", histories.Generation), histories.Scale, name, history))
+	w.Must(histories.Keep(filepath.Join("..", "..", "workflows", "testdata", "histories", histories.Generation), histories.Played, name, history))
 	w.Logf("%s: %d events", name, len(history.Events))
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -85,23 +86,35 @@ func (p *Program) Start() *Program {
 	return p
 }
 
-// Stop is SIGTERM, what a rolling update sends: the program must end by itself,
-// without an error and before a kubelet would kill it (30 s).
+// Stop is Terminate, and waits until the program has ended well.
 func (p *Program) Stop() {
 	p.t.Helper()
 	began := time.Now()
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatalf("stop %s: %v", p.Name, err)
-	}
-	select {
-	case <-p.done:
-	case <-time.After(30 * time.Second):
-		p.t.Fatalf("%s runs on 30 s after SIGTERM", p.Name)
-	}
-	if code := p.command.ProcessState.ExitCode(); code != 0 {
-		p.t.Errorf("%s ended with exit code %d after SIGTERM, want 0:\n%s", p.Name, code, last(p.Said(), 1000))
+	if err := p.Terminate()(); err != nil {
+		p.t.Fatal(err)
 	}
 	p.t.Logf("%s ended %.1fs after SIGTERM", p.Name, time.Since(began).Seconds())
+}
+
+// Terminate is SIGTERM, what a rolling update sends: the program must end by
+// itself, without an error and before a kubelet would kill it (30 s). ended waits
+// for that.
+func (p *Program) Terminate() (ended func() error) {
+	command, done := p.command, p.done
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		return func() error { return fmt.Errorf("stop %s: %w", p.Name, err) }
+	}
+	return func() error {
+		select {
+		case <-done:
+		case <-time.After(30 * time.Second):
+			return fmt.Errorf("%s runs on 30 s after SIGTERM", p.Name)
+		}
+		if code := command.ProcessState.ExitCode(); code != 0 {
+			return fmt.Errorf("%s ended with exit code %d after SIGTERM, want 0:\n%s", p.Name, code, last(p.Said(), 1000))
+		}
+		return nil
+	}
 }
 
 // Kill is SIGKILL, and returns when the process is gone. Killing what does not
@@ -140,11 +153,19 @@ func (o *output) String() string {
 
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// build compiles the programs that are shipped.
+// build compiles the programs as they are shipped, into a directory of the
+// checkout: the packages that need them link them once, one after the other.
 func (w *World) build(names ...string) (directory string) {
 	w.Helper()
-	directory = w.TempDir()
-	args := []string{"build", "-o", directory + "/"}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	w.Must(err)
+	directory = filepath.Join(strings.TrimSpace(string(root)), "bin", "test")
+	w.Must(os.MkdirAll(directory, 0o755))
+	lock, err := os.Create(filepath.Join(directory, ".lock"))
+	w.Must(err)
+	defer func() { _ = lock.Close() }()
+	w.Must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	args := []string{"build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", directory + "/"}
 	for _, name := range names {
 		args = append(args, "github.com/squall-chaos/squall/"+name)
 	}

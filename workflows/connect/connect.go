@@ -34,6 +34,9 @@ type Settings struct {
 	// needs no restart.
 	TLSCert string
 	TLSKey  string
+	// ServerName is the one that the server's certificate must have; empty means
+	// the host of Address.
+	ServerName string
 	// APIKey is sent with every call.
 	APIKey string
 	// Lazy dials at the first call and not before, so that a program can start
@@ -97,7 +100,7 @@ func (s Settings) encryption() (*tls.Config, error) {
 	if !s.TLS && s.TLSCA == "" && s.TLSCert == "" && s.TLSKey == "" && s.APIKey == "" {
 		return nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.ServerName}
 	if s.TLSCA != "" {
 		pool, err := readCertificates(s.TLSCA)
 		if err != nil {

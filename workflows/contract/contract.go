@@ -23,10 +23,12 @@ const (
 )
 
 // Task queues. Watchers hold a slot for as long as they watch, so they have a
-// queue of their own and can never keep a cleaning from starting.
+// queue of their own and can never keep a cleaning from starting; and so do
+// probers, for as long as they ask.
 const (
 	TaskQueue        = "squall-disruptions"
 	WatcherTaskQueue = "squall-watchers"
+	ProbeTaskQueue   = "squall-probes"
 )
 
 // Messages a workflow takes.
@@ -39,6 +41,8 @@ const (
 	// SignalResume and UpdateResume carry a Resume. The update is checked and answered.
 	SignalResume = "resume"
 	UpdateResume = "resume"
+	// SignalProbe carries a ProbeTransition: results of probes changed.
+	SignalProbe = "probe"
 	// QueryStatus answers with the workflow's own account.
 	QueryStatus = "status"
 )
@@ -66,8 +70,16 @@ type Observation struct {
 	Ended int `json:"ended,omitempty"`
 	// TargetsLost counts chosen targets that are gone, replaced or ending.
 	TargetsLost int `json:"targetsLost,omitempty"`
+	// Operations counts pods on which the disruption's own operation goes on.
+	Operations int `json:"operations,omitempty"`
 	// Candidates counts running targets that match the selector.
 	Candidates int `json:"candidates,omitempty"`
+	// Unready counts chaos pods that injected and are not ready any more: their effect
+	// turned, and their logs say how.
+	Unready int `json:"unready,omitempty"`
+	// Services is a hash of what the services that the disruption names stand for;
+	// empty if it names none, or the bridge does not know yet.
+	Services string `json:"services,omitempty"`
 	// SpecChanged is true when the spec is not the one in status.specHash.
 	SpecChanged bool `json:"specChanged,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -28,6 +29,16 @@ var (
 	// ErrNotRunning means that no workflow runs that could be told anything.
 	ErrNotRunning = errors.New("its workflow does not run")
 )
+
+// In makes workflows say which cluster they are of, by the UID of its namespace
+// kube-system, so that the workers of another one leave them alone. Without it
+// they are anybody's.
+func In(cluster types.UID, t Temporal) Temporal { return inCluster{t, cluster} }
+
+type inCluster struct {
+	Temporal
+	uid types.UID
+}
 
 // Start makes sure that the workflow of d runs. ErrCompleted says that it has
 // run to its end.
@@ -52,6 +63,9 @@ func StartCleaning(ctx context.Context, t Temporal, ref v1beta1.DisruptionRef, c
 }
 
 func execute(ctx context.Context, t Temporal, o client.StartWorkflowOptions, ref v1beta1.DisruptionRef) error {
+	if cluster, known := t.(inCluster); known {
+		ref.Cluster = cluster.uid
+	}
 	_, err := t.ExecuteWorkflow(ctx, o, contract.WorkflowType, contract.Input{Disruption: ref})
 	if _, completed := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); completed {
 		return fmt.Errorf("start workflow %s: %w", o.ID, ErrCompleted)

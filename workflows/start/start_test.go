@@ -77,6 +77,19 @@ func TestStarts(t *testing.T) {
 	}
 }
 
+// Rule S4: an input names its cluster if that is known, and none otherwise.
+func TestAnInputNamesItsCluster(t *testing.T) {
+	r := &recorder{}
+	if err := StartCleaning(t.Context(), In("c1", r), ref, StayCompleted); err != nil {
+		t.Fatal(err)
+	}
+	want := ref
+	want.Cluster = "c1"
+	if diff := cmp.Diff(contract.Input{Disruption: want}, r.input); diff != "" || r.started.ID != contract.WorkflowID(ref) {
+		t.Errorf("workflow %s, input (-want +got):\n%s", r.started.ID, diff)
+	}
+}
+
 func TestMessages(t *testing.T) {
 	id := "disruption/shop/half/u1"
 	observation := contract.Observation{Hash: "h"}

@@ -52,6 +52,10 @@ func (c *Cut) After(r *http.Request, response *http.Response) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.isDown { // it was under way when the network went
+		_ = response.Body.Close()
+		return
+	}
 	c.open = append(c.open, response.Body)
 }
 

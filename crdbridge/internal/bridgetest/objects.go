@@ -3,6 +3,7 @@ package bridgetest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,19 +123,48 @@ func (b *Bridge) SetStatus(d *v1beta1.Disruption, change func(*v1beta1.Disruptio
 	})
 }
 
-// settled is how long nothing was sent once everything was.
+// settled is how long nothing was sent once everything was, at the least.
 const settled = 500 * time.Millisecond
 
-// Quiet waits until everything the cluster shows now was sent.
-func (b *Bridge) Quiet(d *v1beta1.Disruption) {
+// settledLooks is how often the caches were found level with the API server
+// meanwhile: on a machine that is busy a look takes longer, as a bridge does.
+const settledLooks = 25
+
+// Quiet waits until everything the cluster shows now was sent: the caches have
+// it, and for a while nothing was.
+func (b *Bridge) Quiet() {
 	b.T.Helper()
-	last, since := -1, time.Now()
+	last, looks, since := -1, 0, time.Now()
 	Eventually(b.T, Soon, "Temporal is told nothing more", func() bool {
-		if n := b.Temporal.Total(); n != last {
-			last, since = n, time.Now()
+		if n := b.Temporal.Total(); n != last || !b.level() {
+			last, looks, since = n, 0, time.Now()
 		}
-		return time.Since(since) > settled
+		looks++
+		return looks > settledLooks && time.Since(since) > settled
 	})
+}
+
+// level is true while the bridge's caches hold the Disruptions and pods of the
+// test as the API server has them.
+func (b *Bridge) level() bool {
+	b.T.Helper()
+	versions := func(from client.Reader) map[types.UID]string {
+		found := map[types.UID]string{}
+		var disruptions v1beta1.DisruptionList
+		b.Must(from.List(b.T.Context(), &disruptions, client.InNamespace(b.Namespace)))
+		for i := range disruptions.Items {
+			found[disruptions.Items[i].UID] = disruptions.Items[i].ResourceVersion
+		}
+		for _, namespace := range []string{b.Namespace, b.ChaosNamespace} {
+			var pods corev1.PodList
+			b.Must(from.List(b.T.Context(), &pods, client.InNamespace(namespace)))
+			for i := range pods.Items {
+				found[pods.Items[i].UID] = pods.Items[i].ResourceVersion
+			}
+		}
+		return found
+	}
+	return maps.Equal(versions(b.Kube), versions(b.Manager.GetClient()))
 }
 
 // Seen waits until the bridge's cache has this version of the pod.

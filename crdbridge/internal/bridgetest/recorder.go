@@ -84,27 +84,34 @@ func (r *Recorder) CheckHealth(ctx context.Context, _ *temporalclient.CheckHealt
 // ListWorkflow knows of the workflows in Gone and counts how often it is asked
 // for them, and of those that Fails named.
 func (r *Recorder) ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	found, ask, err := r.list(request.GetQuery())
+	return found, errors.Join(err, ask(ctx, "list"))
+}
+
+// list finds what is asked for, and who is to answer: it may take its time, and
+// nobody else is to wait for that.
+func (r *Recorder) list(query string) (answer *workflowservice.ListWorkflowExecutionsResponse, ask func(context.Context, string) error, err error) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	answer := &workflowservice.ListWorkflowExecutionsResponse{}
+	answer = &workflowservice.ListWorkflowExecutionsResponse{}
 	list := func(id, run string, attributes *common.SearchAttributes) {
 		answer.Executions = append(answer.Executions, &workflow.WorkflowExecutionInfo{
 			Execution: &common.WorkflowExecution{WorkflowId: id, RunId: run}, SearchAttributes: attributes,
 		})
 	}
-	if strings.Contains(request.GetQuery(), "TemporalReportedProblems") {
+	if strings.Contains(query, "TemporalReportedProblems") {
 		r.polls++
 		problems, err := converter.GetDefaultDataConverter().ToPayload([]string{"category=WorkflowTaskFailed", "cause=WorkflowTaskFailedCauseNonDeterministicError"})
 		for id := range r.failing {
 			list(id, id, &common.SearchAttributes{IndexedFields: map[string]*common.Payload{"TemporalReportedProblems": problems}})
 		}
-		return answer, errors.Join(err, r.answer(ctx, "list"))
+		return answer, r.answer, err
 	}
 	r.Listed++
 	for id, run := range r.Gone {
 		list(id, run, nil)
 	}
-	return answer, r.answer(ctx, "list")
+	return answer, r.answer, nil
 }
 
 // Fails says from now on whether the tasks of d's workflow fail.
@@ -127,9 +134,10 @@ func (r *Recorder) Polls() int {
 // DescribeTaskQueue says that a worker polls.
 func (r *Recorder) DescribeTaskQueue(ctx context.Context, _ string, _ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
 	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	answer := r.answer
+	r.Mu.Unlock()
 	poller := &taskqueue.PollerInfo{Identity: "worker", LastAccessTime: timestamppb.Now()}
-	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{poller}}, r.answer(ctx, "describe")
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueue.PollerInfo{poller}}, answer(ctx, "describe")
 }
 
 func (r *Recorder) call(ctx context.Context, id, what string, record func()) error {

@@ -1,6 +1,8 @@
 package bridgetest
 
 import (
+	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,6 +12,8 @@ import (
 type Traffic struct {
 	mu       sync.Mutex
 	requests []string // "WATCH pods", "PATCH disruptions", ...
+	// open and most count the watches of each resource: now, and at one time at most.
+	open, most map[string]int
 	// Before may delay a request or answer it in the server's place.
 	Before func(*http.Request) (*http.Response, error)
 	// After may wrap what the server answered.
@@ -28,11 +32,48 @@ func (f *Traffic) wrap(next http.RoundTripper) http.RoundTripper {
 			}
 		}
 		response, err := next.RoundTrip(request)
+		if err == nil && request.URL.Query().Get("watch") != "" {
+			response.Body = f.watch(Describe(request), response.Body)
+		}
 		if err == nil && after != nil {
 			after(request, response)
 		}
 		return response, err
 	})
+}
+
+// watch counts a watch until its body is closed.
+func (f *Traffic) watch(name string, body io.ReadCloser) io.ReadCloser {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open, f.most = map[string]int{}, map[string]int{}
+	}
+	f.open[name]++
+	f.most[name] = max(f.most[name], f.open[name])
+	return &watched{body, sync.OnceFunc(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.open[name]--
+	})}
+}
+
+type watched struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (w *watched) Close() error {
+	defer w.closed()
+	return w.ReadCloser.Close()
+}
+
+// MostWatches is how many watches of each resource there were at one time at most:
+// one that took the place of another, which the server had ended, is no second one.
+func (f *Traffic) MostWatches() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.most)
 }
 
 // Intercept sets Before while a bridge runs.

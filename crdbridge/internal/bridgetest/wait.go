@@ -7,7 +7,7 @@ import (
 
 // Soon is how long a test waits for what takes milliseconds, on a machine that
 // is busy with other tests.
-const Soon = 20 * time.Second
+const Soon = time.Minute
 
 // Eventually polls until true, and fails the test after the time given.
 func Eventually(t *testing.T, within time.Duration, what string, is func() bool) {

@@ -136,6 +136,27 @@ func get(ctx context.Context, args []string) error {
 	return printJSON(map[string]any{"status": response.StatusCode, "body": string(body), "milliseconds": milliseconds(began)})
 }
 
+// lookup asks for the addresses of a name, as a program of the target would. That
+// nothing is found is an answer.
+func lookup(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("lookup", flag.ContinueOnError)
+	timeout := flags.Duration("timeout", 5*time.Second, "how long to wait in all")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return errors.New("lookup: want one name")
+	}
+	ctx, cancel := context.WithTimeout(ctx, *timeout)
+	defer cancel()
+	addresses, err := (&net.Resolver{PreferGo: true}).LookupHost(ctx, flags.Arg(0))
+	failure := ""
+	if err != nil {
+		failure = err.Error()
+	}
+	return printJSON(map[string]any{"addresses": addresses, "error": failure})
+}
+
 func milliseconds(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }
 
 func printJSON(value any) error { return json.NewEncoder(os.Stdout).Encode(value) }

@@ -53,6 +53,19 @@ func TestWriterWrites(t *testing.T) {
 	}
 }
 
+func TestOpenTellsHowItEnds(t *testing.T) {
+	file := t.TempDir() + "/file"
+	if got := openOnce(file); got != "no such file or directory" {
+		t.Errorf("openOnce of nothing = %q, want that there is none", got)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := openOnce(file); got != "ok" {
+		t.Errorf("openOnce = %q, want ok", got)
+	}
+}
+
 func TestPingCountsAnswers(t *testing.T) {
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -23,22 +23,28 @@ func names(m, safeguard classifier.Match) bool {
 }
 
 // possible refuses what the kernel cannot tell apart: an arriving packet does
-// not belong to a container yet.
-func possible(m classifier.Match, site Site) error {
-	if m.Direction != classifier.Ingress || m.Port != 0 {
+// not belong to a container yet where more can be done to it than dropping it.
+func possible(m classifier.Match, effect classifier.Effect, site Site) error {
+	if m.Direction != classifier.Ingress || m.Port != 0 || effect == (classifier.Effect{Drop: effect.Drop}) {
 		return nil
 	}
 	if site.NodeNetwork && site.Level == v1beta1.LevelPod {
-		return errors.New("flow ingress without a port would hit the whole node, whose network the pod uses; add the port the pod listens on, or use level node")
+		return errors.New("flow ingress without a port can only drop here: anything else would hit the whole node, whose network the pod uses;" +
+			" add the port the pod listens on, or use level node")
 	}
 	if site.SomeContainers {
-		return errors.New("flow ingress without a port cannot be limited to some containers of a pod; add the port the container listens on, or leave out spec.containers")
+		return errors.New("flow ingress without a port can only drop here: anything else cannot be limited to some containers of a pod;" +
+			" add the port the container listens on, or leave out spec.containers")
 	}
 	return nil
 }
 
-// conversation lets the packets of m and the answers to them pass.
+// conversation lets the packets of m and the answers to them pass. Of what is New
+// there is no answer: that would be established.
 func conversation(m classifier.Match) []classifier.Rule {
+	if m.State == classifier.New {
+		return []classifier.Rule{{Match: m}}
+	}
 	answer := m
 	answer.Direction = classifier.Ingress
 	if m.Direction == classifier.Ingress {
@@ -48,10 +54,10 @@ func conversation(m classifier.Match) []classifier.Rule {
 	return []classifier.Rule{{Match: m}, {Match: answer}}
 }
 
-func expand(hosts []v1beta1.NetworkHost, resolved map[string][]netip.Addr, field string) ([]classifier.Match, error) {
+func (s Site) expand(hosts []v1beta1.NetworkHost, field string) ([]classifier.Match, error) {
 	var matches []classifier.Match
 	for i, host := range hosts {
-		expanded, err := expandHost(host, resolved)
+		expanded, err := s.expandHost(host)
 		if err != nil {
 			return nil, fmt.Errorf("%s[%d]: %w", field, i, err)
 		}
@@ -60,8 +66,8 @@ func expand(hosts []v1beta1.NetworkHost, resolved map[string][]netip.Addr, field
 	return matches, nil
 }
 
-func expandHost(host v1beta1.NetworkHost, resolved map[string][]netip.Addr) ([]classifier.Match, error) {
-	m, err := ports(host)
+func (s Site) expandHost(host v1beta1.NetworkHost) ([]classifier.Match, error) {
+	m, err := traffic(host)
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +81,25 @@ func expandHost(host v1beta1.NetworkHost, resolved map[string][]netip.Addr) ([]c
 	if !isName(host.Host) {
 		return nil, fmt.Errorf("host %q: want a name, an IPv4 or IPv6 address, a CIDR such as 10.0.0.0/8, or nothing for every host", host.Host)
 	}
-	addresses := slices.Clone(resolved[host.Host])
+	addresses := slices.Clone(s.Resolved[NameOf(host)])
 	if len(addresses) == 0 {
 		return nil, fmt.Errorf("host %q: has no address", host.Host)
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
+	addresses = slices.Compact(addresses)
+	if host.Percentage != nil {
+		addresses = v1beta1.Share(addresses, *host.Percentage, host.Host, s.Disruption)
+	}
 	var matches []classifier.Match
-	for _, address := range slices.Compact(addresses) {
+	for _, address := range addresses {
 		m.Remote = single(address)
 		matches = append(matches, m)
 	}
 	return matches, nil
 }
 
-func ports(host v1beta1.NetworkHost) (classifier.Match, error) {
+// traffic reads all of a host but its addresses.
+func traffic(host v1beta1.NetworkHost) (classifier.Match, error) {
 	if host.Port < 0 || host.Port > 65535 {
 		return classifier.Match{}, fmt.Errorf("port %d: want 1 to 65535, or 0 for any", host.Port)
 	}
@@ -106,6 +117,18 @@ func ports(host v1beta1.NetworkHost) (classifier.Match, error) {
 	m.Direction = cmp.Or(classifier.Direction(strings.ToLower(host.Flow)), classifier.Egress)
 	if m.Direction != classifier.Egress && m.Direction != classifier.Ingress {
 		return classifier.Match{}, fmt.Errorf("flow %q: want egress or ingress", host.Flow)
+	}
+	switch strings.ToLower(host.ConnState) {
+	case "":
+	case "new":
+		m.State = classifier.New
+	case "est":
+		m.State = classifier.Established
+	default:
+		return classifier.Match{}, fmt.Errorf("connState %q: want new, est, or nothing for both", host.ConnState)
+	}
+	if host.Percentage != nil && (*host.Percentage < 1 || *host.Percentage > 100) {
+		return classifier.Match{}, fmt.Errorf("percentage %d: want a share in percent, 1 to 100", *host.Percentage)
 	}
 	return m, nil
 }

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/classifier"
 )
@@ -26,9 +28,16 @@ type Site struct {
 	Gateways []netip.Addr
 	NodeIPs  []netip.Addr
 	// Resolved holds the addresses of every host that is a name.
-	Resolved map[string][]netip.Addr
+	Resolved map[Name][]netip.Addr
+	// ResolvedHosts are what services and cloud stand for.
+	ResolvedHosts []v1beta1.NetworkHost
+	// Disruption decides which addresses are the share of a host.
+	Disruption types.UID
 	// AllowedHosts is the operator's list.
 	AllowedHosts []v1beta1.NetworkHost
+	// ControlPlane is whom the node's kubelet is connected to: by these connections
+	// it is told to end the chaos pod. At level node only.
+	ControlPlane []netip.AddrPort
 	// SomeContainers is true when only a part of the pod's containers is meant.
 	SomeContainers bool
 }
@@ -36,58 +45,77 @@ type Site struct {
 // Plan turns parameters into the ordered rules that carry them out. Its errors
 // name the host at fault and say what is expected instead.
 func Plan(params v1beta1.NetworkDisruption, site Site) ([]classifier.Rule, error) {
-	if params.Drop < 0 || params.Drop > 100 {
-		return nil, fmt.Errorf("drop %d: want a share in percent, 0 to 100", params.Drop)
+	effect, err := effectOf(params)
+	if err != nil {
+		return nil, err
 	}
 	hosts := params.Hosts
-	if len(hosts) == 0 {
+	if len(hosts) == 0 && !params.NeedsResolving() {
 		hosts = []v1beta1.NetworkHost{{}}
 	}
 	allowed := params.AllowedHosts
 	if !params.DisableDefaultAllowedHosts {
 		allowed = slices.Concat(allowed, site.AllowedHosts)
 	}
-	pass, err := expand(allowed, site.Resolved, "allowedHosts")
+	pass, err := site.expand(allowed, "allowedHosts")
 	if err != nil {
 		return nil, err
 	}
-	drop, err := expand(hosts, site.Resolved, "hosts")
+	disturb, err := site.expand(hosts, "hosts")
 	if err != nil {
 		return nil, err
 	}
-	if count := len(pass) + len(drop); count > MaxRules {
-		return nil, fmt.Errorf("hosts and allowedHosts come to %d rules, at most %d are possible; use CIDRs, or fewer names with many addresses", count, MaxRules)
+	resolved, err := site.expand(site.ResolvedHosts, "addresses of services and cloud")
+	if err != nil {
+		return nil, err
 	}
-	return order(pass, drop, classifier.Effect{Drop: classifier.Percent(params.Drop)}, site)
+	disturb = append(disturb, resolved...)
+	if count := len(pass) + len(disturb); count > MaxRules {
+		return nil, fmt.Errorf("hosts, allowedHosts, and what services and cloud stand for, come to %d rules, at most %d are possible;"+
+			" use CIDRs, fewer names with many addresses, or a percentage of a service", count, MaxRules)
+	}
+	if len(params.Services) > 0 && !slices.ContainsFunc(disturb, func(m classifier.Match) bool { return m.Direction == classifier.Egress }) {
+		disturb = append(disturb, nowhere)
+	}
+	return order(pass, disturb, effect, site)
 }
 
-// Names lists the hosts of params and of the operator that must be resolved,
-// sorted, each once.
-func Names(params v1beta1.NetworkDisruption, operator []v1beta1.NetworkHost) []string {
-	if params.DisableDefaultAllowedHosts {
-		operator = nil
-	}
-	var names []string
-	for _, host := range slices.Concat(params.Hosts, params.AllowedHosts, operator) {
-		if isName(host.Host) {
-			names = append(names, host.Host)
+// nowhere matches no packet: 0.0.0.0 is never a destination. It stands for
+// services that have no address for a while, so that what judges packets that
+// go out is in place when they have one again.
+var nowhere = classifier.Match{Remote: netip.MustParsePrefix("0.0.0.0/32"), Direction: classifier.Egress}
+
+func effectOf(params v1beta1.NetworkDisruption) (classifier.Effect, error) {
+	for _, share := range []struct {
+		name  string
+		value int
+	}{{"drop", params.Drop}, {"corrupt", params.Corrupt}, {"duplicate", params.Duplicate}} {
+		if share.value < 0 || share.value > 100 {
+			return classifier.Effect{}, fmt.Errorf("%s %d: want a share in percent, 0 to 100", share.name, share.value)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return classifier.Effect{
+		Drop: classifier.Percent(params.Drop), Corrupt: classifier.Percent(params.Corrupt), Duplicate: classifier.Percent(params.Duplicate),
+		Queue: params.Delay > 0 || params.BandwidthLimit > 0,
+	}, nil
 }
 
-// order puts the parts in the order in which they win: what is allowed, what
-// the user named so exactly that a safeguard must step back, the safeguards,
-// and the rest of what the user asked for.
+// order puts the parts in the order in which they win: what ends the disruption,
+// what is allowed, what the user named so exactly that a safeguard must step
+// back, the safeguards, and the rest of what the user asked for.
 func order(pass, disturb []classifier.Match, effect classifier.Effect, site Site) ([]classifier.Rule, error) {
 	protected := safeguards(site)
 	var rules, rest []classifier.Rule
+	for _, peer := range site.ControlPlane {
+		rules = append(rules, conversation(classifier.Match{
+			Remote: single(peer.Addr()), Port: peer.Port(), Protocol: classifier.TCP, Direction: classifier.Egress,
+		})...)
+	}
 	for _, m := range pass {
 		rules = append(rules, conversation(m)...)
 	}
 	for _, m := range disturb {
-		if err := possible(m, site); err != nil {
+		if err := possible(m, effect, site); err != nil {
 			return nil, err
 		}
 		rule := classifier.Rule{Match: m, Effect: effect}

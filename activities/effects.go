@@ -1,0 +1,165 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Times of the effects.
+const (
+	// logPatience is how long one chaos pod's log is waited for.
+	logPatience = 2 * time.Second
+	// effectGap is the least time between two looks for effects that are not proven
+	// yet, effectGapMax the longest. It grows by half from look to look.
+	effectGap    = 2 * time.Second
+	effectGapMax = time.Minute
+)
+
+// EffectProgress says how many injections AwaitEffects knows not to act yet.
+// It is 0 when it returns without an error.
+type EffectProgress struct {
+	Unproven int `json:"unproven,omitempty"`
+}
+
+// AwaitEffects looks once at the effects that are not known to be proven, and at those
+// whose chaos pods are not ready, and writes those that turned into status. As long as
+// one is not proven it fails, with the delay until the next look: Temporal waits
+// for that, without a worker's slot and without an event of history, and shows the
+// figures meanwhile.
+func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress, error) {
+	d, err := a.Disruptions.Get(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return EffectProgress{}, nil
+	}
+	if err != nil {
+		return EffectProgress{}, err
+	}
+	said := a.readEffects(ctx, d, a.doubtful(d))
+	if len(said) > 0 {
+		err := a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+			if !d.Status.Phase.Ending() {
+				status.ShowEffects(d, said)
+			}
+		})
+		if err != nil {
+			return EffectProgress{}, err
+		}
+	}
+	unproven, evidence := 0, ""
+	for _, kinds := range d.Status.TargetInjections {
+		for _, injection := range kinds {
+			effect := injection.Effect
+			if turned := said[injection.InjectorPodName]; turned != nil {
+				effect = turned
+			}
+			if effect != nil && effect.State != v1beta1.EffectProven {
+				unproven, evidence = unproven+1, fmt.Sprintf(": %s: %s", effect.State, effect.Evidence)
+			}
+		}
+	}
+	if unproven == 0 || d.Status.Phase.Ending() {
+		return EffectProgress{}, nil
+	}
+	return EffectProgress{}, temporal.NewApplicationErrorWithOptions(
+		fmt.Sprintf("%d injections were not seen to act%s", unproven, evidence), "NotProven",
+		temporal.ApplicationErrorOptions{NextRetryDelay: effectPause(activity.GetInfo(ctx).Attempt), Category: temporal.ApplicationErrorCategoryBenign})
+}
+
+// effectPause is the pause after so many looks.
+func effectPause(looks int32) time.Duration {
+	pause := effectGap
+	for range looks - 1 {
+		if pause = pause * 3 / 2; pause > effectGapMax {
+			return effectGapMax
+		}
+	}
+	return pause
+}
+
+// doubtful are the chaos pods whose effects have to be asked for.
+func (a *Activities) doubtful(d *v1beta1.Disruption) []*corev1.Pod {
+	known := effectsOf(d)
+	var asked []*corev1.Pod
+	for _, pod := range a.ChaosPods.Of(d.Ref()) {
+		effect, listed := known[pod.Name]
+		ready, _ := chaospod.Ready(pod)
+		sure := ready && effect != nil && effect.State == v1beta1.EffectProven
+		if listed && !sure && chaospod.InjectorState(pod).Running != nil {
+			asked = append(asked, pod)
+		}
+	}
+	return asked
+}
+
+// effectsOf are the effects in status, by chaos pod name; nil for one that is not known.
+func effectsOf(d *v1beta1.Disruption) map[string]*v1beta1.Effect {
+	known := map[string]*v1beta1.Effect{}
+	for _, kinds := range d.Status.TargetInjections {
+		for _, injection := range kinds {
+			known[injection.InjectorPodName] = injection.Effect
+		}
+	}
+	return known
+}
+
+// readEffects reads from chaos pods' logs what turned since status was written, and
+// records what turned for the worse. What cannot be read is left out.
+func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) map[string]*v1beta1.Effect {
+	known, turned := effectsOf(d), map[string]*v1beta1.Effect{}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(a.Parallel)
+	for _, pod := range pods {
+		group.Go(func() error {
+			limited, cancel := context.WithTimeout(ctx, logPatience)
+			defer cancel()
+			log, err := a.tailOfLog(limited, pod)
+			if err != nil {
+				return nil // evidence for status only
+			}
+			turns := chaospod.EffectsIn(log)
+			if len(turns) == 0 || chaospod.SameEffect(known[pod.Name], &turns[len(turns)-1]) {
+				return nil
+			}
+			a.tellTurns(ctx, d, pod, known[pod.Name], turns)
+			mu.Lock()
+			defer mu.Unlock()
+			turned[pod.Name] = &turns[len(turns)-1]
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing in it fails
+	return turned
+}
+
+// tellTurns records each turn for the worse that status does not know of.
+func (a *Activities) tellTurns(ctx context.Context, d *v1beta1.Disruption, pod *corev1.Pod, known *v1beta1.Effect, turns []v1beta1.Effect) {
+	reasons := map[v1beta1.EffectState]string{v1beta1.EffectLost: "EffectLost", v1beta1.EffectIneffective: "EffectIneffective"}
+	for _, turn := range turns {
+		reason := reasons[turn.State]
+		if reason == "" || known != nil && turn.Since.Before(&known.Since) || chaospod.SameEffect(known, &turn) {
+			continue
+		}
+		message := fmt.Sprintf("%s on target %s (chaos pod %s): %s", pod.Labels[v1beta1.LabelDisruptionKind], chaospod.TargetName(pod), pod.Name, turn.Evidence)
+		a.events().Warn(ctx, d, reason, message, fmt.Sprint(pod.UID, turn.Since.Unix()))
+	}
+}
+
+// tailOfLog is the end of a chaos pod's log.
+func (a *Activities) tailOfLog(ctx context.Context, pod *corev1.Pod) (string, error) {
+	lines := int64(50)
+	log, err := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	return string(log), err
+}

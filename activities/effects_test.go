@@ -1,0 +1,198 @@
+package activities
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apicluster"
+)
+
+// logs are what chaos pods have logged, by name, instead of kubelets.
+type logs struct {
+	mu    sync.Mutex
+	texts map[string]string
+	asked int
+}
+
+// withLogs lets the activities read them.
+func (c *cluster) withLogs() *logs {
+	l := &logs{texts: map[string]string{}}
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if path.Base(r.URL.Path) != "log" {
+			return nil, nil
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.asked++
+		body := l.texts[path.Base(path.Dir(r.URL.Path))]
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewBufferString(body)), Request: r}, nil
+	})
+	return l
+}
+
+// turn logs a turn, so many seconds after the epoch.
+func (l *logs) turn(pod string, state v1beta1.EffectState, evidence string, since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line, _ := json.Marshal(v1beta1.EffectLine{Message: v1beta1.MessageEffect, State: state, Evidence: evidence, Since: metav1.Unix(since, 0)})
+	l.texts[pod] += fmt.Sprintf("%s\n{\"msg\":\"figures\",\"state\":\"Lost\"}\nno JSON\n", line)
+}
+
+// looks asks once for the effects, and returns the delay until the next look, 0 when
+// there is none.
+func (c *cluster) looks(ref Ref) time.Duration {
+	c.Helper()
+	_, err := c.env.ExecuteActivity(c.AwaitEffects, ref)
+	var failed *temporal.ApplicationError
+	if errors.As(err, &failed) && failed.Type() == "NotProven" {
+		return failed.NextRetryDelay()
+	}
+	c.Must(err)
+	return 0
+}
+
+// wantEffects wants these states, of the targets in the order of their chaos pods.
+func (c *cluster) wantEffects(ref Ref, condition metav1.ConditionStatus, reason string, pods []corev1.Pod, want ...v1beta1.EffectState) {
+	c.Helper()
+	status := c.Get(ref).Status
+	for i, pod := range pods {
+		var got v1beta1.EffectState
+		for _, kinds := range status.TargetInjections {
+			for _, injection := range kinds {
+				if injection.InjectorPodName == pod.Name && injection.Effect != nil {
+					got = injection.Effect.State
+				}
+			}
+		}
+		if got != want[i] {
+			c.Errorf("effect of %s = %q, want %q", pod.Name, got, want[i])
+		}
+	}
+	verified := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionEffectVerified)
+	if verified == nil || verified.Status != condition || verified.Reason != reason {
+		c.Errorf("condition EffectVerified = %+v, want %s %s", verified, condition, reason)
+	}
+}
+
+// rules E1, E4, E5
+func TestEffects(t *testing.T) {
+	const proven, nothing, lost = v1beta1.EffectProven, v1beta1.EffectNothingMatchedYet, v1beta1.EffectLost
+	c := newCluster(t)
+	said := c.withLogs()
+	c.MakeTargets(2, nil)
+	ref := c.started("calm", nil)
+	pods := c.ChaosPodsOf(ref)
+	for _, pod := range pods {
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	}
+	said.turn(pods[0].Name, proven, "12 packets dropped", 100)
+	said.turn(pods[1].Name, nothing, "no packet has matched", 100)
+	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}}); p.Unproven != 1 || p.Injected != 2 {
+		t.Errorf("progress = %+v, want both injected and one unproven", p)
+	}
+	c.wantEffects(ref, metav1.ConditionUnknown, "NothingMatchedYet", pods, proven, nothing)
+
+	written := c.Get(ref).ResourceVersion
+	if pause := c.looks(ref); pause != effectGap {
+		t.Errorf("the next look is in %s, want %s", pause, effectGap)
+	}
+	if now := c.Get(ref).ResourceVersion; now != written { // rule 3
+		t.Error("status was written though nothing turned")
+	}
+	said.turn(pods[1].Name, proven, "1 packet dropped", 110)
+	if pause := c.looks(ref); pause != 0 {
+		t.Errorf("the next look is in %s, want none: all act", pause)
+	}
+	c.wantEffects(ref, metav1.ConditionTrue, "Proven", pods, proven, proven)
+
+	// One is lost, and put on again before anybody reads of it.
+	said.turn(pods[0].Name, lost, "no longer there: tcx program", 120)
+	said.turn(pods[0].Name, nothing, "no packet has matched", 121)
+	c.Becomes(pods[0], corev1.PodRunning, injectorRuns, corev1.ConditionFalse)
+	c.Eventually("it is seen not to be ready, and read", func() bool {
+		c.looks(ref)
+		return len(c.EventsOf("EffectLost")) == 1
+	})
+	c.wantEvent("EffectLost", pods[0].Name, "no longer there: tcx program")
+	c.wantEffects(ref, metav1.ConditionUnknown, "NothingMatchedYet", pods, nothing, proven)
+	if c.looks(ref); len(c.EventsOf("EffectLost")) != 1 {
+		t.Error("it was told twice")
+	}
+	said.turn(pods[0].Name, lost, "no longer there: another", 130)
+	c.looks(ref)
+	c.wantEffects(ref, metav1.ConditionFalse, "Lost", pods, lost, proven)
+	if status := c.Get(ref).Status; status.InjectionStatus != v1beta1.Injected { // rule 31
+		t.Errorf("injectionStatus = %s, want it Injected all the same", status.InjectionStatus)
+	}
+}
+
+// rule E1: the figures of the end.
+func TestEffectsAtTheEnd(t *testing.T) {
+	c := newCluster(t)
+	said := c.withLogs()
+	c.MakeTargets(1, nil)
+	ref := c.started("calm", nil)
+	pods := c.ChaosPodsOf(ref)
+	c.Becomes(pods[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	said.turn(pods[0].Name, v1beta1.EffectProven, "1 packet dropped", 100)
+	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref})
+	effect := v1beta1.Effect{State: v1beta1.EffectProven, Evidence: "4711 packets dropped", Since: metav1.Unix(100, 0)}
+	report, err := json.Marshal(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true, Effect: &effect})
+	c.Must(err)
+	c.Becomes(pods[0], corev1.PodSucceeded, apicluster.Exited(0, "Completed", string(report)), corev1.ConditionFalse)
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+	if len(cleaned.Effects) != 1 || cleaned.Effects[0].Pod != pods[0].Name || cleaned.Effects[0].Effect.Evidence != effect.Evidence {
+		t.Fatalf("effects = %+v, want what the injector said", cleaned.Effects)
+	}
+	do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingExpired, Effects: cleaned.Effects})
+	status := c.Get(ref).Status
+	verified := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionEffectVerified)
+	if verified == nil || verified.Status != metav1.ConditionTrue || !strings.Contains(verified.Message, "4711") {
+		t.Errorf("condition EffectVerified = %+v, want the figures of the end", verified)
+	}
+}
+
+func TestDryRunHasNoEffect(t *testing.T) {
+	c := newCluster(t)
+	said := c.withLogs()
+	c.MakeTargets(1, nil)
+	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { spec.DryRun = true })
+	for _, pod := range c.ChaosPodsOf(ref) {
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	}
+	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref}); p.Unproven != 0 {
+		t.Errorf("progress = %+v, want nothing to be proven", p)
+	}
+	if verified := meta.FindStatusCondition(c.Get(ref).Status.Conditions, v1beta1.ConditionEffectVerified); verified != nil || said.asked > 0 {
+		t.Errorf("condition EffectVerified = %+v, %d logs read, want neither", verified, said.asked)
+	}
+}
+
+func TestPausesBetweenLooksGrow(t *testing.T) {
+	var last time.Duration
+	for looks := range int32(40) {
+		pause := effectPause(looks + 1)
+		if pause < last || pause < effectGap || pause > effectGapMax {
+			t.Errorf("after %d looks the pause is %s, after one less %s", looks+1, pause, last)
+		}
+		last = pause
+	}
+	if last != effectGapMax {
+		t.Errorf("the longest pause is %s, want %s", last, effectGapMax)
+	}
+}

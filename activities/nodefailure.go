@@ -1,0 +1,80 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// withOwnKernel leaves out the chaos pods that would end more nodes than their
+// target's: those on nodes whose kernel another node runs on as well. why is about
+// the first of them.
+func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) (kept []*corev1.Pod, why string, err error) {
+	if d.Spec.NodeFailure == nil {
+		return pods, "", nil
+	}
+	nodes, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, "", fmt.Errorf("list nodes to see which share a kernel: %w", err)
+	}
+	shared := kube.SharedKernels(nodes.Items)
+	for _, pod := range pods {
+		other, found := shared[pod.Spec.NodeName]
+		switch {
+		case !found:
+			kept = append(kept, pod)
+		case why == "":
+			why = fmt.Sprintf("node %s runs on the same kernel as node %s (they report one boot ID), which would end too: node failure acts on machines of their own, virtual or not", pod.Spec.NodeName, other)
+		}
+	}
+	return kept, why, nil
+}
+
+// settleNodeFailure lets go of a chaos pod that was to end its node and has not
+// said how it ended: it ended with the node, and nothing that it did outlives that.
+// settled is false when it is to be judged like any other.
+func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outcome chaospod.Outcome) (left *chaospod.LeftPod, settled bool, err error) {
+	ended := outcome == chaospod.Failed && chaospod.EndedWithoutWords(pod)
+	away := outcome == chaospod.Waiting && overdue(pod)
+	if pod.Labels[v1beta1.LabelDisruptionKind] != string(v1beta1.KindNodeFailure) || !ended && !away {
+		return nil, false, nil
+	}
+	back, err := c.nodeIsReady(ctx, pod.Spec.NodeName)
+	if err != nil {
+		return nil, false, err
+	}
+	about := status.Named(c.in.Shard.Disruption)
+	switch {
+	case back && away:
+		return nil, false, nil // its kubelet will say
+	case back:
+		c.addEffect(chaospod.EffectAtEnd{Pod: pod.Name, Effect: v1beta1.Effect{
+			State: v1beta1.EffectProven, Evidence: "its injector ended with the node, which is ready again", Since: metav1.Now(),
+		}})
+		c.a.events().Record(ctx, about, "NodeCameBack", onNode(pod)+": its injector ended without a word, as it does with its node, and the node is ready again", string(pod.UID))
+	default:
+		c.a.events().Warn(ctx, about, "NodeDidNotComeBack", onNode(pod)+": the node is not ready; nothing is left to be taken off there but a journal", string(pod.UID))
+	}
+	c.markUnverified(pod)
+	return chaospod.NewLeftPod(pod, chaospod.Waiting, "its node was ended"), true, c.a.force(ctx, pod)
+}
+
+// nodeIsReady is false for a node that is gone.
+func (c *cleaning) nodeIsReady(ctx context.Context, name string) (bool, error) {
+	node, err := c.a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return kube.NodeReady(node), nil
+}

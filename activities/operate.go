@@ -1,0 +1,374 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
+)
+
+// OperateInput says for which targets OperateTargets asks.
+type OperateInput struct {
+	Disruption Ref `json:"disruption"`
+	// Shards have targets that are waited for.
+	Shards []int `json:"shards"`
+	// Over are those of them whose time is over: who is not given now is let go.
+	Over []int `json:"over,omitempty"`
+}
+
+// OperateResult says what became of them.
+type OperateResult struct {
+	// Given are the shards with targets that may be disrupted and have no chaos pod
+	// yet, Waiting those with targets that are waited for still.
+	Given   []int `json:"given,omitempty"`
+	Waiting []int `json:"waiting,omitempty"`
+	// Lost counts targets that were let go.
+	Lost int `json:"lost,omitempty"`
+	// Again says why a pod could not be asked for, which is to be tried again soon.
+	Again string `json:"again,omitempty"`
+	// Stopped says why nothing may be asked for any more; then nothing was.
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// OperateTargets brings the disruption's operation on each target as far as it goes
+// now: it begins what was not begun, finds out which pods are given and out of
+// service, and undoes what takes too long (rules L3-L6). Nobody waits for a pod that
+// is being deleted. It may be done again at any time.
+func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (OperateResult, error) {
+	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
+	if err != nil {
+		return OperateResult{}, err
+	}
+	if why, err := a.stopped(ctx, in.Disruption); why != "" || err != nil {
+		return OperateResult{Waiting: in.Shards, Stopped: why}, err
+	}
+	o := &operating{a: a, d: d, operation: podops.OfDisruption(d.UID), awaited: map[string]string{}}
+	var done OperateResult
+	for _, number := range in.Shards {
+		shard, err := a.Targets.Shard(ctx, in.Disruption, number)
+		if err != nil {
+			return OperateResult{}, err
+		}
+		lost, err := o.shard(ctx, &shard, slices.Contains(in.Over, number))
+		if err != nil {
+			return OperateResult{}, err
+		}
+		done.Lost += lost
+		if slices.ContainsFunc(shard.Targets, waited) {
+			done.Waiting = append(done.Waiting, number)
+		}
+		lacks, err := a.lackChaosPods(ctx, in.Disruption, shard)
+		if err != nil {
+			return OperateResult{}, err
+		}
+		if lacks {
+			done.Given = append(done.Given, number)
+		}
+	}
+	done.Again = o.again
+	return done, o.tell(ctx)
+}
+
+func waited(t targets.Target) bool {
+	return t.Active() && (t.Operation == "" || t.Operation == targets.OperationAsked)
+}
+
+func mayBeDisrupted(t targets.Target) bool {
+	return t.Active() && (t.Operation == targets.OperationGiven || t.Operation == targets.OperationUnmanaged)
+}
+
+// operating is one OperateTargets.
+type operating struct {
+	a         *Activities
+	d         *v1beta1.Disruption
+	operation podops.Operation
+	mu        sync.Mutex
+	// awaited says, by name, what pods are waited for, again why one could not be asked.
+	awaited map[string]string
+	again   string
+}
+
+// Why a target is let go that was never given.
+const (
+	targetNotGiven = "the pod was not given to the disruption in time: "
+	notAskedFor    = "it could not be asked for: "
+)
+
+// shard brings the targets of one shard further, writes what became of them into its
+// record, and tells of those that it let go.
+func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) (lost int, err error) {
+	info := activity.GetInfo(ctx)
+	self := info.WorkflowExecution.RunID + "/" + info.ActivityID
+	after := slices.Clone(shard.Targets)
+	var group errgroup.Group
+	group.SetLimit(o.a.Parallel)
+	errs := make([]error, len(after))
+	for i := range after {
+		if waited(after[i]) {
+			group.Go(func() error {
+				errs[i] = o.target(ctx, &after[i], over)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait()
+	changed := false
+	var ended []targets.Target
+	for i := range after {
+		was := shard.Targets[i]
+		if after[i].Ended != was.Ended {
+			after[i].EndedBy = self
+		}
+		if after[i].EndedBy == self {
+			ended = append(ended, after[i]) // an earlier attempt may have written it, too
+		}
+		changed = changed || after[i].Ended != was.Ended || after[i].Operation != was.Operation
+	}
+	shard.Targets = after
+	if changed {
+		if err := o.a.Targets.Write(ctx, shard); err != nil {
+			return 0, err
+		}
+	}
+	o.a.recordEnded(ctx, o.d, "TargetLost", "gone or about to go", targetGone, ended)
+	o.a.recordEnded(ctx, o.d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
+	o.a.recordEnded(ctx, o.d, "TargetReleased", "let go, as they were taken back", targetTaken, ended)
+	o.a.warnNotGiven(ctx, o.d, ended)
+	return len(ended), firstOf(errs, "targets could not be read")
+}
+
+// target brings one target further. What the API server refuses of a patch is tried
+// again, as it may be the webhook of a driver that is away; an error is of a read.
+func (o *operating) target(ctx context.Context, target *targets.Target, over bool) error {
+	pod, err := o.a.podOf(ctx, o.d, *target)
+	if err != nil {
+		return err
+	}
+	next := o.decide(*target, pod, over)
+	if next.patch != nil {
+		_, err = o.a.patchTarget(ctx, o.d.Namespace, target.Name, next.patch)
+	}
+	switch {
+	case apierrors.IsNotFound(err), anotherPod(err):
+		next = operationStep{end: targetGone}
+	case err != nil && over:
+		next.end = targetNotGiven + notAskedFor + err.Error()
+	case err != nil:
+		o.note(target.Name, notAskedFor+err.Error(), err.Error())
+		return nil
+	}
+	if next.end != "" {
+		target.Ended, target.Lost = next.end, next.end == targetGone
+		return nil
+	}
+	if next.waits != "" {
+		o.note(target.Name, next.waits, "")
+	}
+	target.Operation = next.state
+	return nil
+}
+
+func (o *operating) note(name, awaits, again string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.awaited[name] = awaits
+	if again != "" {
+		o.again = "pod " + name + ": " + again
+	}
+}
+
+// operationStep is what follows for one target: what becomes of its record, and the
+// patch for its pod.
+type operationStep struct {
+	state targets.OperationState
+	// end says why it is let go; waits what it waits for.
+	end, waits string
+	patch      []byte
+}
+
+// decide says what comes next on a target. pod is nil when it is gone.
+func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) operationStep {
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return operationStep{end: targetGone}
+	}
+	if why := o.operation.Busy(pod); why != "" && o.d.Spec.ReleasesOnOperation() {
+		return operationStep{end: targetInUse + why, patch: o.operation.End(pod)}
+	}
+	asked := target.Operation == targets.OperationAsked
+	switch o.operation.Next(pod) {
+	case podops.StepOperate:
+		return operationStep{state: targets.OperationGiven}
+	case podops.StepUnmanaged:
+		if asked {
+			return operationStep{end: targetTaken + "no driver moves it any more", patch: o.operation.End(pod)}
+		}
+		return operationStep{state: targets.OperationUnmanaged}
+	case podops.StepBegin:
+		if asked {
+			return operationStep{end: targetTaken + "its label " + o.operation.Selector() + " is gone"}
+		}
+		if !over {
+			return operationStep{state: targets.OperationAsked, patch: o.operation.Begin(pod.UID, time.Now()), waits: "it was asked for just now"}
+		}
+	}
+	if over {
+		return operationStep{end: targetNotGiven + o.operation.Awaits(pod), patch: o.operation.End(pod)}
+	}
+	return operationStep{state: targets.OperationAsked, waits: o.operation.Awaits(pod)}
+}
+
+// tell writes into status how many targets are given, and what the others wait for.
+func (o *operating) tell(ctx context.Context) error {
+	shards, err := o.a.Targets.Shards(ctx, o.d.Ref())
+	if err != nil {
+		return err
+	}
+	given, active := 0, targets.Active(shards)
+	for _, target := range active {
+		if mayBeDisrupted(target) {
+			given++
+		}
+	}
+	shown := status.Operation{Given: given == len(active) && given > 0, Reason: "Given", Message: fmt.Sprintf("%d of %d targets may be disrupted", given, len(active))}
+	if !shown.Given {
+		shown.Reason = "Waiting"
+		var waits []string
+		for name, why := range o.awaited {
+			waits = append(waits, name+": "+why)
+		}
+		slices.Sort(waits)
+		if len(waits) > 0 {
+			shown.Message += "; waiting for " + strings.Join(waits[:min(len(waits), 5)], "; ")
+		}
+	}
+	if len(active) == 0 {
+		shown.Reason, shown.Message = "NotGiven", "no target is left that may be disrupted: the event TargetNotGiven or TargetReleased says why"
+	}
+	return o.a.Disruptions.UpdateStatus(ctx, o.d.Ref(), func(d *v1beta1.Disruption) { status.ShowOperation(d, shown) })
+}
+
+// warnNotGiven warns of targets that were not given in time.
+func (a *Activities) warnNotGiven(ctx context.Context, d *v1beta1.Disruption, ended []targets.Target) {
+	var names []string
+	for _, target := range ended {
+		if why, found := strings.CutPrefix(target.Ended, targetNotGiven); found {
+			names = append(names, target.Name+": "+why)
+		}
+	}
+	if len(names) > 0 {
+		a.events().Warn(ctx, d, "TargetNotGiven", fmt.Sprintf("targets let go, as they were not given within %s (podOpsLifecycle.operatingTimeoutSeconds): %d (%s)",
+			d.Spec.OperatingTimeout(), len(names), shortList(names)), strings.Join(names, ",")+ended[0].EndedBy)
+	}
+}
+
+// podOf reads a target live; nil means that it is gone, replaced or has ended.
+func (a *Activities) podOf(ctx context.Context, d *v1beta1.Disruption, target targets.Target) (*corev1.Pod, error) {
+	pod, err := a.Kube.CoreV1().Pods(d.Namespace).Get(ctx, target.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read target pod %s/%s: %w", d.Namespace, target.Name, err)
+	case pod.UID != target.UID || !kube.PodUp(pod):
+		return nil, nil
+	}
+	return pod, nil
+}
+
+func (a *Activities) patchTarget(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
+	return a.Kube.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+}
+
+// anotherPod is true of the answer to a patch that was meant for another pod of the
+// name: its UID cannot change.
+func anotherPod(err error) bool {
+	var refused apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(refused.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// given are those of the targets that may be disrupted, looked at right before that
+// (rule L4).
+func (a *Activities) given(ctx context.Context, d *v1beta1.Disruption, all []targets.Target) ([]targets.Target, error) {
+	operation := podops.OfDisruption(d.UID)
+	var may []targets.Target
+	for _, target := range all {
+		if !mayBeDisrupted(target) {
+			continue
+		}
+		pod, err := a.podOf(ctx, d, target)
+		if err != nil {
+			return nil, err
+		}
+		if pod == nil || pod.DeletionTimestamp != nil || target.Operation == targets.OperationGiven && operation.Next(pod) != podops.StepOperate {
+			continue // the next look at the targets finds it
+		}
+		may = append(may, target)
+	}
+	return may, nil
+}
+
+// lackChaosPods is true when a target of the shard may be disrupted and has no chaos pod.
+func (a *Activities) lackChaosPods(ctx context.Context, ref Ref, shard targets.Shard) (bool, error) {
+	if !slices.ContainsFunc(shard.Targets, mayBeDisrupted) {
+		return false, nil
+	}
+	pods, err := a.listChaosPods(ctx, Shard{ref, shard.Number})
+	if err != nil {
+		return false, err
+	}
+	has := map[types.UID]bool{}
+	for i := range pods {
+		has[chaospod.TargetUID(&pods[i])] = true
+	}
+	return slices.ContainsFunc(shard.Targets, func(t targets.Target) bool { return mayBeDisrupted(t) && !has[t.UID] }), nil
+}
+
+// findTaken fills c.taken with the targets of these chaos pods that were given to the
+// disruption and are not any more, as somebody took a label of its operation off.
+func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
+	if c.d == nil || !c.d.Spec.ParticipatesInOperations() || c.in.Shard.Number == AllShards {
+		return nil
+	}
+	shard, err := c.a.Targets.Shard(ctx, c.in.Shard.Disruption, c.in.Shard.Number)
+	if err != nil {
+		return err
+	}
+	operation := podops.OfDisruption(c.d.UID)
+	disrupted := map[types.UID]bool{}
+	for i := range pods {
+		disrupted[chaospod.TargetUID(&pods[i])] = true
+	}
+	for _, target := range shard.Targets {
+		if !target.Active() || target.Operation != targets.OperationGiven || !disrupted[target.UID] || c.lost[target.UID] {
+			continue
+		}
+		pod, err := c.a.podOf(ctx, c.d, target)
+		if err != nil {
+			return err
+		}
+		if pod != nil && !operation.Holds(pod) {
+			c.taken[target.UID] = "somebody took a label of " + operation.ID + " off"
+		}
+	}
+	return nil
+}

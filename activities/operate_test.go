@@ -1,0 +1,430 @@
+package activities
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/kuperator"
+)
+
+// withDriver lets the cluster have the webhook of a driver. It is called for no pod.
+func (c *cluster) withDriver() {
+	c.Helper()
+	ignore, none, url := admissionv1.Ignore, admissionv1.SideEffectClassNone, "https://127.0.0.1:1/"
+	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kuperator"},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: kuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+		}},
+	}, metav1.CreateOptions{})
+	c.Must(err)
+	c.Cleanup(func() {
+		if err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), "kuperator", metav1.DeleteOptions{}); err != nil {
+			c.Error(err)
+		}
+	})
+}
+
+// managed makes running pods that a driver moves, each in service.
+func (c *cluster) managed(n int, finalizers ...string) []*corev1.Pod {
+	c.Helper()
+	var made []*corev1.Pod
+	for range n {
+		pod, err := c.Client.CoreV1().Pods(c.Shop).Create(c.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Finalizers: finalizers, Labels: map[string]string{"app": "web", podops.LabelManaged: podops.ManagedValue}},
+			Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{{Name: "main", Image: "i"}},
+				ReadinessGates: []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}},
+		}, metav1.CreateOptions{})
+		c.Must(err)
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}}
+		pod, err = c.Client.CoreV1().Pods(c.Shop).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{})
+		c.Must(err)
+		made = append(made, pod)
+	}
+	c.settle(true)
+	for _, pod := range made {
+		if available, err := podops.Available(c.pod(pod.Name)); !available || err != nil {
+			c.Fatalf("pod %s is not in service: %v %v", pod.Name, c.pod(pod.Name).Labels, err)
+		}
+	}
+	return made
+}
+
+// settle lets the driver move every pod as far as it can, and kubelets, too, if asked.
+func (c *cluster) settle(kubelets bool) {
+	c.Helper()
+	c.Must(kuperator.Settle(c.Context(), c.Client, c.Shop, kubelets))
+}
+
+func (c *cluster) pod(name string) *corev1.Pod {
+	c.Helper()
+	pod, err := c.Client.CoreV1().Pods(c.Shop).Get(c.Context(), name, metav1.GetOptions{})
+	c.Must(err)
+	return pod
+}
+
+// chosenFor prepares a disruption that participates, and chooses its targets.
+func (c *cluster) chosenFor(name string, change func(*v1beta1.DisruptionSpec)) (Ref, OperateInput) {
+	c.Helper()
+	c.withDriver()
+	ref := c.Disruption(name, func(spec *v1beta1.DisruptionSpec) {
+		spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined}
+		if change != nil {
+			change(spec)
+		}
+	})
+	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil || plan.Operations.OperatingTimeout != 5*time.Minute {
+		c.Fatalf("plan = %+v, want operations with their defaults", plan)
+	}
+	return ref, OperateInput{Disruption: ref, Shards: do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added}
+}
+
+func (c *cluster) wantNoLabels(ref Ref, names ...string) {
+	c.Helper()
+	for _, name := range names {
+		for key := range c.pod(name).Labels {
+			if strings.Contains(key, podops.OfDisruption(ref.UID).ID) || strings.HasPrefix(key, podops.LabelPermission) {
+				c.Errorf("pod %s has the label %s still", name, key)
+			}
+		}
+	}
+}
+
+// rules L3, L4, L8, L9: the whole course of an operation.
+func TestAnOperationOnATarget(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("calm", nil)
+	operation := podops.OfDisruption(ref.UID)
+	before := c.pod(pod.Name)
+
+	create := CreateInput{Shard: Shard{ref, 0}, Operated: true}
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
+		t.Fatalf("first look = %+v, want the target waited for", done)
+	}
+	after := c.pod(pod.Name)
+	added := map[string]bool{}
+	for key := range after.Labels {
+		if _, was := before.Labels[key]; !was {
+			added[key] = true
+		}
+	}
+	if len(added) != 2 || !added[podops.LabelOperating+"/"+operation.ID] || after.Labels[podops.LabelOperationType+"/"+operation.ID] != "chaos" {
+		t.Errorf("Begin wrote %v, want the two labels of an operation", added)
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, pod.Name)
+
+	c.settle(false) // given, and the kubelet says still that it is ready
+	if !operation.Holds(c.pod(pod.Name)) {
+		t.Fatalf("labels = %v, want it given: this proves nothing", c.pod(pod.Name).Labels)
+	}
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 0 || len(done.Waiting) != 1 {
+		t.Errorf("given and still ready = %+v, want it waited for", done)
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "still ready")
+	if created := do[CreateResult](c, c.CreateChaosPods, create); created.Pods != 0 {
+		t.Errorf("created = %+v for a target that is in service", created)
+	}
+
+	c.settle(true)
+	done := do[OperateResult](c, c.OperateTargets, in)
+	if len(done.Given) != 1 || len(done.Waiting) != 0 {
+		t.Fatalf("out of service = %+v, want it given", done)
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionTrue, "1 of 1")
+	if created := do[CreateResult](c, c.CreateChaosPods, create); created.Pods != 1 {
+		t.Fatalf("created = %+v, want one chaos pod", created)
+	}
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 0 {
+		t.Errorf("with its chaos pod = %+v, want nothing to create", done)
+	}
+
+	// As long as its chaos pod is there, the pod is not given back.
+	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true}); !operation.Holds(c.pod(pod.Name)) {
+		t.Errorf("ended = %+v beside a chaos pod; labels %v", ended, c.pod(pod.Name).Labels)
+	}
+	c.kubelet(ref, map[string]int32{"node-0": 0})
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 30 * time.Second}); cleaned.Remaining != 0 {
+		t.Fatalf("cleaned = %+v", cleaned)
+	}
+	if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true}); left != 1 {
+		t.Errorf("Finish found %d left while the pod is operated on, want 1", left)
+	}
+	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left != 1 {
+		t.Errorf("asked for its end = %+v, want it told that the driver is at it", ended)
+	}
+	c.settle(false)
+	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left != 0 || ended.Unavailable != 1 {
+		t.Errorf("ended = %+v, want it not in service yet", ended)
+	}
+	c.settle(true)
+	if ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref}); ended.Left+ended.Unavailable != 0 {
+		t.Errorf("in service = %+v, want nothing left", ended)
+	}
+	c.wantNoLabels(ref, pod.Name)
+	if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true}); left != 0 {
+		t.Errorf("Finish found %d left", left)
+	}
+}
+
+// rule L5
+func TestWhoServesATargetDelaysItsInjection(t *testing.T) {
+	c := newCluster(t)
+	traffic := podops.FinalizerPrefix + "traffic"
+	pod := c.managed(1, traffic)[0]
+	ref, in := c.chosenFor("calm", nil)
+	do[OperateResult](c, c.OperateTargets, in)
+	c.settle(true)
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Waiting) != 1 || len(done.Given) != 0 {
+		t.Errorf("while it is served = %+v, want it waited for", done)
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, traffic)
+	_, err := c.Client.CoreV1().Pods(c.Shop).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	c.Must(err)
+	c.settle(true)
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+		t.Errorf("when nobody serves it = %+v, want it given", done)
+	}
+}
+
+// rules L6, L7, and what else may become of a target that is waited for.
+func TestATargetThatIsWaitedForIsLetGo(t *testing.T) {
+	traffic := podops.FinalizerPrefix + "traffic"
+	for _, test := range []struct {
+		name   string
+		happen func(*cluster, *corev1.Pod, podops.Operation)
+		over   bool
+		event  string
+	}{
+		{"it is not given in time", func(*cluster, *corev1.Pod, podops.Operation) {}, true, "TargetNotGiven"},
+		{"nobody answers in time", nil, true, "TargetNotGiven"},
+		{"it is being deleted", func(c *cluster, pod *corev1.Pod, _ podops.Operation) {
+			c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(c.Context(), pod.Name, metav1.DeleteOptions{}))
+		}, false, "TargetLost"},
+		{"somebody else begins to operate on it", func(c *cluster, pod *corev1.Pod, _ podops.Operation) { c.label(pod, scaling, "1") }, false, "TargetReleased"},
+		{"somebody takes our label off", func(c *cluster, pod *corev1.Pod, o podops.Operation) { c.label(pod, o.Selector(), "null") }, false, "TargetReleased"},
+		{"somebody takes it from its driver", func(c *cluster, pod *corev1.Pod, o podops.Operation) {
+			c.label(pod, o.Selector(), "null")
+			c.label(pod, podops.LabelManaged, "null")
+		}, false, "TargetReleased"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			pod := c.managed(1, traffic)[0]
+			ref, in := c.chosenFor("calm", nil)
+			do[OperateResult](c, c.OperateTargets, in)
+			if test.happen != nil {
+				c.settle(true)
+				test.happen(c, pod, podops.OfDisruption(ref.UID))
+			}
+			if test.over {
+				in.Over = in.Shards
+			}
+			done := do[OperateResult](c, c.OperateTargets, in)
+			if done.Lost != 1 || len(done.Waiting)+len(done.Given) != 0 || len(c.chosen(ref)) != 0 {
+				t.Errorf("%+v, want the target let go", done)
+			}
+			c.wantEvent(test.event, pod.Name)
+			c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "no target is left")
+			if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true}); created.Pods != 0 {
+				t.Errorf("created = %+v for a target that was let go", created)
+			}
+			if c.pod(pod.Name).DeletionTimestamp != nil {
+				return // its labels go with it
+			}
+			c.label(pod, scaling, "null")
+			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+			c.settle(true)
+			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true})
+			c.wantNoLabels(ref, pod.Name)
+		})
+	}
+}
+
+// rule L12
+func TestAPodThatNoDriverMoves(t *testing.T) {
+	t.Run("it is disrupted as it is", func(t *testing.T) {
+		c := newCluster(t)
+		pod := c.MakeTargets(1, map[string]string{podops.LabelManaged: podops.ManagedValue})[0] // and no readiness gate
+		ref, in := c.chosenFor("calm", nil)
+		if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+			t.Errorf("%+v, want it disrupted at once", done)
+		}
+		c.wantNoLabels(ref, pod.Name)
+		if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true}); created.Pods != 1 {
+			t.Errorf("created = %+v, want a chaos pod", created)
+		}
+	})
+	t.Run("it is not chosen, if the spec says so", func(t *testing.T) {
+		c := newCluster(t)
+		c.MakeTargets(1, nil)
+		ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.UnmanagedPods = v1beta1.SkipUnmanaged })
+		if len(in.Shards) != 0 {
+			t.Errorf("shards %v were chosen, want none", in.Shards)
+		}
+		c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "unmanagedPods Skip")
+	})
+}
+
+func TestWithoutADriver(t *testing.T) {
+	participates := func(when v1beta1.WhenUnavailable) func(*v1beta1.DisruptionSpec) {
+		return func(spec *v1beta1.DisruptionSpec) {
+			spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined, WhenUnavailable: when}
+		}
+	}
+	c := newCluster(t)
+	ref := c.Disruption("strict", participates(""))
+	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "install Kuperator") {
+		t.Errorf("plan = %+v, want it rejected, with the way out", plan)
+	}
+	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, "whenUnavailable")
+	c.wantEvent("NoDriver", "whenUnavailable")
+	if plan := do[Plan](c, c.Prepare, c.Disruption("lenient", participates(v1beta1.ProceedWithoutDriver))); plan.Rejected != "" || plan.Operations != nil {
+		t.Errorf("plan = %+v, want it carried out without operations", plan)
+	}
+}
+
+// The driver disappears: what it leaves on the pod is taken off, and told.
+func TestADriverThatDisappears(t *testing.T) {
+	for name, answered := range map[string]bool{"before it answered": false, "after it gave the pod": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			pod := c.managed(1)[0]
+			ref, in := c.chosenFor("calm", nil)
+			do[OperateResult](c, c.OperateTargets, in)
+			if answered {
+				c.settle(true)
+			}
+			ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+			if ended.Left != 1 || len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], pod.Name) {
+				t.Fatalf("ended = %+v, want the pod left", ended)
+			}
+			last := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: true})
+			c.wantNoLabels(ref, pod.Name)
+			if last.Left != 0 || answered && (last.Unavailable != 1 || !strings.Contains(last.Pods[0], "no driver answered")) {
+				t.Errorf("when its time is over = %+v", last)
+			}
+			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true, NotInService: last.Pods}); left != 0 {
+				t.Errorf("Finish found %d left", left)
+			}
+			if answered {
+				c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, pod.Name)
+				c.wantEvent("NotInService", pod.Name)
+			}
+		})
+	}
+}
+
+// rule L10: ours, finishing first, waits, and its labels are the driver's.
+func TestAnotherOperationGoesOn(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.OnConcurrentOperation = v1beta1.KeepTarget })
+	do[OperateResult](c, c.OperateTargets, in)
+	c.settle(true)
+	c.label(pod, podops.LabelOperationType+"/scale", "scale")
+	c.label(pod, scaling, "1")
+	c.settle(true)
+	for _, over := range []bool{false, true} {
+		ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: over})
+		if ended.Left != 1 || !strings.Contains(ended.Pods[0], "another one goes on: label operat") {
+			t.Errorf("ended = %+v, want it told who operates", ended)
+		}
+		c.settle(true)
+	}
+	c.label(pod, scaling, "null")
+	c.settle(true)
+	c.wantNoLabels(ref, pod.Name)
+	if available, _ := podops.Available(c.pod(pod.Name)); !available {
+		t.Errorf("labels = %v, want it in service", c.pod(pod.Name).Labels)
+	}
+}
+
+// A label of ours that somebody takes off a disrupted target ends its disruption.
+func TestATargetThatIsTakenBackIsLetGo(t *testing.T) {
+	c := newCluster(t)
+	pods := c.managed(2)
+	ref, in := c.chosenFor("calm", nil)
+	do[OperateResult](c, c.OperateTargets, in)
+	c.settle(true)
+	do[OperateResult](c, c.OperateTargets, in)
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true})
+	c.kubelet(ref, map[string]int32{"node-0": 0})
+	clean := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 30 * time.Second}
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 0 {
+		t.Fatalf("cleaned = %+v before anybody did anything", cleaned)
+	}
+	c.label(pods[0], podops.OfDisruption(ref.UID).Selector(), "null")
+	cleaned := do[CleanResult](c, c.CleanChaosPods, clean)
+	if got := c.chosen(ref); cleaned.Lost != 1 || !slices.Equal(got, []types.UID{pods[1].UID}) || len(c.ChaosPodsOf(ref)) != 1 {
+		t.Errorf("cleaned = %+v, targets %v, want %s let go", cleaned, got, pods[0].Name)
+	}
+	c.wantEvent("TargetReleased", pods[0].Name)
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, OnlyEnded: true})
+	if !podops.OfDisruption(ref.UID).Holds(c.pod(pods[1].Name)) {
+		t.Errorf("the other target was given back, too: %v", c.pod(pods[1].Name).Labels)
+	}
+	c.settle(true)
+	c.wantNoLabels(ref, pods[0].Name)
+}
+
+// A driver's webhook that is away answers every write with 500: the pod is asked for again, and its
+// operation ended again.
+func TestAWebhookThatIsAway(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("calm", nil)
+	var away atomic.Bool
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if !away.Load() || r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/pods/") {
+			return nil, nil
+		}
+		return refusal(r, http.StatusInternalServerError), nil
+	})
+	away.Store(true)
+	if done := do[OperateResult](c, c.OperateTargets, in); !strings.Contains(done.Again, "refused by the test") || len(done.Waiting) != 1 {
+		t.Errorf("%+v, want it to be asked for again", done)
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "refused by the test")
+	away.Store(false)
+	if done := do[OperateResult](c, c.OperateTargets, in); done.Again != "" || len(done.Waiting) != 1 {
+		t.Errorf("%+v when the webhook is back, want it waited for", done)
+	}
+	away.Store(true)
+	if _, err := c.env.ExecuteActivity(c.EndOperations, EndOperationsInput{Disruption: ref}); err == nil {
+		t.Error("the operation ended though nobody could be asked")
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "it is tried again")
+	away.Store(false)
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	c.settle(true)
+	c.wantNoLabels(ref, pod.Name)
+}
+
+func TestAnotherPodOfTheName(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	_, err := c.patchTarget(t.Context(), c.Shop, pod.Name, podops.OfDisruption("u").Begin("another", time.Now()))
+	if !anotherPod(err) {
+		t.Errorf("%v is not taken for another pod of the name", err)
+	}
+	_, err = c.patchTarget(t.Context(), c.Shop, pod.Name, []byte(`{"metadata":{"labels":{"a b":"c"}}}`))
+	if err == nil || anotherPod(err) {
+		t.Errorf("%v is taken for another pod of the name", err)
+	}
+}

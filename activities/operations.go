@@ -1,0 +1,246 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
+)
+
+// EndOperationsInput says which operations are to end.
+type EndOperationsInput struct {
+	Disruption Ref `json:"disruption"`
+	// OnlyEnded spares the targets that are disrupted, or are to be.
+	OnlyEnded bool `json:"onlyEnded,omitempty"`
+	// Over is true when no driver is waited for any longer: labels that none has taken
+	// off are taken off.
+	Over bool `json:"over,omitempty"`
+}
+
+// EndOperationsResult says what is left of them.
+type EndOperationsResult struct {
+	// Left counts pods that have labels of the operation still, Unavailable those that
+	// were given back and are not in service again.
+	Left        int `json:"left,omitempty"`
+	Unavailable int `json:"unavailable,omitempty"`
+	// Pods says of at most 10 of both what is wrong with them.
+	Pods []string `json:"pods,omitempty"`
+}
+
+// EndOperations ends the disruption's operation on every pod that no chaos pod of it
+// disturbs any more (rule L8): undone before the pod was given, and finished after
+// that. It finds the pods by their labels, whatever the records say, and fails until
+// each was asked.
+func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (EndOperationsResult, error) {
+	e := &ending{a: a, in: in, operation: podops.OfDisruption(in.Disruption.UID), said: map[string]string{}}
+	pods, err := e.pods(ctx)
+	if err != nil {
+		return EndOperationsResult{}, err
+	}
+	spared, operated, err := e.spared(ctx)
+	if err != nil {
+		return EndOperationsResult{}, err
+	}
+	var group errgroup.Group
+	group.SetLimit(a.Parallel)
+	errs := make([]error, len(pods))
+	for i := range pods {
+		if !spared[pods[i].UID] {
+			group.Go(func() error {
+				errs[i] = e.end(ctx, &pods[i], operated[pods[i].UID])
+				return nil
+			})
+		}
+	}
+	_ = group.Wait()
+	if err := firstOf(errs, "operations are not ended"); err != nil {
+		e.warn(ctx, err)
+		return EndOperationsResult{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.said)) {
+		if len(e.result.Pods) < 10 {
+			e.result.Pods = append(e.result.Pods, name+": "+e.said[name])
+		}
+	}
+	return e.result, nil
+}
+
+// ending is one EndOperations.
+type ending struct {
+	a         *Activities
+	in        EndOperationsInput
+	operation podops.Operation
+	mu        sync.Mutex
+	result    EndOperationsResult
+	said      map[string]string
+}
+
+// pods are those that a driver moves, and those that were asked for.
+func (e *ending) pods(ctx context.Context) ([]corev1.Pod, error) {
+	found := map[types.UID]corev1.Pod{}
+	for _, selector := range []string{podops.LabelManaged + "=" + podops.ManagedValue, e.operation.Selector()} {
+		list := pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
+			return e.a.Kube.CoreV1().Pods(e.in.Disruption.Namespace).List(ctx, options)
+		})
+		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+			pod := o.(*corev1.Pod)
+			found[pod.UID] = *pod
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list pods of namespace %s with %s: %w", e.in.Disruption.Namespace, selector, err)
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) }), nil
+}
+
+// spared are the targets whose operation must not end yet; operated are those that
+// the disruption has had.
+func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]bool, err error) {
+	spared, operated = map[types.UID]bool{}, map[types.UID]bool{}
+	chaosPods, err := e.a.listChaosPods(ctx, Shard{e.in.Disruption, AllShards})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range chaosPods {
+		spared[chaospod.TargetUID(&chaosPods[i])] = true
+	}
+	shards, err := e.a.Targets.Shards(ctx, e.in.Disruption)
+	if err != nil && e.in.OnlyEnded {
+		return nil, nil, err // else a record that cannot be read holds nothing up
+	}
+	for _, shard := range shards {
+		for _, target := range shard.Targets {
+			spared[target.UID] = spared[target.UID] || e.in.OnlyEnded && target.Active()
+			operated[target.UID] = target.Operation == targets.OperationAsked || target.Operation == targets.OperationGiven
+		}
+	}
+	return spared, operated, nil
+}
+
+// end asks for the end of the operation on one pod, and counts what is left of it.
+func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error {
+	patch := e.operation.End(pod)
+	stripped := e.in.Over && e.operation.Stands(pod)
+	if stripped {
+		patch = e.operation.Strip(pod)
+	}
+	if patch != nil {
+		after, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, patch)
+		switch {
+		case apierrors.IsNotFound(err), anotherPod(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("end the operation on pod %s: %w", pod.Name, err)
+		}
+		pod = after
+	}
+	if pod.DeletionTimestamp != nil {
+		return nil // no driver moves it any further
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	available, err := podops.Available(pod)
+	switch {
+	case e.operation.On(pod):
+		e.result.Left++
+		e.said[pod.Name] = "the driver has not ended the operation " + e.operation.ID + " yet"
+		if busy := e.operation.Busy(pod); busy != "" {
+			e.said[pod.Name] += ", as another one goes on: " + busy
+		}
+	case operated && !available:
+		e.result.Unavailable++
+		e.said[pod.Name] = "it lacks the label " + podops.LabelAvailable
+		if err != nil {
+			e.said[pod.Name] = err.Error()
+		}
+		if stripped {
+			e.said[pod.Name] = "no driver answered, so Squall took the labels of its operation off; the condition " + podops.ReadinessGate + " is as that driver left it"
+		}
+	}
+	return nil
+}
+
+// warn says where the user looks first that operations cannot be ended; it is tried
+// again for as long as it takes.
+func (e *ending) warn(ctx context.Context, why error) {
+	_ = e.a.Disruptions.UpdateStatus(ctx, e.in.Disruption, func(d *v1beta1.Disruption) {
+		status.ShowOperation(d, status.Operation{Reason: "NotEnded", Message: "it is tried again until it succeeds: " + why.Error()})
+	})
+}
+
+// operationsLeft counts the pods of a disruption that was an operation on them that
+// are asked for still.
+func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, error) {
+	if !e.Operated {
+		return 0, nil
+	}
+	operation := podops.OfDisruption(e.Disruption.UID)
+	list, err := a.Kube.CoreV1().Pods(e.Disruption.Namespace).List(ctx, metav1.ListOptions{LabelSelector: operation.Selector()})
+	if err != nil {
+		return 0, fmt.Errorf("list pods of namespace %s with %s: %w", e.Disruption.Namespace, operation.Selector(), err)
+	}
+	left := 0
+	for i := range list.Items {
+		if operation.Begun(&list.Items[i]) && list.Items[i].DeletionTimestamp == nil {
+			left++
+		}
+	}
+	if left == 0 && len(e.NotInService) > 0 {
+		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that were given back and are not in service: "+strings.Join(e.NotInService, "; "), "")
+	}
+	return left, nil
+}
+
+// kuperatorWebhook is the name of the webhook by which Kuperator moves pods.
+const kuperatorWebhook = "mutating-pod.apps.kusionstack.io"
+
+// noDriver says what to do where nobody moves pods.
+const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that would give it any pod: install Kuperator, " +
+	"or set podOpsLifecycle.whenUnavailable to Proceed, or policy to Respect, and create the disruption again"
+
+// operationsOf is what the workflow needs to know of a disruption's operations; nil
+// when it is none.
+func operationsOf(spec v1beta1.DisruptionSpec) *Operations {
+	if !spec.ParticipatesInOperations() {
+		return nil
+	}
+	return &Operations{OperatingTimeout: spec.OperatingTimeout(), AvailableTimeout: spec.AvailableTimeout()}
+}
+
+// driver names the driver that moves the cluster's pods; empty when there is none, or
+// when the disruption asks none.
+func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string, error) {
+	if !d.Spec.ParticipatesInOperations() {
+		return "", nil
+	}
+	list, err := a.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("look for a driver of PodOpsLifecycle: %w", err)
+	}
+	for _, configuration := range list.Items {
+		for _, webhook := range configuration.Webhooks {
+			if webhook.Name == kuperatorWebhook {
+				return "Kuperator", nil
+			}
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,136 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+)
+
+// Namespace is what a watch knows of a disruption's namespace.
+type Namespace struct {
+	Pods     corelisters.PodNamespaceLister
+	services corelisters.ServiceNamespaceLister
+	slices   discoverylisters.EndpointSliceNamespaceLister
+}
+
+// WatchNamespace watches a namespace's pods, Services and EndpointSlices until
+// ctx ends. It returns once it knows them.
+func WatchNamespace(ctx context.Context, client kubernetes.Interface, name string) (*Namespace, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(name), informers.WithTransform(dropManagedFields))
+	namespace := &Namespace{
+		Pods:     factory.Core().V1().Pods().Lister().Pods(name),
+		services: factory.Core().V1().Services().Lister().Services(name),
+		slices:   factory.Discovery().V1().EndpointSlices().Lister().EndpointSlices(name),
+	}
+	// Listers without informers would stay empty.
+	factory.Core().V1().Pods().Informer()
+	factory.Core().V1().Services().Informer()
+	factory.Discovery().V1().EndpointSlices().Informer()
+	factory.StartWithContext(ctx)
+	if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
+		return nil, fmt.Errorf("watch namespace %s for probes: %w", name, err)
+	}
+	return namespace, nil
+}
+
+func dropManagedFields(object any) (any, error) {
+	if meta, ok := object.(metav1.Object); ok {
+		meta.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// Belongs says why an address is none of a pod or a Service of the namespace, or
+// nothing. A pod in its node's network has the node's address, which is more
+// than the pod's. A Service counts as long as it leads to pods of the namespace
+// alone: whoever may write EndpointSlices can lead it anywhere.
+func (n *Namespace) Belongs(address netip.Addr) string {
+	if n.pod(address) {
+		return ""
+	}
+	services, err := n.services.List(labels.Everything())
+	if err != nil {
+		return err.Error()
+	}
+	for _, service := range services {
+		if slices.ContainsFunc(service.Spec.ClusterIPs, func(ip string) bool { return sameAddress(ip, address) }) {
+			return n.strays(service)
+		}
+	}
+	return "it belongs to no pod and no Service of the disruption's namespace"
+}
+
+func (n *Namespace) pod(address netip.Addr) bool {
+	pods, _ := n.Pods.List(labels.Everything()) // of a cache: it never errs
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return !ended(pod) && !pod.Spec.HostNetwork &&
+			slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return sameAddress(ip.IP, address) })
+	})
+}
+
+// strays says to whom else than pods of the namespace a Service leads, or nothing.
+func (n *Namespace) strays(service *corev1.Service) string {
+	all, err := n.slices.List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service.Name}))
+	if err != nil {
+		return err.Error()
+	}
+	for _, slice := range all {
+		for _, endpoint := range slice.Endpoints {
+			for _, text := range endpoint.Addresses {
+				address, err := netip.ParseAddr(text)
+				if err != nil || !n.pod(address.Unmap()) {
+					return fmt.Sprintf("Service %s leads to %s, which is no pod of the disruption's namespace", service.Name, text)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// APIServerAddresses are the addresses under which the API server is known:
+// those of Service kubernetes, of what it leads to, and of host, the worker's own
+// way to it, such as https://10.0.0.1:6443.
+func APIServerAddresses(ctx context.Context, client kubernetes.Interface, host string) ([]netip.Addr, error) {
+	service, err := client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's Service: %w", err)
+	}
+	texts := slices.Clone(service.Spec.ClusterIPs)
+	all, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's addresses: %w", err)
+	}
+	for _, slice := range all.Items {
+		for _, endpoint := range slice.Endpoints {
+			texts = append(texts, endpoint.Addresses...)
+		}
+	}
+	where, err := url.Parse(host)
+	if err != nil {
+		return nil, fmt.Errorf("the API server's address %q: %w", host, err)
+	}
+	own, err := net.DefaultResolver.LookupHost(ctx, where.Hostname())
+	if err != nil {
+		return nil, fmt.Errorf("resolve the API server's address: %w", err)
+	}
+	var addresses []netip.Addr
+	for _, text := range append(texts, own...) {
+		if address, err := netip.ParseAddr(text); err == nil {
+			addresses = append(addresses, address.Unmap().WithZone(""))
+		}
+	}
+	return addresses, nil
+}

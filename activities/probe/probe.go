@@ -1,0 +1,195 @@
+// Package probe asks, again and again, whether something is in its steady state,
+// as the kubelet's probes ask containers: docs/probes.md says where it differs.
+// A worker asks one probe of one target, a manager holds the workers of a phase,
+// and a cache tells of results that changed. Nothing of an answer but its result
+// leaves the package: no body, no header and no output of a command.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Result is what a probe says of the steady state.
+type Result string
+
+const (
+	// Unknown is the result of a question that could not be asked, and of a
+	// probe that has not decided yet.
+	Unknown Result = "Unknown"
+	Success Result = "Success"
+	Failure Result = "Failure"
+)
+
+const (
+	// maxAttempts is how often a question is asked that could not be asked.
+	maxAttempts = 3
+	// maxBody is how much of a body is read, in bytes.
+	maxBody = 10 << 10
+	// maxText is the longest text of an answer, in bytes.
+	maxText = 256
+)
+
+// Answer is what came of one question.
+type Answer struct {
+	// Result is Unknown if there is an Err.
+	Result Result
+	// Warning marks a success that people should hear of.
+	Warning bool
+	// Text says why, in at most 256 bytes, and holds nothing that a server sent.
+	Text string
+	// Attempts is 1, or up to 3 where the question could not be asked.
+	Attempts int
+	// Err is why there is no result: nobody could be asked. It says nothing of
+	// the steady state.
+	Err error
+	// Took is the time of all attempts.
+	Took time.Duration
+}
+
+// Target is a container of a target pod.
+type Target struct {
+	Pod *corev1.Pod
+	// Container by name. Empty means the first.
+	Container string
+}
+
+// Prober asks questions. It may be used by several goroutines.
+type Prober struct {
+	// Version of Squall, for the user agent squall-probe/<version>.
+	Version string
+	// Allow says why an address must not be asked, or returns nil. It is called
+	// for every connection, with the address that the host was resolved to just
+	// now. target is nil with scope Once. Without Allow nobody is asked.
+	Allow func(host string, address netip.Addr, target *Target) error
+	// Pods of the disruption's namespace, for podsReady.
+	Pods corelisters.PodNamespaceLister
+	// Exec runs commands in containers. nil, the default, refuses to.
+	Exec *Exec
+	// Prometheus answers queries. nil means that there is none.
+	Prometheus *Prometheus
+}
+
+// handler asks once. An error means that nobody could be asked.
+type handler func(ctx context.Context) (Answer, error)
+
+// Ask asks once, and up to three times as long as the question cannot be asked:
+// a refused connection, a bad status or a time-out is an answer (rule P2). It
+// returns at once when ctx ends, and then its answer is Unknown. probe has its
+// defaults; target is nil with scope Once.
+func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) Answer {
+	began := time.Now()
+	ask := p.handler(probe, target)
+	var answer Answer
+	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		answer = attemptOnce(ctx, probe.Timeout(), ask)
+		answer.Attempts = attempt
+		if answer.Err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		// A question that was called off has failed for that alone.
+		answer = Answer{Result: Unknown, Err: err, Attempts: answer.Attempts}
+	}
+	answer.Text, answer.Took = short(answer.Text), time.Since(began)
+	return answer
+}
+
+func attemptOnce(ctx context.Context, timeout time.Duration, ask handler) Answer {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := ask(ctx)
+	if err != nil {
+		return Answer{Result: Unknown, Text: err.Error(), Err: err}
+	}
+	return answer
+}
+
+func (p *Prober) handler(probe v1beta1.Probe, target *Target) handler {
+	switch {
+	case probe.HTTPGet != nil:
+		return func(ctx context.Context) (Answer, error) { return p.httpGet(ctx, probe.HTTPGet, target) }
+	case probe.TCPSocket != nil:
+		return func(ctx context.Context) (Answer, error) { return p.tcpSocket(ctx, probe.TCPSocket, target) }
+	case probe.GRPC != nil:
+		return func(ctx context.Context) (Answer, error) { return p.grpc(ctx, probe.GRPC, target) }
+	case probe.Exec != nil:
+		return func(ctx context.Context) (Answer, error) { return p.Exec.run(ctx, probe.Exec, target) }
+	case probe.PodsReady != nil:
+		return func(context.Context) (Answer, error) { return p.podsReady(probe.PodsReady) }
+	case probe.Prometheus != nil:
+		return func(ctx context.Context) (Answer, error) { return p.Prometheus.ask(ctx, probe.Prometheus) }
+	}
+	return func(context.Context) (Answer, error) {
+		return Answer{}, fmt.Errorf("probe %s has no handler", probe.Name)
+	}
+}
+
+func (p *Prober) userAgent() string { return "squall-probe/" + p.Version }
+
+// dial connects to whom Allow allows. Names are resolved here and the address is
+// judged right before the connection, so that a name that changes its address
+// leads nowhere else.
+func (p *Prober) dial(target *Target) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		dialer := net.Dialer{KeepAlive: -1, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(resolved)
+			if err != nil {
+				return err
+			}
+			if p.Allow == nil {
+				return &DeniedError{Host: host, Address: at.Addr(), Why: "nobody may be asked"}
+			}
+			return p.Allow(host, at.Addr(), target)
+		}}
+		return dialer.DialContext(ctx, "tcp", address)
+	}
+}
+
+// failed is the answer where nobody answered as they should. What is not our own
+// kernel's or resolver's word is left out: it may quote what the server sent.
+func failed(err error) (Answer, error) {
+	var denied *DeniedError
+	if errors.As(err, &denied) {
+		return Answer{}, denied
+	}
+	var (
+		timeout net.Error
+		dial    *net.OpError
+		errno   syscall.Errno
+		text    = "the answer cannot be understood"
+	)
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		text = "no answer in time"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		text = dial.Error()
+	case errors.As(err, &errno):
+		text = errno.Error()
+	}
+	return Answer{Result: Failure, Text: text}, nil
+}
+
+// short cuts a text to what status may hold, between characters.
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText-3], "") + "..."
+}

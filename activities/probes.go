@@ -1,0 +1,222 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities/probe"
+	"github.com/squall-chaos/squall/activities/steadystate"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// AskProbesInput says what AskProbes is to ask.
+type AskProbesInput = steadystate.Input
+
+// AskProbesResult is what the probes say in the end.
+type AskProbesResult = steadystate.Result
+
+// ProbeSnapshot is what the next AskProbes of a phase goes on with.
+type ProbeSnapshot = steadystate.Snapshot
+
+// errorProberStopped is the type of the error of a prober whose worker stops.
+const errorProberStopped = "ProberStopped"
+
+// SnapshotOf is what an AskProbes that ended with err left: by its last heartbeat
+// if its worker died, by its error if its worker stopped. It is nil for nothing.
+func SnapshotOf(err error) *ProbeSnapshot {
+	var snapshot ProbeSnapshot
+	if timeout, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&snapshot) == nil {
+			return &snapshot
+		}
+		return nil
+	}
+	stopped, ok := errors.AsType[*temporal.ApplicationError](err)
+	if ok && stopped.Type() == errorProberStopped && stopped.HasDetails() && stopped.Details(&snapshot) == nil {
+		return &snapshot
+	}
+	return nil
+}
+
+// AskProbes asks the probes of a phase and tells the workflow of changes, by the
+// signal contract.SignalProbe. In Before and After it returns once all succeed; in
+// During it asks until it is cancelled. A cancelled one returns its result. It is
+// one attempt: an error of the type ProberStopped says that the worker stops, and
+// another attempt goes on with SnapshotOf it.
+func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbesResult, error) {
+	if a.Prober == nil {
+		return AskProbesResult{}, errors.New("this worker asks no probes")
+	}
+	stopBeating := a.beatUntilReady(ctx, in)
+	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
+	if err == nil && d.Spec.SteadyState == nil {
+		err = fmt.Errorf("disruption %s/%s has no steady state", in.Disruption.Namespace, in.Disruption.Name)
+	}
+	if err != nil {
+		stopBeating()
+		return AskProbesResult{}, err
+	}
+	asks, namespace, release, err := a.Prober.In(ctx, in.Disruption.Namespace)
+	stopBeating()
+	if err != nil {
+		return AskProbesResult{}, err
+	}
+	defer release()
+	followed := &followedTargets{records: a.Targets, namespace: namespace, in: in, spec: &d.Spec}
+	if d.Spec.SteadyState.Compares() {
+		if followed.control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
+			return AskProbesResult{}, err
+		}
+	}
+	var last ProbeSnapshot
+	heard, stopTelling := a.hearAnswers(ctx, in, followed.words)
+	defer stopTelling()
+	session := &steadystate.Session{
+		Input: in, Probes: d.Spec.SteadyState.WithDefaults().Of(in.Phase), Ask: asks.Ask,
+		Targets: followed.now, Pod: followed.pod, Stop: activity.GetWorkerStopChannel(ctx),
+		Heartbeat: func(s ProbeSnapshot) { last = s; activity.RecordHeartbeat(ctx, s) },
+		Tell:      tellWorkflow, Heard: heard,
+	}
+	result, err := session.Run(ctx)
+	if errors.Is(err, steadystate.ErrStopped) {
+		return result, temporal.NewApplicationErrorWithOptions(err.Error(), errorProberStopped, temporal.ApplicationErrorOptions{Details: []any{last}})
+	}
+	return result, err
+}
+
+// beatUntilReady shows that the worker lives while it waits for the cluster, and
+// keeps what it has to go on with.
+func (a *Activities) beatUntilReady(ctx context.Context, in AskProbesInput) (stop func()) {
+	beating, cancel := context.WithCancel(ctx)
+	beat := func() {
+		if in.Resume != nil {
+			activity.RecordHeartbeat(ctx, *in.Resume)
+			return
+		}
+		activity.RecordHeartbeat(ctx)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			beat()
+			select {
+			case <-beating.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// tellWorkflow signals the activity's own workflow, whatever run it is in.
+func tellWorkflow(ctx context.Context, t contract.ProbeTransition) error {
+	err := activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, t)
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return steadystate.ErrNobodyListens
+	}
+	return err
+}
+
+// followedTargets are the targets that can be asked, by what two watches know.
+type followedTargets struct {
+	records   *targets.Store
+	namespace *probe.Namespace
+	in        AskProbesInput
+	spec      *v1beta1.DisruptionSpec
+	// control is the control group; nil without one.
+	control *targets.ControlGroup
+
+	mu    sync.Mutex
+	names map[types.UID]string
+	// kept are those of the control group.
+	kept map[types.UID]bool
+}
+
+// now are the pods of the records that exist: in Before and During those that are
+// disrupted, in After also those that were. Those of the control group that nobody
+// disturbs are asked in all.
+func (f *followedTargets) now(ctx context.Context) ([]steadystate.Target, error) {
+	shards, err := f.records.ShardsNow(ctx, f.in.Disruption)
+	if err != nil {
+		return nil, err
+	}
+	container := ""
+	if len(f.spec.Containers) > 0 {
+		container = f.spec.Containers[0]
+	}
+	found, names := []steadystate.Target(nil), map[types.UID]string{}
+	for _, shard := range shards {
+		for _, target := range shard.Targets {
+			if !target.Active() && f.in.Phase != v1beta1.ProbeAfter {
+				continue
+			}
+			if f.exists(target.Name, target.UID) {
+				names[target.UID] = target.Name
+				found = append(found, steadystate.Target{UID: target.UID, Name: target.Name, Container: container})
+			}
+		}
+	}
+	kept := map[types.UID]bool{}
+	if f.control != nil {
+		disturbed := f.records.DisturbedNow(f.control)
+		for _, pod := range f.control.Pods {
+			if !disturbed[pod.UID] && f.exists(pod.Name, pod.UID) {
+				names[pod.UID], kept[pod.UID] = pod.Name, true
+				found = append(found, steadystate.Target{UID: pod.UID, Name: pod.Name, Container: container, Control: true})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b steadystate.Target) int { return cmp.Compare(a.Name, b.Name) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names, f.kept = names, kept
+	return found, nil
+}
+
+// exists is true for a pod that can be asked.
+func (f *followedTargets) exists(name string, uid types.UID) bool {
+	pod, err := f.namespace.Pods.Get(name)
+	return err == nil && pod.UID == uid && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// words name a target in a sentence.
+func (f *followedTargets) words(key probe.Key) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kept[key.Target] {
+		return ", control group " + f.names[key.Target]
+	}
+	if name := f.names[key.Target]; name != "" {
+		return ", target " + name
+	}
+	return ""
+}
+
+// pod is what is known of a target now.
+func (f *followedTargets) pod(uid types.UID) *corev1.Pod {
+	f.mu.Lock()
+	name := f.names[uid]
+	f.mu.Unlock()
+	pod, err := f.namespace.Pods.Get(name)
+	if err != nil {
+		return nil
+	}
+	return pod
+}

@@ -1,0 +1,193 @@
+package activities
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/squall-chaos/squall/activities/probe"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/steadystate"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// guarded has one probe, which wants a pod with the targets' label to be ready.
+func guarded(spec *v1beta1.DisruptionSpec) {
+	one := intstr.FromInt32(1)
+	spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{{
+		Name: "ready", PeriodSeconds: 1,
+		ProbeHandler: v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": "web"}, Min: &one}},
+	}}}
+}
+
+// prober asks in this cluster.
+func (c *cluster) prober() {
+	c.Prober = &steadystate.Prober{Kube: c.Client, APIServer: apiserver.Start(c.T).Host, Version: "test"}
+}
+
+func TestAskProbesOpensTheGate(t *testing.T) {
+	c := newCluster(t)
+	c.prober()
+	pod := c.MakeTargets(1, nil)[0]
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	_, err := c.Client.CoreV1().Pods(c.Shop).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{})
+	c.Must(err)
+	ref := c.Disruption("guarded", guarded)
+	plan := do[Plan](c, c.Prepare, ref)
+	if plan.SteadyState == nil || plan.SteadyState.GateTimeoutSeconds != 60 || plan.SteadyState.Probes[0].PodsReady != nil {
+		t.Fatalf("Prepare plans %+v, want the steady state with its defaults and without handlers", plan.SteadyState)
+	}
+	result := do[AskProbesResult](c, c.AskProbes, AskProbesInput{Disruption: ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: time.Now()})
+	if got := result.Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || !got[0].Heard || got[0].Text != "1 of 1 pods are ready, want 1" {
+		t.Errorf("AskProbes = %+v, want success", got)
+	}
+	if got := c.Counts.Of("squall_probe_answers_total"); got != 1 {
+		t.Errorf("squall_probe_answers_total = %d, want 1", got)
+	}
+}
+
+// In After targets are asked that were let go; a pod that is gone never is.
+func TestWhichTargetsAreAsked(t *testing.T) {
+	c := newCluster(t)
+	c.prober()
+	pods := c.MakeTargets(3, nil)
+	ref := c.Disruption("guarded", func(spec *v1beta1.DisruptionSpec) {
+		guarded(spec)
+		three := intstr.FromInt32(3)
+		spec.Count = &three
+	})
+	c.started("other", func(spec *v1beta1.DisruptionSpec) { spec.Selector = map[string]string{"app": "nothing"} })
+	do[Plan](c, c.Prepare, ref)
+	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	_, err := c.Targets.End(c.Context(), ref, 0, "test", func(target targets.Target) targets.Ending {
+		if target.UID == pods[0].UID {
+			return targets.Ending{Why: "let go"}
+		}
+		return targets.Ending{}
+	})
+	c.Must(err)
+	c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(c.Context(), pods[1].Name, *metav1.NewDeleteOptions(0)))
+	_, namespace, release, err := c.Prober.In(c.Context(), c.Shop)
+	c.Must(err)
+	defer release()
+	asked := func(phase v1beta1.ProbePhase) map[string]bool {
+		names := map[string]bool{}
+		d, err := c.Targets.LoadSpec(c.Context(), ref)
+		c.Must(err)
+		f := &followedTargets{records: c.Targets, namespace: namespace, in: AskProbesInput{Disruption: ref, Phase: phase}, spec: &d.Spec}
+		found, err := f.now(c.Context())
+		c.Must(err)
+		for _, target := range found {
+			names[target.Name] = f.pod(target.UID) != nil
+		}
+		return names
+	}
+	for phase, want := range map[v1beta1.ProbePhase]map[string]bool{
+		v1beta1.ProbeDuring: {pods[2].Name: true},
+		v1beta1.ProbeAfter:  {pods[0].Name: true, pods[2].Name: true},
+	} {
+		c.Eventually("in "+string(phase)+" the right targets are asked", func() bool { return reflect.DeepEqual(asked(phase), want) })
+	}
+}
+
+func TestSnapshotOf(t *testing.T) {
+	left := ProbeSnapshot{States: []probe.State{{Key: probe.Key{Probe: "a"}, Result: probe.Success, Last: probe.Failure, Run: 2}}}
+	for _, test := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"a worker died", temporal.NewHeartbeatTimeoutError(left), true},
+		{"a worker died at once", temporal.NewHeartbeatTimeoutError(), false},
+		{"a worker stopped", temporal.NewApplicationErrorWithOptions("stops", errorProberStopped, temporal.ApplicationErrorOptions{Details: []any{left}}), true},
+		{"something else", temporal.NewApplicationErrorWithOptions("no", "Other", temporal.ApplicationErrorOptions{Details: []any{left}}), false},
+		{"anything", errors.New("no"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := SnapshotOf(test.err)
+			if (got != nil) != test.want || got != nil && got.States[0].Run != 2 {
+				t.Errorf("SnapshotOf = %+v, want one: %t", got, test.want)
+			}
+		})
+	}
+}
+
+// rule P18. Status, conditions and events say the same, and each is said once.
+func TestReportSteadyState(t *testing.T) {
+	c := newCluster(t)
+	ref := c.Disruption("guarded", guarded)
+	lost := SteadyStateReport{
+		Disruption: ref, Change: status.SteadyStateAborted, Message: "probe ready: 0 of 1 pods are ready",
+		Status: v1beta1.SteadyStateStatus{
+			Phase: v1beta1.ProbeDuring, Verdict: v1beta1.VerdictAborted, Summary: "probe ready was lost",
+			Probes: []v1beta1.ProbeStatus{{Name: "ready", State: v1beta1.ProbeFailure, Verdict: v1beta1.VerdictAborted}},
+		},
+	}
+	for range 2 {
+		do[struct{}](c, c.ReportSteadyState, lost)
+	}
+	c.WantCondition(ref, v1beta1.ConditionSteadyState, metav1.ConditionFalse, "0 of 1 pods are ready")
+	c.WantCondition(ref, v1beta1.ConditionAborted, metav1.ConditionTrue, "0 of 1 pods are ready")
+	c.wantEvent("SteadyStateLost", "0 of 1 pods are ready")
+	c.wantEvent("DisruptionAborted", "0 of 1 pods are ready")
+	said := c.Get(ref).Status.SteadyState
+	if said == nil || said.Verdict != v1beta1.VerdictAborted || len(said.Probes) != 1 || said.Probes[0].State != v1beta1.ProbeFailure {
+		t.Errorf("status.steadyState = %+v, want what was reported", said)
+	}
+}
+
+// What was decided earlier and is written late changes nothing but that the
+// disruption was aborted.
+func TestALateReportChangesNothing(t *testing.T) {
+	var d v1beta1.Disruption
+	at := time.Now()
+	report := func(change status.SteadyStateChange, phase v1beta1.ProbePhase, at time.Time) {
+		status.ShowSteadyState(&d, SteadyStateReport{Change: change, Status: v1beta1.SteadyStateStatus{Phase: phase}, At: at})
+	}
+	report(status.SteadyStateRecovered, v1beta1.ProbeAfter, at)
+	report(status.SteadyStateAborted, v1beta1.ProbeDuring, at.Add(-time.Second))
+	got := map[string]metav1.ConditionStatus{}
+	for _, condition := range d.Status.Conditions {
+		got[condition.Type] = condition.Status
+	}
+	want := map[string]metav1.ConditionStatus{v1beta1.ConditionSteadyState: metav1.ConditionTrue, v1beta1.ConditionAborted: metav1.ConditionTrue}
+	if !reflect.DeepEqual(got, want) || d.Status.SteadyState.Phase != v1beta1.ProbeAfter {
+		t.Errorf("conditions %v in phase %s, want %v in phase After", got, d.Status.SteadyState.Phase, want)
+	}
+}
+
+// rule P21. The first failure of a run is told, and some after it.
+func TestWhichFailuresAreTold(t *testing.T) {
+	f := failureEvents{map[string]time.Time{}, map[probe.Key]bool{}}
+	at, told := time.Now(), []int{}
+	answer := func(second int, target string, a probe.Answer) {
+		tick := probe.Tick{Key: probe.Key{Probe: "a", Target: "uid-1"}, Answer: a}
+		if target != "" {
+			tick.Target = "uid-2"
+		}
+		if f.worth(tick, at.Add(time.Duration(second)*time.Second)) {
+			told = append(told, second)
+		}
+	}
+	bad, good := probe.Answer{Result: probe.Failure}, probe.Answer{Result: probe.Success}
+	erred := probe.Answer{Result: probe.Unknown, Err: errors.New("nobody to ask")}
+	answer(0, "", good)
+	answer(1, "", bad)
+	answer(2, "", bad)
+	answer(3, "other", bad) // too soon after the first
+	answer(10, "", good)
+	answer(40, "", erred)
+	answer(200, "", erred)
+	answer(341, "", bad)
+	if want := []int{1, 40, 341}; !reflect.DeepEqual(told, want) {
+		t.Errorf("told at the seconds %v, want %v", told, want)
+	}
+}

@@ -1,0 +1,346 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities/replacement"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Times of ReplacePods.
+const (
+	// goneGap is how often a node's pods are looked at until the deleted ones are gone.
+	goneGap = 500 * time.Millisecond
+	// gonePatience is how long a pod may be there after its grace period.
+	gonePatience = 2 * time.Minute
+	// successorPatience is how long a node stays cordoned for the successors of
+	// its pods to find another node, once the pods are gone.
+	successorPatience = 30 * time.Second
+	// toldGap is how often what became of pods is written into records and status.
+	toldGap = time.Second
+)
+
+// ReplaceResult says how far ReplacePods came.
+type ReplaceResult struct {
+	Replaced int `json:"replaced"`
+	Total    int `json:"total"`
+	// Lost counts targets that somebody else took away before anything was done.
+	Lost int `json:"lost,omitempty"`
+	// Stopped says why nothing may be replaced any more.
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// ReplacePods replaces the disruption's targets, node by node: it cordons the
+// node, deletes the pods, waits until they are gone and their successors have
+// another node, and uncordons. It tells in status what became of each as it
+// comes (rules 28-31, 33). Called again it goes on with what is not replaced
+// yet, and touches no target twice (rule 18). A pod that cannot be replaced is
+// no error. Cancelled, it leaves nodes cordoned, for CleanChaosPods to uncordon.
+func (a *Activities) ReplacePods(ctx context.Context, ref Ref) (ReplaceResult, error) {
+	r, err := a.newReplacing(ctx, ref)
+	if err != nil {
+		return ReplaceResult{}, err
+	}
+	if err := r.begin(ctx); err != nil {
+		return ReplaceResult{}, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.replaceAll(ctx) }()
+	tick := time.NewTicker(toldGap)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case err = <-ended:
+			over = true
+		case <-tick.C:
+			_ = r.tell(ctx) // what cannot be told now is told at the end
+		}
+	}
+	if err := errors.Join(err, r.tell(ctx)); err != nil {
+		return ReplaceResult{}, err
+	}
+	r.recordEvents(ctx)
+	return r.result(), nil
+}
+
+// replacing is the state of one ReplacePods. The shards are its journal.
+type replacing struct {
+	a       *Activities
+	d       *v1beta1.Disruption
+	pods    replacement.Pods
+	cordons replacement.Cordons
+	users   replacement.Users
+	// fresh are the targets that nobody worked at before this attempt.
+	fresh map[types.UID]bool
+
+	mu     sync.Mutex
+	shards []targets.Shard
+	// shardOf has the index of each target's shard, dirty those that are to be written.
+	shardOf map[types.UID]int
+	dirty   map[int]bool
+	stopped string
+	lost    []targets.Target
+}
+
+func (a *Activities) newReplacing(ctx context.Context, ref Ref) (*replacing, error) {
+	d, err := a.Targets.LoadSpec(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := a.Targets.Shards(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &replacing{
+		a: a, d: d, shards: shards, cordons: a.cordons(),
+		fresh: map[types.UID]bool{}, shardOf: map[types.UID]int{}, dirty: map[int]bool{},
+		pods: replacement.Pods{Kube: a.Kube, Namespace: d.Namespace, Params: *d.Spec.PodReplacement},
+	}, nil
+}
+
+// cordons makes and finds cordons of disruptions.
+func (a *Activities) cordons() replacement.Cordons { return replacement.Cordons{Kube: a.Kube} }
+
+// begin notes which targets are about to be replaced, before anything is done:
+// one of them that is gone later was replaced.
+func (r *replacing) begin(ctx context.Context) error {
+	for i := range r.shards {
+		for j := range r.shards[i].Targets {
+			target := &r.shards[i].Targets[j]
+			r.shardOf[target.UID] = i
+			if target.Active() && target.Replacement == nil {
+				r.fresh[target.UID], r.dirty[i] = true, true
+				target.Replacement = &targets.Replacement{State: targets.Replacing, Since: metav1.Now()}
+			}
+		}
+	}
+	return r.writeRecords(ctx)
+}
+
+// replaceAll works at several nodes at once. One that fails stops no other.
+func (r *replacing) replaceAll(ctx context.Context) error {
+	nodes := map[string][]*targets.Target{}
+	for i := range r.shards {
+		for j := range r.shards[i].Targets {
+			target := &r.shards[i].Targets[j]
+			if target.Active() && target.Replacement.State == targets.Replacing {
+				nodes[target.NodeName] = append(nodes[target.NodeName], target)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return r.uncordonAll(ctx)
+	}
+	var err error
+	if r.users, err = r.pods.Users(ctx); err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.SetLimit(r.a.Parallel)
+	var mu sync.Mutex
+	var errs []error
+	for name, pods := range nodes {
+		group.Go(func() error {
+			if err := r.replaceOn(ctx, name, pods); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing in it fails
+	if len(errs) > 0 {
+		return errors.Join(errs[:min(len(errs), 3)]...)
+	}
+	return r.uncordonAll(ctx)
+}
+
+// uncordonAll takes off what an attempt before this one could not.
+func (r *replacing) uncordonAll(ctx context.Context) error {
+	nodes, err := r.cordons.Of(ctx, r.d.UID)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if err := r.cordons.Uncordon(ctx, node, r.d.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceOn replaces the targets on one node.
+func (r *replacing) replaceOn(ctx context.Context, node string, pods []*targets.Target) error {
+	if why, err := r.a.stopped(ctx, r.d.Ref()); why != "" || err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stopped = cmp.Or(r.stopped, why)
+		return err
+	}
+	if r.d.Spec.DryRun {
+		for _, pod := range pods {
+			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, "a dry run, so nothing is done")
+			r.note(pod, targets.Replaced, "")
+		}
+		return nil
+	}
+	if err := r.cordons.Cordon(ctx, node, r.d.Ref()); err != nil {
+		return err
+	}
+	before, err := r.pods.Matching(ctx, r.selector())
+	if err != nil {
+		return err
+	}
+	deleted, going, err := r.deleteEach(ctx, node, pods)
+	if err != nil {
+		return err
+	}
+	if err := r.awaitGone(ctx, node, going); err != nil {
+		return err
+	}
+	if err := r.awaitSuccessors(ctx, deleted, before); err != nil {
+		return err
+	}
+	return r.cordons.Uncordon(ctx, node, r.d.UID)
+}
+
+func (r *replacing) selector() string {
+	selector, err := r.d.Spec.LabelSelector()
+	if err != nil {
+		return "" // a spec with such a selector was rejected
+	}
+	return selector.String()
+}
+
+// going are targets that were deleted and may still be there, with when they are due.
+type going map[*targets.Target]time.Time
+
+// deleteEach deletes the targets on a node. One that cannot be deleted stops no other.
+func (r *replacing) deleteEach(ctx context.Context, node string, pods []*targets.Target) ([]replacement.Deletion, going, error) {
+	var deleted []replacement.Deletion
+	var errs []error
+	left := going{}
+	for _, pod := range pods {
+		done, err := r.pods.Delete(ctx, pod.InjectionTarget, r.users)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case done.Gone && r.fresh[pod.UID]:
+			r.noteLost(pod)
+		case done.Gone:
+			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, told(node, done))
+			r.note(pod, targets.Replaced, "")
+		case done.Refused != "":
+			r.note(pod, targets.NotReplaced, done.Refused)
+			r.a.events().InjectionFailed(ctx, r.d, pod.InjectionTarget, done.Refused)
+		default:
+			deleted, left[pod] = append(deleted, done), done.Due
+			r.a.events().Replaced(ctx, r.d, pod.InjectionTarget, told(node, done))
+		}
+	}
+	return deleted, left, errors.Join(errs[:min(len(errs), 3)]...)
+}
+
+// told is what the event on a target says of its deletion.
+func told(node string, d replacement.Deletion) string {
+	text := "node " + node + " takes no new pods meanwhile"
+	if len(d.Claims) > 0 {
+		text += "; deleted with it: PersistentVolumeClaims " + shortList(d.Claims)
+	}
+	if len(d.Shared) > 0 {
+		text += "; left, as other pods mount them: PersistentVolumeClaims " + shortList(d.Shared)
+	}
+	return text
+}
+
+// awaitGone waits until the deleted pods are gone, or are there for too long.
+func (r *replacing) awaitGone(ctx context.Context, node string, left going) error {
+	for len(left) > 0 {
+		there, err := r.pods.On(ctx, node)
+		if err != nil {
+			return err
+		}
+		for pod, due := range left {
+			switch {
+			case !there[pod.UID]:
+				r.note(pod, targets.Replaced, "")
+			case time.Since(due) > cmp.Or(r.a.GonePatience, gonePatience):
+				r.note(pod, targets.NotReplaced, "it was deleted and is still there: a finalizer holds it, or its node's kubelet does not answer")
+			default:
+				continue
+			}
+			delete(left, pod)
+		}
+		if len(left) > 0 {
+			if err := r.wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitSuccessors keeps the cordon until the successors have another node, for a
+// while: where no other node takes them they come back to this one.
+func (r *replacing) awaitSuccessors(ctx context.Context, deleted []replacement.Deletion, before []corev1.Pod) error {
+	for began := time.Now(); time.Since(began) < cmp.Or(r.a.SuccessorPatience, successorPatience); {
+		now, err := r.pods.Matching(ctx, r.selector())
+		if err != nil {
+			return err
+		}
+		if replacement.Succeeded(deleted, before, now) {
+			return nil
+		}
+		if err := r.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait ends early when the activity does.
+func (r *replacing) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-activity.GetWorkerStopChannel(ctx):
+		return fmt.Errorf("worker stops; another one goes on")
+	case <-time.After(goneGap):
+		return nil
+	}
+}
+
+// note keeps what became of a target.
+func (r *replacing) note(target *targets.Target, state targets.ReplacementState, why string) {
+	r.change(target, func() {
+		target.Replacement = &targets.Replacement{State: state, Since: metav1.Now(), Why: why}
+	})
+}
+
+// noteLost lets go of a target that was gone before anything was done to it.
+func (r *replacing) noteLost(target *targets.Target) {
+	r.change(target, func() {
+		target.Ended = targetGone
+		r.lost = append(r.lost, *target)
+	})
+}
+
+func (r *replacing) change(target *targets.Target, change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+	r.dirty[r.shardOf[target.UID]] = true
+}

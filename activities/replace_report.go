@@ -1,0 +1,85 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// tell writes what is new into the records, and then into status.
+func (r *replacing) tell(ctx context.Context) error {
+	if err := r.writeRecords(ctx); err != nil {
+		return err
+	}
+	progress := r.progress()
+	return r.a.Disruptions.UpdateStatus(ctx, r.d.Ref(), func(live *v1beta1.Disruption) { status.ShowProgress(live, progress) })
+}
+
+func (r *replacing) writeRecords(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.dirty {
+		if err := r.a.Targets.Write(ctx, &r.shards[i]); err != nil {
+			return err
+		}
+		delete(r.dirty, i)
+	}
+	return nil
+}
+
+// progress is what the records say, in the words of status.
+func (r *replacing) progress() chaospod.Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := chaospod.Progress{Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}}
+	for _, target := range targets.Active(r.shards) {
+		done := *target.Replacement
+		injection := v1beta1.TargetInjection{TargetUID: target.UID, InjectionStatus: v1beta1.NotInjected, Reason: done.Why}
+		p.Total++
+		if done.State == targets.Replaced {
+			injection.InjectionStatus, injection.Since = v1beta1.Injected, &done.Since
+			injection.Effect = &v1beta1.Effect{State: v1beta1.EffectProven, Evidence: "the pod was deleted and is gone", Since: done.Since}
+			p.Injected++
+			p.ReadyPods++
+		}
+		p.Targets[target.Name] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindPodReplacement: injection}
+	}
+	return p
+}
+
+// recordEvents records on the disruption what became of its targets, each sort
+// in one event.
+func (r *replacing) recordEvents(ctx context.Context) {
+	var done, failed, lost []string
+	why := ""
+	for _, target := range targets.Active(r.shards) {
+		switch target.Replacement.State {
+		case targets.Replaced:
+			done = append(done, target.Name)
+		case targets.NotReplaced:
+			failed, why = append(failed, target.Name), cmp.Or(why, target.Replacement.Why)
+		}
+	}
+	for _, target := range r.lost {
+		lost = append(lost, target.Name)
+	}
+	if len(done) > 0 {
+		r.a.events().Record(ctx, r.d, "Replaced", fmt.Sprintf("pods replaced: %d (%s)", len(done), shortList(done)), fmt.Sprint(len(done)))
+	}
+	if len(failed) > 0 {
+		r.a.events().Warn(ctx, r.d, "NotReplaced", fmt.Sprintf("pods not replaced: %d (%s); the first: %s", len(failed), shortList(failed), why), fmt.Sprint(len(failed)))
+	}
+	if len(lost) > 0 {
+		r.a.events().Record(ctx, r.d, "TargetLost", fmt.Sprintf("targets gone or about to go: %d (%s)", len(lost), shortList(lost)), shortList(lost))
+	}
+}
+
+func (r *replacing) result() ReplaceResult {
+	p := r.progress()
+	return ReplaceResult{Replaced: p.Injected, Total: p.Total, Lost: len(r.lost), Stopped: r.stopped}
+}

@@ -1,0 +1,658 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/activities/replacement"
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/deploy"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// controller owns the pods of a test, as the controller of their kind would.
+func controller(kind string) []metav1.OwnerReference {
+	yes := true
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "web", UID: types.UID("uid-of-" + kind), Controller: &yes}}
+}
+
+// makeNode makes a node that nobody else's pods are on.
+func (c *cluster) makeNode(change func(*corev1.Node)) string {
+	c.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "replace-"}}
+	if change != nil {
+		change(node)
+	}
+	node, err := c.Kube.CoreV1().Nodes().Create(c.Context(), node, metav1.CreateOptions{})
+	c.Must(err)
+	c.Cleanup(func() { _ = c.Client.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
+	return node.Name
+}
+
+func (c *cluster) readNode(name string) *corev1.Node {
+	c.Helper()
+	node, err := c.Client.CoreV1().Nodes().Get(c.Context(), name, metav1.GetOptions{})
+	c.Must(err)
+	return node
+}
+
+// wantCordon wants a node to be as a person or disruptions left it.
+func (c *cluster) wantCordon(name string, cordoned bool, marks int) {
+	c.Helper()
+	node := c.readNode(name)
+	if got := len(replacement.Marks(node)); node.Spec.Unschedulable != cordoned || got != marks {
+		c.Errorf("node %s: cordoned = %t with %d marks, want %t with %d", name, node.Spec.Unschedulable, got, cordoned, marks)
+	}
+}
+
+// makePod makes a running pod on a node that a ReplicaSet owns.
+func (c *cluster) makePod(node string, change func(*corev1.Pod)) *corev1.Pod {
+	c.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: c.Shop, Labels: map[string]string{"app": "web"}, OwnerReferences: controller("ReplicaSet")},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "i"}}},
+	}
+	if change != nil {
+		change(pod)
+	}
+	pod, err := c.Client.CoreV1().Pods(c.Shop).Create(c.Context(), pod, metav1.CreateOptions{})
+	c.Must(err)
+	pod.Status.Phase = corev1.PodRunning
+	pod, err = c.Client.CoreV1().Pods(c.Shop).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{})
+	c.Must(err)
+	return pod
+}
+
+func mounting(claim string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}}}
+	}
+}
+
+func (c *cluster) makeClaim(name string) {
+	c.Helper()
+	_, err := c.Client.CoreV1().PersistentVolumeClaims(c.Shop).Create(c.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}, metav1.CreateOptions{})
+	c.Must(err)
+}
+
+// there tells whether a claim is there and nobody deletes it.
+func (c *cluster) claimStays(name string) bool {
+	c.Helper()
+	claim, err := c.Client.CoreV1().PersistentVolumeClaims(c.Shop).Get(c.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	c.Must(err)
+	return claim.DeletionTimestamp == nil
+}
+
+// plays lets pods that are being deleted end, as their kubelet would, and then
+// calls ended, which may play their controller.
+func (c *cluster) plays(ended func(pod *corev1.Pod)) {
+	ctx, stop := context.WithCancel(c.Context())
+	over := make(chan struct{})
+	c.Cleanup(func() { stop(); <-over })
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil {
+			pods, err := c.Client.CoreV1().Pods(c.Shop).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				continue
+			}
+			for i := range pods.Items {
+				pod, now := &pods.Items[i], int64(0)
+				if pod.DeletionTimestamp == nil || len(pod.Finalizers) > 0 {
+					continue
+				}
+				options := metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+				if c.Client.CoreV1().Pods(c.Shop).Delete(ctx, pod.Name, options) == nil && ended != nil {
+					ended(pod)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+// replaces is a spec that replaces all pods that match.
+func replaces(change func(*v1beta1.PodReplacement)) func(*v1beta1.DisruptionSpec) {
+	return func(spec *v1beta1.DisruptionSpec) {
+		every, yes := intstr.FromString("100%"), true
+		spec.Count = &every
+		spec.Faults = v1beta1.Faults{PodReplacement: &v1beta1.PodReplacement{DeleteStorage: &yes}}
+		if change != nil {
+			change(spec.PodReplacement)
+		}
+	}
+}
+
+func quickly(c *cluster) *cluster {
+	c.GonePatience, c.SuccessorPatience = time.Nanosecond, time.Nanosecond
+	return c
+}
+
+func TestReplacePods(t *testing.T) {
+	c := newCluster(t)
+	busy, spare := c.makeNode(nil), c.makeNode(nil)
+	old := []*corev1.Pod{c.makePod(busy, nil), c.makePod(busy, nil)}
+	var during []corev1.Node
+	c.plays(func(pod *corev1.Pod) {
+		during = append(during, *c.readNode(busy)) // what the scheduler would see now
+		c.makePod(spare, nil)
+	})
+	ref, selection := c.selectFor("moving", replaces(nil))
+	if selection.Selected != 2 {
+		t.Fatalf("selection = %+v, want both pods", selection)
+	}
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got != (ReplaceResult{Replaced: 2, Total: 2}) {
+		t.Errorf("ReplacePods() = %+v, want 2 of 2 replaced", got)
+	}
+	if len(during) != 2 {
+		t.Fatalf("%d pods ended, want 2", len(during))
+	}
+	for _, node := range during {
+		if marks := replacement.Marks(&node); !node.Spec.Unschedulable || len(marks) != 1 || marks[0] != ref {
+			t.Errorf("as a pod ended its node was cordoned = %t with the marks %v, want it cordoned by %v", node.Spec.Unschedulable, marks, ref)
+		}
+	}
+	c.wantCordon(busy, false, 0)
+	status := c.Get(ref).Status
+	if status.InjectionStatus != v1beta1.Injected || status.Targets != "2/2" || status.Phase != v1beta1.PhaseHolding { // rule 30
+		t.Errorf("status = %s %s in phase %s, want Injected 2/2 in Holding", status.InjectionStatus, status.Targets, status.Phase)
+	}
+	for _, pod := range old {
+		injection := status.TargetInjections[pod.Name][v1beta1.KindPodReplacement]
+		if injection.InjectionStatus != v1beta1.Injected || injection.TargetUID != pod.UID || injection.Since == nil || injection.InjectorPodName != "" {
+			t.Errorf("target %s: %+v, want it replaced, by no chaos pod", pod.Name, injection)
+		}
+		if injection.Effect == nil || injection.Effect.State != v1beta1.EffectProven { // rule E1
+			t.Errorf("target %s: effect %+v, want it proven", pod.Name, injection.Effect)
+		}
+	}
+	c.WantCondition(ref, v1beta1.ConditionEffectVerified, metav1.ConditionTrue, "2 of 2")
+	if told := c.EventsOf("Replaced"); len(told) != 3 { // rule 21: each target, and the disruption
+		t.Errorf("%d events Replaced, want one on each pod and one on the disruption: %v", len(told), told)
+	}
+	if pods := c.ChaosPodsOf(ref); len(pods) != 0 {
+		t.Errorf("%d chaos pods, want none", len(pods))
+	}
+
+	t.Run("called again, and asked for more targets: the new pods stay", func(t *testing.T) { // rule 18
+		selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1})
+		if len(selection.Added) != 0 || selection.Selected != 2 {
+			t.Errorf("selection = %+v, want nothing added", selection)
+		}
+		do[ReplaceResult](c, c.ReplacePods, ref)
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true})
+		if len(during) != 2 || len(c.chosen(ref)) != 2 {
+			t.Errorf("%d pods ended and %d are targets, want 2 of each for good", len(during), len(c.chosen(ref)))
+		}
+	})
+	t.Run("it ends", func(t *testing.T) {
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}}); cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 0 {
+			t.Errorf("cleaned = %+v, want nothing left", cleaned)
+		}
+		if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingExpired}); left != 0 {
+			t.Errorf("%d left", left)
+		}
+		if d := c.Get(ref); d.Status.CleanedVerified == nil || !*d.Status.CleanedVerified || len(d.Finalizers) != 0 {
+			t.Errorf("status = %+v with the finalizers %v, want it finished", d.Status, d.Finalizers)
+		}
+	})
+}
+
+// A pod that goes on to end shows as not replaced yet, beside others that are.
+func TestAPodThatDoesNotEndIsToldAndHoldsNothingUp(t *testing.T) {
+	c := newCluster(t)
+	c.GonePatience, c.SuccessorPatience = time.Second, time.Nanosecond
+	held := c.makePod(c.makeNode(nil), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/held"} })
+	node := held.Spec.NodeName
+	c.makePod(c.makeNode(nil), nil)
+	c.plays(nil)
+	no := int64(0)
+	ref, _ := c.selectFor("moving", replaces(func(p *v1beta1.PodReplacement) { p.GracePeriodSeconds = &no }))
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 || got.Total != 2 {
+		t.Errorf("ReplacePods() = %+v, want 1 of 2", got)
+	}
+	c.wantCordon(node, false, 0)
+	status := c.Get(ref).Status
+	if why := status.TargetInjections[held.Name][v1beta1.KindPodReplacement].Reason; status.InjectionStatus != v1beta1.PartiallyInjected || !strings.Contains(why, "finalizer") { // rules 29, 33
+		t.Errorf("status is %s with %q, want PartiallyInjected and the finalizer named", status.InjectionStatus, why)
+	}
+	c.wantEvent("NotReplaced", held.Name, "finalizer")
+	_, err := c.Client.CoreV1().Pods(c.Shop).Patch(t.Context(), held.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	c.Must(err)
+}
+
+func TestGracePeriodOfAReplacedPod(t *testing.T) {
+	five := int64(5)
+	for _, test := range []struct {
+		name   string
+		change func(*v1beta1.PodReplacement)
+		want   int64
+	}{
+		{"the pod's own", nil, 30},
+		{"another one", func(p *v1beta1.PodReplacement) { p.GracePeriodSeconds = &five }, 5},
+		{"forced: none, whatever else is asked for", func(p *v1beta1.PodReplacement) { p.GracePeriodSeconds, p.ForceDelete = &five, true }, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := quickly(newCluster(t))
+			var asked metav1.DeleteOptions
+			pod := c.makePod(c.makeNode(nil), nil)
+			ref, _ := c.selectFor("moving", replaces(test.change))
+			c.through(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+pod.Name) {
+					body, err := io.ReadAll(r.Body)
+					c.Must(err)
+					decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &asked)
+					c.Must(err)
+					asked = *decoded.(*metav1.DeleteOptions)
+					r.Body = io.NopCloser(bytes.NewReader(body))
+				}
+				return nil, nil
+			})
+			c.plays(nil)
+			do[ReplaceResult](c, c.ReplacePods, ref)
+			if asked.GracePeriodSeconds == nil || *asked.GracePeriodSeconds != test.want {
+				t.Errorf("the grace period is %v s, want %d s", asked.GracePeriodSeconds, test.want)
+			}
+			if p := asked.Preconditions; p == nil || p.UID == nil || *p.UID != pod.UID || p.ResourceVersion == nil || *p.ResourceVersion != pod.ResourceVersion {
+				t.Errorf("preconditions = %v, want exactly the pod that was read", asked.Preconditions)
+			}
+		})
+	}
+}
+
+func TestStorageOfReplacedPods(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		deleteStorage bool
+		ownStays      bool
+	}{
+		{"deleteStorage: its own claim goes", true, false},
+		{"no deleteStorage: every claim stays", false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := quickly(newCluster(t))
+			for _, claim := range []string{"own", "shared", "others"} {
+				c.makeClaim(claim)
+			}
+			pod := c.makePod(c.makeNode(nil), func(pod *corev1.Pod) {
+				mounting("own")(pod)
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "more", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shared"}}})
+			})
+			c.makePod(c.makeNode(nil), func(pod *corev1.Pod) { mounting("shared")(pod); pod.Labels["app"] = "other" })
+			c.plays(nil)
+			ref, _ := c.selectFor("moving", replaces(func(p *v1beta1.PodReplacement) { p.DeleteStorage = &test.deleteStorage }))
+			if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+				t.Errorf("ReplacePods() = %+v, want it replaced", got)
+			}
+			if stays := c.claimStays("own"); stays != test.ownStays {
+				t.Errorf("the pod's own claim stays: %t, want %t", stays, test.ownStays)
+			}
+			if !c.claimStays("shared") || !c.claimStays("others") {
+				t.Error("a claim that another pod mounts, or none, was deleted")
+			}
+			told := c.EventsOf("Replaced")
+			i := slices.IndexFunc(told, func(e corev1.Event) bool { return e.InvolvedObject.UID == pod.UID })
+			if i < 0 || strings.Contains(told[i].Message, "own") == test.ownStays {
+				t.Errorf("the pod's event does not say what became of its storage: %v", told)
+			}
+		})
+	}
+}
+
+func TestPodsThatNobodyWouldReplaceAreNoTargets(t *testing.T) {
+	for _, test := range []struct {
+		name, words string
+		change      func(*corev1.Pod)
+	}{
+		{"without a controller", "no controller", func(pod *corev1.Pod) { pod.OwnerReferences = nil }},
+		{"of a DaemonSet", "DaemonSet web", func(pod *corev1.Pod) { pod.OwnerReferences = controller("DaemonSet") }},
+		{"static", "static pod", func(pod *corev1.Pod) { pod.OwnerReferences = controller("Node") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			node := c.makeNode(nil)
+			c.makePod(node, test.change)
+			ref, selection := c.selectFor("moving", replaces(nil))
+			if selection.Selected != 0 || !strings.Contains(selection.Invalid, test.words) {
+				t.Errorf("selection = %+v, want none, and %q", selection, test.words)
+			}
+			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, test.words)
+			want := 1 // other kinds may have it
+			if test.name == "static" {
+				want = 0 // TestStaticPodsAreRefusedInWords says why
+			}
+			if other, selection := c.selectFor("other", all); selection.Selected != want {
+				t.Errorf("%s chose %d, want %d", other.Name, selection.Selected, want)
+			}
+		})
+	}
+	t.Run("beside one that somebody would: only that is chosen", func(t *testing.T) {
+		c := newCluster(t)
+		node := c.makeNode(nil)
+		c.makePod(node, func(pod *corev1.Pod) { pod.OwnerReferences = nil })
+		good := c.makePod(node, nil)
+		ref, _ := c.selectFor("moving", replaces(nil))
+		if got := c.chosen(ref); len(got) != 1 || got[0] != good.UID {
+			t.Errorf("chose %v, want only %s", got, good.UID)
+		}
+	})
+}
+
+func TestSomebodyElsesCordonStays(t *testing.T) {
+	c := quickly(newCluster(t))
+	node := c.makeNode(func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	c.makePod(node, nil)
+	c.plays(func(*corev1.Pod) { c.wantCordon(node, true, 0) })
+	ref, _ := c.selectFor("moving", replaces(nil))
+	do[ReplaceResult](c, c.ReplacePods, ref)
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}})
+	c.wantCordon(node, true, 0)
+}
+
+// Of two disruptions on a node the last one uncordons it.
+func TestTwoDisruptionsCordonANode(t *testing.T) {
+	c := quickly(newCluster(t))
+	node := c.makeNode(nil)
+	first, _ := c.selectFor("first", replaces(nil))
+	second, _ := c.selectFor("second", replaces(nil))
+	for _, ref := range []Ref{first, second} {
+		c.Must(c.cordons().Cordon(t.Context(), node, ref))
+	}
+	c.wantCordon(node, true, 2)
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{first, 0}})
+	c.wantCordon(node, true, 1)
+	do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{second, AllShards}})
+	c.wantCordon(node, false, 0)
+}
+
+// A worker may die at any call: another one goes on, each pod is deleted once,
+// and no cordon is left.
+func TestAWorkerDiesWhileItReplaces(t *testing.T) {
+	for calls := 1; ; calls++ {
+		c := quickly(newCluster(t))
+		c.GonePatience = time.Minute
+		node := c.makeNode(nil)
+		c.makeClaim("own")
+		c.makePod(node, mounting("own"))
+		ended := 0
+		c.plays(func(*corev1.Pod) { ended++ })
+		ref, _ := c.selectFor("moving", replaces(nil))
+		var writes atomic.Int64 // several are under way at once
+		lives := c.Kube
+		c.through(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") {
+				if writes.Add(1) >= int64(calls) {
+					return nil, fmt.Errorf("the worker died")
+				}
+			}
+			return nil, nil
+		})
+		c.Targets.Kube = c.Kube
+		_, err := c.env.ExecuteActivity(c.ReplacePods, ref)
+		c.Kube, c.Targets.Kube = lives, lives
+		if err == nil {
+			if writes.Load() < 4 {
+				t.Errorf("only %d writes: where are cordon, claim, pod and uncordon?", writes.Load())
+			}
+			return
+		}
+		t.Run(fmt.Sprintf("before write %d", calls), func(t *testing.T) {
+			if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 || got.Lost != 0 {
+				t.Errorf("the next attempt: %+v, want it replaced", got)
+			}
+			if ended != 1 || c.claimStays("own") {
+				t.Errorf("%d pods ended, claim stays = %t; want one, and its claim gone", ended, c.claimStays("own"))
+			}
+			c.wantCordon(node, false, 0)
+		})
+	}
+}
+
+// The API server may be away just when the node is to be uncordoned: all that is
+// told by then, and the next attempt uncordons.
+func TestAnotherAttemptUncordons(t *testing.T) {
+	c := quickly(newCluster(t))
+	node := c.makeNode(nil)
+	c.makePod(node, nil)
+	c.plays(nil)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	var patches atomic.Int64
+	lives := c.Kube
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch {
+			if patches.Add(1) == 2 {
+				return nil, fmt.Errorf("the API server is away")
+			}
+		}
+		return nil, nil
+	})
+	if _, err := c.env.ExecuteActivity(c.ReplacePods, ref); err == nil || patches.Load() != 2 {
+		t.Fatalf("after %d patches: %v, want the second to fail", patches.Load(), err)
+	}
+	c.Kube = lives
+	c.wantCordon(node, true, 1)
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+		t.Errorf("ReplacePods() = %+v, want the pod replaced", got)
+	}
+	c.wantCordon(node, false, 0)
+}
+
+// A disruption that ends meanwhile leaves its cordons to the cleaning, and the
+// cleaning to nobody.
+func TestCordonsAreTakenOffByWhoeverCleans(t *testing.T) {
+	cordoned := func(t *testing.T, name string) (*cluster, Ref, string) {
+		c := quickly(newCluster(t))
+		node := c.makeNode(nil)
+		c.makePod(node, nil)
+		ref, _ := c.selectFor(name, replaces(nil))
+		c.Must(c.cordons().Cordon(t.Context(), node, ref))
+		return c, ref, node
+	}
+	t.Run("it cannot finish before", func(t *testing.T) {
+		c, ref, node := cordoned(t, "moving")
+		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
+			t.Errorf("Finish() = %d left, want the cordon", left)
+		}
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+		c.wantCordon(node, false, 0)
+		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
+			t.Errorf("Finish() = %d left", left)
+		}
+	})
+	t.Run("its records are gone", func(t *testing.T) {
+		c, ref, node := cordoned(t, "moving")
+		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
+		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8) // another worker
+		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
+			t.Errorf("Finish() = %d left, want the cordon", left)
+		}
+		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+		c.wantCordon(node, false, 0)
+	})
+	t.Run("the right to uncordon was taken away: it is left, until a person releases it", func(t *testing.T) {
+		c, ref, node := cordoned(t, "moving")
+		lives := c.Kube
+		user := "worker-of-" + c.Shop
+		c.allow(user, rule{"", "nodes", "list"}, rule{"", "nodes", "get"}, rule{c.Chaos, "pods", "list"})
+		c.Kube = c.as(user)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}})
+		if cleaned.Remaining != 1 || cleaned.Left[0].Node != node || cleaned.Left[0].Outcome != Failed || !strings.Contains(cleaned.Left[0].Why, "forbidden") {
+			t.Fatalf("cleaned = %+v, want the cordon left, and why", cleaned)
+		}
+		cleaned = do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Release: []string{cleaned.Left[0].ID()}})
+		if cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 1 {
+			t.Errorf("released: %+v, want its node to be looked at", cleaned)
+		}
+		c.Kube = lives
+		verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: cleaned.UnverifiedNodes, Released: true})
+		if len(verified.Left) == 0 || !strings.Contains(verified.Left[0], "cordoned") {
+			t.Errorf("verified = %+v, want it to say that the node is cordoned", verified)
+		}
+		if left := do[int](c, c.Finish, FinishInput{Disruption: ref, ReleasedPods: 1, NotVerified: verified.Left}); left != 0 {
+			t.Errorf("Finish() = %d left, want it let go", left)
+		}
+		c.wantCordon(node, true, 1)
+	})
+	t.Run("the node is searched: it is taken off", func(t *testing.T) {
+		c, ref, node := cordoned(t, "moving")
+		do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node}})
+		c.wantCordon(node, false, 0)
+	})
+}
+
+// as is a client of a user who may do nothing that nobody granted.
+func (c *cluster) as(user string) kubernetes.Interface {
+	c.Helper()
+	config := apiserver.Start(c.T)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	client, err := kubernetes.NewForConfig(config)
+	c.Must(err)
+	return client
+}
+
+// rule is one right, everywhere if it has no namespace.
+type rule struct{ namespace, resource, verb string }
+
+// allow lets a user do something, as soon as the API server says so itself.
+func (c *cluster) allow(user string, rules ...rule) {
+	c.Helper()
+	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}}
+	for i, r := range rules {
+		name := fmt.Sprintf("%s-%d", user, i)
+		policy := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{r.resource}, Verbs: []string{r.verb}}}
+		meta := metav1.ObjectMeta{Name: name, Namespace: r.namespace}
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
+		var err error
+		if r.namespace == "" {
+			ref.Kind = "ClusterRole"
+			_, err = c.Client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: policy}, metav1.CreateOptions{})
+			c.Must(err)
+			_, err = c.Client.RbacV1().ClusterRoleBindings().Create(c.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
+		} else {
+			_, err = c.Client.RbacV1().Roles(r.namespace).Create(c.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: policy}, metav1.CreateOptions{})
+			c.Must(err)
+			_, err = c.Client.RbacV1().RoleBindings(r.namespace).Create(c.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
+		}
+		c.Must(err)
+		acts := &Activities{Kube: c.as(user)}
+		c.Eventually("the right counts", func() bool {
+			allowed, err := acts.may(c.Context(), deploy.Right{Verb: r.verb, Resource: r.resource, Namespace: r.namespace})
+			c.Must(err)
+			return allowed
+		})
+	}
+}
+
+func TestWithoutItsRightsAReplacementIsRejected(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		deleteStorage bool
+		rules         func(namespace string) []rule
+		missing       []string // nil: it is carried out
+	}{
+		{"nothing is granted", true, func(string) []rule { return nil }, []string{"patch nodes everywhere", "delete pods in", "delete persistentvolumeclaims in"}},
+		{"all is granted", true, func(n string) []rule {
+			return []rule{{"", "nodes", "patch"}, {n, "pods", "delete"}, {n, "persistentvolumeclaims", "get"}, {n, "persistentvolumeclaims", "delete"}}
+		}, nil},
+		{"all but storage, which is asked for", true, func(n string) []rule { return []rule{{"", "nodes", "patch"}, {n, "pods", "delete"}} }, []string{"get persistentvolumeclaims in"}},
+		{"all but storage, which is not asked for", false, func(n string) []rule { return []rule{{"", "nodes", "patch"}, {n, "pods", "delete"}} }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			user := "worker-of-" + c.Shop
+			c.allow(user, test.rules(c.Shop)...)
+			c.Kube = c.as(user)
+			ref := c.Disruption("moving", replaces(func(p *v1beta1.PodReplacement) { p.DeleteStorage = &test.deleteStorage }))
+			plan := do[Plan](c, c.Prepare, ref)
+			if (plan.Rejected != "") != (test.missing != nil) {
+				t.Fatalf("rejected = %q, want the rights %q to be missing", plan.Rejected, test.missing)
+			}
+			for _, right := range append(test.missing, "deploy/components/pod-replacement")[:len(test.missing)+min(1, len(test.missing))] {
+				if !strings.Contains(plan.Rejected, right) {
+					t.Errorf("rejected = %q, want it to name %q", plan.Rejected, right)
+				}
+			}
+			if test.missing != nil {
+				c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, test.missing[0])
+			}
+		})
+	}
+}
+
+func TestADryRunReplacesNothing(t *testing.T) {
+	c := newCluster(t)
+	node := c.makeNode(nil)
+	pod := c.makePod(node, nil)
+	ref, _ := c.selectFor("moving", func(spec *v1beta1.DisruptionSpec) { replaces(nil)(spec); spec.DryRun = true })
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+		t.Errorf("ReplacePods() = %+v, want it to say that all is well", got)
+	}
+	live, err := c.Client.CoreV1().Pods(c.Shop).Get(t.Context(), pod.Name, metav1.GetOptions{})
+	c.Must(err)
+	if before := c.readNode(node); live.DeletionTimestamp != nil || before.Spec.Unschedulable || live.ResourceVersion != pod.ResourceVersion {
+		t.Error("the pod or its node was changed")
+	}
+}
+
+func TestATargetThatSomebodyElseTookAwayIsLost(t *testing.T) {
+	c := newCluster(t)
+	node := c.makeNode(nil)
+	pod, now := c.makePod(node, nil), int64(0)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	c.Must(c.Client.CoreV1().Pods(c.Shop).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got != (ReplaceResult{Lost: 1}) {
+		t.Errorf("ReplacePods() = %+v, want the target lost", got)
+	}
+	if got := c.chosen(ref); len(got) != 0 {
+		t.Errorf("%d targets are held, want none", len(got))
+	}
+	c.wantCordon(node, false, 0)
+	c.wantEvent("TargetLost", pod.Name)
+}
+
+func TestAnEmergencyStopKeepsPodsFromBeingReplaced(t *testing.T) {
+	c := newCluster(t)
+	node := c.makeNode(nil)
+	c.makePod(node, nil)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	c.mark(ref)
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Stopped != fire || got.Replaced != 0 {
+		t.Errorf("ReplacePods() = %+v, want it stopped by %q", got, fire)
+	}
+	c.wantCordon(node, false, 0)
+}

@@ -1,0 +1,140 @@
+// Package replacement moves pods to other nodes: it cordons a node, deletes pods
+// there, and uncordons the node. It keeps no memory: a cordon of ours carries the
+// mark of its disruption from the very patch that makes it, so that whoever
+// comes later can take it off, and what somebody else cordoned is left alone.
+package replacement
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Cordons makes and finds cordons of disruptions.
+type Cordons struct{ Kube kubernetes.Interface }
+
+// Cordon keeps new pods away from a node and marks that the disruption wants it
+// so. A node that somebody else cordoned stays as it is, without a mark; so does
+// one that is gone. Safe to call twice.
+func (c Cordons) Cordon(ctx context.Context, node string, ref v1beta1.DisruptionRef) error {
+	err := c.change(ctx, node, func(n *corev1.Node) map[string]any { return cordoned(n, ref) })
+	if err != nil {
+		return fmt.Errorf("cordon node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Uncordon takes the disruption's mark off a node, and lets new pods on to it
+// when no other disruption wants it cordoned. Nothing to do, or a node that is
+// gone, is no error.
+func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error {
+	err := c.change(ctx, node, func(n *corev1.Node) map[string]any { return uncordoned(n, uid) })
+	if err != nil {
+		return fmt.Errorf("uncordon node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Of are the names of the nodes that carry the disruption's mark, by a live list.
+func (c Cordons) Of(ctx context.Context, uid types.UID) ([]string, error) {
+	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1beta1.LabelCordoned})
+	if err != nil {
+		return nil, fmt.Errorf("list the cordoned nodes: %w", err)
+	}
+	var names []string
+	for i := range nodes.Items {
+		if Marked(&nodes.Items[i], uid) {
+			names = append(names, nodes.Items[i].Name)
+		}
+	}
+	return names, nil
+}
+
+// change patches a node as it was read: a node that changed in between is read again.
+func (c Cordons) change(ctx context.Context, name string, wanted func(*corev1.Node) map[string]any) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		patch := wanted(node)
+		if patch == nil {
+			return nil
+		}
+		document, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		_, err = c.Kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, document, metav1.PatchOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Marks are the disruptions that want the node cordoned, in the order of their UIDs.
+func Marks(node *corev1.Node) []v1beta1.DisruptionRef {
+	var refs []v1beta1.DisruptionRef
+	for key, value := range node.Annotations {
+		if uid, ours := strings.CutPrefix(key, v1beta1.AnnotationCordon); ours {
+			namespace, name, _ := strings.Cut(value, "/")
+			refs = append(refs, v1beta1.DisruptionRef{Namespace: namespace, Name: name, UID: types.UID(uid)})
+		}
+	}
+	slices.SortFunc(refs, func(a, b v1beta1.DisruptionRef) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return refs
+}
+
+// Marked tells whether the disruption wants the node cordoned.
+func Marked(node *corev1.Node, uid types.UID) bool {
+	return slices.ContainsFunc(Marks(node), func(ref v1beta1.DisruptionRef) bool { return ref.UID == uid })
+}
+
+// cordoned is the patch that cordons a node for a disruption: mark and cordon in
+// one. It is nil when there is nothing to do, or when the cordon is not ours.
+func cordoned(node *corev1.Node, ref v1beta1.DisruptionRef) map[string]any {
+	if Marked(node, ref.UID) || node.Spec.Unschedulable && len(Marks(node)) == 0 {
+		return nil
+	}
+	return guarded(node, "true", map[string]any{v1beta1.AnnotationCordon + string(ref.UID): ref.Namespace + "/" + ref.Name},
+		map[string]any{"unschedulable": true})
+}
+
+// uncordoned is the patch that takes off the disruption's mark, and the cordon
+// with the last mark. It is nil when there is no mark.
+func uncordoned(node *corev1.Node, uid types.UID) map[string]any {
+	marks := Marks(node)
+	if !Marked(node, uid) {
+		return nil
+	}
+	mark := map[string]any{v1beta1.AnnotationCordon + string(uid): nil}
+	if len(marks) > 1 {
+		return guarded(node, "true", mark, nil)
+	}
+	return guarded(node, nil, mark, map[string]any{"unschedulable": nil})
+}
+
+// guarded is a merge patch for exactly the version of the node that was read.
+func guarded(node *corev1.Node, label any, annotations, spec map[string]any) map[string]any {
+	patch := map[string]any{"metadata": map[string]any{
+		"uid": node.UID, "resourceVersion": node.ResourceVersion,
+		"labels": map[string]any{v1beta1.LabelCordoned: label}, "annotations": annotations,
+	}}
+	if spec != nil {
+		patch["spec"] = spec
+	}
+	return patch
+}

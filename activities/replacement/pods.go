@@ -1,0 +1,225 @@
+package replacement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// Pods deletes pods of one namespace for their controllers to replace.
+type Pods struct {
+	Kube      kubernetes.Interface
+	Namespace string
+	Params    v1beta1.PodReplacement
+}
+
+// Deletion is what became of one pod.
+type Deletion struct {
+	// Gone is true when the pod was not there any more.
+	Gone bool
+	// Refused says why the pod was not deleted.
+	Refused string
+	// Claims were deleted, Shared were left as other pods mount them, too.
+	Claims, Shared []string
+	// Due is when the pod should be gone, at the end of its grace period.
+	Due time.Time
+
+	controller types.UID
+}
+
+// Users has, by the name of a PersistentVolumeClaim, the pods that mount it.
+type Users map[string][]types.UID
+
+// Delete deletes a pod, and before it its storage if that is asked for, exactly
+// as they were read: a pod of the same name is another one. It does not wait for
+// the end of the pod. Called again it finds it ending, or gone.
+func (p Pods) Delete(ctx context.Context, target v1beta1.InjectionTarget, users Users) (Deletion, error) {
+	for range 10 {
+		pod, err := p.Kube.CoreV1().Pods(p.Namespace).Get(ctx, target.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && pod.UID != target.UID {
+			return Deletion{Gone: true}, nil
+		}
+		if err != nil {
+			return Deletion{}, fmt.Errorf("read pod %s/%s: %w", p.Namespace, target.Name, err)
+		}
+		if why := kube.Irreplaceable(pod); why != "" {
+			return Deletion{Refused: why}, nil
+		}
+		done, err := p.deleteAsRead(ctx, pod, users)
+		if !apierrors.IsConflict(err) {
+			return done, err
+		}
+	}
+	return Deletion{}, fmt.Errorf("delete pod %s/%s: it changed ten times while it was to be deleted", p.Namespace, target.Name)
+}
+
+// deleteAsRead fails with a conflict when the pod has changed since.
+func (p Pods) deleteAsRead(ctx context.Context, pod *corev1.Pod, users Users) (Deletion, error) {
+	done := Deletion{controller: metav1.GetControllerOf(pod).UID}
+	for _, claim := range p.claims(pod) {
+		if slices.ContainsFunc(users[claim], func(uid types.UID) bool { return uid != pod.UID }) {
+			done.Shared = append(done.Shared, claim)
+			continue
+		}
+		if err := p.deleteClaim(ctx, claim); err != nil {
+			return refusedOr(done, err)
+		}
+		done.Claims = append(done.Claims, claim)
+	}
+	grace := p.grace(pod)
+	done.Due = time.Now().Add(time.Duration(grace) * time.Second)
+	err := p.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &grace, Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return refusedOr(done, fmt.Errorf("delete pod %s/%s: %w", p.Namespace, pod.Name, err))
+	}
+	return done, nil
+}
+
+// refusedOr puts what the API server will never do into words; other errors may
+// be over at the next try.
+func refusedOr(done Deletion, err error) (Deletion, error) {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return Deletion{Refused: err.Error()}, nil
+	}
+	return done, err
+}
+
+// grace is the grace period of the deletion, in seconds. That of a pod that is
+// being deleted can only become shorter.
+func (p Pods) grace(pod *corev1.Pod) int64 {
+	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+		grace = *own
+	}
+	if p.Params.GracePeriodSeconds != nil {
+		grace = *p.Params.GracePeriodSeconds
+	}
+	if p.Params.ForceDelete {
+		grace = 0
+	}
+	if pod.DeletionGracePeriodSeconds != nil {
+		grace = min(grace, *pod.DeletionGracePeriodSeconds)
+	}
+	return grace
+}
+
+// claims are the PersistentVolumeClaims that are to be deleted with the pod.
+// Those of ephemeral volumes belong to the pod and go with it anyway.
+func (p Pods) claims(pod *corev1.Pod) []string {
+	if p.Params.DeleteStorage != nil && !*p.Params.DeleteStorage {
+		return nil
+	}
+	return claimsOf(pod)
+}
+
+func claimsOf(pod *corev1.Pod) (claims []string) {
+	for _, volume := range pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim != nil {
+			claims = append(claims, volume.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return claims
+}
+
+// deleteClaim lets a claim go with the last pod that mounts it. Gone is done.
+func (p Pods) deleteClaim(ctx context.Context, name string) error {
+	claim, err := p.Kube.CoreV1().PersistentVolumeClaims(p.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil && claim.DeletionTimestamp == nil {
+		err = p.Kube.CoreV1().PersistentVolumeClaims(p.Namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(claim.UID))})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete PersistentVolumeClaim %s/%s: %w", p.Namespace, name, err)
+	}
+	return nil
+}
+
+// Users reads which pods of the namespace mount which claims, in pages. It is
+// empty when no storage is to be deleted.
+func (p Pods) Users(ctx context.Context) (Users, error) {
+	users := Users{}
+	if p.Params.DeleteStorage != nil && !*p.Params.DeleteStorage {
+		return users, nil
+	}
+	list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return p.Kube.CoreV1().Pods(p.Namespace).List(ctx, o)
+	}
+	err := pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		pod := object.(*corev1.Pod)
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return nil
+		}
+		for _, claim := range claimsOf(pod) {
+			users[claim] = append(users[claim], pod.UID)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of namespace %s to see who mounts which claim: %w", p.Namespace, err)
+	}
+	return users, nil
+}
+
+// On are the UIDs of the namespace's pods on a node, by a live list.
+func (p Pods) On(ctx context.Context, node string) (map[types.UID]bool, error) {
+	pods, err := p.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of namespace %s on node %s: %w", p.Namespace, node, err)
+	}
+	there := map[types.UID]bool{}
+	for i := range pods.Items {
+		there[pods.Items[i].UID] = true
+	}
+	return there, nil
+}
+
+// Matching are the pods of the namespace that match a selector, by a live list.
+func (p Pods) Matching(ctx context.Context, selector string) ([]corev1.Pod, error) {
+	pods, err := p.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of namespace %s that match %q: %w", p.Namespace, selector, err)
+	}
+	return pods.Items, nil
+}
+
+// Succeeded is true when each of the deleted pods has a successor with a node:
+// its controller has as many pods now that were not there before.
+func Succeeded(deleted []Deletion, before, now []corev1.Pod) bool {
+	missing, old := map[types.UID]int{}, map[types.UID]bool{}
+	for _, d := range deleted {
+		if !d.Gone && d.Refused == "" {
+			missing[d.controller]++
+		}
+	}
+	for i := range before {
+		old[before[i].UID] = true
+	}
+	for i := range now {
+		pod := &now[i]
+		if controller := metav1.GetControllerOf(pod); controller != nil && !old[pod.UID] && pod.Spec.NodeName != "" {
+			missing[controller.UID]--
+		}
+	}
+	for _, n := range missing {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,74 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/deploy"
+)
+
+// missingRights asks the cluster whether the worker may do what the disruption
+// makes it do itself, and says what is missing and how to get it. It is empty
+// when nothing is missing, as for every kind that an injector carries out.
+func (a *Activities) missingRights(ctx context.Context, d *v1beta1.Disruption) (string, error) {
+	if d.Spec.ParticipatesInOperations() {
+		rights, err := deploy.RightsOfOperations()
+		if err != nil {
+			return "", err
+		}
+		return a.missing(ctx, d, rights, "podOpsLifecycle.policy Participate", deploy.ComponentOfOperations)
+	}
+	if d.Spec.Kinds().By() != v1beta1.ByWorker || d.Spec.DryRun {
+		return "", nil
+	}
+	kind := d.Spec.Kinds()[0] // such a kind stands alone
+	rights, err := deploy.RightsFor(kind)
+	if err != nil {
+		return "", err
+	}
+	return a.missing(ctx, d, rights, string(kind), deploy.Component(kind))
+}
+
+// missing says which of the rights are missing, what needs them, and which component
+// gives them.
+func (a *Activities) missing(ctx context.Context, d *v1beta1.Disruption, rights []deploy.Right, what, component string) (string, error) {
+	var missing []string
+	for _, right := range rights {
+		if right.Resource == "persistentvolumeclaims" && !*d.Spec.PodReplacement.DeleteStorage {
+			continue
+		}
+		if right.Resource == "pods" || right.Resource == "persistentvolumeclaims" {
+			right.Namespace = d.Namespace
+		}
+		allowed, err := a.may(ctx, right)
+		if err != nil {
+			return "", err
+		}
+		if !allowed {
+			missing = append(missing, right.String())
+		}
+	}
+	if len(missing) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("the worker may not %s, as %s needs: whoever runs Squall has to add deploy/%s to its kustomization; create the disruption again then",
+		strings.Join(missing, ", nor "), what, component), nil
+}
+
+// may asks the cluster about one right of the worker.
+func (a *Activities) may(ctx context.Context, r deploy.Right) (bool, error) {
+	review, err := a.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask the cluster what the worker may do: %w", err)
+	}
+	return review.Status.Allowed, nil
+}

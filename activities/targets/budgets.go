@@ -1,0 +1,189 @@
+package targets
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Budgets are the PodDisruptionBudgets that limit which pods a disruption may
+// choose. Each lets as many pods be disrupted as its status allows, less those that
+// running disruptions hold: also where its status counts these already.
+type Budgets []budget
+
+// budget is one PodDisruptionBudget as it was read.
+type budget struct {
+	name string
+	// allowed is how many of pods may be disrupted, by its status.
+	allowed int
+	// pods are those that it covers.
+	pods map[types.UID]bool
+}
+
+// Budgets reads the budgets of the disruption's namespace live; there are none for
+// a disruption that does not respect them. A budget whose status is older than its
+// spec allows nothing.
+func (s *Store) Budgets(ctx context.Context, d *v1beta1.Disruption) (Budgets, error) {
+	if !d.Spec.RespectsBudgets() {
+		return nil, nil
+	}
+	list, err := s.Kube.PolicyV1().PodDisruptionBudgets(d.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the PodDisruptionBudgets of namespace %s: %w", d.Namespace, err)
+	}
+	budgets := make(Budgets, len(list.Items))
+	selectors := make([]labels.Selector, len(list.Items))
+	for i := range list.Items {
+		found := &list.Items[i]
+		if selectors[i], err = metav1.LabelSelectorAsSelector(found.Spec.Selector); err != nil {
+			return nil, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", d.Namespace, found.Name, err)
+		}
+		budgets[i] = budget{name: found.Name, allowed: allowed(found), pods: map[types.UID]bool{}}
+	}
+	if len(budgets) == 0 {
+		return nil, nil
+	}
+	return budgets, s.cover(ctx, d.Namespace, budgets, selectors)
+}
+
+func allowed(b *policyv1.PodDisruptionBudget) int {
+	if b.Status.ObservedGeneration < b.Generation {
+		return 0
+	}
+	return int(b.Status.DisruptionsAllowed)
+}
+
+// cover notes which pods of the namespace each budget covers, by its selector.
+func (s *Store) cover(ctx context.Context, namespace string, budgets Budgets, selectors []labels.Selector) error {
+	if err := s.acquireList(ctx); err != nil {
+		return err
+	}
+	defer s.releaseList()
+	options := metav1.ListOptions{Limit: s.pageSize}
+	for {
+		pods, err := s.Kube.CoreV1().Pods(namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list the pods of namespace %s that PodDisruptionBudgets cover: %w", namespace, err)
+		}
+		for i := range pods.Items {
+			for j, selector := range selectors {
+				if selector.Matches(labels.Set(pods.Items[i].Labels)) {
+					budgets[j].pods[pods.Items[i].UID] = true
+				}
+			}
+		}
+		if options.Continue = pods.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// room is how many more pods each budget lets be disrupted.
+type room struct {
+	budgets Budgets
+	left    []int
+	// taken are the pods that are counted already.
+	taken map[types.UID]bool
+}
+
+// without is what is left when these pods are disrupted.
+func (b Budgets) without(held map[types.UID]bool) *room {
+	r := &room{budgets: b, taken: map[types.UID]bool{}}
+	for _, budget := range b {
+		r.left = append(r.left, budget.allowed)
+	}
+	for uid := range held {
+		r.count(uid)
+	}
+	return r
+}
+
+// count counts a pod as disrupted, each once.
+func (r *room) count(uid types.UID) {
+	if r.taken[uid] {
+		return
+	}
+	r.taken[uid] = true
+	for i, budget := range r.budgets {
+		if budget.pods[uid] {
+			r.left[i]--
+		}
+	}
+}
+
+// full is the first budget that does not let the pod be disrupted, or -1.
+func (r *room) full(uid types.UID) int {
+	if r.taken[uid] {
+		return -1
+	}
+	for i, budget := range r.budgets {
+		if budget.pods[uid] && r.left[i] < 1 {
+			return i
+		}
+	}
+	return -1
+}
+
+// take counts a pod if every budget lets it be disrupted.
+func (r *room) take(uid types.UID) bool {
+	if r.full(uid) >= 0 {
+		return false
+	}
+	r.count(uid)
+	return true
+}
+
+// fit takes at random as many usable candidates as all budgets let be disrupted
+// together.
+func (r *room) fit(candidates []Candidate) []Candidate {
+	if len(r.budgets) == 0 {
+		return candidates
+	}
+	shuffled := slices.Clone(candidates)
+	rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	return slices.DeleteFunc(shuffled, func(c Candidate) bool { return !c.usable() || !r.take(c.Target.UID) })
+}
+
+// NoteBudgets writes into the selection which of the candidates were not chosen
+// because no budget has room for them.
+func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Claims) {
+	held := budgets.without(claims.disrupted())
+	tries := past(claims.Own)
+	names, left := map[string]bool{}, 0
+	for _, c := range healthy {
+		if tries[c.Target.UID] >= maxTries || claims.Holders[c.Target.UID] != "" || c.Operation != "" {
+			continue
+		}
+		if i := held.full(c.Target.UID); i >= 0 {
+			left++
+			names[fmt.Sprintf("%s (allows %d, %d held by disruptions)", budgets[i].name, budgets[i].allowed, budgets[i].allowed-held.left[i])] = true
+		}
+	}
+	if left == 0 {
+		return
+	}
+	s.Budget = fmt.Sprintf("%d are left out, as a PodDisruptionBudget has no room: %s", left, shortList(names))
+}
+
+// shortList is some of the names, in order, and how many more there are.
+func shortList(set map[string]bool) string {
+	var names []string
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	text := strings.Join(names[:min(len(names), namedHolders)], ", ")
+	if more := len(names) - namedHolders; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,110 @@
+package targets
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+func covers(uids ...types.UID) map[types.UID]bool {
+	set := map[types.UID]bool{}
+	for _, uid := range uids {
+		set[uid] = true
+	}
+	return set
+}
+
+// rule L13: what several budgets let be chosen, beside what is disrupted.
+func TestRoomOfBudgets(t *testing.T) {
+	web := budget{name: "web", allowed: 2, pods: covers("a", "b", "c", "d")}
+	front := budget{name: "front", allowed: 1, pods: covers("c", "d")}
+	for _, test := range []struct {
+		name    string
+		budgets Budgets
+		held    map[types.UID]bool
+		asked   []types.UID
+		want    []types.UID
+	}{
+		{"no budget", nil, nil, []types.UID{"a", "b"}, []types.UID{"a", "b"}},
+		{"a pod that none covers", Budgets{web}, nil, []types.UID{"x", "y", "z"}, []types.UID{"x", "y", "z"}},
+		{"as many as it allows", Budgets{web}, nil, []types.UID{"a", "b", "c"}, []types.UID{"a", "b"}},
+		{"less what is held", Budgets{web}, covers("d"), []types.UID{"a", "b"}, []types.UID{"a"}},
+		{"more is held than it allows", Budgets{web}, covers("a", "b", "c"), []types.UID{"d"}, nil},
+		{"what is held already costs nothing", Budgets{web}, covers("a", "b"), []types.UID{"a", "b", "c"}, []types.UID{"a", "b"}},
+		{"what others hold elsewhere costs nothing", Budgets{web}, covers("x", "y"), []types.UID{"a", "b"}, []types.UID{"a", "b"}},
+		{"two budgets: room in both", Budgets{web, front}, nil, []types.UID{"c", "d", "a", "b"}, []types.UID{"c", "a"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			left := test.budgets.without(test.held)
+			var got []types.UID
+			for _, uid := range test.asked {
+				if left.take(uid) {
+					got = append(got, uid)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("taken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// rule L13: disruptions that begin in the same moment take no more of a budget than
+// it allows.
+func TestDisruptionsTogetherKeepABudget(t *testing.T) {
+	c := newCluster(t)
+	c.targets(9, nil)
+	const together, allowed = 4, 5
+	healthy, err := c.Healthy(t.Context(), c.two("any"))
+	c.must(err)
+	web := budget{name: "web", allowed: allowed, pods: map[types.UID]bool{}}
+	for _, candidate := range healthy {
+		web.pods[candidate.Target.UID] = true
+	}
+	if len(web.pods) != 9 {
+		t.Fatalf("%d candidates, want 9", len(web.pods))
+	}
+	done := make(chan error, together)
+	var refs []v1beta1.DisruptionRef
+	for i := range together {
+		d := c.two(fmt.Sprint("d", i))
+		d.Spec.PodDisruptionBudget = v1beta1.BudgetsRespected
+		refs = append(refs, d.Ref())
+		go func() {
+			_, err := c.Claim(t.Context(), d, 0, healthy, Budgets{web})
+			done <- err
+		}()
+	}
+	for range together {
+		c.must(<-done)
+	}
+	held := map[types.UID]bool{}
+	for _, ref := range refs {
+		shards, err := c.Shards(t.Context(), ref)
+		c.must(err)
+		for _, target := range Active(shards) {
+			held[target.UID] = true
+		}
+	}
+	if len(held) > allowed || len(held) == 0 {
+		t.Errorf("%d disruptions that want two each hold %d pods, of %d that the budget allows", together, len(held), allowed)
+	}
+}
+
+// rule L13
+func TestWhatABudgetAllows(t *testing.T) {
+	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 3, ObservedGeneration: 2}}
+	if got := allowed(b); got != 3 {
+		t.Errorf("allowed = %d, want 3", got)
+	}
+	b.Generation = 3
+	if got := allowed(b); got != 0 {
+		t.Errorf("allowed with a status of an older spec = %d, want 0", got)
+	}
+}

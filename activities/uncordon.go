@@ -1,0 +1,75 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// mayCordon is true for a disruption that the worker carries out, and for one of
+// which nobody knows any more who does.
+func mayCordon(d *v1beta1.Disruption) bool {
+	return d == nil || d.Spec.Kinds().By() == v1beta1.ByWorker
+}
+
+// uncordon takes the disruption's cordons off. One that cannot be taken off
+// stops no other: it is left, and named like a chaos pod that failed to clean.
+func (c *cleaning) uncordon(ctx context.Context) ([]LeftPod, error) {
+	if !mayCordon(c.d) || c.in.Shard.Number > 0 { // the first shard does it for all
+		return nil, nil
+	}
+	ref := c.in.Shard.Disruption
+	nodes, err := c.a.cordons().Of(ctx, ref.UID)
+	if err != nil {
+		return nil, err
+	}
+	var left []LeftPod
+	for _, node := range nodes {
+		name := "cordon-of-" + node
+		if slices.Contains(c.in.Release, name) || c.in.ReleaseUntil != nil {
+			c.unverified[node] = true
+			continue
+		}
+		switch err := c.a.cordons().Uncordon(ctx, node, ref.UID); {
+		case apierrors.IsForbidden(err):
+			left = append(left, LeftPod{
+				Pod: name, Node: node, Target: node, Kind: v1beta1.KindPodReplacement, Outcome: chaospod.Failed, Why: err.Error(),
+			})
+		case err != nil:
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// cordonsLeft counts the nodes that the disruption has left cordoned. What a
+// person released is not looked for.
+func (a *Activities) cordonsLeft(ctx context.Context, e FinishInput) (int, error) {
+	if e.Rejected || e.ReleasedPods > 0 {
+		return 0, nil
+	}
+	d, err := a.Targets.LoadSpec(ctx, e.Disruption)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	if !mayCordon(d) {
+		return 0, nil
+	}
+	nodes, err := a.cordons().Of(ctx, e.Disruption.UID)
+	return len(nodes), err
+}
+
+// uncordon takes the disruption's cordon off a node that is searched, or says
+// that it is left.
+func (v *verification) uncordon(ctx context.Context, name string) error {
+	if !v.in.Released {
+		return v.a.cordons().Uncordon(ctx, name, v.in.Disruption.UID)
+	}
+	v.addLeft(name, fmt.Sprintf("it is cordoned, with the annotation %s%s", v1beta1.AnnotationCordon, v.in.Disruption.UID))
+	return nil
+}

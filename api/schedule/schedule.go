@@ -1,0 +1,122 @@
+// Package schedule understands the schedules of DisruptionCrons: what they say,
+// when the next run is due, and why one would be no good. It knows no cluster and
+// no clock.
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine without the list of zones knows them all the same
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Schedule is one that fires.
+type Schedule struct {
+	times cron.Schedule
+	zone  *time.Location
+}
+
+var (
+	// ErrInvalid means that a schedule cannot be read, or never fires.
+	ErrInvalid = errors.New("schedule")
+	// ErrTooFrequent means that a run would begin before, or too soon after, the end of
+	// the one before it.
+	ErrTooFrequent = errors.New("too frequent")
+)
+
+// LeastPause is the time between the end of a run and the next one that is wanted
+// where no setting says another.
+const LeastPause = time.Minute
+
+// longestWait is how far ahead a time is looked for: the longest pause of a
+// schedule that fires at all is the one between two 29ths of February.
+const longestWait = 9 * 366 * 24 * time.Hour
+
+// Parse reads the schedule of a cron. Any error is ErrInvalid, and says what to do.
+func Parse(s v1beta1.DisruptionCronSpec) (Schedule, error) {
+	text, zone := strings.TrimSpace(s.Schedule), s.TimeZone
+	if fields := strings.Fields(text); len(fields) > 1 && (strings.HasPrefix(fields[0], "TZ=") || strings.HasPrefix(fields[0], "CRON_TZ=")) {
+		_, zone, _ = strings.Cut(fields[0], "=")
+		text = strings.Join(fields[1:], " ")
+	}
+	location, err := time.LoadLocation(zone) // empty is UTC
+	if err != nil || zone == "Local" {
+		return Schedule{}, fmt.Errorf("%w: there is no time zone %q: want a name such as Europe/Berlin", ErrInvalid, zone)
+	}
+	times, err := cron.ParseStandard(text)
+	if err != nil {
+		return Schedule{}, fmt.Errorf("%w %q cannot be read: %w; want five fields, minute, hour, day of the month, month and day of the week, such as \"0 12 * * mon-fri\", or @daily",
+			ErrInvalid, s.Schedule, err)
+	}
+	if every, constant := times.(cron.ConstantDelaySchedule); constant && every.Delay > 365*24*time.Hour {
+		return Schedule{}, fmt.Errorf("%w %q: want at most a year between two runs, @every 8760h", ErrInvalid, s.Schedule)
+	}
+	schedule := Schedule{times, location}
+	if schedule.Next(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Schedule{}, fmt.Errorf("%w %q never fires: no month that it names has such a day", ErrInvalid, s.Schedule)
+	}
+	return schedule, nil
+}
+
+// Next is the first time after one at which a run is due. A schedule that was
+// parsed always has one.
+func (s Schedule) Next(after time.Time) time.Time {
+	if every, constant := s.times.(cron.ConstantDelaySchedule); constant {
+		// Counted from the beginning of 1970, as Temporal counts, so that it is the
+		// same whenever the cron was made.
+		return time.Unix(0, 0).Add(after.Sub(time.Unix(0, 0)).Truncate(every.Delay) + every.Delay).In(s.zone)
+	}
+	limit := after.Add(longestWait)
+	// The library gives up after five years: from where it gave up it looks on.
+	for from := after.In(s.zone); from.Before(limit); from = from.AddDate(4, 0, 0) {
+		if next := s.times.Next(from); !next.IsZero() {
+			return next
+		}
+	}
+	return time.Time{}
+}
+
+// samples is how many times of a schedule are looked at for the shortest pause:
+// those of a day, if it fires every few minutes, or those of years.
+const samples = 500
+
+// Judge says why the runs of a cron would come too close upon each other: between
+// the end of one and the beginning of the next is to be least. What it cannot
+// read is ErrInvalid, the rest is ErrTooFrequent.
+func Judge(s v1beta1.DisruptionCronSpec, now time.Time, least time.Duration) error {
+	times, err := Parse(s)
+	if err != nil {
+		return err
+	}
+	pause, before := time.Duration(-1), times.Next(now)
+	for range samples {
+		next := times.Next(before)
+		if apart := next.Sub(before); pause < 0 || apart < pause {
+			pause = apart
+		}
+		before = next
+	}
+	var late time.Duration
+	if s.Jitter != nil {
+		late = s.Jitter.Duration
+	}
+	lasts := s.DisruptionTemplate.Expiry(now).Sub(now)
+	if pause-lasts-late >= least {
+		return nil
+	}
+	words := fmt.Sprintf("a run lasts %s", lasts)
+	if late > 0 {
+		words += fmt.Sprintf(" and begins up to %s late", late)
+	}
+	instead := "choose a rarer schedule"
+	if room := pause - late - least; room >= time.Second {
+		instead = fmt.Sprintf("choose a disruptionTemplate.duration of at most %s, or a rarer schedule", room)
+	}
+	return fmt.Errorf("%w: schedule %q has runs %s apart, and %s: want at least %s between the end of one and the next; %s",
+		ErrTooFrequent, s.Schedule, pause, words, least, instead)
+}

@@ -1,0 +1,229 @@
+package v1beta1
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// PodOpsLifecycle says what a disruption does about pods on which somebody else
+// operates: a rollout, a scaling, a deletion that waits for its traffic to go.
+// Level pod only.
+type PodOpsLifecycle struct {
+	// Policy is Respect, the default, which leaves pods alone on which somebody
+	// operates, Ignore, which does not look, or Participate: as Respect, and the
+	// disruption is itself an operation on each of its targets. It begins when the
+	// pod is out of service, which somebody has to see to: a driver of
+	// PodOpsLifecycle.
+	//
+	// +kubebuilder:validation:Enum=Ignore;Respect;Participate;""
+	Policy OperationPolicy `json:"policy,omitempty"`
+	// WhenBusy says what becomes of a matching pod on which somebody operates while
+	// targets are chosen: with Skip, the default, others are chosen instead; with
+	// Wait a place is kept for it until it is free, for busyTimeoutSeconds.
+	//
+	// +kubebuilder:validation:Enum=Skip;Wait;""
+	WhenBusy WhenBusy `json:"whenBusy,omitempty"`
+	// BusyTimeoutSeconds is how long whenBusy Wait keeps places, in seconds from the
+	// time at which the first targets are due, 1 to 86400. Default 300.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +nullable
+	BusyTimeoutSeconds *int `json:"busyTimeoutSeconds,omitempty"`
+	// OnConcurrentOperation says what becomes of a target on which somebody begins
+	// to operate: with Release, the default, it is cleaned and let go, with Keep it
+	// stays disrupted. One that is being deleted is let go in any case.
+	//
+	// +kubebuilder:validation:Enum=Release;Keep;""
+	OnConcurrentOperation OnConcurrentOperation `json:"onConcurrentOperation,omitempty"`
+	// OperatingTimeoutSeconds is how long policy Participate waits for each target
+	// to be given to the disruption and out of service, in seconds, 1 to 86400; then
+	// the operation is undone and the target let go. Default 300.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +nullable
+	OperatingTimeoutSeconds *int `json:"operatingTimeoutSeconds,omitempty"`
+	// AvailableTimeoutSeconds is how long policy Participate waits, once all is clean,
+	// for the targets to be in service again, in seconds, 1 to 86400; then the
+	// disruption ends all the same, and says which are not. Default 300.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +nullable
+	AvailableTimeoutSeconds *int `json:"availableTimeoutSeconds,omitempty"`
+	// UnmanagedPods says what policy Participate does with a pod that no driver
+	// moves, as it lacks the label kusionstack.io/control, the readiness gate
+	// pod.kusionstack.io/service-ready or its condition: with Proceed, the default,
+	// it is disrupted as with Respect, with Skip it is not chosen.
+	//
+	// +kubebuilder:validation:Enum=Proceed;Skip;""
+	UnmanagedPods UnmanagedPods `json:"unmanagedPods,omitempty"`
+	// WhenUnavailable says what policy Participate does when the cluster has no driver
+	// at all: with Fail, the default, the disruption is rejected, with Proceed it is
+	// carried out as with Respect.
+	//
+	// +kubebuilder:validation:Enum=Fail;Proceed;""
+	WhenUnavailable WhenUnavailable `json:"whenUnavailable,omitempty"`
+}
+
+// OperationPolicy says whether operations of others on a pod matter. Empty means
+// Respect.
+type OperationPolicy string
+
+// The policies.
+const (
+	OperationsIgnored   OperationPolicy = "Ignore"
+	OperationsRespected OperationPolicy = "Respect"
+	OperationsJoined    OperationPolicy = "Participate"
+)
+
+// WhenBusy says what becomes of a busy pod that matches. Empty means Skip.
+type WhenBusy string
+
+// What becomes of it.
+const (
+	SkipBusy    WhenBusy = "Skip"
+	WaitForBusy WhenBusy = "Wait"
+)
+
+// OnConcurrentOperation says what becomes of a target on which somebody begins to
+// operate. Empty means Release.
+type OnConcurrentOperation string
+
+// What becomes of it.
+const (
+	ReleaseTarget OnConcurrentOperation = "Release"
+	KeepTarget    OnConcurrentOperation = "Keep"
+)
+
+// UnmanagedPods says what becomes of a pod that no driver moves. Empty means
+// Proceed.
+type UnmanagedPods string
+
+// What becomes of it.
+const (
+	DisruptUnmanaged UnmanagedPods = "Proceed"
+	SkipUnmanaged    UnmanagedPods = "Skip"
+)
+
+// WhenUnavailable says what becomes of a disruption that wants a driver where there
+// is none. Empty means Fail.
+type WhenUnavailable string
+
+// What becomes of it.
+const (
+	FailWithoutDriver    WhenUnavailable = "Fail"
+	ProceedWithoutDriver WhenUnavailable = "Proceed"
+)
+
+// defaultOperationTimeout is each time-out of spec.podOpsLifecycle that is not set.
+const defaultOperationTimeout = 5 * time.Minute
+
+// operations is what the spec says of operations; everything is at its default
+// when it says nothing.
+func (s DisruptionSpec) operations() PodOpsLifecycle {
+	if s.PodOpsLifecycle == nil {
+		return PodOpsLifecycle{}
+	}
+	return *s.PodOpsLifecycle
+}
+
+// RespectsOperations is true for a disruption that leaves pods alone on which
+// somebody operates. Nodes have no such operations.
+func (s DisruptionSpec) RespectsOperations() bool {
+	return s.Level != LevelNode && s.operations().Policy != OperationsIgnored
+}
+
+// ReleasesOnOperation is true for a disruption that lets a target go on which
+// somebody begins to operate.
+func (s DisruptionSpec) ReleasesOnOperation() bool {
+	return s.RespectsOperations() && s.operations().OnConcurrentOperation != KeepTarget
+}
+
+// WaitsForBusy is true for a disruption that keeps places for pods on which
+// somebody operates.
+func (s DisruptionSpec) WaitsForBusy() bool {
+	return s.RespectsOperations() && s.operations().WhenBusy == WaitForBusy
+}
+
+// BusyUntil is until when a disruption that was created at that time keeps places;
+// the zero time for one that keeps none.
+func (s DisruptionSpec) BusyUntil(created time.Time) time.Time {
+	if !s.WaitsForBusy() {
+		return time.Time{}
+	}
+	timeout := operationTimeout(s.PodOpsLifecycle.BusyTimeoutSeconds)
+	due := s.TimeToCreate(created)
+	if s.Kinds().By() == ByWorker {
+		due = s.TimeToInject(created)
+	}
+	return due.Add(timeout)
+}
+
+func operationTimeout(seconds *int) time.Duration {
+	if seconds == nil {
+		return defaultOperationTimeout
+	}
+	return time.Duration(*seconds) * time.Second
+}
+
+// ParticipatesInOperations is true for a disruption that is an operation on its
+// targets. A dry run injects nothing, so it takes no pod out of service either.
+func (s DisruptionSpec) ParticipatesInOperations() bool {
+	return s.Level != LevelNode && s.operations().Policy == OperationsJoined && !s.DryRun
+}
+
+// SkipsUnmanaged is true for a disruption that chooses no pod that no driver moves.
+func (s DisruptionSpec) SkipsUnmanaged() bool {
+	return s.ParticipatesInOperations() && s.operations().UnmanagedPods == SkipUnmanaged
+}
+
+// NeedsDriver is true for a disruption that is not carried out without a driver.
+func (s DisruptionSpec) NeedsDriver() bool {
+	return s.ParticipatesInOperations() && s.operations().WhenUnavailable != ProceedWithoutDriver
+}
+
+// OperatingTimeout is how long each target is waited for until it is given.
+func (s DisruptionSpec) OperatingTimeout() time.Duration {
+	return operationTimeout(s.operations().OperatingTimeoutSeconds)
+}
+
+// AvailableTimeout is how long targets are waited for to be in service again.
+func (s DisruptionSpec) AvailableTimeout() time.Duration {
+	return operationTimeout(s.operations().AvailableTimeoutSeconds)
+}
+
+// participants says why a disruption cannot take part in operations, with the way out.
+func (s DisruptionSpec) participants(path *field.Path) field.ErrorList {
+	if s.operations().Policy != OperationsJoined {
+		return nil
+	}
+	switch {
+	case s.OnInit:
+		return field.ErrorList{field.Invalid(path, OperationsJoined, "a pod that waits for onInit was never in service: set policy to Respect, or remove onInit")}
+	case s.PodReplacement != nil:
+		return field.ErrorList{field.Invalid(path, OperationsJoined, "podReplacement ends its targets, which nobody gives back: set policy to Respect")}
+	}
+	return nil
+}
+
+func (p *PodOpsLifecycle) validate(path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	errs := oneOf(path.Child("policy"), string(p.Policy), "", string(OperationsIgnored), string(OperationsRespected), string(OperationsJoined))
+	errs = append(errs, oneOf(path.Child("whenBusy"), string(p.WhenBusy), "", string(SkipBusy), string(WaitForBusy))...)
+	errs = append(errs, oneOf(path.Child("onConcurrentOperation"), string(p.OnConcurrentOperation), "", string(ReleaseTarget), string(KeepTarget))...)
+	errs = append(errs, oneOf(path.Child("unmanagedPods"), string(p.UnmanagedPods), "", string(DisruptUnmanaged), string(SkipUnmanaged))...)
+	errs = append(errs, oneOf(path.Child("whenUnavailable"), string(p.WhenUnavailable), "", string(FailWithoutDriver), string(ProceedWithoutDriver))...)
+	for name, seconds := range map[string]*int{
+		"busyTimeoutSeconds": p.BusyTimeoutSeconds, "operatingTimeoutSeconds": p.OperatingTimeoutSeconds, "availableTimeoutSeconds": p.AvailableTimeoutSeconds,
+	} {
+		if seconds != nil {
+			errs = append(errs, within(path.Child(name), *seconds, 1, 86400)...)
+		}
+	}
+	return errs
+}

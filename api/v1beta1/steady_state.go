@@ -1,0 +1,246 @@
+package v1beta1
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// SteadyState guards a disruption with probes: nothing is injected before they
+// succeed, it ends when one of them is lost, and after it they say whether all is
+// as it was.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.controlGroup) || self.probes.exists(p, has(p.scope) && p.scope == 'PerTarget')",message="a control group is asked by probes with scope PerTarget, and there is none: add one, or remove controlGroup",fieldPath=".controlGroup"
+type SteadyState struct {
+	// GateTimeoutSeconds is how long the probes of phase Before may take to
+	// succeed, up to 86400. If they do not, nothing is injected. 0 means 60.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	GateTimeoutSeconds int32 `json:"gateTimeoutSeconds,omitempty"`
+	// RecoveryTimeoutSeconds is how long the probes of phase After may take to
+	// succeed, up to 86400. If they do not, the verdict is Failed. 0 means 300.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	RecoveryTimeoutSeconds int32 `json:"recoveryTimeoutSeconds,omitempty"`
+	// OnProberLost is what follows when nobody could ask for longer than a probe
+	// takes to fail, and 20 s: Abort ends the disruption, Record lets it go on.
+	// Empty means Abort.
+	//
+	// +kubebuilder:validation:Enum=Abort;Record;""
+	OnProberLost ProbeOnFailure `json:"onProberLost,omitempty"`
+	// ControlGroup is how many of the matching pods are left alone and asked beside
+	// the targets, by the probes with scope PerTarget: a number, at least 1, or a
+	// percentage of the matching pods from "1%" to "99%", rounded up; 200 at most.
+	// They are chosen once, from what the targets leave. None without.
+	//
+	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|[1-9][0-9]?%)$')`,message="want a number of pods such as 2, or a percentage of those that match from \"1%\" to \"99%\"",messageExpression=`string(self) + ': want a number of pods such as 2, or a percentage of those that match from "1%" to "99%"'`
+	ControlGroup *intstr.IntOrString `json:"controlGroup,omitempty"`
+	// Probes ask for the steady state, 1 to 10. Required.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.name == p.name))",message="another probe has this name: give each its own",messageExpression="'of %d probes two are called the same: another probe has this name: give each its own'.format([self.size()])"
+	// +listType=atomic
+	Probes []Probe `json:"probes"`
+}
+
+const mostSteadyStateSeconds = 86400
+
+// MostControlPods is how many pods a control group has at most.
+const MostControlPods = 200
+
+// Compares is true when there is to be a control group.
+func (s *SteadyState) Compares() bool { return s != nil && s.ControlGroup != nil }
+
+// ControlWanted is how many pods the control group wants, of so many that match.
+func (s *SteadyState) ControlWanted(matching int) int {
+	if s == nil || s.ControlGroup == nil {
+		return 0
+	}
+	return min(DisruptionSpec{Count: s.ControlGroup}.Wanted(matching), MostControlPods)
+}
+
+// WithDefaults is the steady state with every field filled in that may be left
+// out, also those of its probes.
+func (s SteadyState) WithDefaults() SteadyState {
+	if s.GateTimeoutSeconds == 0 {
+		s.GateTimeoutSeconds = 60
+	}
+	if s.RecoveryTimeoutSeconds == 0 {
+		s.RecoveryTimeoutSeconds = 300
+	}
+	if s.OnProberLost == "" {
+		s.OnProberLost = ProbeAbort
+	}
+	probes := make([]Probe, len(s.Probes))
+	for i, probe := range s.Probes {
+		probes[i] = probe.WithDefaults()
+	}
+	s.Probes = probes
+	return s
+}
+
+// GateTimeout is how long phase Before may take.
+func (s SteadyState) GateTimeout() time.Duration {
+	return time.Duration(s.GateTimeoutSeconds) * time.Second
+}
+
+// RecoveryTimeout is how long phase After may take.
+func (s SteadyState) RecoveryTimeout() time.Duration {
+	return time.Duration(s.RecoveryTimeoutSeconds) * time.Second
+}
+
+// Of are the probes that ask in a phase. The steady state has its defaults.
+func (s SteadyState) Of(phase ProbePhase) []Probe {
+	var probes []Probe
+	for _, probe := range s.Probes {
+		if slices.Contains(probe.Phases, phase) {
+			probes = append(probes, probe)
+		}
+	}
+	return probes
+}
+
+// Asks is true when a probe asks in the phase.
+func (s SteadyState) Asks(phase ProbePhase) bool { return len(s.Of(phase)) > 0 }
+
+func (s *SteadyState) validate(path *field.Path, level Level) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	errs := within(path.Child("gateTimeoutSeconds"), int(s.GateTimeoutSeconds), 0, mostSteadyStateSeconds)
+	errs = append(errs, within(path.Child("recoveryTimeoutSeconds"), int(s.RecoveryTimeoutSeconds), 0, mostSteadyStateSeconds)...)
+	errs = append(errs, oneOf(path.Child("onProberLost"), string(s.OnProberLost), "", string(ProbeAbort), string(ProbeRecord))...)
+	errs = append(errs, s.validateControlGroup(path.Child("controlGroup"))...)
+	return append(errs, ValidateProbes(path.Child("probes"), level, s.Probes)...)
+}
+
+func (s *SteadyState) validateControlGroup(path *field.Path) field.ErrorList {
+	if s.ControlGroup == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	amount, percent, err := parseAmount(*s.ControlGroup)
+	if err == nil && percent && amount == 100 {
+		err = fmt.Errorf("%q: a percentage goes from 1%% to 99%%, as the targets are none of it", s.ControlGroup)
+	}
+	if err != nil {
+		errs = append(errs, field.Invalid(path, s.ControlGroup.String(), err.Error()))
+	}
+	if !slices.ContainsFunc(s.Probes, Probe.perTarget) {
+		errs = append(errs, field.Invalid(path, s.ControlGroup.String(), "a control group is asked by probes with scope PerTarget, and there is none: add one, or remove controlGroup"))
+	}
+	return errs
+}
+
+// How the Ending of a disruption begins that its probes have ended.
+const (
+	// EndingAborted: a probe was lost, or could not be asked.
+	EndingAborted = "aborted: "
+	// EndingNotSteady: probes did not succeed before, and nothing was injected.
+	EndingNotSteady = "not steady: "
+)
+
+// Verdict is what a disruption has shown of the steady state.
+type Verdict string
+
+const (
+	// VerdictPassed: it was steady all the time, and is.
+	VerdictPassed Verdict = "Passed"
+	// VerdictInconclusive: nobody can say.
+	VerdictInconclusive Verdict = "Inconclusive"
+	// VerdictFailed: it was not steady before, or was lost, or did not come back.
+	VerdictFailed Verdict = "Failed"
+	// VerdictAborted: it was lost, and the disruption ended for that.
+	VerdictAborted Verdict = "Aborted"
+)
+
+// ProbeState is what a probe says now.
+type ProbeState string
+
+const (
+	// ProbeUnknown: it has not decided yet, or could not be asked for long.
+	ProbeUnknown ProbeState = "Unknown"
+	ProbeSuccess ProbeState = "Success"
+	ProbeFailure ProbeState = "Failure"
+)
+
+// SteadyStateStatus is what the probes say.
+type SteadyStateStatus struct {
+	// Phase in which the probes ask: Before, During or After. Empty once all is
+	// said.
+	Phase ProbePhase `json:"phase,omitempty"`
+	// Verdict is Passed, Failed, Aborted or Inconclusive. Empty as long as the
+	// disruption may still show another.
+	Verdict Verdict `json:"verdict,omitempty"`
+	// Summary says it in a sentence.
+	Summary string `json:"summary,omitempty"`
+	// ReportedAt is when the workflow decided on it. What it decided earlier and
+	// is written late changes nothing.
+	ReportedAt *metav1.MicroTime `json:"reportedAt,omitempty"`
+	// ControlGroup says which control group was chosen. Absent without one.
+	ControlGroup *ControlGroupStatus `json:"controlGroup,omitempty"`
+	// Probes in the order of the spec.
+	//
+	// +listType=atomic
+	Probes []ProbeStatus `json:"probes,omitempty"`
+}
+
+// ControlGroupStatus is the control group as it was chosen.
+type ControlGroupStatus struct {
+	// Wanted is how many pods the spec asks for, Chosen how many there were; 0 means
+	// that the targets left none.
+	Wanted int `json:"wanted"`
+	Chosen int `json:"chosen"`
+}
+
+// ProbeComparison sets the answers of the targets in phase During against those of
+// the control group.
+type ProbeComparison struct {
+	// ControlPods is how many pods of the control group were asked last, and
+	// ControlFailing how many of them failed.
+	ControlPods    int `json:"controlPods"`
+	ControlFailing int `json:"controlFailing"`
+	// TargetAnswers and ControlAnswers count the answers.
+	TargetAnswers  int64 `json:"targetAnswers"`
+	ControlAnswers int64 `json:"controlAnswers"`
+	// TargetsFailedPercent and ControlFailedPercent are how many of these answers
+	// were failures, in percent and rounded.
+	TargetsFailedPercent int `json:"targetsFailedPercent"`
+	ControlFailedPercent int `json:"controlFailedPercent"`
+	// Difference is how many percentage points more of the targets' answers failed;
+	// negative if it was fewer.
+	Difference int `json:"difference"`
+}
+
+// ProbeStatus is what one probe says.
+type ProbeStatus struct {
+	// Name of the probe.
+	Name string `json:"name"`
+	// State is Success, Failure or Unknown. With scope PerTarget it is Failure if
+	// one of the targets fails.
+	State ProbeState `json:"state,omitempty"`
+	// Since is when the state became what it is.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Text says why, in at most 256 bytes.
+	Text string `json:"text,omitempty"`
+	// Targets is how many targets are asked, Failing how many of them fail; 0
+	// with scope Once.
+	Targets int `json:"targets,omitempty"`
+	Failing int `json:"failing,omitempty"`
+	// FailingTargets are the names of up to 10 of them.
+	//
+	// +listType=atomic
+	FailingTargets []string `json:"failingTargets,omitempty"`
+	// Verdict of the probe alone, once it is known.
+	Verdict Verdict `json:"verdict,omitempty"`
+	// Comparison with the control group. Absent without one, with scope Once, and
+	// before both have answered in phase During.
+	Comparison *ProbeComparison `json:"comparison,omitempty"`
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/squall-chaos/squall/cli/manifest"
+)
+
+// advise says what to do about an error of the API server. name is that of the
+// Disruption that was asked for, if it was one.
+func (c *Client) advise(ctx context.Context, err error, namespace, name string) error {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case noSuchResource(err):
+		return fmt.Errorf("the cluster does not know Squall's resources: install Squall (kubectl apply -k deploy), or choose another cluster by --context: %w", err)
+	case apierrors.IsNotFound(err) && name != "":
+		return missing{fmt.Sprintf("there is no disruption %q in namespace %q%s", name, namespace, c.others(ctx, namespace, name))}
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		return err // it names who, what and why
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server at %s does not know you: log in again, or choose another user by --context: %w", c.Config.Host, err)
+	}
+	return c.Unreachable(err)
+}
+
+// missing is the error of an object that is not there.
+type missing struct{ text string }
+
+func (m missing) Error() string { return m.text }
+
+// Gone is true for an error that says that a disruption is not there, or is
+// another of its name.
+func Gone(err error) bool {
+	_, gone := errors.AsType[missing](err)
+	return gone || apierrors.IsConflict(err)
+}
+
+// Unreachable adds the way out to an error of the network.
+func (c *Client) Unreachable(err error) error {
+	if _, network := errors.AsType[net.Error](err); network || strings.Contains(fmt.Sprint(err), "connection refused") {
+		return fmt.Errorf("the API server at %s does not answer: choose the cluster by --context or --kubeconfig, and see with kubectl version: %w", c.Config.Host, err)
+	}
+	return err
+}
+
+// noSuchResource is true when the API server knows the resource itself not: its
+// answer then names no object.
+func noSuchResource(err error) bool {
+	status, answered := errors.AsType[*apierrors.StatusError](err)
+	return answered && apierrors.IsNotFound(err) && (status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "")
+}
+
+// others names the disruption that was probably meant, or where one of that name is.
+func (c *Client) others(ctx context.Context, namespace, name string) string {
+	list, err := c.Disruptions(ctx, namespace)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, d := range list.Items {
+		names = append(names, d.Name)
+	}
+	if near := manifest.Nearest(name, names); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	if everywhere, err := c.Disruptions(ctx, ""); err == nil {
+		for _, d := range everywhere.Items {
+			if d.Name == name {
+				return fmt.Sprintf(", but in namespace %q: say -n %s", d.Namespace, d.Namespace)
+			}
+		}
+	}
+	return ": squall list -A lists those there are"
+}

@@ -1,0 +1,131 @@
+// Package cluster is what squall reads and writes in a Kubernetes cluster:
+// Disruptions and EmergencyStops, as the user of a kubeconfig. Its errors say
+// what to do, for people who did not write the code.
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Client reaches one cluster.
+type Client struct {
+	// Namespace is the one that the user means.
+	Namespace string
+	// Config is how the API server is reached.
+	Config *rest.Config
+	// Kube is a client for Kubernetes' own resources.
+	Kube kubernetes.Interface
+
+	own rest.Interface
+}
+
+// New returns a client; it calls nobody yet.
+func New(config *rest.Config, namespace string) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "squall"
+	if config.QPS == 0 {
+		config.QPS, config.Burst = 50, 100 // a person waits, and nothing here runs for long
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("read how to reach the cluster: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	resources := rest.CopyConfig(config)
+	resources.GroupVersion = &v1beta1.GroupVersion
+	resources.APIPath = "/apis"
+	resources.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	resources.ContentType = runtime.ContentTypeJSON
+	own, err := rest.RESTClientFor(resources)
+	if err != nil {
+		return nil, fmt.Errorf("read how to reach the cluster: %w", err)
+	}
+	return &Client{Namespace: namespace, Config: config, Kube: kube, own: own}, nil
+}
+
+const (
+	disruptions    = "disruptions"
+	emergencyStops = "emergencystops"
+)
+
+// Disruption reads one live.
+func (c *Client) Disruption(ctx context.Context, namespace, name string) (*v1beta1.Disruption, error) {
+	found := &v1beta1.Disruption{}
+	err := c.own.Get().Namespace(namespace).Resource(disruptions).Name(name).Do(ctx).Into(found)
+	return kinded(found), c.advise(ctx, err, namespace, name)
+}
+
+// Disruptions lists those of a namespace; of all with an empty one.
+func (c *Client) Disruptions(ctx context.Context, namespace string) (*v1beta1.DisruptionList, error) {
+	list := &v1beta1.DisruptionList{}
+	err := c.own.Get().Namespace(namespace).Resource(disruptions).Do(ctx).Into(list)
+	list.APIVersion, list.Kind = v1beta1.GroupVersion.String(), "DisruptionList"
+	for i := range list.Items {
+		kinded(&list.Items[i])
+	}
+	return list, c.advise(ctx, err, namespace, "")
+}
+
+// Create makes a disruption; with dryRun the API server only says whether it
+// would, after all of its admission. Unknown fields are refused.
+func (c *Client) Create(ctx context.Context, d *v1beta1.Disruption, dryRun bool) (*v1beta1.Disruption, error) {
+	created := &v1beta1.Disruption{}
+	request := c.own.Post().Namespace(d.Namespace).Resource(disruptions).Param("fieldValidation", "Strict").Body(d)
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	err := request.Do(ctx).Into(created)
+	return kinded(created), c.advise(ctx, err, d.Namespace, "")
+}
+
+// Delete asks for the end of this very disruption, and of no other of its name.
+func (c *Client) Delete(ctx context.Context, ref v1beta1.DisruptionRef) error {
+	err := c.own.Delete().Namespace(ref.Namespace).Resource(disruptions).Name(ref.Name).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &ref.UID}}).Do(ctx).Error()
+	return c.advise(ctx, err, ref.Namespace, ref.Name)
+}
+
+// EmergencyStops lists those there are.
+func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList, error) {
+	list := &v1beta1.EmergencyStopList{}
+	err := c.own.Get().Resource(emergencyStops).Do(ctx).Into(list)
+	list.APIVersion, list.Kind = v1beta1.GroupVersion.String(), "EmergencyStopList"
+	for i := range list.Items {
+		list.Items[i].APIVersion, list.Items[i].Kind = list.APIVersion, "EmergencyStop"
+	}
+	return list, c.advise(ctx, err, "", "")
+}
+
+// CreateEmergencyStop stops everything.
+func (c *Client) CreateEmergencyStop(ctx context.Context, s *v1beta1.EmergencyStop) error {
+	return c.advise(ctx, c.own.Post().Resource(emergencyStops).Body(s).Do(ctx).Error(), "", "")
+}
+
+// DeleteEmergencyStop calls one off.
+func (c *Client) DeleteEmergencyStop(ctx context.Context, name string) error {
+	return c.advise(ctx, c.own.Delete().Resource(emergencyStops).Name(name).Do(ctx).Error(), "", "")
+}
+
+func (c *Client) watch(ctx context.Context, namespace, resource, name, version string) (watch.Interface, error) {
+	return c.own.Get().Namespace(namespace).Resource(resource).Param("watch", "true").
+		Param("fieldSelector", "metadata.name="+name).Param("resourceVersion", version).Watch(ctx)
+}
+
+// kinded gives back what the decoder of single types leaves out.
+func kinded(d *v1beta1.Disruption) *v1beta1.Disruption {
+	d.APIVersion, d.Kind = v1beta1.GroupVersion.String(), "Disruption"
+	return d
+}

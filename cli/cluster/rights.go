@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Right is something that somebody may do or not.
+type Right = authorizationv1.ResourceAttributes
+
+// Describe says a right as kubectl auth can-i takes it.
+func Describe(r Right) string {
+	resource := r.Resource
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	if r.Namespace == "" {
+		return r.Verb + " " + resource + " in the whole cluster"
+	}
+	return fmt.Sprintf("%s %s in namespace %s", r.Verb, resource, r.Namespace)
+}
+
+// Missing are those of the rights that the user does not have.
+func (c *Client) Missing(ctx context.Context, rights ...Right) ([]string, error) {
+	return missingOf(rights, func(r Right) (bool, error) {
+		review, err := c.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &r}}, metav1.CreateOptions{})
+		if err != nil {
+			return false, c.advise(ctx, err, "", "")
+		}
+		return review.Status.Allowed, nil
+	})
+}
+
+// MissingOf are those that another user does not have. Asking needs a right of its
+// own: the error of who lacks it is Forbidden.
+func (c *Client) MissingOf(ctx context.Context, user string, groups []string, rights ...Right) ([]string, error) {
+	return missingOf(rights, func(r Right) (bool, error) {
+		review, err := c.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &r}}, metav1.CreateOptions{})
+		if err != nil {
+			return false, c.advise(ctx, err, "", "")
+		}
+		return review.Status.Allowed, nil
+	})
+}
+
+func missingOf(rights []Right, allowed func(Right) (bool, error)) ([]string, error) {
+	var missing []string
+	for _, r := range rights {
+		may, err := allowed(r)
+		if err != nil {
+			return nil, err
+		}
+		if !may {
+			missing = append(missing, Describe(r))
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata anew")
+
+// call is one call of the program, as from a pipeline: nobody sits at a terminal.
+type call struct {
+	code     int
+	out, err string
+}
+
+func do(ctx context.Context, stdin string, args ...string) call {
+	var out, err bytes.Buffer
+	code := run(ctx, append([]string{"squall"}, args...), streams{in: strings.NewReader(stdin), out: &out, err: &err})
+	return call{code, out.String(), err.String()}
+}
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestWithoutACluster(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for _, test := range []struct {
+		name, stdin string
+		args        []string
+		code        int
+	}{
+		{name: "validate-good", args: []string{"validate", "testdata/good.yaml"}},
+		{name: "validate-bad", args: []string{"validate", "testdata/bad.yaml"}, code: exitError},
+		{name: "validate-bad-json", args: []string{"validate", "testdata/bad.yaml", "-o", "json"}, code: exitError},
+		{name: "validate-nothing", stdin: "kind: Pod\napiVersion: v1\n", args: []string{"validate", "-"}, code: exitError},
+		{name: "explain-good", args: []string{"explain", "testdata/good.yaml"}},
+		{name: "explain-kinds", args: []string{"explain", "testdata/kinds.yaml"}},
+		{name: "validate-crons", args: []string{"validate", "testdata/crons.yaml"}, code: exitError},
+		{name: "explain-yaml", args: []string{"explain", "testdata/good.yaml", "-o", "yaml"}},
+		{name: "explain-bad", stdin: "kind: Disruption\n", args: []string{"explain", "-"}, code: exitError},
+		{name: "unknown-command", args: []string{"validat", "a"}, code: exitUsage},
+		{name: "unknown-flag", args: []string{"validate", "--outptu=json", "a"}, code: exitUsage},
+		{name: "unknown-format", args: []string{"validate", "-o", "wide", "a"}, code: exitUsage},
+		{name: "no-file", args: []string{"validate"}, code: exitUsage},
+		{name: "missing-file", args: []string{"validate", "testdata/none.yaml"}, code: exitError},
+		{name: "help", args: []string{"--help"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := do(t.Context(), test.stdin, test.args...)
+			if got.code != test.code {
+				t.Errorf("exit code = %d, want %d", got.code, test.code)
+			}
+			golden(t, test.name+".txt", got.out+"--- errors\n"+got.err)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"version", "API chaos.squall.dev/v1beta1"},
+		{"version -o json", `"api": "chaos.squall.dev/v1beta1"`},
+		{"version -o yaml", "api: chaos.squall.dev/v1beta1"},
+	} {
+		if got := do(t.Context(), "", strings.Fields(test.args)...); got.code != 0 || !strings.Contains(got.out, test.want) {
+			t.Errorf("squall %s = %+v, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// Every sample of deploy is one that people may copy.
+func TestSamplesAreValid(t *testing.T) {
+	if got := do(t.Context(), "", "validate", "../deploy/samples"); got.code != 0 {
+		t.Errorf("squall validate ../deploy/samples = %+v", got)
+	}
+}
+
+func TestEveryCommandHasExamples(t *testing.T) {
+	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
+	for _, sub := range c.root("squall").Commands() {
+		if sub.Example == "" || sub.Short == "" {
+			t.Errorf("squall %s has no example, or no sentence", sub.Name())
+		}
+	}
+}
+
+func TestAsAPluginOfKubectl(t *testing.T) {
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"/usr/bin/kubectl-squall", "validate", "--help"}, streams{in: strings.NewReader(""), out: &out, err: &out})
+	if code != 0 || !strings.Contains(out.String(), "kubectl squall validate FILE") {
+		t.Errorf("help = %d, %s; want it to say kubectl squall", code, out.String())
+	}
+}
+
+func TestColours(t *testing.T) {
+	for _, color := range []bool{false, true} {
+		var out bytes.Buffer
+		run(t.Context(), []string{"squall", "validate", "testdata/good.yaml"}, streams{in: strings.NewReader(""), out: &out, err: &out, color: color})
+		if got := strings.Contains(out.String(), "\x1b["); got != color {
+			t.Errorf("colour %t: escapes %t in %q", color, got, out.String())
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+func TestDoctorOfAnInstallation(t *testing.T) {
+	l := newLive(t)
+	server := temporalserver.New(t).Start()
+	doctor := func() call {
+		return l.squall("doctor", "--temporal-address", server.Address, "--system-namespace", l.Shop, "--chaos-namespace", l.Chaos)
+	}
+	account := "system:serviceaccount:" + l.Shop + ":squall-worker"
+	var first call
+	l.Eventually("the API server publishes the schema of what was just installed", func() bool {
+		first = doctor()
+		return strings.Contains(first.out, "ok    resources: ")
+	})
+	l.want(first, exitError,
+		"ok    resources: chaos.squall.dev/v1beta1, with all fields", "ok    your rights: ",
+		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "way out: install them",
+		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
+		"fail  rights of squall-worker: "+account+" may not ", "kubectl apply -k deploy",
+		"ok    emergency stop: none is in force",
+		"ok    temporal: "+server.Address+" answers", "ok    search attributes", "retention: finished workflows are kept for",
+		"fail  workers: no worker asks for work on task queue squall-disruptions", "warn  sweep: there is no schedule")
+
+	stuck := l.Disruption("stuck-of-"+l.Shop, nil)
+	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
+	l.install()
+	w := worker.New(server.Dial(client.DefaultNamespace), contract.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(stuckWorkflow, workflow.RegisterOptions{Name: contract.WorkflowType})
+	l.Must(w.Start())
+	t.Cleanup(w.Stop)
+	var last call
+	l.Eventually("Temporal knows of the worker", func() bool {
+		last = doctor()
+		return strings.Contains(last.out, "ok    workers: ")
+	})
+	l.want(last, exitOK, "ok    admission", "ok    squall-worker: 2 of 2 ready, image squall:test", "warn  squall-crdbridge: 1 of 2 ready",
+		"ok    rights of squall-worker: all", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
+	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
+	l.letGo(stuck)
+}
+
+// install makes what doctor looks for, with the rights of an administrator.
+func (l *live) install() {
+	l.t.Helper()
+	ready := map[string]int32{"squall-worker": 2, "squall-crdbridge": 1}
+	for name, n := range ready {
+		two, labels := int32(2), map[string]string{"app.kubernetes.io/name": name}
+		made, err := l.Client.AppsV1().Deployments(l.Shop).Create(l.Context(), &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: appsv1.DeploymentSpec{Replicas: &two, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "squall:test"}}},
+			}},
+		}, metav1.CreateOptions{})
+		l.Must(err)
+		made.Status = appsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: n}
+		_, err = l.Client.AppsV1().Deployments(l.Shop).UpdateStatus(l.Context(), made, metav1.UpdateOptions{})
+		l.Must(err)
+	}
+	_, err := l.Client.RbacV1().ClusterRoleBindings().Create(l.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: l.Shop}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + l.Shop}},
+	}, metav1.CreateOptions{})
+	l.Must(err)
+	bindings := l.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	_, err = bindings.Create(l.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "squall-emergency-stop"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "squall-emergency-stop", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		}}, metav1.CreateOptions{})
+	l.Must(err)
+	l.t.Cleanup(func() { _ = bindings.Delete(context.Background(), "squall-emergency-stop", metav1.DeleteOptions{}) })
+}
+
+func TestDoctorWithoutTemporal(t *testing.T) {
+	l := newLive(t)
+	l.want(l.squall("doctor", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "fail  temporal: ", "nobody listens there", "a Service is reached through the API server")
+}
+
+// Nobody says where Temporal is: the worker knows.
+func TestTemporalIsWhereTheWorkerFindsIt(t *testing.T) {
+	l := newLive(t)
+	t.Setenv("SQUALL_TEMPORAL_ADDRESS", "")
+	server := temporalserver.New(t).Start()
+	_, err := l.Client.CoreV1().ConfigMaps(l.Shop).Create(l.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "squall-settings-of-this-version"},
+		Data:       map[string]string{"SQUALL_TEMPORAL_ADDRESS": server.Address, "SQUALL_TEMPORAL_NAMESPACE": "no-such"},
+	}, metav1.CreateOptions{})
+	l.Must(err)
+	labels := map[string]string{"app.kubernetes.io/name": "squall-worker"}
+	_, err = l.Client.AppsV1().Deployments(l.Shop).Create(l.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "squall-worker"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "worker", Image: "squall:test", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "squall-settings-of-this-version"}}}},
+			}}}}},
+	}, metav1.CreateOptions{})
+	l.Must(err)
+	l.want(l.squall("doctor", "--system-namespace", l.Shop), exitError, server.Address, "no-such")
+	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-namespace", "default"), exitOK, "")
+	free := temporalserver.FreeAddress(t)
+	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-address", free), exitError, free)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+)
+
+// stopFlags are those of estop.
+type stopFlags struct {
+	clusterFlags
+	name, reason string
+	detach       bool
+	timeout      time.Duration
+	output       format
+}
+
+func (c *command) estop() *cobra.Command {
+	var flags stopFlags
+	estop := &cobra.Command{
+		Use:   "estop [on|off]",
+		Short: "Stop everything in the cluster, or allow it again",
+		Long: "on makes an EmergencyStop: everything that runs is taken off, and nothing new begins. It waits until the cluster\n" +
+			"is clean. off deletes it. Without a word it says whether one is in force; the exit code is 0 in both cases.",
+		Example:   "  squall estop on --reason 'payment is down, incident 1234'\n  squall estop\n  squall estop off",
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"on", "off"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			switch strings.Join(args, "") {
+			case "on":
+				return c.stopAll(cmd.Context(), client, flags)
+			case "off":
+				return c.allowAgain(cmd, client, flags)
+			}
+			return c.showStops(cmd.Context(), client, flags.output)
+		},
+	}
+	flags.add(estop)
+	estop.Flags().StringVar(&flags.name, "name", "all", "name of the EmergencyStop; with off only this one is deleted")
+	estop.Flags().StringVar(&flags.reason, "reason", "", "why, for everybody whose disruption is stopped or refused")
+	estop.Flags().BoolVar(&flags.detach, "detach", false, "do not wait until the cluster is clean")
+	estop.Flags().DurationVar(&flags.timeout, "timeout", 0, "how long to wait at most, such as 5m; 0 is for ever")
+	flags.output.flag(estop, "json", "yaml")
+	return estop
+}
+
+func (c *command) stopAll(ctx context.Context, client *cluster.Client, flags stopFlags) error {
+	stop := &v1beta1.EmergencyStop{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
+		ObjectMeta: metav1.ObjectMeta{Name: flags.name}, Spec: v1beta1.EmergencyStopSpec{Reason: flags.reason},
+	}
+	err := client.CreateEmergencyStop(ctx, stop)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		_, _ = fmt.Fprintf(c.err, "emergency stop %s is in force already\n", flags.name)
+	case err != nil:
+		return err
+	}
+	if flags.detach {
+		_, _ = fmt.Fprintf(c.out, "emergency stop %s is in force\n", flags.name)
+		return nil
+	}
+	if flags.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, flags.timeout)
+		defer cancel()
+	}
+	return c.awaitClean(ctx, client, flags.name)
+}
+
+func (c *command) awaitClean(ctx context.Context, client *cluster.Client, name string) error {
+	p := c.progress()
+	clean := false
+	err := client.FollowEmergencyStop(ctx, name, cluster.Watcher[v1beta1.EmergencyStop]{
+		Seen: func(s *v1beta1.EmergencyStop) bool {
+			if s == nil {
+				return true
+			}
+			clean = isClean(s)
+			text := fmt.Sprintf("%d stopped, %d still being cleaned, %d injectors", s.Status.Stopped, s.Status.Cleaning, s.Status.Injectors)
+			p.say(text, text)
+			return clean
+		},
+		Away: func(err error) { p.note(client.Unreachable(err).Error()) },
+	})
+	p.end()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("emergency stop %s is in force, and the cluster is not clean yet: squall estop says how far it is, squall list -A --stuck what needs a person", name)
+	case err != nil:
+		return err
+	case !clean:
+		return fmt.Errorf("somebody deleted emergency stop %s before the cluster was clean", name)
+	}
+	_, _ = fmt.Fprintf(c.out, "%s; nothing new begins until squall estop off\n", c.paint(green, "the cluster is clean"))
+	return nil
+}
+
+func isClean(s *v1beta1.EmergencyStop) bool {
+	return slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1beta1.ConditionClean && c.Status == metav1.ConditionTrue
+	})
+}
+
+// allowAgain deletes all stops, or the one that is named.
+func (c *command) allowAgain(cmd *cobra.Command, client *cluster.Client, flags stopFlags) error {
+	stops, err := client.EmergencyStops(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("name") {
+		stops.Items = slices.DeleteFunc(stops.Items, func(s v1beta1.EmergencyStop) bool { return s.Name != flags.name })
+	}
+	if len(stops.Items) == 0 {
+		_, _ = fmt.Fprintln(c.out, "no emergency stop is in force")
+		return nil
+	}
+	for _, s := range stops.Items {
+		if err := client.DeleteEmergencyStop(cmd.Context(), s.Name); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		_, _ = fmt.Fprintf(c.out, "emergency stop %s is called off; what it stopped stays stopped\n", s.Name)
+	}
+	return nil
+}
+
+func (c *command) showStops(ctx context.Context, client *cluster.Client, output format) error {
+	stops, err := client.EmergencyStops(ctx)
+	if err != nil {
+		return err
+	}
+	if output != "" {
+		return output.write(c.out, stops)
+	}
+	if len(stops.Items) == 0 {
+		_, _ = fmt.Fprintln(c.out, "no emergency stop is in force")
+	}
+	for i := range stops.Items {
+		c.sayStop(&stops.Items[i])
+	}
+	return nil
+}
+
+func (c *command) sayStop(s *v1beta1.EmergencyStop) {
+	clean := c.paint(yellow, "not clean yet")
+	if isClean(s) {
+		clean = c.paint(green, "the cluster is clean")
+	}
+	_, _ = fmt.Fprintf(c.out, "%s: %s; %d stopped, %d still being cleaned, %d injectors\n",
+		c.paint(red, s.Ending()), clean, s.Status.Stopped, s.Status.Cleaning, s.Status.Injectors)
+	for _, condition := range s.Status.Conditions {
+		if condition.Type == v1beta1.ConditionClean && condition.Status != metav1.ConditionTrue && condition.Message != "" {
+			_, _ = fmt.Fprintf(c.out, "  %s\n", condition.Message)
+		}
+	}
+}

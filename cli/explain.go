@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-chaos/squall/cli/explain"
+	"github.com/squall-chaos/squall/cli/manifest"
+)
+
+// explained is what is said of one disruption.
+type explained struct {
+	Disruption string          `json:"disruption"`
+	Topics     []explain.Topic `json:"topics"`
+}
+
+func (c *command) explain() *cobra.Command {
+	var output format
+	var chaosNamespace string
+	command := &cobra.Command{
+		Use:     "explain FILE... | -",
+		Short:   "Say in plain words what a manifest does",
+		Long:    "Says of each Disruption, and of the runs of each DisruptionCron, of the files what it does, to whom, for how long, what ends it, and what it leaves out.",
+		Example: "  squall explain lossy.yaml\n  kubectl get disruption lossy -o yaml | squall explain -",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			documents, err := c.read(files)
+			if err != nil {
+				return err
+			}
+			manifest.Check(documents, manifest.Rules{Now: time.Now(), ChaosNamespace: chaosNamespace})
+			if err := c.refuseInvalid(documents); err != nil {
+				return err
+			}
+			var all []explained
+			for _, d := range documents {
+				switch {
+				case d.Disruption != nil:
+					all = append(all, explained{d.String(), explain.Disruption(d.Disruption)})
+				case d.DisruptionCron != nil:
+					all = append(all, explained{d.String(), explain.Cron(d.DisruptionCron, time.Now())})
+				}
+			}
+			if len(all) == 0 {
+				return fmt.Errorf("there is no Disruption and no DisruptionCron in it")
+			}
+			return c.showExplained(all, output)
+		},
+	}
+	output.flag(command, "json", "yaml")
+	chaosNamespaceFlag(command, &chaosNamespace)
+	return command
+}
+
+// refuseInvalid says what is wrong with documents that cannot be worked with.
+func (c *command) refuseInvalid(documents []manifest.Document) error {
+	for _, d := range documents {
+		if len(d.Problems) > 0 {
+			return c.showValidated(c.err, documents, "")
+		}
+	}
+	return nil
+}
+
+func (c *command) showExplained(all []explained, output format) error {
+	if output != "" {
+		return output.write(c.out, all)
+	}
+	for i, e := range all {
+		if i > 0 {
+			_, _ = fmt.Fprintln(c.out)
+		}
+		_, _ = fmt.Fprintln(c.out, c.paint(bold, e.Disruption))
+		for _, topic := range e.Topics {
+			for j, line := range topic.Lines {
+				name := topic.Name
+				if j > 0 {
+					name = ""
+				}
+				_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(bold, fmt.Sprintf("%-9s", name)), line)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/squall-chaos/squall/cli/manifest"
+)
+
+// mostInput is the largest file that is read, in bytes: etcd takes no object
+// of that size.
+const mostInput = 16 << 20
+
+// read reads the documents of files; - is the standard input, and a directory
+// stands for its files that end in .yaml, .yml or .json.
+func (c *command) read(names []string) ([]manifest.Document, error) {
+	var documents []manifest.Document
+	for _, name := range names {
+		files, err := filesOf(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			content, err := c.content(file)
+			if err != nil {
+				return nil, err
+			}
+			documents = append(documents, manifest.Read(shownName(file), content)...)
+		}
+	}
+	return documents, nil
+}
+
+func shownName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
+func filesOf(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, entry := range entries {
+		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
+			files = append(files, filepath.Join(name, entry.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("directory %s has no file that ends in .yaml, .yml or .json", name)
+	}
+	return files, nil
+}
+
+func (c *command) content(file string) ([]byte, error) {
+	in := c.in
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = opened.Close() }()
+		in = opened
+	}
+	content, err := io.ReadAll(io.LimitReader(in, mostInput+1))
+	if err == nil && len(content) > mostInput {
+		err = errors.New("it is larger than 16 MiB")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", shownName(file), err)
+	}
+	return content, nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/squall-chaos/squall/cli/cluster"
+)
+
+// chaosNamespaceFlag adds --chaos-namespace, which the programs of Squall have too.
+func chaosNamespaceFlag(to *cobra.Command, into *string) {
+	to.Flags().StringVar(into, "chaos-namespace", cmp.Or(os.Getenv("SQUALL_CHAOS_NAMESPACE"), "squall-chaos"), "namespace of the chaos pods")
+}
+
+// clusterFlags are those by which kubectl finds a cluster, under the same names.
+type clusterFlags struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+	everywhere bool
+}
+
+// shown are the flags of clusterFlags that help lists; the others work as well.
+var shown = []string{"kubeconfig", "context", "namespace", "as"}
+
+func (f *clusterFlags) add(to *cobra.Command) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster; nothing: as kubectl finds it")
+	clientcmd.BindOverrideFlags(&f.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+	flags.VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains(shown, flag.Name)
+		to.Flags().AddFlag(flag)
+	})
+}
+
+// addEverywhere adds --all-namespaces.
+func (f *clusterFlags) addEverywhere(to *cobra.Command) {
+	to.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false, "of all namespaces")
+}
+
+// connect makes a client; it calls nobody yet. Warnings of the API server go to c.err.
+func (f *clusterFlags) connect(c *command) (*cluster.Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		if clientcmd.IsEmptyConfig(err) {
+			return nil, fmt.Errorf("no cluster is configured: set KUBECONFIG, or name a file by --kubeconfig")
+		}
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("find the namespace: %w", err)
+	}
+	config.WarningHandler = rest.NewWarningWriter(c.err, rest.WarningWriterOptions{Deduplicate: true, Color: c.color})
+	return cluster.New(config, namespace)
+}
+
+// namespace is the one to list; empty for all.
+func (f *clusterFlags) namespace(client *cluster.Client) string {
+	if f.everywhere {
+		return ""
+	}
+	return client.Namespace
+}
+
+// disruptionNames completes a word with the names of disruptions that keep holds for.
+func (c *command) disruptionNames(f *clusterFlags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		client, err := f.connect(c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		list, err := client.Disruptions(ctx, client.Namespace)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, d := range list.Items {
+			if !slices.Contains(args, d.Name) {
+				names = append(names, d.Name+"\t"+string(d.Status.Phase))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

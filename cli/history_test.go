@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/cli/story"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+// endedWorkflow ends as that of a disruption does.
+func endedWorkflow(ctx workflow.Context, in contract.Input) (map[string]string, error) {
+	err := workflow.UpsertTypedSearchAttributes(ctx, start.AttributeNamespace.ValueSet(in.Disruption.Namespace),
+		start.AttributeKinds.ValueSet([]string{"cpu-pressure"}))
+	if err != nil {
+		return nil, err
+	}
+	var told any
+	workflow.GetSignalChannel(ctx, contract.SignalEnd).Receive(ctx, &told)
+	return map[string]string{"summary": "2 targets disrupted, ended (expired), nothing is left"}, nil
+}
+
+func TestHistory(t *testing.T) {
+	l := newLive(t)
+	server := temporalserver.New(t).Start()
+	squall := func(args ...string) call { return l.squall(append(args, "--temporal-address", server.Address)...) }
+	l.want(squall("history"), exitOK, "Temporal knows of no disruption that has ended")
+	l.want(squall("history", "lossy"), exitError, "temporal knows of no disruption "+l.Shop+"/lossy: squall history -A")
+	c := server.Dial(client.DefaultNamespace)
+	w := worker.New(c, contract.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(endedWorkflow, workflow.RegisterOptions{Name: contract.WorkflowType})
+	l.Must(w.Start())
+	t.Cleanup(w.Stop)
+	ref := l.Disruption("lossy", nil)
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: contract.WorkflowID(ref), TaskQueue: contract.TaskQueue, StaticSummary: "cpu-pressure on 2 of the pods",
+		TypedSearchAttributes: temporal.NewSearchAttributes(start.AttributeNamespace.ValueSet(l.Shop)),
+	}, contract.WorkflowType, contract.Input{Disruption: ref})
+	l.Must(err)
+	l.Must(start.End(t.Context(), c, ref, ""))
+	l.Must(run.Get(t.Context(), nil))
+	l.Eventually("Temporal's list has it", func() bool { return strings.Contains(squall("history").out, l.Shop+"/lossy") })
+	l.want(squall("history"), exitOK, "ENDED", "Completed", "cpu-pressure")
+	l.want(squall("history", "-n", l.Chaos), exitOK, "knows of no disruption that has ended")
+	l.want(squall("history", "lossy"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "is told: end", "the workflow ends: ",
+		"2 targets disrupted, ended (expired), nothing is left")
+	var told story.Story
+	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &told); err != nil || told.Disruption != l.Shop+"/lossy" || len(told.Steps) != 3 {
+		t.Errorf("as JSON it is %+v, %v", told, err)
+	}
+	l.letGo(ref)
+}

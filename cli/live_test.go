@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apicluster"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(apiserver.Run(m))
+}
+
+// live is a real API server, which KUBECONFIG names with the namespace of targets.
+type live struct {
+	*apicluster.Cluster
+	t *testing.T
+}
+
+func newLive(t *testing.T) *live {
+	t.Helper()
+	config := apiserver.Start(t)
+	l := &live{apicluster.New(t), t}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	l.Must(clientcmd.WriteToFile(kubeconfigOf(config, l.Shop), path))
+	t.Setenv("KUBECONFIG", path)
+	return l
+}
+
+// in is the same cluster for a test within a test.
+func (l *live) in(t *testing.T) *live {
+	same := *l.Cluster
+	same.T = t
+	return &live{&same, t}
+}
+
+func kubeconfigOf(config *rest.Config, namespace string) clientcmdapi.Config {
+	return clientcmdapi.Config{
+		CurrentContext: "test",
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test", Namespace: namespace}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
+			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
+		}},
+	}
+}
+
+// squall runs a command against the cluster.
+func (l *live) squall(args ...string) call {
+	return do(l.t.Context(), "", args...)
+}
+
+// begin runs a command that takes its time.
+func (l *live) begin(args ...string) <-chan call {
+	ended := make(chan call, 1)
+	go func() { ended <- l.squall(args...) }()
+	return ended
+}
+
+// want wants a call to end with a code and to have said all of these.
+func (l *live) want(got call, code int, texts ...string) {
+	l.t.Helper()
+	if got.code != code {
+		l.t.Errorf("exit code = %d, want %d", got.code, code)
+	}
+	for _, text := range texts {
+		if !strings.Contains(got.out+got.err, text) {
+			l.t.Errorf("it does not say %q", text)
+		}
+	}
+	if l.t.Failed() {
+		l.t.Logf("it said:\n%s--- errors\n%s", got.out, got.err)
+	}
+}
+
+// becomes writes the status of a disruption as a workflow would.
+func (l *live) becomes(ref v1beta1.DisruptionRef, change func(*v1beta1.DisruptionStatus)) {
+	l.t.Helper()
+	l.Must(l.Objects.UpdateStatus(l.Context(), ref, func(d *v1beta1.Disruption) { change(&d.Status) }))
+}
+
+// letGo takes the finalizer off, as a workflow does in the end.
+func (l *live) letGo(ref v1beta1.DisruptionRef) {
+	l.t.Helper()
+	l.Must(l.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
+		Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(l.Context()).Error())
+}
+
+// deleting waits until somebody asked for the disruption's end.
+func (l *live) deleting(ref v1beta1.DisruptionRef) {
+	l.t.Helper()
+	l.Eventually("the disruption is being deleted", func() bool { return l.Get(ref).DeletionTimestamp != nil })
+}
+
+func TestStop(t *testing.T) {
+	l := newLive(t)
+	t.Run("it waits until nothing is left", func(t *testing.T) {
+		ref := l.Disruption("lossy", nil)
+		ended := l.begin("stop", "lossy")
+		l.deleting(ref)
+		l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
+		l.letGo(ref)
+		l.want(<-ended, exitOK, "nothing is left of disruption "+l.Shop+"/lossy")
+	})
+	t.Run("it does not wait when that is not wanted", func(t *testing.T) {
+		ref := l.Disruption("detached", nil)
+		l.want(l.squall("stop", "detached", "--detach"), exitOK, "is being ended")
+		l.deleting(ref)
+		l.letGo(ref)
+	})
+	t.Run("it says what is stuck", func(t *testing.T) {
+		ref := l.Disruption("stuck", nil)
+		ended := l.begin("stop", "stuck")
+		l.deleting(ref)
+		l.becomes(ref, func(s *v1beta1.DisruptionStatus) {
+			s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true
+			s.Conditions = []metav1.Condition{{Type: v1beta1.ConditionStuckOnRemoval, Status: metav1.ConditionTrue, Reason: "CleaningFailed",
+				Message: "io.max: busy", LastTransitionTime: metav1.Now()}}
+		})
+		l.want(<-ended, exitStuck, "io.max: busy", "squall -n "+l.Shop+" resume stuck --action retry")
+		l.want(l.squall("list", "--stuck"), exitOK, "stuck   Stuck")
+		l.letGo(ref)
+	})
+	t.Run("it waits no longer than it may", func(t *testing.T) {
+		ref := l.Disruption("slow", nil)
+		l.want(l.squall("stop", "slow", "--timeout", "10ms"), exitError, "goes on being cleaned")
+		l.letGo(ref)
+	})
+}
+
+func TestListAndStatus(t *testing.T) {
+	l := newLive(t)
+	l.want(l.squall("list"), exitOK, "no disruption in namespace "+l.Shop)
+	ref := l.Disruption("lossy", nil)
+	l.becomes(ref, func(s *v1beta1.DisruptionStatus) {
+		s.Phase, s.Targets, s.InjectionStatus = v1beta1.PhaseHolding, "2/2", v1beta1.Injected
+	})
+	l.want(l.squall("list"), exitOK, "NAME    PHASE", "lossy   Holding   cpu-pressure   2/2       Injected")
+	l.want(l.squall("list", "-A"), exitOK, "NAMESPACE", l.Shop)
+	l.want(l.squall("status"), exitOK, "lossy   Holding")
+	l.want(l.squall("status", "lossy"), exitOK, l.Shop+"/lossy", "2/2 injected, Injected")
+	l.want(l.squall("status", "losy"), exitError, `there is no disruption "losy" in namespace "`+l.Shop+`": did you mean "lossy"?`)
+	elsewhere := l.Disruption("of-"+l.Shop, nil) // no other test has one of this name
+	l.want(l.squall("status", elsewhere.Name, "-n", l.Chaos), exitError, fmt.Sprintf("say -n %s", l.Shop))
+	l.letGo(elsewhere)
+	l.want(l.squall("__complete", "stop", ""), exitOK, "lossy\tHolding")
+	var read v1beta1.Disruption
+	if err := json.Unmarshal([]byte(l.squall("status", "lossy", "-o", "json").out), &read); err != nil || read.Kind != "Disruption" || read.UID != ref.UID {
+		t.Errorf("as JSON it is %+v, %v", read, err)
+	}
+	var list v1beta1.DisruptionList
+	if err := json.Unmarshal([]byte(l.squall("list", "-o", "json").out), &list); err != nil || len(list.Items) != 2 || list.Items[0].Kind != "Disruption" {
+		t.Errorf("as JSON they are %+v, %v", list, err)
+	}
+	l.letGo(ref)
+}
+
+func TestEmergencyStop(t *testing.T) {
+	l := newLive(t)
+	l.want(l.squall("estop"), exitOK, "no emergency stop is in force")
+	ended := l.begin("estop", "on", "--reason", "payment is down")
+	l.Eventually("there is a stop", func() bool {
+		return l.Plain.Get().Resource("emergencystops").Name("all").Do(l.Context()).Error() == nil
+	})
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionTrue} {
+		l.Must(l.Plain.Patch(types.MergePatchType).Resource("emergencystops").Name("all").SubResource("status").
+			Body(fmt.Appendf(nil, `{"status":{"stopped":2,"conditions":[{"type":"Clean","status":%q,"reason":"R","message":"waits","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, status)).
+			Do(l.Context()).Error())
+	}
+	l.want(<-ended, exitOK, "the cluster is clean")
+	l.want(l.squall("estop", "on", "--reason", "again"), exitOK, "in force already")
+	l.want(l.squall("status"), exitOK, "emergency stop all: payment is down", "nothing is disrupted")
+	l.want(l.squall("estop", "off"), exitOK, "emergency stop all is called off")
+	l.want(l.squall("estop", "off"), exitOK, "no emergency stop is in force")
+	l.want(l.squall("estop", "maybe"), exitUsage, "maybe")
+}
+
+func TestAClusterThatIsAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(kubeconfigOf(&rest.Config{Host: "https://127.0.0.1:1"}, "shop"), path); err != nil {
+		t.Fatal(err)
+	}
+	got := do(t.Context(), "", "list", "--kubeconfig", path)
+	if got.code != exitError || !strings.Contains(got.err, "the API server at https://127.0.0.1:1 does not answer: choose the cluster by --context") {
+		t.Errorf("squall list = %+v", got)
+	}
+	got = do(t.Context(), "", "list", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
+	if got.code != exitError || !strings.Contains(got.err, "no such file") {
+		t.Errorf("squall list with a file that is not there = %+v", got)
+	}
+}
+
+func TestWhoMayNot(t *testing.T) {
+	l := newLive(t)
+	l.want(l.squall("list", "--as", "nobody"), exitError, "forbidden", `User "nobody"`)
+}

@@ -1,0 +1,134 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/squall-chaos/squall/api/schedule"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Rules are what validation depends on beside the document.
+type Rules struct {
+	// Now stands for the moment of the creation, by which triggers are judged.
+	Now time.Time
+	// ChaosNamespace is the one of chaos pods, where no disruption may be.
+	ChaosNamespace string
+}
+
+// Check adds to each document what its reader did not see: the rules of
+// admission and of the workflow. A disruption without problems gets its
+// defaults.
+func Check(documents []Document, rules Rules) {
+	for i := range documents {
+		d := &documents[i]
+		switch {
+		case d.Disruption != nil:
+			d.Problems = append(d.Problems, rules.disruption(d.Disruption)...)
+		case d.DisruptionCron != nil:
+			d.Problems = append(d.Problems, rules.cron(d.DisruptionCron)...)
+		case d.EmergencyStop != nil:
+			d.Problems = append(d.Problems, rules.emergencyStop(d.EmergencyStop)...)
+		}
+	}
+}
+
+func (r Rules) disruption(d *v1beta1.Disruption) []string {
+	d.Default()
+	created := d.DeepCopy()
+	if created.CreationTimestamp.IsZero() {
+		created.CreationTimestamp = metav1.NewTime(r.Now)
+	}
+	return sentences(append(r.placed(d.ObjectMeta), created.Validate()...))
+}
+
+// cron adds what a schedule means to what is wrong with its form. A run may follow
+// upon another after a minute unless an operator wants more.
+func (r Rules) cron(c *v1beta1.DisruptionCron) []string {
+	c.Default()
+	errs := append(r.placed(c.ObjectMeta), c.Validate()...)
+	if c.Spec.Schedule != "" {
+		if err := schedule.Judge(c.Spec, r.Now, schedule.LeastPause); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "schedule"), field.OmitValueType{}, err.Error()))
+		}
+	}
+	return sentences(errs)
+}
+
+// placed judges name and namespace.
+func (r Rules) placed(meta metav1.ObjectMeta) field.ErrorList {
+	errs := named(meta)
+	if meta.Namespace == "" {
+		return errs
+	}
+	at := field.NewPath("metadata", "namespace")
+	for _, why := range validation.IsDNS1123Label(meta.Namespace) {
+		errs = append(errs, field.Invalid(at, meta.Namespace, why))
+	}
+	if meta.Namespace == r.ChaosNamespace {
+		errs = append(errs, field.Invalid(at, meta.Namespace,
+			"it is the namespace of the chaos pods, which are never in that of a target: name the namespace of the targets"))
+	}
+	return errs
+}
+
+func (r Rules) emergencyStop(s *v1beta1.EmergencyStop) []string {
+	errs := named(s.ObjectMeta)
+	if n := utf8.RuneCountInString(s.Spec.Reason); n > 500 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "reason"), fmt.Sprintf("%d characters", n), "want at most 500 characters"))
+	}
+	return sentences(errs)
+}
+
+func named(meta metav1.ObjectMeta) field.ErrorList {
+	at := field.NewPath("metadata", "name")
+	if meta.Name == "" && meta.GenerateName == "" {
+		return field.ErrorList{field.Required(at, "want a name, such as lossy-network")}
+	}
+	var errs field.ErrorList
+	for _, why := range validation.IsDNS1123Subdomain(meta.Name) {
+		if meta.Name != "" {
+			errs = append(errs, field.Invalid(at, meta.Name, why))
+		}
+	}
+	return errs
+}
+
+// sentences are the errors, each once, with the value that was probably meant
+// where a field takes only some.
+func sentences(errs field.ErrorList) []string {
+	var texts []string
+	for _, err := range errs {
+		text := err.Error()
+		if err.Type == field.ErrorTypeNotSupported {
+			text += didYouMean(fmt.Sprint(err.BadValue), quoted(err.Detail))
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// quoted are the words between quotes.
+func quoted(text string) []string {
+	var words []string
+	start := -1
+	for i, r := range text {
+		switch {
+		case r != '"':
+		case start < 0:
+			start = i + 1
+		default:
+			words = append(words, text[start:i])
+			start = -1
+		}
+	}
+	return words
+}

@@ -1,0 +1,70 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNearest(t *testing.T) {
+	known := []string{"count", "selector", "duration", "level", "network", "dns"}
+	for wrong, want := range map[string]string{
+		"cuont": "count", "selektor": "selector", "Duration": "duration", "netwrok": "network", "levels": "level",
+		"purpose": "", "x": "", "": "", "dnss": "dns",
+	} {
+		if got := Nearest(wrong, known); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", wrong, got, want)
+		}
+	}
+}
+
+func TestWhereDocumentsBegin(t *testing.T) {
+	stream := "# a\n---\nkind: A\napiVersion: b/v1\n--- # c\nkind: B\napiVersion: b/v1\ntext: |\n  ---\n---x: 1\n---"
+	var lines []int
+	for _, d := range Read("f", []byte(stream)) {
+		lines = append(lines, d.Line)
+	}
+	if want := []int{3, 6}; !slices.Equal(lines, want) {
+		t.Errorf("documents begin on lines %v, want %v", lines, want)
+	}
+}
+
+// The moment of the creation is the one of the check, as nothing is created.
+func TestTriggersAreJudgedNow(t *testing.T) {
+	text := "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: a}\n" +
+		"spec: {selector: {a: b}, count: 1, cpuPressure: {}, triggers: {inject: {notBefore: \"2027-06-01T00:00:00Z\"}}}\n"
+	for _, test := range []struct {
+		now  string
+		want string
+	}{{"2027-01-01T00:00:00Z", ""}, {"2026-01-01T00:00:00Z", "want at most 8760h"}} {
+		now, err := time.Parse(time.RFC3339, test.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents := Read("f", []byte(text))
+		Check(documents, Rules{Now: now})
+		got := strings.Join(documents[0].Problems, "\n")
+		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("at %s: problems = %q, want %q", test.now, got, test.want)
+		}
+		if !documents[0].Disruption.CreationTimestamp.IsZero() {
+			t.Errorf("at %s: the document says that it was created", test.now)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nspec: {cuont: 1}\n---\nkind: List\napiVersion: v1\nitems: [{}]")
+	f.Add("kind: DisruptionCron\napiVersion: chaos.squall.dev/v1beta1\nspec: {schedule: '@every 1s', disruptionTemplate: {}}")
+	f.Add("kind: EmergencyStop\napiVersion: chaos.squall.dev/v1beta1\nspec: {reason: 1}")
+	f.Fuzz(func(t *testing.T, text string) {
+		documents := Read("f", []byte(text))
+		Check(documents, Rules{Now: time.Unix(0, 0)})
+		for _, d := range documents {
+			if d.Disruption == nil && d.DisruptionCron == nil && d.EmergencyStop == nil && !d.Foreign && len(d.Problems) == 0 {
+				t.Errorf("nothing is said of %+v", d)
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+// Package manifest reads files of manifests and says everything that is wrong
+// with them without a cluster: what the API server would refuse at the creation,
+// and what the workflow would reject. It calls nobody.
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Document is one manifest of a file.
+type Document struct {
+	// File is its name, and Line the line of the file on which it begins.
+	File string
+	Line int
+	metav1.TypeMeta
+	Namespace string
+	Name      string
+	// Disruption, DisruptionCron or EmergencyStop is what it holds, as it is written;
+	// none for a document with problems, or of another API group.
+	Disruption     *v1beta1.Disruption
+	DisruptionCron *v1beta1.DisruptionCron
+	EmergencyStop  *v1beta1.EmergencyStop
+	// Foreign is true for a document of another API group, which is nobody's to judge here.
+	Foreign bool
+	// Problems are what is wrong with it, each a sentence for a person.
+	Problems []string
+}
+
+// String names the document for a person.
+func (d Document) String() string {
+	name := d.Name
+	if d.Namespace != "" {
+		name = d.Namespace + "/" + name
+	}
+	return strings.TrimSpace(d.Kind + " " + name)
+}
+
+// Read splits a file into its documents and decodes each as strictly as the API
+// server at its strictest. Documents without content are left out; a List
+// stands for its items.
+func Read(file string, content []byte) []Document {
+	var documents []Document
+	for _, part := range split(content) {
+		documents = append(documents, read(file, part.line, part.text)...)
+	}
+	return documents
+}
+
+// kinds are what can be read, with their decoders.
+var kinds = map[string]func(*Document, []byte) error{
+	"Disruption": func(d *Document, text []byte) (err error) {
+		d.Disruption, err = v1beta1.Decode(text)
+		return err
+	},
+	"DisruptionCron": func(d *Document, text []byte) error {
+		d.DisruptionCron = &v1beta1.DisruptionCron{}
+		return strictly(text, d.DisruptionCron)
+	},
+	"EmergencyStop": func(d *Document, text []byte) error {
+		d.EmergencyStop = &v1beta1.EmergencyStop{}
+		return strictly(text, d.EmergencyStop)
+	},
+}
+
+func read(file string, line int, text []byte) []Document {
+	d := Document{File: file, Line: line}
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        metav1.ObjectMeta `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	var content any
+	if err := yaml.Unmarshal(text, &content); err != nil {
+		d.Problems = []string{"it is no YAML: " + err.Error()}
+		return []Document{d}
+	}
+	if content == nil {
+		return nil
+	}
+	_ = yaml.Unmarshal(text, &head) // what has another type there is told below
+	d.TypeMeta, d.Namespace, d.Name = head.TypeMeta, head.Metadata.Namespace, head.Metadata.Name
+	if d.Name == "" && head.Metadata.GenerateName != "" {
+		d.Name = head.Metadata.GenerateName + "*"
+	}
+	if d.Kind == "List" && d.APIVersion == "v1" {
+		if _, err := yaml.YAMLToJSONStrict(text); err != nil {
+			d.Problems = problemsOf(err, d.Kind)
+			return []Document{d}
+		}
+		var items []Document
+		for _, item := range head.Items {
+			items = append(items, read(file, line, item)...)
+		}
+		return items
+	}
+	if d.Problems = d.unknown(); len(d.Problems) > 0 || d.Foreign {
+		return []Document{d}
+	}
+	if err := kinds[d.Kind](&d, text); err != nil {
+		d.Disruption, d.DisruptionCron, d.EmergencyStop = nil, nil, nil
+		d.Problems = problemsOf(err, d.Kind)
+	}
+	return []Document{d}
+}
+
+// unknown says what is wrong with kind and apiVersion, and finds documents of others.
+func (d *Document) unknown() []string {
+	group, _, _ := strings.Cut(d.APIVersion, "/")
+	names := slices.Sorted(maps.Keys(kinds))
+	switch {
+	case d.Kind == "" && d.APIVersion == "":
+		return []string{fmt.Sprintf("it has neither kind nor apiVersion: a disruption begins with apiVersion: %s and kind: Disruption", v1beta1.GroupVersion)}
+	case d.APIVersion == v1beta1.GroupVersion.String() && kinds[d.Kind] != nil:
+		return nil
+	case group == v1beta1.GroupVersion.Group && kinds[d.Kind] == nil:
+		return []string{fmt.Sprintf("kind %q is not known%s", d.Kind, cmp.Or(didYouMean(d.Kind, names), "; known are "+strings.Join(names, ", ")))}
+	case kinds[d.Kind] != nil || Nearest(group, []string{v1beta1.GroupVersion.Group}) != "":
+		return []string{fmt.Sprintf("apiVersion is %q: write %s", d.APIVersion, v1beta1.GroupVersion)}
+	}
+	d.Foreign = true
+	return nil
+}
+
+func strictly(text []byte, into any) error {
+	data, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	strict, err := kjson.UnmarshalStrict(data, into)
+	return errors.Join(append(strict, err)...)
+}
+
+type part struct {
+	line int
+	text []byte
+}
+
+// split cuts a stream at its document markers.
+func split(content []byte) []part {
+	parts := []part{{line: 1}}
+	for number, line := range bytes.SplitAfter(content, []byte("\n")) {
+		last := &parts[len(parts)-1]
+		if rest, marker := bytes.CutPrefix(line, []byte("---")); marker && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+			parts = append(parts, part{line: number + 2})
+			continue
+		}
+		last.text = append(last.text, line...)
+	}
+	return parts
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/doctor"
+	"github.com/squall-chaos/squall/cli/plan"
+	"github.com/squall-chaos/squall/cli/view"
+)
+
+func (c *command) plan() *cobra.Command {
+	var flags clusterFlags
+	var output format
+	var chaosNamespace string
+	command := &cobra.Command{
+		Use:   "plan FILE | -",
+		Short: "Say what a disruption would do to the cluster, without doing it",
+		Long: "Reads the cluster as the worker would, and says which pods or nodes the disruption would choose from, how many, on\n" +
+			"which nodes, and why others are left out. Then it asks the API server whether it would take the disruption, by a dry\n" +
+			"run through all of its admission. Nothing is written. The exit code is 1 when it would disrupt nothing.",
+		Example: "  squall plan lossy.yaml\n  squall plan lossy.yaml -o json | jq .chosen",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
+			if err != nil {
+				return err
+			}
+			p, err := planOf(cmd.Context(), client, d, chaosNamespace)
+			if err != nil {
+				return err
+			}
+			return c.showPlan(p, output)
+		},
+	}
+	flags.add(command)
+	chaosNamespaceFlag(command, &chaosNamespace)
+	output.flag(command, "json", "yaml", "wide")
+	return command
+}
+
+func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, chaosNamespace string) (plan.Plan, error) {
+	found, err := targets.NewStore(client.Kube, chaosNamespace, nil, 1).Survey(ctx, d)
+	if err != nil {
+		return plan.Plan{}, client.Unreachable(err)
+	}
+	p := plan.Of(d, found)
+	missing, err := client.Missing(ctx, doctor.RightsToRun(d.Namespace)...)
+	if err != nil {
+		return p, err
+	}
+	for _, right := range missing {
+		p.Refusals = append(p.Refusals, "you may not "+right+": ask an administrator for the ClusterRole squall-disruptions")
+	}
+	switch _, err := client.Create(ctx, d, true); {
+	case apierrors.IsAlreadyExists(err):
+		p.Refusals = append(p.Refusals, createError(err, d).Error())
+	case apierrors.IsForbidden(err) && len(missing) > 0: // said already
+	case err != nil:
+		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
+	}
+	return p, nil
+}
+
+func (c *command) showPlan(p plan.Plan, output format) error {
+	if output == asJSON || output == asYAML {
+		if err := output.write(c.out, p); err != nil {
+			return err
+		}
+	} else {
+		_, _ = fmt.Fprintln(c.out, c.paint(bold, p.Disruption))
+		c.lines(p.Lines(output == asWide))
+	}
+	if len(p.Refusals) > 0 {
+		return silently(exitError)
+	}
+	return nil
+}
+
+// lines writes facts below one another.
+func (c *command) lines(lines []view.Line) {
+	for _, line := range lines {
+		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(bold, fmt.Sprintf("%-9s", line.Name)), c.tone(line.Tone, line.Text))
+	}
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/squall-chaos/squall/cli/view"
+)
+
+// mostNames is how many names a line has unless all are asked for.
+const mostNames = 10
+
+// Lines say the plan for people.
+func (p Plan) Lines(everything bool) []view.Line {
+	var lines []view.Line
+	add := func(name string, tone view.Tone, format string, args ...any) {
+		lines = append(lines, view.Line{Name: name, Cell: view.Cell{Text: fmt.Sprintf(format, args...), Tone: tone}})
+	}
+	add("kinds", view.Plain, "%s", strings.Join(p.Kinds, ", "))
+	tone := view.Good
+	if p.Chosen == 0 {
+		tone = view.Bad
+	}
+	add("targets", tone, "%d, drawn at random from %d candidates", p.Chosen, len(p.Candidates))
+	var names []string
+	for _, c := range p.Candidates {
+		names = append(names, c.Name)
+	}
+	if len(names) > 0 {
+		add("from", view.Plain, "%s", some(names, everything))
+	}
+	if p.Level == "pod" && len(p.Nodes) > 0 {
+		var nodes []string
+		for _, n := range p.Nodes {
+			nodes = append(nodes, fmt.Sprintf("%s (%d)", n.Name, n.Candidates))
+		}
+		add("nodes", view.Plain, "at most %d: %s", min(len(p.Nodes), p.Chosen), some(nodes, everything))
+	}
+	for i, reason := range p.LeftOut {
+		name := ""
+		if i == 0 {
+			name = "left out"
+		}
+		add(name, view.Careful, "%d: %s: %s", len(reason.Targets), reason.Why, some(reason.Targets, everything))
+	}
+	for _, warning := range p.Warnings {
+		add("warning", view.Careful, "%s", warning)
+	}
+	for _, refusal := range p.Refusals {
+		add("refused", view.Bad, "%s", refusal)
+	}
+	return lines
+}
+
+// some are the first names, and how many more there are.
+func some(names []string, everything bool) string {
+	if everything || len(names) <= mostNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more (-o wide)", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
+}

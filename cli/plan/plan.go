@@ -1,0 +1,109 @@
+// Package plan says what a disruption would do if it were created now: which
+// pods or nodes it would choose from, how many of them, and why it would leave
+// others alone. It decides from what package targets of the worker found, so
+// that it cannot say anything else than the worker would do.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Plan is what would be done.
+type Plan struct {
+	Disruption string   `json:"disruption"`
+	Kinds      []string `json:"kinds"`
+	Level      string   `json:"level"`
+	// Chosen of the candidates would be disrupted, drawn at random. Wanted is what
+	// count asks for; fewer are chosen when others hold them, or a budget has no room.
+	Wanted int `json:"wanted"`
+	Chosen int `json:"chosen"`
+	// Candidates by name, with the node of each.
+	Candidates []Target `json:"candidates"`
+	// LeftOut are what the selector selects as well, by why it is left out.
+	LeftOut []Reason `json:"leftOut"`
+	// Nodes are where candidates are, and how many.
+	Nodes []Node `json:"nodes"`
+	// Warnings are what could not be found out.
+	Warnings []string `json:"warnings,omitempty"`
+	// Refusals are why it would not be carried out.
+	Refusals []string `json:"refusals,omitempty"`
+}
+
+// Target is a pod or node.
+type Target struct {
+	Name string `json:"name"`
+	Node string `json:"node,omitempty"`
+}
+
+// Reason is why targets are left out.
+type Reason struct {
+	Why     string   `json:"why"`
+	Targets []string `json:"targets"`
+}
+
+// Node is where candidates are.
+type Node struct {
+	Name       string `json:"name"`
+	Candidates int    `json:"candidates"`
+}
+
+// Of is the plan of a disruption that does not exist yet.
+func Of(d *v1beta1.Disruption, found targets.Survey) Plan {
+	p := Plan{
+		Disruption: d.Namespace + "/" + d.Name, Kinds: d.Spec.Kinds().Names(), Level: string(d.Spec.Level),
+		Wanted: found.Wanted, Chosen: found.Chosen, Candidates: []Target{}, LeftOut: []Reason{}, Nodes: []Node{},
+	}
+	why, nodes := map[string][]string{}, map[string]int{}
+	for _, c := range found.Healthy {
+		reason := c.Unusable()
+		if holder := found.Holders[c.Target.UID]; holder != "" {
+			reason = "held by " + holder
+		}
+		if reason != "" {
+			why[reason] = append(why[reason], c.Target.Name)
+			continue
+		}
+		p.Candidates = append(p.Candidates, Target{c.Target.Name, c.Target.NodeName})
+		nodes[c.Target.NodeName]++
+	}
+	for _, other := range found.Others {
+		why[other.Why] = append(why[other.Why], other.Target.Name)
+	}
+	slices.SortFunc(p.Candidates, func(a, b Target) int { return cmp.Compare(a.Name, b.Name) })
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		slices.Sort(why[reason])
+		p.LeftOut = append(p.LeftOut, Reason{reason, why[reason]})
+	}
+	slices.SortStableFunc(p.LeftOut, func(a, b Reason) int { return cmp.Compare(len(b.Targets), len(a.Targets)) })
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		p.Nodes = append(p.Nodes, Node{name, nodes[name]})
+	}
+	slices.SortStableFunc(p.Nodes, func(a, b Node) int { return cmp.Compare(b.Candidates, a.Candidates) })
+	p.judge(d, found)
+	return p
+}
+
+func (p *Plan) judge(d *v1beta1.Disruption, found targets.Survey) {
+	for _, what := range found.Unread {
+		p.Warnings = append(p.Warnings, "you may not list the "+what+": fewer may be chosen than is said here")
+	}
+	if found.Budget != "" {
+		p.Warnings = append(p.Warnings, found.Budget)
+	}
+	switch {
+	case d.Spec.OnInit:
+		p.Warnings = append(p.Warnings, "onInit: the targets are pods that are created while it lasts, and cannot be known now")
+	case len(found.Healthy) == 0 && len(found.Others) == 0:
+		p.Refusals = append(p.Refusals, fmt.Sprintf("no %s matches the selector: see kubectl get %ss --show-labels", d.Spec.Level, d.Spec.Level))
+	case p.Chosen == 0:
+		p.Refusals = append(p.Refusals, "what the selector selects cannot be disrupted now, as said above")
+	case p.Chosen < p.Wanted:
+		p.Warnings = append(p.Warnings, fmt.Sprintf("only %d of %d wanted targets can be had", p.Chosen, p.Wanted))
+	}
+}

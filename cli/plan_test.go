@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/cli/plan"
+)
+
+const planned = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: half}\n" +
+	"spec: {selector: {app: web}, count: 50%, cpuPressure: {}}\n"
+
+// The candidates of a plan are those that the worker would find.
+func TestPlan(t *testing.T) {
+	l := newLive(t)
+	got := do(t.Context(), planned, "plan", "-")
+	l.want(got, exitError, "no pod matches the selector: see kubectl get pods --show-labels")
+	pods := l.MakeTargets(7, nil)
+	pending := pods[0]
+	pending.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	_, err := l.Client.CoreV1().Pods(l.Shop).UpdateStatus(t.Context(), pending, metav1.UpdateOptions{})
+	l.Must(err)
+	p := l.plan()
+	if p.Wanted != 3 || p.Chosen != 3 || len(p.Candidates) != 6 || len(p.Nodes) != 6 || len(p.Refusals)+len(p.Warnings) != 0 {
+		t.Errorf("plan = %+v", p)
+	}
+	if diff := cmp.Diff([]plan.Reason{{Why: "it is not running: phase Pending", Targets: []string{pending.Name}}}, p.LeftOut); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	healthy, err := l.Store.Healthy(t.Context(), l.Get(l.Disruption("same", nil)))
+	l.Must(err)
+	var want, have []string
+	for _, c := range healthy {
+		want = append(want, c.Target.Name)
+	}
+	for _, c := range p.Candidates {
+		have = append(have, c.Name)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("candidates (-worker +plan):\n%s", diff)
+	}
+}
+
+// plan is the plan of the usual disruption.
+func (l *live) plan() plan.Plan {
+	l.t.Helper()
+	var p plan.Plan
+	got := do(l.t.Context(), planned, "plan", "-", "-o", "json", "--chaos-namespace", l.Chaos)
+	if err := json.Unmarshal([]byte(got.out), &p); err != nil {
+		l.t.Fatalf("squall plan = %+v: %v", got, err)
+	}
+	return p
+}
+
+func TestPlanOfHeldTargets(t *testing.T) {
+	l := newLive(t)
+	pods := l.MakeTargets(4, nil)
+	holder := l.Get(l.Disruption("holder", nil))
+	healthy, err := l.Store.Healthy(t.Context(), holder)
+	l.Must(err)
+	claims, err := l.Store.Claim(t.Context(), holder, 0, healthy, nil)
+	l.Must(err)
+	p := l.plan()
+	if len(claims.Own) != 1 || p.Wanted != 2 || p.Chosen != 2 || len(p.Candidates) != len(pods)-2 || len(p.LeftOut) != 1 {
+		t.Fatalf("plan = %+v", p)
+	}
+	if want := fmt.Sprintf("held by %s/holder (cpu-pressure)", l.Shop); p.LeftOut[0].Why != want || len(p.LeftOut[0].Targets) != 2 {
+		t.Errorf("left out = %+v, want 2 %s", p.LeftOut, want)
+	}
+}
+
+func TestPlanOfWhatWouldBeRefused(t *testing.T) {
+	l := newLive(t)
+	l.MakeTargets(1, nil)
+	l.letGo(l.Disruption("half", nil))
+	got := do(t.Context(), planned, "plan", "-")
+	l.want(got, exitError, "1, drawn at random from 1 candidates", "there is a disruption "+l.Shop+"/half already")
+	l.want(do(t.Context(), planned, "plan", "-", "--as", "nobody"), exitError, "forbidden")
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+func (c *command) resume() *cobra.Command {
+	var flags clusterFlags
+	var reach temporalFlags
+	var decision contract.Resume
+	resume := &cobra.Command{
+		Use:   "resume NAME --action retry|release",
+		Short: "Decide what becomes of a stuck disruption",
+		Long: "retry cleans again, from the journal on the node: mend what is wrong first. release lets go of what is left there,\n" +
+			"for good, and needs --by and --reason, which are recorded. The workflow checks the decision and answers.",
+		Example: "  squall resume lossy --action retry\n" +
+			"  squall resume lossy --action release --targets web-0 --by ann --reason 'the node is scrapped today'",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkResume(decision); err != nil {
+				return err
+			}
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			d, err := client.Disruption(cmd.Context(), client.Namespace, args[0])
+			if err != nil {
+				return err
+			}
+			workflows, _, err := reach.dial(cmd.Context(), cmd, client)
+			if err != nil {
+				return err
+			}
+			defer workflows.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), answerTimeout)
+			defer cancel()
+			answer, err := start.Resume(ctx, workflows, d.Ref(), decision)
+			if err != nil {
+				return resumeError(ctx, err, d.Namespace, d.Name)
+			}
+			_, _ = fmt.Fprintf(c.out, "%s/%s: %s\n", d.Namespace, d.Name, answer)
+			return nil
+		},
+	}
+	flags.add(resume)
+	reach.add(resume)
+	resume.Flags().StringVar(&decision.Action, "action", "", "retry or release")
+	resume.Flags().StringSliceVar(&decision.Targets, "targets", nil, "names of targets, separated by commas; nothing: all that are stuck")
+	resume.Flags().StringVar(&decision.By, "by", "", "who decides")
+	resume.Flags().StringVar(&decision.Reason, "reason", "", "why")
+	_ = resume.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{contract.ActionRetry, contract.ActionRelease}, cobra.ShellCompDirectiveNoFileComp))
+	resume.ValidArgsFunction = c.disruptionNames(&flags)
+	return resume
+}
+
+// checkResume refuses what the workflow would refuse whatever is stuck.
+func checkResume(r contract.Resume) error {
+	switch {
+	case r.Action != contract.ActionRetry && r.Action != contract.ActionRelease:
+		return usage("--action is %q: want retry (clean again) or release (let go of what is left)", r.Action)
+	case r.Action == contract.ActionRelease && (r.By == "" || r.Reason == ""):
+		return usage("release leaves something on a node for good: say --by (who decides) and --reason (why)")
+	}
+	return nil
+}
+
+// resumeError says what to do about an answer that did not come, or was no.
+func resumeError(ctx context.Context, err error, namespace, name string) error {
+	if refusal, refused := errors.AsType[*temporal.ApplicationError](err); refused {
+		return fmt.Errorf("the workflow of disruption %s/%s refuses: %s", namespace, name, refusal.Message())
+	}
+	switch {
+	case errors.Is(err, start.ErrNotRunning):
+		return fmt.Errorf("no workflow of disruption %s/%s runs, so there is nothing to resume: squall doctor says why: %w", namespace, name, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("the workflow of disruption %s/%s did not answer within %s: no worker may be running, squall doctor says so: %w", namespace, name, answerTimeout, err)
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// command is what every subcommand has: where it reads and writes.
+type command struct {
+	streams
+	// started is true once the command line was understood.
+	started bool
+}
+
+// run carries out a command line and returns the exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	c := &command{streams: s}
+	root := c.root(filepath.Base(args[0]))
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	code, told := codeOf(err)
+	if err != nil && !c.started {
+		code, told = exitUsage, false
+	}
+	if !told {
+		_, _ = fmt.Fprintf(s.err, "%s %v\n", s.paint(red, "error:"), err)
+	}
+	if code == exitUsage && !told {
+		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", root.DisplayName())
+	}
+	return code
+}
+
+// root is the tree of commands. called is the name of the program's file.
+func (c *command) root(called string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "squall",
+		Short: "Run, watch and stop disruptions of a Kubernetes cluster",
+		Long: "Squall breaks things in a Kubernetes cluster on purpose, and takes them back.\n\n" +
+			"Exit codes: 0 all is well, 1 error, 2 wrong command line; of a disruption that has ended:\n" +
+			"3 Failed, 4 Aborted, 5 Inconclusive, 6 stuck.",
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { c.started = true },
+	}
+	if strings.HasPrefix(called, "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl squall"}
+	}
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.AddCommand(c.create(), c.validate(), c.explain(), c.plan(), c.run(), c.list(), c.status(), c.stop(), c.resume(), c.estop(), c.history(), c.doctor(), c.version())
+	return root
+}

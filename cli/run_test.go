@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// text is what a command writes while a test reads it.
+type text struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}
+
+// watched is a squall run that somebody watches.
+type watched struct {
+	*live
+	ref        v1beta1.DisruptionRef
+	out        *text
+	interrupts chan os.Signal
+	code       chan int
+}
+
+// watch begins squall run of a disruption. change says who sits there.
+func (l *live) watch(name string, change func(*streams)) *watched {
+	l.t.Helper()
+	file := filepath.Join(l.t.TempDir(), name+".yaml")
+	l.Must(os.WriteFile(file, fmt.Appendf(nil, "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s, finalizers: [%s]}\n"+
+		"spec: {selector: {app: web}, count: 2, duration: 5m, cpuPressure: {}}\n", name, v1beta1.DisruptionFinalizer), 0o600))
+	w := &watched{live: l, out: &text{}, interrupts: make(chan os.Signal), code: make(chan int, 1)}
+	s := streams{in: strings.NewReader(""), out: w.out, err: w.out, interrupts: w.interrupts}
+	if change != nil {
+		change(&s)
+	}
+	go func() { w.code <- run(l.t.Context(), []string{"squall", "run", file}, s) }()
+	l.Eventually("the disruption is created", func() bool {
+		d := &v1beta1.Disruption{}
+		err := l.Plain.Get().Namespace(l.Shop).Resource("disruptions").Name(name).Do(l.Context()).Into(d)
+		w.ref = d.Ref()
+		return err == nil
+	})
+	return w
+}
+
+// says waits until the command has said a text.
+func (w *watched) says(what string) {
+	w.t.Helper()
+	w.Eventually(fmt.Sprintf("it says %q", what), func() bool { return strings.Contains(w.out.String(), what) })
+}
+
+// ends wants the command to end with a code and to have said all of these.
+func (w *watched) ends(code int, texts ...string) {
+	w.t.Helper()
+	select {
+	case got := <-w.code:
+		w.want(call{code: got, out: w.out.String()}, code, texts...)
+	case <-time.After(time.Minute):
+		w.t.Fatalf("it did not end; it said:\n%s", w.out.String())
+	}
+}
+
+func holding(s *v1beta1.DisruptionStatus) {
+	s.Phase, s.Targets, s.InjectionStatus, s.InjectedTime = v1beta1.PhaseHolding, "2/2", v1beta1.Injected, &metav1.Time{Time: time.Now()}
+}
+
+func finished(ending string) func(*v1beta1.DisruptionStatus) {
+	return func(s *v1beta1.DisruptionStatus) { s.Phase, s.Ending = v1beta1.PhaseFinished, ending }
+}
+
+func TestRunToTheEnd(t *testing.T) {
+	l := newLive(t)
+	for _, test := range []struct {
+		name   string
+		status []func(*v1beta1.DisruptionStatus)
+		code   int
+		want   string
+	}{
+		{"expired", []func(*v1beta1.DisruptionStatus){holding, finished("expired")}, exitOK, "Passed: "},
+		{"never-injected", []func(*v1beta1.DisruptionStatus){finished("expired")}, exitInconclusive, "not every target was injected"},
+		{"stopped", []func(*v1beta1.DisruptionStatus){holding, finished("emergency stop all: payment is down")}, exitAborted, "emergency stop all: payment is down"},
+		{"rejected", []func(*v1beta1.DisruptionStatus){func(s *v1beta1.DisruptionStatus) {
+			s.Phase = v1beta1.PhaseRejected
+			s.Conditions = []metav1.Condition{{Type: v1beta1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "MissingRights",
+				Message: "the worker may not", LastTransitionTime: metav1.Now()}}
+		}}, exitError, "nothing was injected: the worker may not"},
+		{"stuck", []func(*v1beta1.DisruptionStatus){holding, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true }},
+			exitStuck, "a person must decide"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := l.in(t).watch(test.name, nil)
+			for _, change := range test.status {
+				w.becomes(w.ref, change)
+			}
+			w.ends(test.code, test.want)
+			w.letGo(w.ref)
+		})
+	}
+}
+
+func TestRunTellsWhatHappens(t *testing.T) {
+	w := newLive(t).watch("lossy", nil)
+	w.becomes(w.ref, holding)
+	w.says("lossy: Holding, 2/2 injected")
+	_, err := w.Client.CoreV1().Events(w.Shop).Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "lossy.1", Namespace: w.Shop},
+		InvolvedObject: corev1.ObjectReference{Kind: "Disruption", Namespace: w.Shop, Name: "lossy", UID: w.ref.UID},
+		Reason:         "ChaosPodCreated", Message: "2 chaos pods created",
+	}, metav1.CreateOptions{})
+	w.Must(err)
+	w.says("ChaosPodCreated: 2 chaos pods created")
+	w.becomes(w.ref, finished("expired"))
+	w.ends(exitOK)
+	w.letGo(w.ref)
+}
+
+func TestRunIsInterrupted(t *testing.T) {
+	l := newLive(t)
+	person := func(answer string) func(*streams) {
+		return func(s *streams) { s.asks, s.terminal, s.in = true, true, strings.NewReader(answer) }
+	}
+	t.Run("without a person a signal stops the disruption and waits", func(t *testing.T) {
+		w := l.in(t).watch("pipeline", nil)
+		w.becomes(w.ref, holding)
+		w.interrupts <- syscall.SIGTERM
+		w.deleting(w.ref)
+		w.letGo(w.ref)
+		w.ends(exitAborted, "is being ended", "it was deleted before its time was over")
+	})
+	t.Run("a second signal ends the waiting", func(t *testing.T) {
+		w := l.in(t).watch("twice", nil)
+		w.interrupts <- os.Interrupt
+		w.deleting(w.ref)
+		w.interrupts <- os.Interrupt
+		w.ends(exitError, "is being ended and not gone yet")
+		w.letGo(w.ref)
+	})
+	t.Run("a person is asked, and leaves it running", func(t *testing.T) {
+		w := l.in(t).watch("left", person("l\n"))
+		w.interrupts <- os.Interrupt
+		w.ends(exitOK, "[s]top the disruption", "goes on: squall -n "+l.Shop+" stop left")
+		if w.Get(w.ref).DeletionTimestamp != nil {
+			t.Error("it was deleted")
+		}
+		w.letGo(w.ref)
+	})
+	t.Run("a person is asked, and stops it", func(t *testing.T) {
+		w := l.in(t).watch("asked", person("stop\n"))
+		w.interrupts <- os.Interrupt
+		w.deleting(w.ref)
+		w.letGo(w.ref)
+		w.ends(exitAborted)
+	})
+	t.Run("a person is asked, and goes on", func(t *testing.T) {
+		w := l.in(t).watch("goes-on", person("g\n"))
+		w.becomes(w.ref, holding)
+		w.interrupts <- os.Interrupt
+		w.says("[s]top")
+		w.becomes(w.ref, finished("expired"))
+		w.ends(exitOK, "Passed")
+		w.letGo(w.ref)
+	})
+}
+
+func TestRunBegins(t *testing.T) {
+	l := newLive(t)
+	ref := l.Disruption("lossy", nil)
+	manifest := "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s%s}\nspec: {selector: {app: web}, count: %s, cpuPressure: {}}\n"
+	run := func(text string, args ...string) call {
+		return do(t.Context(), text, append([]string{"run", "-"}, args...)...)
+	}
+	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), exitError, "there is a disruption "+l.Shop+"/lossy already", "squall -n "+l.Shop+" stop lossy")
+	l.want(run(fmt.Sprintf(manifest, "lossy", "", "0")), exitError, "want at least 1")
+	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), exitUsage, "says namespace there, and -n says here")
+	l.want(run("kind: Pod\napiVersion: v1\n"), exitError, "holds 0 disruptions")
+	l.want(run(fmt.Sprintf(manifest, "detached", "", "1"), "--detach"), exitOK, "disruption "+l.Shop+"/detached is created")
+	l.want(l.squall("status", "detached"), exitOK, "New")
+	l.letGo(ref)
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/view"
+)
+
+func (c *command) list() *cobra.Command {
+	var flags clusterFlags
+	var output format
+	var stuck bool
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List disruptions, those that need somebody first",
+		Example: "  squall list\n  squall list -A --stuck\n" +
+			"  squall list -A -o json | jq -r '.items[].metadata.name'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			found, err := client.Disruptions(cmd.Context(), flags.namespace(client))
+			if err != nil {
+				return err
+			}
+			if stuck {
+				found.Items = slices.DeleteFunc(found.Items, func(d v1beta1.Disruption) bool { return !view.Stuck(&d) })
+			}
+			if output == asJSON || output == asYAML {
+				return output.write(c.out, found)
+			}
+			if len(found.Items) == 0 {
+				where := "in namespace " + client.Namespace
+				if flags.everywhere {
+					where = "in the cluster"
+				}
+				what := "no disruption "
+				if stuck {
+					what = "no stuck disruption "
+				}
+				_, _ = fmt.Fprintln(c.err, what+where)
+				return nil
+			}
+			c.table(view.List{Now: time.Now(), Namespaces: flags.everywhere, Wide: output == asWide}, found.Items)
+			return nil
+		},
+	}
+	flags.add(list)
+	flags.addEverywhere(list)
+	list.Flags().BoolVar(&stuck, "stuck", false, "only those that wait for a person's decision")
+	output.flag(list, "json", "yaml", "wide")
+	return list
+}
+
+func (c *command) table(list view.List, disruptions []v1beta1.Disruption) {
+	_, _ = fmt.Fprint(c.out, view.Grid(list.Rows(disruptions), c.tone))
+}
+
+// tone is how a text of package view looks.
+func (s streams) tone(tone view.Tone, text string) string {
+	switch tone {
+	case view.Good:
+		return s.paint(green, text)
+	case view.Careful:
+		return s.paint(yellow, text)
+	case view.Bad:
+		return s.paint(red, text)
+	case view.Quiet:
+		return s.paint(dim, text)
+	}
+	return text
+}
+
+func (c *command) status() *cobra.Command {
+	var flags clusterFlags
+	var output format
+	status := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Say how a disruption is, or how all of them are",
+		Long: "Says all that is known of a disruption: phase, targets, effect, problems and the way out of them. Without a name it\n" +
+			"says whether an emergency stop is in force, and lists what is not over.",
+		Example: "  squall status lossy\n  squall status lossy -o wide    # all targets\n  squall status -A",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.overview(cmd, &flags, output)
+			}
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			d, err := client.Disruption(cmd.Context(), client.Namespace, args[0])
+			if err != nil {
+				return err
+			}
+			if output == asJSON || output == asYAML {
+				return output.write(c.out, d)
+			}
+			c.describe(d, output == asWide)
+			return nil
+		},
+	}
+	flags.add(status)
+	flags.addEverywhere(status)
+	output.flag(status, "json", "yaml", "wide")
+	status.ValidArgsFunction = c.disruptionNames(&flags)
+	return status
+}
+
+func (c *command) describe(d *v1beta1.Disruption, everything bool) {
+	_, _ = fmt.Fprintf(c.out, "%s\n", c.paint(bold, d.Namespace+"/"+d.Name))
+	c.lines(view.Disruption(d, time.Now(), everything))
+}
+
+// overview is what is going on.
+type overview struct {
+	EmergencyStops []v1beta1.EmergencyStop `json:"emergencyStops"`
+	Disruptions    []v1beta1.Disruption    `json:"disruptions"`
+}
+
+func (c *command) overview(cmd *cobra.Command, flags *clusterFlags, output format) error {
+	client, err := flags.connect(c)
+	if err != nil {
+		return err
+	}
+	found, err := client.Disruptions(cmd.Context(), flags.namespace(client))
+	if err != nil {
+		return err
+	}
+	stops, err := client.EmergencyStops(cmd.Context())
+	if err != nil {
+		return err
+	}
+	o := overview{stops.Items, slices.DeleteFunc(found.Items, func(d v1beta1.Disruption) bool { return d.Status.Phase.Over() })}
+	if output == asJSON || output == asYAML {
+		return output.write(c.out, o)
+	}
+	for i := range stops.Items {
+		c.sayStop(&stops.Items[i])
+	}
+	if len(o.Disruptions) == 0 {
+		_, _ = fmt.Fprintln(c.out, "nothing is disrupted")
+		return nil
+	}
+	c.table(view.List{Now: time.Now(), Namespaces: flags.everywhere, Wide: output == asWide}, o.Disruptions)
+	return nil
+}

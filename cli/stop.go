@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/view"
+)
+
+func (c *command) stop() *cobra.Command {
+	var flags clusterFlags
+	var detach bool
+	var timeout time.Duration
+	stop := &cobra.Command{
+		Use:   "stop NAME",
+		Short: "End a disruption and wait until nothing of it is left",
+		Long: "Deletes the Disruption and waits until its workflow has taken everything off. Ctrl-C ends the waiting, not the\n" +
+			"cleaning. The exit code is 6 when it is stuck: then a person must decide.",
+		Example: "  squall stop lossy\n  squall stop lossy --detach",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			d, err := client.Disruption(cmd.Context(), client.Namespace, args[0])
+			if err != nil {
+				return err
+			}
+			if err := client.Delete(cmd.Context(), d.Ref()); err != nil {
+				return err
+			}
+			if detach {
+				_, _ = fmt.Fprintf(c.out, "disruption %s/%s is being ended\n", d.Namespace, d.Name)
+				return nil
+			}
+			return c.awaitGone(cmd.Context(), client, d.Ref(), timeout)
+		},
+	}
+	flags.add(stop)
+	stop.Flags().BoolVar(&detach, "detach", false, "do not wait")
+	stop.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 5m; 0 is for ever")
+	stop.ValidArgsFunction = c.disruptionNames(&flags)
+	return stop
+}
+
+// awaitGone waits until a disruption that is being deleted is gone, or stuck.
+func (c *command) awaitGone(ctx context.Context, client *cluster.Client, ref v1beta1.DisruptionRef, timeout time.Duration) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	began := time.Now()
+	p := c.progress()
+	var last *v1beta1.Disruption
+	stuck := false
+	err := client.FollowDisruption(ctx, ref, cluster.Watcher[v1beta1.Disruption]{
+		Seen: func(d *v1beta1.Disruption) bool {
+			if d == nil {
+				return true
+			}
+			last, stuck = d, view.Stuck(d)
+			text := fmt.Sprintf("%s/%s: %s", d.Namespace, d.Name, view.Phase(d).Text)
+			p.say(text, fmt.Sprintf("%s, %s", text, time.Since(began).Round(time.Second)))
+			return stuck
+		},
+		Away: func(err error) { p.note(client.Unreachable(err).Error()) },
+	})
+	p.end()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("disruption %s/%s is not gone yet, and goes on being cleaned: squall -n %[1]s status %[2]s says how far it is", ref.Namespace, ref.Name)
+	case err != nil:
+		return err
+	case stuck:
+		c.describe(last, false)
+		return silently(exitStuck)
+	}
+	_, _ = fmt.Fprintf(c.out, "%s of disruption %s/%s, after %s\n", c.paint(green, "nothing is left"), ref.Namespace, ref.Name, time.Since(began).Round(100*time.Millisecond))
+	return nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/settings"
+	"github.com/squall-chaos/squall/workflows/connect"
+)
+
+// temporalFlags say where Temporal is, as for the other programs, and where
+// Squall's worker runs, which knows it otherwise.
+type temporalFlags struct{ system string }
+
+func (f *temporalFlags) add(to *cobra.Command) {
+	settings.TemporalFlags(to.Flags())
+	to.Flags().Lookup("temporal-address").Usage = "host:port of Temporal's frontend; nothing: the worker's, reached through the cluster if it is a Service there"
+	to.Flags().StringVar(&f.system, "system-namespace", "squall-system", "namespace of worker and bridge")
+}
+
+// dial returns a client of Temporal, which the caller closes, and what it was reached by.
+func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluster.Client) (client.Client, settings.Temporal, error) {
+	where, err := settings.ReadTemporal(cmd.Flags())
+	if err != nil {
+		return nil, where, err
+	}
+	to := where.Connect()
+	if !given(cmd, "temporal-address") {
+		worker, _ := of.WorkerSettings(ctx, f.system) // who may not read them names Temporal
+		if address := worker[settings.Variable("temporal-address")]; address != "" {
+			where.Address, to.Address = address, address
+			if !given(cmd, "temporal-namespace") && worker[settings.Variable("temporal-namespace")] != "" {
+				where.Namespace = worker[settings.Variable("temporal-namespace")]
+				to.Namespace = where.Namespace
+			}
+			to.TLS = to.TLS || worker[settings.Variable("temporal-tls")] == "true"
+		}
+	}
+	if namespace, service, port, ok := cluster.ServiceOf(to.Address); ok {
+		address, err := of.Forward(cmd.Context(), namespace, service, port)
+		if err != nil {
+			return nil, where, err
+		}
+		if address != "" {
+			host, _, _ := net.SplitHostPort(to.Address)
+			to.ServerName, to.Address = host, address
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	temporal, err := connect.Dial(ctx, to, zap.NewNop(), nil)
+	return temporal, where, err
+}
+
+// given is true for a setting that the command line or the environment has.
+func given(cmd *cobra.Command, setting string) bool {
+	return cmd.Flags().Changed(setting) || os.Getenv(settings.Variable(setting)) != ""
+}

@@ -1,0 +1,62 @@
+// Package view says what is known of disruptions in words and tables, for
+// people. It decides from objects and the time alone, and writes nowhere.
+package view
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Cell is a piece of text and how bad it is.
+type Cell struct {
+	Text string
+	Tone Tone
+}
+
+// Tone says how a reader is to take a text; a terminal shows it as a colour.
+type Tone int
+
+// The tones.
+const (
+	Plain Tone = iota
+	Good
+	Careful
+	Bad
+	Quiet
+)
+
+// Paint gives a text the colour of a tone.
+type Paint func(Tone, string) string
+
+// Grid writes rows in columns of equal width.
+func Grid(rows [][]Cell, paint Paint) string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, cell := range row {
+			b.WriteString(paint(cell.Tone, cell.Text))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text)+3))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// Bar shows how much of a whole there is, so many characters wide.
+func Bar(part, whole, width int) string {
+	full := 0
+	if whole > 0 {
+		full = min(max(part, 0), whole) * width / whole
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "]"
+}

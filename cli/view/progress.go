@@ -1,0 +1,151 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Progress is one line of how far a disruption is. key changes with what is so,
+// text with the time as well.
+func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
+	parts := []string{Phase(d).Text}
+	bar := ""
+	if injected, selected, ok := countsOf(d.Status.Targets); ok {
+		parts = append(parts, d.Status.Targets+" injected")
+		bar = Bar(injected, selected, 10) + " "
+	}
+	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil {
+		parts = append(parts, "effect "+c.Reason)
+	}
+	parts = append(parts, steady(d)...)
+	key = strings.Join(parts, ", ")
+	text = bar + key
+	switch expiry := d.Status.ExpiryTime; {
+	case expiry == nil || d.Status.Phase.Ending() || d.DeletionTimestamp != nil:
+	case expiry.After(now):
+		text += ", ends in " + duration.HumanDuration(expiry.Sub(now))
+	default:
+		text += ", ends now"
+	}
+	return key, text
+}
+
+// countsOf are the numbers of status.targets.
+func countsOf(targets string) (injected, selected int, ok bool) {
+	before, after, found := strings.Cut(targets, "/")
+	injected, err1 := strconv.Atoi(before)
+	selected, err2 := strconv.Atoi(after)
+	return injected, selected, found && err1 == nil && err2 == nil
+}
+
+// steady says what probes say of the steady state.
+func steady(d *v1beta1.Disruption) []string {
+	s := d.Status.SteadyState
+	if s == nil {
+		return nil
+	}
+	if s.Verdict != "" {
+		return []string{"verdict " + string(s.Verdict)}
+	}
+	var bad []string
+	for _, p := range s.Probes {
+		if p.State == v1beta1.ProbeFailure {
+			bad = append(bad, p.Name)
+		}
+	}
+	text := "probes of phase " + cmp.Or(string(s.Phase), "none")
+	if len(bad) > 0 {
+		return []string{text + " fail: " + strings.Join(bad, ", ")}
+	}
+	return []string{text}
+}
+
+// Result is what has become of a disruption.
+type Result struct {
+	Outcome Outcome
+	Tone    Tone
+	// Why says it in a sentence.
+	Why string
+}
+
+// Outcome is a verdict, or what stands in its place.
+type Outcome string
+
+// The outcomes. Passed is also what ended well and asked for no steady state.
+const (
+	Passed       Outcome = "Passed"
+	Failed       Outcome = "Failed"
+	Aborted      Outcome = "Aborted"
+	Inconclusive Outcome = "Inconclusive"
+	IsStuck      Outcome = "Stuck"
+	Rejected     Outcome = "Rejected"
+)
+
+// ResultOf judges a disruption that is over, stuck, or gone, from what was seen of
+// it last.
+func ResultOf(d *v1beta1.Disruption) Result {
+	s := d.Status
+	switch {
+	case Stuck(d):
+		return Result{IsStuck, Bad, "not everything could be taken off: a person must decide"}
+	case s.Phase == v1beta1.PhaseRejected:
+		why := s.Ending
+		if c := condition(d, v1beta1.ConditionAccepted); c != nil {
+			why = c.Message
+		}
+		return Result{Rejected, Bad, "nothing was injected: " + why}
+	case d.Spec.SteadyState != nil && s.SteadyState != nil && s.SteadyState.Verdict != "":
+		return verdict(s.SteadyState)
+	case d.Stopped() != "":
+		return Result{Aborted, Bad, d.Stopped()}
+	case d.DeletionTimestamp != nil:
+		return Result{Aborted, Bad, "it was deleted before its time was over"}
+	case s.Ending != "expired" && abortedBy(s.Ending):
+		return Result{Aborted, Bad, s.Ending}
+	case d.Spec.SteadyState != nil:
+		return Result{Inconclusive, Careful, "it has ended without a verdict on the steady state"}
+	case s.InjectedTime == nil && !d.Spec.DryRun:
+		return Result{Inconclusive, Careful, "not every target was injected" + reasonWhy(d, v1beta1.ConditionInjected)}
+	}
+	return Result{Passed, Good, "it was injected and taken off again (" + cmp.Or(s.Ending, "finished") + ")"}
+}
+
+// abortedBy is true for endings that somebody or something brought about.
+func abortedBy(ending string) bool {
+	for _, begins := range []string{v1beta1.EndingEmergencyStop, "deleted", "cancelled", "failed: "} {
+		if strings.HasPrefix(ending, begins) {
+			return true
+		}
+	}
+	return false
+}
+
+func verdict(s *v1beta1.SteadyStateStatus) Result {
+	r := Result{Outcome(s.Verdict), Bad, cmp.Or(s.Summary, "the probes say so")}
+	switch s.Verdict {
+	case v1beta1.VerdictPassed:
+		r.Tone = Good
+	case v1beta1.VerdictInconclusive:
+		r.Tone = Careful
+	}
+	return r
+}
+
+// reasonWhy adds the message of a condition that is False.
+func reasonWhy(d *v1beta1.Disruption, name string) string {
+	if c := condition(d, name); c != nil && c.Status == metav1.ConditionFalse && c.Message != "" {
+		return fmt.Sprintf(": %s", c.Message)
+	}
+	if c := condition(d, v1beta1.ConditionTargetsSelected); c != nil && c.Status == metav1.ConditionFalse {
+		return ": " + c.Message
+	}
+	return ""
+}

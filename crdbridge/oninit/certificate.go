@@ -1,0 +1,159 @@
+package oninit
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// lifetime of a certificate, and how long before its end it is made anew.
+	lifetime    = 365 * 24 * time.Hour
+	renewBefore = 30 * 24 * time.Hour
+	// lookEvery is how often the Secret is read, retryEvery the same after a failure.
+	lookEvery  = time.Minute
+	retryEvery = 5 * time.Second
+	// authorityKey is the Secret's key of what clients are to trust.
+	authorityKey = "ca.crt"
+)
+
+// Certificate is what the webhook serves with. The zero value is none yet.
+type Certificate struct {
+	current atomic.Pointer[tls.Certificate]
+}
+
+func (c *Certificate) now() (*tls.Certificate, error) {
+	if pair := c.current.Load(); pair != nil {
+		return pair, nil
+	}
+	return nil, errors.New("the webhook has no certificate yet")
+}
+
+// keeper keeps the certificate in a Secret, renews it in time, and has the API
+// server trust it. All replicas do so: what one has written the others read.
+type keeper struct {
+	live        client.Reader
+	client      client.Client
+	log         logr.Logger
+	namespace   string
+	place       Place
+	certificate *Certificate
+}
+
+// NeedLeaderElection is false: every replica serves the webhook.
+func (*keeper) NeedLeaderElection() bool { return false }
+
+// Start keeps the certificate until ctx is done. What goes wrong is tried again: the
+// webhook is not served meanwhile, and the bridge does everything else.
+func (k *keeper) Start(ctx context.Context) error {
+	for {
+		pause := lookEvery
+		if err := k.keep(ctx); err != nil && ctx.Err() == nil {
+			k.log.Error(err, "the webhook's certificate is not in order")
+			pause = retryEvery
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// keep does it once. It is safe to do twice, and by several replicas at once: both
+// writes carry the version that was read.
+func (k *keeper) keep(ctx context.Context) error {
+	secret := &corev1.Secret{}
+	if err := k.live.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: k.place.Secret}, secret); err != nil {
+		return fmt.Errorf("read the certificate: %w", err)
+	}
+	data, renewed, err := inOrder(secret.Data, k.place.Host, time.Now())
+	if err != nil {
+		return fmt.Errorf("make a certificate for %s: %w", k.place.Host, err)
+	}
+	if renewed {
+		secret.Data = data
+		if err := k.client.Update(ctx, secret); err != nil {
+			return fmt.Errorf("store the certificate: %w", err)
+		}
+		k.log.Info("made a certificate", "host", k.place.Host, "for", lifetime)
+	}
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return fmt.Errorf("load the certificate: %w", err)
+	}
+	k.certificate.current.Store(&pair)
+	return k.trust(ctx, data[authorityKey])
+}
+
+// trust tells the API server which certificates the webhook may have.
+func (k *keeper) trust(ctx context.Context, authorities []byte) error {
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := k.live.Get(ctx, types.NamespacedName{Name: k.place.Configuration}, configuration); err != nil {
+		return fmt.Errorf("read the webhook's configuration: %w", err)
+	}
+	changed := false
+	for i := range configuration.Webhooks {
+		if theirs := &configuration.Webhooks[i].ClientConfig; !bytes.Equal(theirs.CABundle, authorities) {
+			theirs.CABundle, changed = authorities, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	if err := k.client.Update(ctx, configuration); err != nil {
+		return fmt.Errorf("write the webhook's configuration: %w", err)
+	}
+	return nil
+}
+
+// inOrder returns data if it holds a certificate for host that is good for a while,
+// else data with a new one. The authority of the old one stays trusted beside the
+// new one: other replicas serve with it for a minute.
+func inOrder(data map[string][]byte, host string, now time.Time) (map[string][]byte, bool, error) {
+	if good(data, host, now.Add(renewBefore)) {
+		return data, false, nil
+	}
+	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: lifetime})
+	if err != nil {
+		return nil, false, err
+	}
+	_, authority := pem.Decode(chain) // the certificate comes first, then its authority
+	next := maps.Clone(data)
+	if next == nil {
+		next = map[string][]byte{}
+	}
+	next[corev1.TLSCertKey], next[corev1.TLSPrivateKeyKey] = chain, key
+	next[authorityKey] = authority
+	if old, _ := pem.Decode(data[authorityKey]); old != nil && good(data, host, now) {
+		next[authorityKey] = append(bytes.Clone(authority), pem.EncodeToMemory(old)...)
+	}
+	return next, true, nil
+}
+
+// good is true for a certificate of host that clients which trust its authority
+// accept at that time.
+func good(data map[string][]byte, host string, at time.Time) bool {
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return false
+	}
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(data[authorityKey])
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities, CurrentTime: at})
+	return err == nil
+}

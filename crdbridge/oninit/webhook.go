@@ -1,0 +1,168 @@
+// Package oninit serves the admission webhook that gives a pod with the label
+// disrupt-on-init an init container of ours, which holds it back until it is
+// disturbed, and keeps the webhook's certificate. It promises that no other pod is
+// changed, nor one of Squall's own or of the cluster's, and that a pod starts
+// whatever becomes of the webhook, as long as that is registered to be ignored when
+// it fails.
+package oninit
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+const (
+	// Name is that of the Service, of the Secret with the certificate, and of the
+	// MutatingWebhookConfiguration.
+	Name = "squall-on-init"
+	// Path is where the webhook is served.
+	Path = "/on-init"
+)
+
+// Settings are what an installation chooses.
+type Settings struct {
+	// Enabled serves the webhook. Without it the rest has no meaning.
+	Enabled bool `mapstructure:"on-init"`
+	// Port is where it is served.
+	Port int `mapstructure:"on-init-port"`
+	// Certificates is a directory with tls.crt and tls.key; empty means that they
+	// are made here and kept in a Secret.
+	Certificates string `mapstructure:"on-init-certificates"`
+	// Timeout is how long a pod waits that says nothing of it, MaxTimeout the
+	// longest that one may ask for.
+	Timeout    time.Duration `mapstructure:"on-init-timeout"`
+	MaxTimeout time.Duration `mapstructure:"on-init-max-timeout"`
+	// Image of the injector, and when to pull it; an empty policy is the cluster's.
+	Image           string `mapstructure:"injector-image"`
+	ImagePullPolicy string `mapstructure:"image-pull-policy"`
+}
+
+// Check says what is wrong with the settings.
+func (s Settings) Check() error {
+	switch {
+	case !s.Enabled:
+		return nil
+	case s.Port < 1 || s.Port > 65535:
+		return fmt.Errorf("setting on-init-port %d: want a port from 1 to 65535", s.Port)
+	case s.Image == "":
+		return fmt.Errorf("setting injector-image is empty, and on-init is on")
+	case s.Timeout < shortestWait || s.Timeout > s.MaxTimeout:
+		return fmt.Errorf("setting on-init-timeout %s: want at least %s and at most on-init-max-timeout, %s", s.Timeout, shortestWait, s.MaxTimeout)
+	case !slices.Contains([]string{"", string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}, s.ImagePullPolicy):
+		return fmt.Errorf("setting image-pull-policy %q: want Always, IfNotPresent or Never", s.ImagePullPolicy)
+	}
+	return nil
+}
+
+// Namespaces are where pods are left alone, and where they are not.
+type Namespaces struct {
+	// System and Chaos are Squall's own.
+	System, Chaos string
+	// Watched are those that are looked after; empty means all.
+	Watched []string
+}
+
+// changes is true for a namespace whose pods may be held back.
+func (n Namespaces) changes(namespace string) bool {
+	if slices.Contains([]string{n.System, n.Chaos, metav1.NamespaceSystem}, namespace) {
+		return false
+	}
+	return len(n.Watched) == 0 || slices.Contains(n.Watched, namespace)
+}
+
+// Place is where the webhook's own objects are.
+type Place struct {
+	// Host is the name by which API servers call the webhook.
+	Host string
+	// Secret of the namespace System of Namespaces, and Configuration, by name.
+	Secret, Configuration string
+}
+
+// InCluster is the place that deploy/components/on-init makes.
+func InCluster(systemNamespace string) Place {
+	return Place{Host: Name + "." + systemNamespace + ".svc", Secret: Name, Configuration: Name}
+}
+
+// Server is the webhook's, for the options of a manager: nil if it is off. Which
+// certificate it has is known once Setup was called.
+func Server(s Settings, certificate *Certificate) webhook.Server {
+	if !s.Enabled {
+		return nil
+	}
+	return webhook.NewServer(webhook.Options{Port: s.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS12
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if s.Certificates == "" {
+				return certificate.now()
+			}
+			// Read each time: whoever renews it need not tell.
+			pair, err := tls.LoadX509KeyPair(filepath.Join(s.Certificates, corev1.TLSCertKey), filepath.Join(s.Certificates, corev1.TLSPrivateKeyKey))
+			return &pair, err
+		}
+	}}})
+}
+
+// Setup serves the webhook in every replica of m, and, unless it is given one, has
+// each see to the certificate.
+func Setup(m manager.Manager, s Settings, n Namespaces, p Place, certificate *Certificate) error {
+	if !s.Enabled {
+		return nil
+	}
+	m.GetWebhookServer().Register(Path, &admission.Webhook{Handler: handler{s, n}})
+	if s.Certificates != "" {
+		return nil
+	}
+	return m.Add(&keeper{
+		live: m.GetAPIReader(), client: m.GetClient(), log: m.GetLogger().WithName("on-init"),
+		namespace: n.System, place: p, certificate: certificate,
+	})
+}
+
+// handler answers the API server.
+type handler struct {
+	settings   Settings
+	namespaces Namespaces
+}
+
+// Handle decides about one pod that is being created.
+func (h handler) Handle(_ context.Context, request admission.Request) admission.Response {
+	asks := request.Operation == admissionv1.Create && request.Resource.Resource == "pods" && request.SubResource == ""
+	if !asks || !h.namespaces.changes(request.Namespace) {
+		return admission.Allowed("")
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(request.Object.Raw, &pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the pod: %w", err))
+	}
+	operations, notice, err := patch(&pod, h.settings)
+	if err != nil {
+		return admission.Denied(err.Error())
+	}
+	response := admission.Allowed("")
+	if notice != "" {
+		response.Warnings = []string{notice}
+	}
+	if len(operations) == 0 {
+		return response
+	}
+	encoded, err := json.Marshal(operations)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	response.Patch, response.PatchType = encoded, &kind
+	return response
+}

@@ -1,0 +1,68 @@
+{{- /* squall.objects: those of a file, with the labels and annotations given, without
+Deployments, which have a template of their own. */ -}}
+{{- define "squall.objects" -}}
+{{- range $text := splitList "\n---\n" (.root.Files.Get .file) }}
+{{- $object := fromYaml $text }}
+{{- if and $object.kind (ne $object.kind "Deployment") (not (and (eq $object.kind "Namespace") (eq $object.metadata.name $.root.Release.Namespace))) }}
+{{- if $.labels }}
+{{- $_ := set $object.metadata "labels" (merge (deepCopy $.labels) (default dict $object.metadata.labels)) }}
+{{- end }}
+{{- if $.annotations }}
+{{- $_ := set $object.metadata "annotations" (merge (deepCopy $.annotations) (default dict $object.metadata.annotations)) }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* squall.settings: settings.env, and over it the values. */ -}}
+{{- define "squall.settings" -}}
+{{- $settings := dict }}
+{{- range $line := splitList "\n" (.Files.Get "manifests/settings.env") }}
+{{- if and $line (not (hasPrefix "#" $line)) }}
+{{- $parts := splitn "=" 2 $line }}
+{{- $_ := set $settings $parts._0 $parts._1 }}
+{{- end }}
+{{- end }}
+{{- $_ := set $settings "SQUALL_TEMPORAL_ADDRESS" .Values.temporal.address }}
+{{- $_ := set $settings "SQUALL_TEMPORAL_NAMESPACE" .Values.temporal.namespace }}
+{{- $_ := set $settings "SQUALL_TEMPORAL_TLS" (toString .Values.temporal.tls) }}
+{{- $_ := set $settings "SQUALL_INJECTOR_IMAGE" .Values.images.injector }}
+{{- if .Values.images.pullPolicy }}
+{{- $_ := set $settings "SQUALL_IMAGE_PULL_POLICY" .Values.images.pullPolicy }}
+{{- end }}
+{{- toYaml (merge (dict) .Values.settings $settings) }}
+{{- end }}
+
+{{- /* squall.deployment: the first object of a program's manifest with what the values say of it; env and
+ports are added to those of its container. */ -}}
+{{- define "squall.deployment" -}}
+{{- $object := fromYaml (first (splitList "\n---\n" (.root.Files.Get .file))) }}
+{{- $_ := set $object.metadata "labels" (merge (dict "app.kubernetes.io/part-of" "squall") $object.metadata.labels) }}
+{{- $_ := set $object.spec "replicas" .values.replicas }}
+{{- $template := $object.spec.template }}
+{{- $_ := set $template.metadata "annotations" (dict "checksum/settings" (include "squall.settings" .root | sha256sum)) }}
+{{- $pod := $template.spec }}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" }}
+{{- if index $.values $field }}
+{{- $_ := set $pod $field (index $.values $field) }}
+{{- end }}
+{{- end }}
+{{- $secrets := list }}
+{{- range .root.Values.images.pullSecrets }}
+{{- $secrets = append $secrets (dict "name" .) }}
+{{- end }}
+{{- if $secrets }}
+{{- $_ := set $pod "imagePullSecrets" $secrets }}
+{{- end }}
+{{- $container := first $pod.containers }}
+{{- $_ := set $container "image" .root.Values.images.squall }}
+{{- if .root.Values.images.pullPolicy }}
+{{- $_ := set $container "imagePullPolicy" .root.Values.images.pullPolicy }}
+{{- end }}
+{{- $_ := set $container "resources" .values.resources }}
+{{- $_ := set $container "env" (concat .env $container.env) }}
+{{- $_ := set $container "ports" (concat .ports $container.ports) }}
+{{ toYaml $object }}
+{{- end }}

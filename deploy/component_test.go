@@ -1,0 +1,211 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// A kind that the worker carries out needs more rights than the base gives, so
+// it has a component, and nothing else has.
+func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
+	var want, found []string
+	for _, row := range v1beta1.KindTable() {
+		if row.By == v1beta1.ByWorker {
+			want = append(want, Component(row.Kind))
+			if rights, err := RightsFor(row.Kind); err != nil || len(rights) == 0 {
+				t.Errorf("RightsFor(%s) = %v, %v, want some", row.Kind, rights, err)
+			}
+		}
+	}
+	found, err := filepath.Glob("components/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, onInit, onInitCertManager, probeExec, ComponentOfOperations, "components/prometheus-operator") // webhooks, rights for probes and labels, and nothing of ours
+	slices.Sort(want)
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("components (-kinds of the worker and on-init +found):\n%s", diff)
+	}
+	if _, err := RightsFor(v1beta1.KindNetwork); err == nil {
+		t.Error("RightsFor(network-disruption) found a component: an injector carries it out")
+	}
+}
+
+// With the component on top of the base the worker may do just what RightsFor
+// says, and nobody else gets anything.
+func TestTheComponentOfPodReplacement(t *testing.T) {
+	rights, err := RightsFor(v1beta1.KindPodReplacement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, right := range rights {
+		said = append(said, right.String())
+	}
+	want := []string{"patch nodes everywhere", "delete pods everywhere", "get persistentvolumeclaims everywhere", "delete persistentvolumeclaims everywhere"}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("RightsFor(pod-replacement) (-want +got):\n%s", diff)
+	}
+	kube := installed(t)
+	overlay := overlaid(t, Component(v1beta1.KindPodReplacement))
+	base := map[string]bool{}
+	for _, object := range render(t, ".") {
+		base[object.GetKind()+" "+object.GetName()] = true
+	}
+	added := slices.DeleteFunc(render(t, overlay), func(o *unstructured.Unstructured) bool { return base[o.GetKind()+" "+o.GetName()] })
+	if len(added) != 2 {
+		t.Errorf("the component adds %d objects, want a role and its binding", len(added))
+	}
+	apply(t, apiserver.Start(t), added)
+	grants := func() bool { return may(t, kube, "squall-worker", "patch", "nodes", "") }
+	t.Cleanup(func() { // the other tests are about the base
+		const name = "squall-pod-replacement"
+		if err := kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the component's rights count", grants)
+	for _, who := range []string{"squall-worker", "squall-crdbridge"} {
+		for _, right := range rights {
+			if got := may(t, kube, who, right.Verb, right.Resource, "shop"); got != (who == "squall-worker") {
+				t.Errorf("%s may %s: %t", who, right, got)
+			}
+		}
+	}
+	for _, c := range []struct{ verb, resource string }{{"update", "nodes"}, {"delete", "nodes"}, {"patch", "nodes/status"}, {"patch", "pods"}, {"create", "pods"}, {"get", "secrets"}} {
+		if may(t, kube, "squall-worker", c.verb, c.resource, "shop") {
+			t.Errorf("the component lets the worker %s %s", c.verb, c.resource)
+		}
+	}
+	if err := kube.RbacV1().ClusterRoles().Delete(t.Context(), "squall-pod-replacement", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "without its role nothing of it counts", func() bool { return !grants() })
+}
+
+const (
+	onInit            = "components/on-init"
+	onInitCertManager = "components/on-init-cert-manager"
+	probeExec         = "components/probe-exec"
+)
+
+// The component of pod operations gives the worker what the worker asks for, and
+// nothing else.
+func TestTheComponentOfPodOperations(t *testing.T) {
+	base, overlay := rightsOfAll(t, "."), overlaid(t, ComponentOfOperations)
+	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
+	want := []string{
+		"squall-worker may list mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
+		"squall-worker may patch pods everywhere",
+	}
+	if diff := cmp.Diff(want, more); diff != "" {
+		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
+	}
+	rights, err := RightsOfOperations()
+	if err != nil || len(rights) != len(want) {
+		t.Errorf("the worker asks for %v (%v), want these %d", rights, err, len(want))
+	}
+}
+
+// The component of exec probes gives the worker one right, and the setting that
+// lets it use it.
+func TestTheComponentOfExecProbes(t *testing.T) {
+	base, overlay := rightsOfAll(t, "."), overlaid(t, probeExec)
+	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
+	if diff := cmp.Diff([]string{"squall-worker may create,get pods/exec everywhere"}, more); diff != "" {
+		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
+	}
+	found := false
+	for _, object := range render(t, overlay) {
+		if object.GetKind() == "Deployment" && object.GetName() == "squall-worker" {
+			found = strings.Contains(fmt.Sprint(podOf(t, object).Spec.Containers[0].Env), "{SQUALL_PROBE_EXEC true")
+		}
+	}
+	if !found {
+		t.Error("the component does not switch the worker's setting on")
+	}
+}
+
+// The components of onInit give the bridge two rights by name, or none, and serve
+// the webhook under the names that the bridge knows.
+func TestTheComponentsOfOnInit(t *testing.T) {
+	base := rightsOfAll(t, ".")
+	for _, test := range []struct {
+		components []string
+		rights     []string
+		secret     bool
+	}{
+		{[]string{onInit}, []string{
+			"squall-crdbridge may get,update mutatingwebhookconfigurations.admissionregistration.k8s.io named squall-on-init everywhere",
+			"squall-crdbridge may get,update secrets named squall-on-init in squall-system",
+		}, true},
+		{[]string{onInit, onInitCertManager}, nil, false},
+	} {
+		t.Run(strings.Join(test.components, " and "), func(t *testing.T) {
+			overlay := overlaid(t, test.components...)
+			more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
+			if diff := cmp.Diff(test.rights, more, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("rights beyond the base (-want +got):\n%s", diff)
+			}
+			secret := false
+			for _, object := range render(t, overlay) {
+				switch name := object.GetKind() + " " + object.GetName(); name {
+				case "Secret squall-on-init":
+					secret = true
+				case "Deployment squall-crdbridge":
+					environment := fmt.Sprint(podOf(t, object).Spec.Containers[0].Env)
+					if !strings.Contains(environment, "{SQUALL_ON_INIT true") || strings.Contains(environment, "SQUALL_ON_INIT_CERTIFICATES") == test.secret {
+						t.Errorf("environment of the bridge: %s", environment)
+					}
+				}
+			}
+			if secret != test.secret {
+				t.Errorf("a Secret is made: %t, want %t", secret, test.secret)
+			}
+		})
+	}
+}
+
+// overlaid is the directory of an overlay as docs/kinds/pod-replacement.md shows it.
+func overlaid(t *testing.T, components ...string) string {
+	t.Helper()
+	place := t.TempDir()
+	if err := os.CopyFS(filepath.Join(place, "deploy"), os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(place, "overlays", "mine")
+	if err := os.MkdirAll(overlay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := "resources: [../../deploy]\ncomponents:\n"
+	for _, component := range components {
+		text += "- ../../deploy/" + component + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return overlay
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); <-time.After(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}

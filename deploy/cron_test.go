@@ -1,0 +1,257 @@
+package deploy
+
+import (
+	"os"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+const cronSample = "testdata/disruption-cron.yaml"
+
+const (
+	workerUser = "system:serviceaccount:squall-system:squall-worker"
+	bridgeUser = "system:serviceaccount:squall-system:squall-crdbridge"
+)
+
+var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+
+// bind gives a user a ClusterRole in a namespace, or everywhere.
+func bind(t *testing.T, kube kubernetes.Interface, user, role, namespace string) {
+	t.Helper()
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	meta := metav1.ObjectMeta{GenerateName: "test-", Namespace: namespace}
+	var err error
+	if namespace == "" {
+		_, err = kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
+	} else {
+		_, err = kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resourcesAs are the resources of Squall in a namespace as a user sees them, and
+// as the administrator if there is no user.
+func resourcesAs(t *testing.T, user, resource, namespace string) dynamic.ResourceInterface {
+	t.Helper()
+	config := apiserver.Start(t)
+	if user != "" {
+		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: resource}).Namespace(namespace)
+}
+
+// aCron repeats the disruption of aDisruption, with other fields in its template.
+func aCron(name string, template map[string]any) *unstructured.Unstructured {
+	spec := map[string]any{"count": int64(1), "cpuPressure": map[string]any{}}
+	for field, value := range template {
+		spec[field] = value
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "chaos.squall.dev/v1beta1", "kind": "DisruptionCron", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{
+			"schedule": "@daily", "targetResource": map[string]any{"kind": "deployment", "name": "web"}, "disruptionTemplate": spec,
+		},
+	}}
+}
+
+// The sample is accepted as it stands, from who has the roles that are there for it.
+func TestCronSample(t *testing.T) {
+	kube := installed(t)
+	bind(t, kube, "sampler", "squall-disruptions", "default")
+	bind(t, kube, "sampler", "squall-disruption-crons", "default")
+	text, err := os.ReadFile(cronSample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &sample.Object); err != nil {
+		t.Fatal(err)
+	}
+	sample.SetNamespace("default")
+	for _, user := range []string{"", "sampler"} {
+		var last error
+		polled(t, cronSample+" by "+user, func() bool { // new rights take the API server a moment
+			_, last = resourcesAs(t, user, "disruptioncrons", "default").Create(t.Context(), sample, dryRun)
+			return !apierrors.IsForbidden(last)
+		})
+		if last != nil {
+			t.Errorf("%s by %q: %v", cronSample, user, last)
+		}
+	}
+}
+
+// rule C1: nobody gets by a cron what they may not do by a Disruption: the template is judged
+// by the rights of whoever writes it, and runs of it need the right to create
+// Disruptions at all.
+func TestACronNeedsTheRightsOfItsRuns(t *testing.T) {
+	kube := installed(t)
+	// cron-only may create crons and no Disruptions; the tenant both.
+	for _, user := range []string{"cron-only", "cron-tenant", "cron-operator"} {
+		bind(t, kube, user, "squall-disruption-crons", "default")
+	}
+	for _, user := range []string{"cron-tenant", "cron-operator"} {
+		bind(t, kube, user, "squall-disruptions", "default")
+	}
+	// A right to disrupt that is given elsewhere is none here.
+	bind(t, kube, "cron-only", "squall-disruptions", "kube-public")
+	bind(t, kube, "cron-operator", "squall-node-disruptions", "")
+	bind(t, kube, "cron-operator", "squall-unsafe-disruptions", "")
+	bind(t, kube, "cron-operator", "squall-long-disruptions", "default")
+	create := func(user string, template map[string]any) error {
+		_, err := resourcesAs(t, user, "disruptioncrons", "default").Create(t.Context(), aCron("asked", template), dryRun)
+		return err
+	}
+	root := map[string]any{"paths": []any{"/data"}, "probability": "10%"}
+	for _, c := range []struct {
+		name     string
+		template map[string]any
+		missing  string
+	}{
+		{"a pod", nil, ""},
+		{"the node of a pod", map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{"shutdown": true}}, "nodedisruptions"},
+		{"hosts that the operator protects", map[string]any{"network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": true}}, "unsafedisruptions"},
+		{"no safety nets", map[string]any{"unsafeMode": map[string]any{"disableAll": true}}, "unsafedisruptions"},
+		{"a root that fails", map[string]any{"cpuPressure": nil, "diskFailure": root, "unsafeMode": map[string]any{"allowRootDiskFailure": true}}, "unsafedisruptions"},
+		{"a day and a second", map[string]any{"duration": "24h1s"}, "longdisruptions"},
+		{"a day and a bit, as a number", map[string]any{"duration": int64(24*3600*1e9 + 1)}, "longdisruptions"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			refused(t, func() error { return create("cron-only", c.template) }, "cron-only needs the right to create disruptions.chaos.squall.dev in default")
+			if c.missing == "" {
+				polled(t, "cron-tenant may", func() bool { return create("cron-tenant", c.template) == nil })
+			} else {
+				refused(t, func() error { return create("cron-tenant", c.template) }, "cron-tenant needs the right to create "+c.missing+".chaos.squall.dev")
+			}
+			polled(t, "cron-operator may", func() bool { return create("cron-operator", c.template) == nil })
+		})
+	}
+}
+
+// rule C1: what may not be created may not be written by an edit, nor may what
+// another one was allowed to write be set going by who may not write it.
+func TestAnEditOfACronNeedsTheRightToo(t *testing.T) {
+	kube := installed(t)
+	bind(t, kube, "cron-editor", "squall-disruption-crons", "default")
+	bind(t, kube, "cron-editor", "squall-disruptions", "default")
+	administrator := resourcesAs(t, "", "disruptioncrons", "default")
+	ofNodes := aCron("of-nodes", map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{}})
+	ofNodes.Object["spec"].(map[string]any)["paused"] = true
+	for _, cron := range []*unstructured.Unstructured{aCron("of-pods", nil), ofNodes} {
+		if _, err := administrator.Create(t.Context(), cron, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := func(name, body string) error {
+		_, err := resourcesAs(t, "cron-editor", "disruptioncrons", "default").Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	polled(t, "cron-editor may edit", func() bool { return patch("of-pods", `{"spec":{"schedule":"@hourly"}}`) == nil })
+	const words = "create nodedisruptions.chaos.squall.dev"
+	refused(t, func() error {
+		return patch("of-pods", `{"spec":{"disruptionTemplate":{"cpuPressure":null,"nodeFailure":{}}}}`)
+	}, words)
+	refused(t, func() error { return patch("of-nodes", `{"spec":{"paused":false}}`) }, words)
+	refused(t, func() error {
+		return patch("of-nodes", `{"spec":{"targetResource":{"name":"other"}}}`)
+	}, words)
+	for _, body := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`} {
+		if err := patch("of-nodes", body); err != nil {
+			t.Errorf("patch with %s: %v, want it accepted", body, err)
+		}
+	}
+}
+
+// Pods of Squall and of the cluster itself are no targets of a cron either.
+func TestNoCronInNamespacesOfTheSystem(t *testing.T) {
+	installed(t)
+	for _, namespace := range []string{"squall-system", "squall-chaos", "kube-system"} {
+		refused(t, func() error {
+			_, err := resourcesAs(t, "", "disruptioncrons", namespace).Create(t.Context(), aCron("inside", nil), dryRun)
+			return err
+		}, "pods of "+namespace+" are never targets")
+	}
+}
+
+// rule C2: the programs make runs of crons and delete these, whatever rights they
+// have; and of a cron they change nothing but its finalizers.
+func TestProgramsMakeRunsOnly(t *testing.T) {
+	kube := installed(t)
+	// More than they are given: the policy is what holds them.
+	for _, user := range []string{workerUser, bridgeUser} {
+		bind(t, kube, user, "squall-disruptions", "default")
+		bind(t, kube, user, "squall-disruption-crons", "default")
+	}
+	run := func(name, kind, owner string, controller bool) *unstructured.Unstructured {
+		d := aDisruption(name)
+		d.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "chaos.squall.dev/v1beta1", Kind: kind, Name: owner, UID: "b3a8cc1d-0000-0000-0000-000000000000", Controller: &controller,
+		}})
+		return d
+	}
+	nodes := run("disruption-cron-noon", "DisruptionCron", "noon", true)
+	nodes.Object["spec"].(map[string]any)["nodeFailure"] = map[string]any{}
+	delete(nodes.Object["spec"].(map[string]any), "cpuPressure")
+	create := func(user string, d *unstructured.Unstructured) error {
+		_, err := resourcesAs(t, user, "disruptions", "default").Create(t.Context(), d, dryRun)
+		return err
+	}
+	for _, allowed := range []*unstructured.Unstructured{run("disruption-cron-noon", "DisruptionCron", "noon", true), nodes} {
+		polled(t, "the worker makes a run", func() bool { return create(workerUser, allowed) == nil })
+	}
+	const words = "make and delete Disruptions that are runs of a DisruptionCron, and no others"
+	for name, d := range map[string]*unstructured.Unstructured{
+		"nobody's":              aDisruption("disruption-cron-noon"),
+		"another owner's":       run("disruption-cron-noon", "ConfigMap", "noon", true),
+		"of another name":       run("disruption-cron-dusk", "DisruptionCron", "noon", true),
+		"not its controller's":  run("disruption-cron-noon", "DisruptionCron", "noon", false),
+		"of no name of its own": run("x", "DisruptionCron", "noon", true),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, func() error { return create(workerUser, d) }, words) })
+	}
+	// The bridge makes none of nodes, and a person's is judged as ever.
+	refused(t, func() error { return create(bridgeUser, nodes) }, "nodedisruptions")
+
+	administrator := resourcesAs(t, "", "disruptions", "default")
+	for _, d := range []*unstructured.Unstructured{aDisruption("a-persons"), run("disruption-cron-noon", "DisruptionCron", "noon", true)} {
+		if _, err := administrator.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(user, name string) error {
+		return resourcesAs(t, user, "disruptions", "default").Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	for _, user := range []string{workerUser, bridgeUser} {
+		refused(t, func() error { return remove(user, "a-persons") }, words)
+		polled(t, user+" deletes a run", func() bool { return remove(user, "disruption-cron-noon") == nil })
+	}
+
+	if _, err := resourcesAs(t, "", "disruptioncrons", "default").Create(t.Context(), aCron("held", nil), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(body string) error {
+		_, err := resourcesAs(t, bridgeUser, "disruptioncrons", "default").Patch(t.Context(), "held", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	polled(t, "the bridge adds its finalizer", func() bool { return patch(`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil })
+	refused(t, func() error { return patch(`{"spec":{"paused":true}}`) }, "may change the finalizers")
+	refused(t, func() error { return patch(`{"metadata":{"annotations":{"a":"b"}}}`) }, "may change the finalizers")
+}

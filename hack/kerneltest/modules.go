@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// kernelModules are the files of a kernel's modules by name, below a directory.
+func kernelModules(dir string) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if name, found := strings.CutSuffix(filepath.Base(path), ".ko"); found {
+			files[moduleName(name)] = path
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no modules in %s", dir)
+	}
+	return files, err
+}
+
+// moduleName has one spelling of the two in use.
+func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+// inOrder returns the files of modules with all they need, what is needed first.
+// A name without a file is built in, or fails where it is used.
+func inOrder(wanted []string, files map[string]string, needs func(file string) ([]string, error)) ([]string, error) {
+	var order []string
+	seen := map[string]bool{}
+	var add func(name string) error
+	add = func(name string) error {
+		name = moduleName(name)
+		file, there := files[name]
+		if seen[name] || !there {
+			return nil
+		}
+		seen[name] = true
+		needed, err := needs(file)
+		if err != nil {
+			return fmt.Errorf("read what module %s needs: %w", name, err)
+		}
+		for _, other := range needed {
+			if err := add(other); err != nil {
+				return err
+			}
+		}
+		order = append(order, file)
+		return nil
+	}
+	for _, name := range wanted {
+		if err := add(name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}
+
+// moduleNeeds reads what a module says about itself. Not every kernel package
+// brings a list of that.
+func moduleNeeds(file string) ([]string, error) {
+	module, err := elf.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer module.Close()
+	section := module.Section(".modinfo")
+	if section == nil {
+		return nil, fmt.Errorf("%s has no section .modinfo", file)
+	}
+	info, err := section.Data()
+	if err != nil {
+		return nil, err
+	}
+	return needsOf(info), nil
+}
+
+// needsOf reads the lines depends and softdep of a section .modinfo. What is to
+// be loaded softly before matters too: without crc32c_generic, which nothing
+// depends on, nf_tables cannot be loaded.
+func needsOf(info []byte) []string {
+	var needs []string
+	for line := range bytes.SplitSeq(info, []byte{0}) {
+		name, value, _ := strings.Cut(string(line), "=")
+		switch name {
+		case "depends":
+			needs = append(needs, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })...)
+		case "softdep":
+			before, _, _ := strings.Cut(value, "post:")
+			if _, names, found := strings.Cut(before, "pre:"); found {
+				needs = append(needs, strings.Fields(names)...)
+			}
+		}
+	}
+	return slices.Compact(needs)
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/squall-chaos/squall/hack/debian"
+)
+
+// machine is a kernel and what is run on it.
+type machine struct {
+	name string
+	// fetched is Debian's package of the kernel.
+	fetched string
+	// modules are loaded before the tests: the guest has nothing that loads one
+	// when it is asked for, as a node has.
+	modules  []string
+	packages []testPackage
+	// needs are programs that run it.
+	needs []debian.Need
+	// limit is how long the machine may take for all tests.
+	limit time.Duration
+	start func(guestFiles) ([]string, []string, error)
+}
+
+// testPackage is a package whose tests are run, below the repository.
+type testPackage struct {
+	name string
+	// run and skip choose among its tests as those flags of go test do; quick is
+	// what is run of them for every change: - for nothing, empty for all.
+	run, skip, quick string
+	// limit is how long its tests may take.
+	limit time.Duration
+}
+
+// none chooses no test.
+const none = "-"
+
+// queueing disciplines, filters and devices that network disruptions and their
+// tests make.
+var networkModules = []string{
+	"sch_netem", "sch_prio", "sch_htb", "sch_tbf", "sch_fq", "sch_ingress", "cls_bpf", "cls_u32", "cls_flower", "cls_matchall",
+	"act_gact", "act_mirred", "act_police", "veth", "ifb", "dummy", "ipv6",
+}
+
+// filterModules are for what is redirected or held by nftables.
+var filterModules = []string{
+	"nf_tables", "nft_chain_nat", "nft_nat", "nft_redir", "nft_numgen", "nft_limit", "nft_ct", "nft_reject_inet", "nft_compat", "nft_queue",
+	"nfnetlink_queue", "nf_conntrack_netlink", "xt_bpf", "xt_NFQUEUE", "xt_tcpudp", "xt_conntrack",
+}
+
+// Tests of some packages that are run for every change, without ^Test( and )$.
+const (
+	networkInShort = "DelayHoldsForWhatMatches|QueuesOfSomeContainersAlone|" +
+		"KilledInjectorIsCleanedFromTheJournalByClsBPF|ForeignQdiscsAndFiltersSurvive|CleanOfATargetThatIsGone"
+	diskPressureInShort   = "LimitsWhatTheTargetDoes|CleanFromTheJournalAfterACrash|NodeLevelLimitsAllPodsTogether"
+	memoryPressureInShort = "HoldsTheShareAskedForAndLetsItGo|HogEndsWithTheInjector"
+)
+
+// machines are all there are. User-Mode Linux boots in some seconds, and has
+// neither nftables for IP nor permission events of fanotify nor a second
+// processor; QEMU has them all, and is slow where it has no KVM.
+func machines() []machine {
+	return []machine{
+		{
+			name: "uml", fetched: "user-mode-linux", start: startUML, limit: 40 * time.Minute,
+			modules: append(networkModules, "loop"),
+			packages: []testPackage{
+				{name: "injector/network", limit: 25 * time.Minute, quick: "^Test(" + networkInShort + ")$"},
+				{name: "injector/diskpressure", limit: 5 * time.Minute, quick: "^Test(" + diskPressureInShort + ")$"},
+				{name: "injector/cpupressure", limit: 5 * time.Minute, quick: "^Test(BurnsTheShareAskedFor|BurnerEndsWithTheInjector)$"},
+				{name: "injector/memorypressure", limit: 10 * time.Minute, quick: "^Test(" + memoryPressureInShort + ")$"},
+				{name: "injector/containerfailure", limit: 5 * time.Minute, quick: none},
+			},
+		},
+		{
+			// What User-Mode Linux cannot do, and netem once more.
+			name: "qemu", fetched: "linux-image-amd64", needs: debian.ForKernels, start: startQEMU, limit: 50 * time.Minute,
+			// libcrc32c asks for crc32c_generic by another name.
+			modules: slices.Concat([]string{"crc32c_generic"}, networkModules, filterModules, []string{"loop", "ext4"}),
+			packages: []testPackage{
+				{name: "injector/diskfailure", limit: 15 * time.Minute, quick: none},
+				{name: "injector/dnsdisruption", limit: 15 * time.Minute, quick: none},
+				{name: "injector/nfqueue", limit: 5 * time.Minute, quick: none},
+				{name: "injector/network", limit: 15 * time.Minute, run: "^Test(DropTakesItsShareOfWhatMatches|" + networkInShort + ")$",
+					quick: "^Test(" + networkInShort + ")$"},
+				{name: "injector/diskpressure", limit: 5 * time.Minute, run: "^Test(" + diskPressureInShort + ")$"},
+				// Without KVM the processor's time is not what its clock says.
+				{name: "injector/cpupressure", limit: 5 * time.Minute, run: "^TestBurnerEndsWithTheInjector$"},
+				{name: "injector/memorypressure", limit: 5 * time.Minute, run: "^Test(" + memoryPressureInShort + ")$"},
+			},
+		},
+	}
+}
+
+// either is User-Mode Linux where it runs, and QEMU elsewhere.
+const either = "any"
+
+// umlRuns says why programs cannot run in User-Mode Linux on a processor with
+// these flags of /proc/cpuinfo: nil if they can. Linux 6.1 gives the registers of
+// a program back as it keeps them, and Linux takes them as a whole or not at all.
+func umlRuns(flags []string) error {
+	if slices.Contains(flags, "amx_tile") {
+		return errors.New("User-Mode Linux cannot keep the registers of this processor: they are 11 kB with AMX")
+	}
+	return nil
+}
+
+// processor has the flags of the first processor.
+func processor() ([]string, error) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
+			return strings.Fields(flags), nil
+		}
+	}
+	return nil, nil
+}
+
+// named is the kernel that a name stands for on a processor with these flags.
+func named(name string, flags []string, say func(string, ...any)) (string, error) {
+	why := umlRuns(flags)
+	switch {
+	case name == "uml" && why != nil:
+		return "", fmt.Errorf("%w; qemu runs here", why)
+	case name == either && why != nil:
+		say("%v: in QEMU instead", why)
+		return "qemu", nil
+	case name == either:
+		return "uml", nil
+	}
+	return name, nil
+}
+
+// choose returns a machine with the packages that are to be run.
+func choose(name string, quick bool, tests string, packages []string) (machine, error) {
+	var names []string
+	for _, m := range machines() {
+		names = append(names, m.name)
+		if m.name != name {
+			continue
+		}
+		for _, wanted := range packages {
+			if !slices.ContainsFunc(m.packages, func(p testPackage) bool { return p.name == wanted }) {
+				m.packages = append(m.packages, testPackage{name: wanted, limit: 10 * time.Minute})
+			}
+		}
+		m.packages = slices.DeleteFunc(m.packages, func(p testPackage) bool {
+			return len(packages) > 0 && !slices.Contains(packages, p.name) || quick && p.quick == none
+		})
+		for i := range m.packages {
+			p := &m.packages[i]
+			switch {
+			case tests != "":
+				p.run, p.skip = tests, ""
+			case quick && p.quick != "":
+				p.run = p.quick
+			}
+		}
+		return m, nil
+	}
+	return machine{}, fmt.Errorf("there is no kernel %q: want one of %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"path/filepath"
+)
+
+// startUML is User-Mode Linux: a kernel that is an ordinary process of this
+// machine, whose root directory it sees, read only.
+func startUML(f guestFiles) (command, env []string, err error) {
+	files, err := kernelModules(filepath.Join(f.kernel, "usr/lib/uml/modules"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.job.Early, err = inOrder(append(f.needed, "overlay"), files, moduleNeeds); err != nil {
+		return nil, nil, err
+	}
+	f.job.Results = "/dev/ttyS0"
+	if err := f.job.write(f.dir); err != nil {
+		return nil, nil, err
+	}
+	return []string{filepath.Join(f.kernel, "usr/bin/linux.uml"),
+		"mem=1024M", "root=none", "rootfstype=hostfs", "hostfs=/", "ro", "quiet",
+		"init=" + filepath.Join(f.dir, guestProgram), guestDir + "=" + f.dir,
+		// The console is for the kernel, the first serial line for the tests.
+		"con=null", "con0=null,fd:1", "ssl=null", "ssl0=null,fd:3",
+	}, []string{"TMPDIR=/dev/shm"}, nil // its memory is a file there
+}

@@ -1,0 +1,197 @@
+// Package diskfailure makes the opening of files below some paths fail. It promises
+// that only opens of the target fail, that none waits for longer than two seconds
+// to be let go on or not, and that no open fails any more once the injector or the
+// target's first process has ended, however either of them ends.
+package diskfailure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/child"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/oneline"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// listeners are the processes that answer the kernel.
+var listeners = child.Family{
+	Kind: v1beta1.KindDiskFailure, Command: ListenCommand, Prefix: "squall-disk-failure=", Noun: "listener",
+}
+
+// Injector makes opens fail in one target.
+type Injector struct {
+	params    v1beta1.DiskFailure
+	target    *target.Target
+	journal   *journal.Journal
+	listeners *child.Children
+	notes     []string
+	lost      chan error
+	denied    denials
+	covers    int // that Inject mounted
+	// listenerErrnos and coverErrnos tell which errors the kernel gives in these ways.
+	listenerErrnos, coverErrnos func() ([]string, error)
+}
+
+// New returns an injector that has done nothing yet.
+func New(params v1beta1.DiskFailure, t *target.Target, j *journal.Journal) *Injector {
+	return &Injector{
+		params: params, target: t, journal: j, listeners: listeners.Of(t), lost: make(chan error, 1), denied: denials{by: map[string]uint64{}},
+		listenerErrnos: fanotifyErrnos, coverErrnos: coverErrnos,
+	}
+}
+
+// Inject starts one listener per container, or one for the whole node, and returns
+// when all of them answer; or it mounts covers over the paths, for errors that the
+// kernel does not take from a listener. An error that this kernel cannot give is
+// refused by its name before anything is changed. After an error a part may be done;
+// Clean undoes it.
+func (i *Injector) Inject(ctx context.Context) error {
+	i.notes = nil
+	p, err := planOf(i.params)
+	if err != nil {
+		return err
+	}
+	way, err := i.way(p)
+	if err != nil {
+		return err
+	}
+	if way == byMount {
+		return i.cover(p)
+	}
+	return i.listenAll(ctx, p)
+}
+
+// Clean ends the listeners of this disruption on this target, also those that
+// another process started, waits until they are gone, and unmounts its covers. It
+// needs no memory of Inject, may be called twice, and does nothing if the target is
+// gone.
+func (i *Injector) Clean(ctx context.Context) error {
+	return errors.Join(i.listeners.End(ctx), i.uncover())
+}
+
+// Left lists the listeners and covers of this injection that there are, whoever
+// made them.
+func (i *Injector) Left(context.Context) ([]string, error) {
+	left, err := i.listeners.Left()
+	found, coverErr := i.covered()
+	for _, c := range found {
+		left = append(left, c.String())
+	}
+	return left, errors.Join(err, coverErr)
+}
+
+// Audit lists the listeners and covers on this node, of any disruption, looking at
+// the processes below proc.
+func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mark, error) {
+	marks, err := listeners.Audit(proc)
+	found, coverErr := findCovers(proc, listeners.Prefix)
+	for _, c := range found {
+		disruption, target, _ := strings.Cut(strings.TrimPrefix(c.mark, listeners.Prefix), "/")
+		marks = append(marks, v1beta1.Mark{
+			Object: c.String(), Kind: v1beta1.KindDiskFailure,
+			Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: types.UID(target),
+		})
+	}
+	return marks, errors.Join(err, coverErr)
+}
+
+// Notes says what the last Inject could not do, in sentences for the user.
+func (i *Injector) Notes() []string { return i.notes }
+
+// Lost tells why opens do not fail any more although the target is still there.
+func (i *Injector) Lost() <-chan error { return i.lost }
+
+// Probe says with which errors this kernel can make opens fail. The error is the
+// one that an injection would meet.
+func (i *Injector) Probe() (string, error) {
+	offers := i.offers()
+	if len(i.params.Paths) == 0 { // nothing is asked for
+		if len(offers.given) == 0 {
+			return "", i.refused("the opening of files", offers)
+		}
+		return offers.String(), nil
+	}
+	p, err := planOf(i.params)
+	if err == nil {
+		_, err = i.way(p)
+	}
+	return offers.String(), err
+}
+
+// The ways in which opens can be made to fail, the best first.
+const (
+	byListener = "fanotify"
+	byMount    = "mounts"
+)
+
+// offers are what this kernel offers.
+type offers struct {
+	given  map[string][]string // errors, by the way
+	lacked []error
+}
+
+func (i *Injector) offers() offers {
+	o := offers{given: map[string][]string{}}
+	for way, ask := range map[string]func() ([]string, error){byListener: i.listenerErrnos, byMount: i.coverErrnos} {
+		given, err := ask()
+		if err != nil {
+			o.lacked = append(o.lacked, fmt.Errorf("%s: %w", way, err))
+			continue
+		}
+		o.given[way] = given
+	}
+	return o
+}
+
+// String names the errors of each way.
+func (o offers) String() string {
+	var ways []string
+	if given := o.given[byListener]; len(given) > 0 {
+		ways = append(ways, "fanotify gives "+names(given))
+	}
+	if given := o.given[byMount]; len(given) > 0 {
+		ways = append(ways, "mounts over the paths give "+names(given)+" (of a directory only "+directoryErrno+"), at level pod and to all opens")
+	}
+	if len(o.lacked) > 0 {
+		ways = append(ways, oneline.Join(o.lacked...).Error())
+	}
+	return strings.Join(ways, "; ")
+}
+
+// way chooses how to give the error asked for, or refuses it.
+func (i *Injector) way(p plan) (string, error) {
+	// What keeps one way from being taken is told if the other is no way either.
+	if given, _ := i.listenerErrnos(); slices.Contains(given, p.errno) {
+		return byListener, nil
+	}
+	if i.target.Injection.Level != v1beta1.LevelNode && p.percent == 100 {
+		if given, _ := i.coverErrnos(); slices.Contains(given, p.errno) {
+			return byMount, nil
+		}
+	}
+	what := fmt.Sprintf("openat.exitCode %s with probability %d%% at level %s", p.errno, p.percent, i.target.Injection.Level)
+	return "", i.refused(what, i.offers())
+}
+
+// refused says what this node cannot do, and what it can.
+func (i *Injector) refused(what string, can offers) error {
+	node := "this node"
+	if name := i.target.Injection.Target.NodeName; name != "" {
+		node = "node " + name
+	}
+	return fmt.Errorf("%s: %s (kernel %s) cannot make opens fail that way: %s; nothing was changed", what, node, target.KernelRelease(), can)
+}
+
+// note adds a sentence once.
+func (i *Injector) note(sentence string) {
+	if !strings.Contains(strings.Join(i.notes, "\n"), sentence) {
+		i.notes = append(i.notes, sentence)
+	}
+}

@@ -1,0 +1,112 @@
+package diskfailure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/child"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// startTimeout bounds the time from starting a listener to its first word.
+const startTimeout = 20 * time.Second
+
+// job is a listener to start.
+type job struct {
+	order
+	name    string
+	watched *os.File // a pidfd: the listener ends with its process
+	check   func() error
+}
+
+// listenAll starts all listeners.
+func (i *Injector) listenAll(ctx context.Context, p plan) error {
+	jobs, err := i.jobs(p)
+	defer func() {
+		for _, job := range jobs {
+			job.watched.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		if err := i.listen(ctx, job); err != nil {
+			return fmt.Errorf("make opens fail in %s: %w", job.name, err)
+		}
+	}
+	return nil
+}
+
+// jobs prepares the listeners of all containers, or of the node. It changes
+// nothing. What it returns beside an error is to be closed as well.
+func (i *Injector) jobs(p plan) ([]job, error) {
+	if i.target.Injection.Level == v1beta1.LevelNode {
+		return i.nodeJob(p)
+	}
+	var jobs []job
+	for _, container := range i.target.Containers {
+		watched, err := container.Pidfd()
+		if err != nil {
+			return jobs, err
+		}
+		made := job{name: "container " + container.Name, watched: watched, check: container.Check}
+		jobs = append(jobs, made)
+		order, err := i.order(p, made.name, container.PID)
+		// All of it was found by number: it counts if the number is still the target's.
+		if err := errors.Join(container.Check(), err); err != nil {
+			return jobs, fmt.Errorf("%s: %w", made.name, err)
+		}
+		jobs[len(jobs)-1].order = order
+	}
+	return jobs, nil
+}
+
+// nodeJob listens where the node's first process sees the paths.
+func (i *Injector) nodeJob(p plan) ([]job, error) {
+	self, err := target.Self()
+	if err != nil {
+		return nil, err
+	}
+	made := job{name: "node " + i.target.Injection.Target.Name, watched: self, check: func() error { return nil }}
+	made.order, err = i.order(p, made.name, 1)
+	i.note("processes of the node itself are disturbed; those of containers have mounts of their own")
+	return []job{made}, err
+}
+
+// listen starts a listener and watches it.
+func (i *Injector) listen(ctx context.Context, job job) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	document, err := json.Marshal(job.order)
+	if err != nil {
+		return err
+	}
+	listener, err := i.listeners.Start(string(document), job.watched, false)
+	if err != nil {
+		return err
+	}
+	if err := listener.Release(ctx); err != nil {
+		return listener.Abandon(err)
+	}
+	go i.guard(listener, job)
+	return nil
+}
+
+// guard ends a listener that does not answer. It goes on until the listener has
+// ended, and tells of it while the target is still there.
+func (i *Injector) guard(listener *child.Child, job job) {
+	err := listener.Guard(silence, func(said string) { i.denied.note(job.name, said) })
+	if job.check() != nil {
+		return // the listener ended with it
+	}
+	select {
+	case i.lost <- fmt.Errorf("opens in %s do not fail any more: %w", job.name, err):
+	default: // it was told of another
+	}
+}

@@ -1,0 +1,101 @@
+package diskfailure
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// defaultErrno is what an open fails with when nothing is said.
+const defaultErrno = "ENOENT"
+
+// errnos are the errors that can be asked for, by the names of the API.
+var errnos = map[string]unix.Errno{
+	"EACCES": unix.EACCES, "EDQUOT": unix.EDQUOT, "EEXIST": unix.EEXIST, "EFAULT": unix.EFAULT,
+	"EFBIG": unix.EFBIG, "EINTR": unix.EINTR, "EISDIR": unix.EISDIR, "ELOOP": unix.ELOOP,
+	"EMFILE": unix.EMFILE, "ENAMETOOLONG": unix.ENAMETOOLONG, "ENFILE": unix.ENFILE, "ENODEV": unix.ENODEV,
+	"ENOENT": unix.ENOENT, "ENOMEM": unix.ENOMEM, "ENOSPC": unix.ENOSPC, "ENOTDIR": unix.ENOTDIR,
+	"ENXIO": unix.ENXIO, "EOVERFLOW": unix.EOVERFLOW, "EPERM": unix.EPERM, "EROFS": unix.EROFS,
+	"ETXTBSY": unix.ETXTBSY, "EWOULDBLOCK": unix.EWOULDBLOCK,
+}
+
+// plan is what the parameters ask for.
+type plan struct {
+	paths   []string // absolute prefixes
+	errno   string
+	percent int // of the opens, 1 to 100
+}
+
+// planOf reads the parameters. Blanks around a path do not count.
+func planOf(params v1beta1.DiskFailure) (plan, error) {
+	p := plan{errno: defaultErrno, percent: 100}
+	for _, prefix := range params.Paths {
+		prefix = strings.TrimSpace(prefix)
+		if !path.IsAbs(prefix) {
+			return plan{}, fmt.Errorf("path %q: want an absolute path", prefix)
+		}
+		p.paths = append(p.paths, prefix)
+	}
+	if len(p.paths) == 0 {
+		return plan{}, errors.New("paths is empty: want at least one")
+	}
+	if params.OpenatSyscall != nil {
+		p.errno = params.OpenatSyscall.ExitCode
+	}
+	if _, known := errnos[p.errno]; !known {
+		return plan{}, fmt.Errorf("openat.exitCode %q: want one of %s", p.errno, names(slices.Collect(maps.Keys(errnos))))
+	}
+	if params.Probability != "" {
+		percent, err := strconv.Atoi(strings.TrimSuffix(params.Probability, "%"))
+		if err != nil || percent < 1 || percent > 100 || !strings.HasSuffix(params.Probability, "%") {
+			return plan{}, fmt.Errorf("probability %q: want \"1%%\" to \"100%%\"", params.Probability)
+		}
+		p.percent = percent
+	}
+	return p, nil
+}
+
+// names lists errors for people, in the order of the alphabet.
+func names(errnos []string) string { return strings.Join(slices.Sorted(slices.Values(errnos)), ", ") }
+
+// share chooses so many of every hundred, spread evenly: of any n opens in a row
+// it fails n*percent/100, give or take less than one.
+type share struct{ percent, sum int }
+
+func (s *share) next() bool {
+	if s.sum += s.percent; s.sum < 100 {
+		return false
+	}
+	s.sum -= 100
+	return true
+}
+
+// below tells whether a file's path begins with one of the prefixes: as a string,
+// so that /data is a prefix of /database too.
+func below(prefixes []string, file string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(file, prefix) })
+}
+
+// within is a path as a process sees it that has its root at root; empty for one
+// that is not below it.
+func within(root, file string) string {
+	if root == "/" {
+		return file
+	}
+	rest, found := strings.CutPrefix(file, root)
+	switch {
+	case !found || rest != "" && rest[0] != '/':
+		return ""
+	case rest == "":
+		return "/"
+	}
+	return rest
+}

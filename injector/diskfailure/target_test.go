@@ -1,0 +1,212 @@
+package diskfailure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// TestMain lets the test binary be a listener, a process of the target, and an
+// injector that can be killed.
+func TestMain(m *testing.M) {
+	roles := map[string]func(args []string) error{
+		"enter": enter, "open": open, "mount": mountAndWait, "inject": injectAndHang,
+		"put":         func(args []string) error { return unix.Mount(args[0], args[1], "", unix.MS_BIND, "") },
+		"take":        func(args []string) error { return unix.Unmount(args[0], 0) },
+		ListenCommand: func(args []string) error { return Listen(context.Background(), args) },
+	}
+	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
+		os.Exit(m.Run())
+	}
+	if err := roles[os.Args[1]](os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, os.Args[1], err)
+		os.Exit(1)
+	}
+}
+
+// enter becomes a process in the mount namespace of another and then plays a role
+// there. Args are the number of that process, then the role and its arguments.
+func enter(args []string) error {
+	runtime.LockOSThread() // the namespace is the thread's, and then the new program's
+	namespace, err := unix.Open("/proc/"+args[0]+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := unix.Setns(namespace, unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	return unix.Exec(program, append([]string{"target"}, args[1:]...), nil)
+}
+
+// open opens a file so many times, and tells how often that ended how: args are
+// the file, the flags and the number.
+func open(args []string) error {
+	flags, _ := strconv.Atoi(args[1])
+	times, _ := strconv.Atoi(args[2])
+	ends := map[string]int{}
+	for range times {
+		fd, err := unix.Open(args[0], flags|unix.O_CLOEXEC, 0o600)
+		if err == nil {
+			ends["ok"]++
+			unix.Close(fd)
+			continue
+		}
+		ends[unix.ErrnoName(err.(syscall.Errno))]++
+	}
+	return json.NewEncoder(os.Stdout).Encode(ends)
+}
+
+// mountAndWait is a container's first process with a volume at args[0], which is
+// shared if anything follows.
+func mountAndWait(args []string) error {
+	if err := unix.Mount("tmpfs", args[0], "tmpfs", 0, ""); err != nil {
+		return err
+	}
+	if len(args) > 1 {
+		if err := unix.Mount("", args[0], "", unix.MS_SHARED, ""); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(args[0]+"/file", nil, 0o600); err != nil {
+		return err
+	}
+	for {
+		time.Sleep(time.Hour) // it ends with the test
+	}
+}
+
+// opens has a process of the container open a file, and returns how often that
+// ended how.
+func opens(t *testing.T, c *testcontainer.Container, file string, flags, times int) map[string]int {
+	t.Helper()
+	return openedBy(t, exec.Command("/proc/self/exe", "enter", strconv.Itoa(c.PID), "open", file, strconv.Itoa(flags), strconv.Itoa(times)))
+}
+
+// openedOutside is opens by a process that is not in the container.
+func openedOutside(t *testing.T, file string, times int) map[string]int {
+	t.Helper()
+	return openedBy(t, exec.Command("/proc/self/exe", "open", file, "0", strconv.Itoa(times)))
+}
+
+func openedBy(t *testing.T, command *exec.Cmd) map[string]int {
+	t.Helper()
+	command.Stderr = os.Stderr
+	said, err := command.Output()
+	ends := map[string]int{}
+	if err == nil {
+		err = json.Unmarshal(said, &ends)
+	}
+	if err != nil {
+		t.Fatalf("%v: %v: %s", command.Args, err, said)
+	}
+	return ends
+}
+
+func injection(containers ...*testcontainer.Container) v1beta1.Injection {
+	document := v1beta1.Injection{
+		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "broken", UID: "disruption-uid"},
+		Kind:       v1beta1.KindDiskFailure,
+		Level:      v1beta1.LevelPod,
+		Target:     v1beta1.InjectionTarget{Namespace: "shop", Name: "db-0", UID: "pod-uid", NodeName: "node-7"},
+	}
+	for n, c := range containers {
+		// No other test finds its listeners.
+		document.Disruption.UID = types.UID("d-" + c.ID)
+		document.Target.Containers = append(document.Target.Containers, v1beta1.InjectionContainer{Name: fmt.Sprintf("db-%d", n), ID: c.ID})
+	}
+	return document
+}
+
+// params ask for an error on all opens below the paths, or a part of them.
+func params(errno, probability string, paths ...string) v1beta1.DiskFailure {
+	p := v1beta1.DiskFailure{Paths: paths, Probability: probability}
+	if errno != "" {
+		p.OpenatSyscall = &v1beta1.OpenatSyscall{ExitCode: errno}
+	}
+	return p
+}
+
+// newInjector makes one that cleans at the end of the test.
+func newInjector(t *testing.T, params v1beta1.DiskFailure, containers ...*testcontainer.Container) *Injector {
+	t.Helper()
+	loaded, err := target.Load(t.Context(), injection(containers...), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return injectorFor(t, params, loaded)
+}
+
+func injectorFor(t *testing.T, params v1beta1.DiskFailure, loaded *target.Target) *Injector {
+	t.Helper()
+	notes, err := journal.Open(t.TempDir(), loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(notes.Close)
+	injector := New(params, loaded, notes)
+	t.Cleanup(func() { clean(t, injector) })
+	return injector
+}
+
+func inject(t *testing.T, injector *Injector) {
+	t.Helper()
+	if err := injector.Inject(t.Context()); err != nil {
+		t.Fatalf("Inject = %v", err)
+	}
+}
+
+func clean(t *testing.T, injector *Injector) {
+	t.Helper()
+	// The test's own context is over when its cleanups run.
+	ctx := context.WithoutCancel(t.Context())
+	if err := injector.Clean(ctx); err != nil {
+		t.Errorf("Clean = %v", err)
+	}
+	if left, err := injector.Left(ctx); err != nil || len(left) > 0 {
+		t.Errorf("Left after Clean = %v, %v, want nothing", left, err)
+	}
+}
+
+// injectAndHang is an injector that says when it has injected and never cleans:
+// args are the container's ID, the error, the path and the
+// journal's directory.
+func injectAndHang(args []string) error {
+	loaded, err := target.Load(context.Background(), injection(&testcontainer.Container{ID: args[0]}), "")
+	if err != nil {
+		return err
+	}
+	notes, err := journal.Open(args[3], loaded)
+	if err != nil {
+		return err
+	}
+	defer notes.Close()
+	if err := New(params(args[1], "", args[2]), loaded, notes).Inject(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("injected")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}

@@ -1,0 +1,191 @@
+// Package dnsdisruption falsifies what a pod is told about names: it redirects
+// the pod's questions to a responder of its own, which answers those that a record
+// is about and asks the others' true resolver. It promises that nothing but such
+// questions is redirected, that the redirect ends with the injector, however it
+// dies, and that Clean leaves no connection on it.
+package dnsdisruption
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/dnsdisruption/answer"
+	"github.com/squall-chaos/squall/injector/dnsdisruption/redirect"
+	"github.com/squall-chaos/squall/injector/dnsdisruption/responder"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// defaultPort is where questions go, unless the disruption says otherwise.
+const defaultPort = 53
+
+// Injector answers the questions of one target falsely.
+type Injector struct {
+	params  v1beta1.DNSDisruption
+	target  *target.Target
+	journal *journal.Journal
+
+	active []redirected
+	notes  []string
+}
+
+// redirected is one network namespace of the target and what is in force there.
+type redirected struct {
+	netns     *os.File
+	tracked   redirect.Tracked
+	responder *responder.Responder
+	table     *redirect.Table
+}
+
+// New makes an injector. It does nothing yet.
+func New(params v1beta1.DNSDisruption, t *target.Target, j *journal.Journal) *Injector {
+	return &Injector{params: params, target: t, journal: j}
+}
+
+// Inject redirects the questions of the pod and answers them, until Clean or the
+// end of the process. It changes nothing when it fails.
+func (i *Injector) Inject(ctx context.Context) error {
+	netnses, err := i.plan()
+	if err != nil {
+		return fmt.Errorf("dns disruption: %w; nothing was changed", err)
+	}
+	search, err := i.searchDomains()
+	if err != nil {
+		i.notes = append(i.notes, fmt.Sprintf("names are matched without the pod's search domains: %v", err))
+	}
+	answers, err := answer.New(i.params.Records, search)
+	if err != nil {
+		return fmt.Errorf("dns disruption: %w; nothing was changed", err)
+	}
+	for _, netns := range netnses {
+		if err := i.redirect(netns, answers); err != nil {
+			return errors.Join(fmt.Errorf("dns disruption: %w; nothing was changed", err), i.Clean(ctx))
+		}
+	}
+	return nil
+}
+
+// Notes are what could not be done although the injection succeeded.
+func (i *Injector) Notes() []string { return i.notes }
+
+// Clean takes off what Inject put on: the redirect first, then the connections
+// that are on it, and last who answered there. After the death of the process that
+// injected it frees the connections alone, by the journal. It is idempotent and
+// goes on after an error; a target that is gone is clean.
+func (i *Injector) Clean(ctx context.Context) error {
+	var errs []error
+	for _, r := range i.active {
+		errs = append(errs, r.end(ctx))
+	}
+	i.active = nil
+	netnses, err := i.target.Netnses()
+	errs = append(errs, err)
+	for _, netns := range netnses {
+		sockets, err := i.noted(netns.NetnsID)
+		errs = append(errs, err)
+		if len(sockets) > 0 {
+			errs = append(errs, i.free(netns, sockets))
+		}
+	}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, target.ErrGone) })
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean dns disruption: %w", err)
+	}
+	return nil
+}
+
+// Outlasts is true as long as the pod keeps its network namespace.
+func (i *Injector) Outlasts(renewed *target.Target) bool { return i.target.SameNetns(renewed) }
+
+// plan finds the network namespaces of the pod, and refuses that of a node: all
+// pods in it, and the node itself, would be told the same.
+func (i *Injector) plan() ([]target.Netns, error) {
+	netnses, err := i.target.Netnses()
+	if err != nil {
+		return nil, err
+	}
+	for _, netns := range netnses {
+		shared, err := i.target.SharesNodeNetwork(netns.NetnsID)
+		if err != nil {
+			return nil, err
+		}
+		if shared {
+			t := i.target.Injection.Target
+			return nil, fmt.Errorf("pod %s/%s shares the network of node %s, whose names would be falsified too: choose pods without hostNetwork",
+				t.Namespace, t.Name, t.NodeName)
+		}
+	}
+	return netnses, nil
+}
+
+// redirect puts one namespace on the responder. What would stay when the process
+// is killed is in the journal before.
+func (i *Injector) redirect(netns target.Netns, answers *answer.Answers) (err error) {
+	r := redirected{}
+	if r.netns, err = target.OpenNetns(netns.Path); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.end(context.Background()))
+		}
+	}()
+	if r.responder, err = responder.Listen(r.netns, i.networks(), i.port(), answers); err != nil {
+		return err
+	}
+	r.tracked = redirect.Tracked{Netns: r.netns, Port: i.port(), Sockets: r.responder.Sockets()}
+	if err = i.note(netns.NetnsID, r.tracked.Sockets); err != nil {
+		return err
+	}
+	r.responder.Serve()
+	if r.table, err = redirect.Install(r.netns, redirect.TableOf(i.target.Injection), i.port(), r.tracked.Sockets); err != nil {
+		return i.refused(err)
+	}
+	if err = r.tracked.FreeOthers(); err != nil {
+		return err
+	}
+	i.active = append(i.active, r)
+	return nil
+}
+
+// end is called once. As long as connections are on the redirect, somebody
+// answers there.
+func (r redirected) end(ctx context.Context) error {
+	var errs []error
+	if r.table != nil {
+		errs = append(errs, r.table.Remove())
+	}
+	if r.responder != nil {
+		r.responder.Drain(ctx)
+		if r.tracked.Netns != nil {
+			errs = append(errs, r.tracked.FreeRedirected())
+		}
+		errs = append(errs, r.responder.Close())
+	}
+	return errors.Join(append(errs, r.netns.Close())...)
+}
+
+// free forgets the connections that are on a redirect of a process that is gone.
+func (i *Injector) free(netns target.Netns, sockets redirect.Sockets) error {
+	file, err := target.OpenNetns(netns.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return redirect.Tracked{Netns: file, Port: i.port(), Sockets: sockets}.FreeRedirected()
+}
+
+func (i *Injector) port() uint16 { return uint16(cmp.Or(i.params.Port, defaultPort)) }
+
+func (i *Injector) networks() []string {
+	switch i.params.Protocol {
+	case "udp", "tcp":
+		return []string{i.params.Protocol}
+	}
+	return []string{"udp", "tcp"}
+}

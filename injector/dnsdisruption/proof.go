@@ -1,0 +1,23 @@
+package dnsdisruption
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Prove counts the questions that were answered falsely, or not at all, as a record
+// says, and those that were passed on.
+func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
+	var falsified, passed uint64
+	for _, r := range i.active {
+		f, p := r.responder.Answered()
+		falsified, passed = falsified+f, passed+p
+	}
+	evidence := fmt.Sprintf("%d questions answered as the records say, %d passed on", falsified, passed)
+	if falsified > 0 {
+		return v1beta1.EffectProven, evidence, nil
+	}
+	return v1beta1.EffectNothingMatchedYet, evidence, nil
+}

@@ -1,0 +1,173 @@
+package redirect
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// tries is how often a list is asked for that changes while it is read.
+const tries = 5
+
+// Tracked are the connections to one port that the kernel tracks in a network
+// namespace, whose way is fixed as long as it does.
+type Tracked struct {
+	Netns   *os.File
+	Port    uint16
+	Sockets Sockets
+}
+
+// FreeOthers forgets the connections that were made from within the namespace
+// before the redirect: their next packet is redirected. Those that are redirected
+// already stay.
+func (t Tracked) FreeOthers() error {
+	local, err := t.localAddresses()
+	if err != nil {
+		return err
+	}
+	return t.free(func(f *netlink.ConntrackFlow) bool {
+		return t.toPort(f) && slices.Contains(local, addrPort(f.Forward.SrcIP, 0).Addr()) && !t.redirected(f)
+	})
+}
+
+// FreeRedirected forgets the connections that are redirected to the sockets.
+func (t Tracked) FreeRedirected() error { return t.free(t.redirected) }
+
+// Redirected lists the connections that are redirected to the sockets, in words.
+func (t Tracked) Redirected() ([]string, error) {
+	handle, err := t.open(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	var found []string
+	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		flows, err := again(func() ([]*netlink.ConntrackFlow, error) {
+			return handle.ConntrackTableList(netlink.ConntrackTable, family)
+		})
+		if untracked(err) {
+			continue
+		}
+		if err != nil {
+			return found, fmt.Errorf("list tracked connections: %w", err)
+		}
+		for _, flow := range flows {
+			if t.redirected(flow) {
+				found = append(found, fmt.Sprintf("tracked connection from %s to %s, redirected to %s",
+					addrPort(flow.Forward.SrcIP, flow.Forward.SrcPort), addrPort(flow.Forward.DstIP, flow.Forward.DstPort),
+					addrPort(flow.Reverse.SrcIP, flow.Reverse.SrcPort)))
+			}
+		}
+	}
+	return found, nil
+}
+
+// Probe is an error where the kernel cannot tell what it tracks.
+func (t Tracked) Probe() error {
+	handle, err := t.open(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	if _, err := again(func() ([]*netlink.ConntrackFlow, error) {
+		return handle.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
+	}); err != nil {
+		return fmt.Errorf("list tracked connections: %w", err)
+	}
+	return nil
+}
+
+// free forgets what fits. Forgetting what is not there any more is no error.
+func (t Tracked) free(fits match) error {
+	handle, err := t.open(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	var errs []error
+	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		_, err := again(func() (uint, error) {
+			return handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, fits)
+		})
+		if !untracked(err) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("forget tracked connections to port %d: %w", t.Port, err)
+	}
+	return nil
+}
+
+// match chooses connections.
+type match func(*netlink.ConntrackFlow) bool
+
+// MatchConntrackFlow is what the library calls it.
+func (m match) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool { return m(flow) }
+
+func (t Tracked) toPort(f *netlink.ConntrackFlow) bool {
+	return f.Forward.DstPort == t.Port && slices.ContainsFunc(t.Sockets, func(s Socket) bool { return s.protocol() == f.Forward.Protocol })
+}
+
+func (t Tracked) redirected(f *netlink.ConntrackFlow) bool {
+	return f.Forward.DstPort == t.Port && slices.ContainsFunc(t.Sockets, func(s Socket) bool {
+		return s.protocol() == f.Forward.Protocol && s.Address == addrPort(f.Reverse.SrcIP, f.Reverse.SrcPort)
+	})
+}
+
+// localAddresses are those of all links.
+func (t Tracked) localAddresses() ([]netip.Addr, error) {
+	handle, err := t.open(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	addresses, err := again(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	var local []netip.Addr
+	for _, address := range addresses {
+		local = append(local, addrPort(address.IP, 0).Addr())
+	}
+	return local, nil
+}
+
+func (t Tracked) open(family int) (handle *netlink.Handle, err error) {
+	err = Inside(t.Netns, func() (err error) {
+		handle, err = netlink.NewHandle(family)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	return handle, nil
+}
+
+// again asks once more while the answer changed as it was read.
+func again[T any](ask func() (T, error)) (T, error) {
+	var answer T
+	var err error
+	for range tries {
+		if answer, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return answer, err
+}
+
+// untracked tells whether an answer is that of a kernel that tracks nothing.
+func untracked(err error) bool {
+	return errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)
+}
+
+func addrPort(ip net.IP, port uint16) netip.AddrPort {
+	address, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(address.Unmap(), port)
+}

@@ -1,0 +1,145 @@
+package grpcdisruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/squall-chaos/squall/injector/grpcdisruption/protocol"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// errTaken says that the application is disrupted already.
+var errTaken = errors.New("some of its endpoints are altered already: end what alters them first")
+
+// absent says that nobody accepts connections. It is target.ErrGone.
+type absent struct{ error }
+
+func (absent) Is(err error) bool { return err == target.ErrGone }
+
+// ask returns nil if the listener could be told something, and errTaken if
+// somebody did so. The protocol has no question; to be told to alter nothing changes
+// nothing, and is refused like any other order while something is altered.
+func (i *Injector) ask(ctx context.Context, netns target.Netns) error {
+	return i.tell(ctx, netns, protocol.Spec{})
+}
+
+func (i *Injector) tell(ctx context.Context, netns target.Netns, spec protocol.Spec) error {
+	message, err := protocol.Encode(spec)
+	if err != nil {
+		return err
+	}
+	return i.call(ctx, netns, protocol.Disrupt, message)
+}
+
+func (i *Injector) reset(ctx context.Context, netns target.Netns) error {
+	return i.call(ctx, netns, protocol.ResetDisruptions, &emptypb.Empty{})
+}
+
+// call calls the listener in a network namespace, on a connection of its own.
+func (i *Injector) call(ctx context.Context, netns target.Netns, method string, message proto.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	conn, err := i.dial(ctx, netns)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	given := func(context.Context, string) (net.Conn, error) { return conn, nil }
+	client, err := grpc.NewClient("passthrough:///"+conn.RemoteAddr().String(), grpc.WithContextDialer(given),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Invoke(ctx, protocol.Path(method), message, &emptypb.Empty{}); err != nil {
+		return fmt.Errorf("the application on port %d of %s: %w", i.params.Port, i.pod(), explain(err))
+	}
+	return nil
+}
+
+func explain(err error) error {
+	switch status.Code(err) {
+	case codes.AlreadyExists:
+		return errTaken
+	case codes.Unimplemented:
+		return fmt.Errorf("it has no service %s, with which an application can be disrupted (%s): %w", protocol.Service, page, err)
+	case codes.Unavailable:
+		return fmt.Errorf("it does not speak gRPC without TLS there: %w", err)
+	}
+	return err
+}
+
+// dial connects to the application from within its network namespace: at loopback
+// or, where it does not listen there, at the pod's addresses.
+func (i *Injector) dial(ctx context.Context, netns target.Netns) (net.Conn, error) {
+	var conn net.Conn
+	var refusals []error
+	err := target.Do(netns.Path, func() error {
+		for _, address := range i.addresses() {
+			// An address, and not a name: so the socket is made on this thread.
+			made, err := dialFrom(ctx, target.OrdersPort, address)
+			if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EADDRNOTAVAIL) {
+				made, err = dialFrom(ctx, 0, address)
+			}
+			if err == nil {
+				conn = made
+				return nil
+			}
+			refusals = append(refusals, err)
+		}
+		return errors.Join(refusals...)
+	})
+	if conn != nil || err == nil {
+		return conn, err
+	}
+	err = fmt.Errorf("nobody accepts connections on port %d of %s: %w", i.params.Port, i.pod(), err)
+	if ctx.Err() != nil || len(refusals) == 0 || slices.ContainsFunc(refusals, timedOut) {
+		return nil, err
+	}
+	return nil, absent{err}
+}
+
+// dialFrom connects from a local port, 0 for any. The connection leaves nothing
+// behind that would keep the next one from the same port.
+func dialFrom(ctx context.Context, port int, address string) (net.Conn, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // or the port is busy for a minute
+	}
+	return conn, nil
+}
+
+// addresses are those at which a pod's own processes can be reached.
+func (i *Injector) addresses() []string {
+	addresses := []string{"127.0.0.1", "::1"}
+	for _, text := range i.target.Injection.Target.PodIPs {
+		if address, err := netip.ParseAddr(text); err == nil { // another one has been refused
+			addresses = append(addresses, address.String())
+		}
+	}
+	for n, address := range addresses {
+		addresses[n] = net.JoinHostPort(address, fmt.Sprint(i.params.Port))
+	}
+	return addresses
+}
+
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}

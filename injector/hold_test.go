@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// asKubelet starts a container of a pod with the file that the kubelet mounts
+// into each container, in a mount namespace of its own.
+func asKubelet(t *testing.T, name string, command ...string) *testcontainer.Container {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "pods", "u-1", "containers", name)
+	file := filepath.Join(dir, "1a2b3c4d")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), writeFile(file, "")); err != nil {
+		t.Fatal(err)
+	}
+	mounted := append([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" "$0" && exec "$@"`, file}, command...)
+	made := testcontainer.Start(t, mounted...)
+	testcontainer.Eventually(t, "the kubelet's file is mounted", func() error {
+		mounts, err := readFile(fmt.Sprintf("/proc/%d/mountinfo", made.PID))
+		if err == nil && !strings.Contains(mounts, "/containers/"+name+"/") {
+			err = errors.New(mounts)
+		}
+		return err
+	})
+	return made
+}
+
+// Every kind that holds something holds it in a container that restarts, or need
+// not do anything for it.
+func TestContainerThatRestartsIsDisturbedAgain(t *testing.T) {
+	for kind, entry := range registry {
+		if entry.once || isTerminal(entry) {
+			continue
+		}
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			name := "app-" + string(kind)
+			first := asKubelet(t, name, targetCommand(t, kind)...)
+			awaitTarget(t, kind, first)
+			neighbour := asKubelet(t, name+"-2", testcontainer.Sleeps...)
+			s := realSite(t)
+			injection := injectionOn(kind, sampleParams[kind], first)
+			injection.Target.Containers[0].Name = name
+			injection.Disruption.UID = types.UID(first.ID)
+			p := s.inject(injection)
+			p.awaitReady()
+			if !effect(t, p, first) {
+				t.Fatal("the container is not disturbed")
+			}
+			first.Kill(t)
+			p.awaitLine("container ended")
+			// An application listens only some time after its container was started.
+			late := append([]string{"sh", "-c", `sleep 2 && exec "$0" "$@"`}, targetCommand(t, kind)...)
+			second := asKubelet(t, name, late...)
+			p.awaitLine("injected again")
+			if !effect(t, p, second) {
+				t.Error("the container that was started again is not disturbed")
+			}
+			if kind == v1beta1.KindDiskPressure && effect(t, p, neighbour) {
+				t.Error("another container is disturbed")
+			}
+			if !s.exists("ready") {
+				t.Error("the chaos pod is not ready though all is injected")
+			}
+			p.wantPrepared(second)
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(); code != 0 || !p.outcome().Cleaned || len(s.journals()) > 0 || len(p.marks()) > 0 {
+				t.Errorf("exit code %d, outcome %+v, journals %v, marks %v, want nothing left", code, p.outcome(), s.journals(), p.marks())
+			}
+		})
+	}
+}
+
+func TestContainerThatStaysAwayIsTold(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	made := asKubelet(t, "app-away", testcontainer.Sleeps...)
+	document, _ := json.Marshal(fakeParams{Dir: w.dir})
+	injection := injectionOn(fakeKind, string(document), made)
+	injection.Target.Containers[0].Name = "app-away"
+	p := s.inject(injection)
+	p.awaitReady()
+	made.Kill(t)
+	p.awaitLine("not injected")
+	if code, output := s.run("ready"); code != 1 || !strings.Contains(output, "container app-away") {
+		t.Errorf("ready = %d, %q, want 1 and which container is away", code, output)
+	}
+	asKubelet(t, "app-away", testcontainer.Sleeps...)
+	p.awaitLine("injected again")
+	if code, output := s.run("ready"); code != 0 {
+		t.Errorf("ready = %d, %q, want 0: it has come back", code, output)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 || w.calls() != "inject clean inject clean" {
+		t.Errorf("exit code %d, calls %q", code, w.calls())
+	}
+	w.expect("ended", "one", "two")
+}
+
+func TestPulseTakesTheInjectionOffAndPutsItOn(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	beat, delay := v1beta1.Duration{Duration: 500 * time.Millisecond}, v1beta1.Duration{Duration: time.Second}
+	injection.Pulse = &v1beta1.DisruptionPulse{InitialDelay: &delay, ActiveDuration: &beat, DormantDuration: &beat}
+	began := time.Now()
+	p := s.inject(injection)
+	p.awaitLine("waiting")
+	w.expect("before the first beat", "one", "two")
+	p.awaitReady()
+	if took := time.Since(began); took < delay.Duration {
+		t.Errorf("injected after %s, before the initial delay of %s", took, delay)
+	}
+	for _, seen := range []string{"broken", "one", "broken", "one"} {
+		testcontainer.Eventually(t, "the file holds "+seen, func() error {
+			if got, _ := readFile(w.dir + "/first"); got != seen {
+				return errors.New(got)
+			}
+			return nil
+		})
+		if !s.exists("ready") {
+			t.Error("the chaos pod is not ready between two beats")
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	w.expect("ended", "one", "two")
+	if calls := w.calls(); !strings.HasPrefix(calls, "inject clean inject clean") || len(s.journals()) > 0 {
+		t.Errorf("calls = %q, journals %v", calls, s.journals())
+	}
+}
+
+func TestPulseThatCannotBeTakenOffIsToldAndTriedAgainAtTheEnd(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{FailCleans: 4})
+	beat := v1beta1.Duration{Duration: 500 * time.Millisecond}
+	injection.Pulse = &v1beta1.DisruptionPulse{ActiveDuration: &beat, DormantDuration: &beat}
+	p := s.inject(injection)
+	line := p.awaitLine(v1beta1.MessageInjectionFailed)
+	if said, _ := line["error"].(string); !strings.Contains(said, "clean call 4 failed") || s.exists("ready") {
+		t.Errorf("log line %v, ready file %t, want why, and no file", line, s.exists("ready"))
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0: the fifth call succeeded", code)
+	}
+	w.expect("ended", "one", "two")
+}
+
+// What somebody takes off behind the injector's back is put on again.
+func TestWhatIsLostIsInjectedAgain(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	s := realSite(t, "SQUALL_LOOK_EVERY=100ms")
+	injection := injectionOn(v1beta1.KindCPUPressure, sampleParams[v1beta1.KindCPUPressure], made)
+	injection.Disruption.UID = types.UID(made.ID)
+	p := s.inject(injection)
+	p.awaitReady()
+	p.awaitLine("injected")
+	before := p.marks()
+	if len(before) != 1 {
+		t.Fatalf("marks = %v, want one burner", before)
+	}
+	var pid int
+	if _, err := fmt.Sscanf(before[0], "burner process %d", &pid); err != nil {
+		t.Fatalf("mark %q: %v", before[0], err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitLine("lost, injecting again")
+	p.awaitLine("injected again")
+	if after := p.marks(); len(after) != 1 || after[0] == before[0] {
+		t.Errorf("marks = %v, want one burner, and another one", after)
+	}
+}

@@ -1,0 +1,83 @@
+package memorypressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// leastReached is how much of what was asked must be in use, in percent. The hog
+// follows the target, which may have taken more a moment ago.
+const leastReached = 90
+
+// Prove adds up what hogs hold, and what is in use where they are.
+func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
+	percent, err := parsePercent(i.params.TargetPercent)
+	if err != nil {
+		return "", "", err
+	}
+	held, err := i.held()
+	if err != nil {
+		return "", "", err
+	}
+	reached, satisfied, figures := true, true, []string{}
+	for _, dir := range i.dirs {
+		levels, err := readLevels(dir)
+		if err != nil {
+			return "", "", err
+		}
+		bound := binding(levels)
+		goal := min(share(bound.limit, percent), bound.ceiling())
+		reached = reached && bound.used*100 >= goal*leastReached
+		satisfied = satisfied && held < leastHeld && bound.used >= goal
+		figures = append(figures, fmt.Sprintf("%s of %s in use, %d%% asked for", size(bound.used), size(bound.limit), percent))
+	}
+	evidence := fmt.Sprintf("%s held; %s", size(held), strings.Join(figures, ", "))
+	switch {
+	case satisfied:
+		return v1beta1.EffectNothingMatchedYet, "the target itself uses as much: " + evidence, nil
+	case held >= leastHeld && (reached || i.ramping()):
+		return v1beta1.EffectProven, evidence, nil
+	case i.ramping():
+		return v1beta1.EffectNothingMatchedYet, "rampDuration has just begun: " + evidence, nil
+	}
+	return v1beta1.EffectIneffective, evidence, nil
+}
+
+func (i *Injector) ramping() bool {
+	return i.params.RampDuration != nil && time.Since(i.began) < i.params.RampDuration.Duration
+}
+
+// leastHeld is what counts as held, in bytes: a hog that holds nothing has its own
+// memory, of which some is not in its program.
+const leastHeld = 2 << 20
+
+// held is how much the hogs have beyond what the program itself takes.
+func (i *Injector) held() (int64, error) {
+	pids, err := i.hogs.PIDs()
+	var all int64
+	if err == nil && len(pids) == 0 {
+		err = errors.New("no hog runs")
+	}
+	for _, pid := range pids {
+		status, err := os.ReadFile(filepath.Join(i.target.ProcDir(), strconv.Itoa(pid), "status"))
+		if err != nil {
+			continue // it has just ended
+		}
+		resident, err := field(string(status), "RssAnon:")
+		if err == nil {
+			all += max(resident<<10-ownMemory, 0)
+		}
+	}
+	return all, err
+}
+
+// ownMemory is what the runtime of a hog has for itself, about.
+const ownMemory = 3 << 20

@@ -1,0 +1,271 @@
+package network
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/attach"
+	"github.com/squall-chaos/squall/injector/classifier"
+	"github.com/squall-chaos/squall/injector/nfqueue"
+	"github.com/squall-chaos/squall/injector/oneline"
+	"github.com/squall-chaos/squall/injector/queueing"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// The jitter of a delay, in percent, if nothing is asked for; and the least.
+const (
+	defaultJitter = 10
+	leastJitter   = time.Millisecond
+)
+
+// demandOf reads what the parameters ask of queues.
+func demandOf(params v1beta1.NetworkDisruption) queueing.Demand {
+	demand := queueing.Demand{Delay: time.Duration(params.Delay) * time.Millisecond, Rate: params.BandwidthLimit}
+	if demand.Delay > 0 {
+		percent := cmp.Or(params.DelayJitter, defaultJitter)
+		demand.Jitter = max(demand.Delay*time.Duration(percent)/100, leastJitter)
+	}
+	return demand
+}
+
+// queues is how a kernel makes packets wait. The zero value is not at all.
+type queues struct {
+	// device is what devices of the kernel do, held what this process does.
+	device, held queueing.Demand
+}
+
+// chooseQueues finds out, in network namespaces of its own, how the kernel can do
+// what is asked for.
+func chooseQueues(demand queueing.Demand) (queues, error) {
+	if demand == (queueing.Demand{}) {
+		return queues{}, nil
+	}
+	inKernel := probe(queues{device: demand})
+	if inKernel == nil {
+		return queues{device: demand}, nil
+	}
+	if demand.Delay == 0 {
+		return queues{}, fmt.Errorf("bandwidthLimit: %w", inKernel)
+	}
+	q := queues{held: queueing.Demand{Delay: demand.Delay, Jitter: demand.Jitter}, device: queueing.Demand{Rate: demand.Rate}}
+	if err := probe(queues{held: q.held}); err != nil {
+		return queues{}, fmt.Errorf("delay: neither in the kernel: %w; nor in user space: %w", inKernel, err)
+	}
+	if q.device.Rate > 0 {
+		if err := probe(queues{device: q.device}); err != nil {
+			return queues{}, fmt.Errorf("bandwidthLimit: %w", err)
+		}
+	}
+	return q, nil
+}
+
+// String names the mechanisms.
+func (q queues) String() string {
+	var names []string
+	for name, used := range map[string]bool{
+		"delay by netem": q.device.Delay > 0, "delay by NFQUEUE": q.held.Delay > 0, "bandwidthLimit by HTB": q.device.Rate > 0,
+	} {
+		if used {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// Notes tells what holding packets in user space does beside delaying them.
+func (i *Injector) Notes() []string {
+	for _, n := range i.namespaces {
+		if n.queue != nil && n.queue.delayer != nil {
+			return []string{"the kernel has no netem, so packets are delayed in user space: a TCP connection carries about two segments per delay on its way out"}
+		}
+	}
+	return nil
+}
+
+// queue is what makes packets wait in one network namespace.
+type queue struct {
+	attach.Point
+	queues
+	netns   target.Netns
+	rules   []classifier.Rule   // with no effect but Queue
+	cgroups *classifier.Cgroups // that are meant; nil: all packets are
+	// loopback is true where what the target sends itself is delayed.
+	loopback bool
+
+	counts   *classifier.Counts // of what its programs select
+	attached attach.Attachment  // nil without a device
+	delayer  *nfqueue.Delayer   // nil if nothing is held
+}
+
+// in is the queue in a namespace, nil if no packet is to wait. It refuses to work
+// beside that of another injection: whose queue a packet took would be a matter
+// of chance.
+func (q queues) in(netns target.Netns, p attach.Point) (*queue, error) {
+	if q == (queues{}) {
+		return nil, nil
+	}
+	if err := queueing.Free(netns.Path, p.Mark); err != nil {
+		return nil, err
+	}
+	tables, err := delayTables(netns.Path)
+	if err != nil {
+		return nil, err
+	}
+	for _, table := range tables {
+		if table != tableOf(p.Mark) {
+			return nil, fmt.Errorf("another disruption delays packets here already, by table %s of the packet filter;"+
+				" injector audit on the node says which: end that one first, or ask for both in one disruption", table)
+		}
+	}
+	return &queue{Point: p, queues: q, netns: netns}, nil
+}
+
+// tableOf names the table of the packet filter of an injection.
+func tableOf(m attach.Mark) string { return m.Program + tableSuffix }
+
+const tableSuffix = "_delay"
+
+// delayTables are those of Squall in a namespace.
+func delayTables(netns string) ([]string, error) {
+	tables, err := nfqueue.Tables(netns)
+	return slices.DeleteFunc(tables, func(name string) bool {
+		return !attach.IsProgram(name) || !strings.HasSuffix(name, tableSuffix)
+	}), err
+}
+
+// plan decides which packets wait, and refuses what is not possible.
+func (q *queue) plan(rules []classifier.Rule, level v1beta1.Level, links []attach.Link, someContainers bool) error {
+	q.rules, q.loopback = classifier.ToQueue(rules), level == v1beta1.LevelPod
+	q.Hooks = attach.Hooks(links, level, classifier.Directions(q.rules))
+	switch {
+	case classifier.Tracks(rules):
+		return errors.New("connState cannot be combined with delay and bandwidthLimit: leave out connState, or ask for them in two disruptions")
+	case someContainers && q.held.Delay > 0:
+		return errors.New("the kernel has no netem, and in user space the packets of some processes cannot be told from others: leave out" +
+			" spec.containers and delay pods with a network of their own, or use a node with netem (CONFIG_NET_SCH_NETEM, module sch_netem)")
+	}
+	return nil
+}
+
+// putOn makes the devices, then the filters that lead to them.
+func (q *queue) putOn(cgroups *classifier.Cgroups) (err error) {
+	q.cgroups = cgroups
+	if q.held.Delay > 0 {
+		q.delayer, err = nfqueue.Start(nfqueue.Plan{
+			Netns: q.netns.Path, Table: tableOf(q.Mark), Rules: q.rules, Loopback: q.loopback,
+			Delay: q.held.Delay, Jitter: q.held.Jitter,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if q.device == (queueing.Demand{}) {
+		return nil
+	}
+	if q.counts, err = classifier.NewCounts(); err != nil {
+		return err
+	}
+	q.Devices = map[classifier.Direction]int{}
+	for _, direction := range classifier.Directions(q.rules) {
+		device := queueing.Device{Netns: q.netns, Mark: q.Mark, Direction: direction, Demand: q.device}
+		if q.Devices[direction], err = device.Make(q.Log); err != nil {
+			return err
+		}
+	}
+	if q.Programs, err = q.load(q.rules); err != nil {
+		return err
+	}
+	q.attached, err = attach.Redirect(q.Point)
+	return err
+}
+
+// load puts the programs that select into the kernel. It attaches none.
+func (q *queue) load(rules []classifier.Rule) (attach.Programs, error) {
+	instructions := map[classifier.Direction]asm.Instructions{}
+	for _, direction := range classifier.Directions(rules) {
+		spec := classifier.Spec{Direction: direction, Rules: rules, Counts: q.counts, Selects: classifier.SelectOnLinks}
+		if direction == classifier.Egress {
+			spec.Cgroups = q.cgroups // an arriving packet has no socket yet
+		}
+		instructions[direction] = classifier.Program(spec)
+	}
+	return attach.Load(instructions, q.Mark)
+}
+
+// exchange has packets selected by other rules.
+func (q *queue) exchange(rules []classifier.Rule) error {
+	if slices.Equal(rules, q.rules) {
+		return nil
+	}
+	if q.delayer != nil {
+		if err := q.delayer.Replace(rules); err != nil {
+			return err
+		}
+	}
+	if q.attached == nil {
+		q.rules = rules
+		return nil
+	}
+	fresh, err := q.load(rules)
+	if err != nil {
+		return err
+	}
+	if err := q.attached.Replace(fresh); err != nil {
+		fresh.Close()
+		return err
+	}
+	q.Programs.Close()
+	q.Programs, q.rules = fresh, rules
+	return nil
+}
+
+// takeOff leaves the devices, which go after the filters of other attempts.
+func (q *queue) takeOff() error {
+	var errs []error
+	if q.delayer != nil {
+		errs = append(errs, q.delayer.Close())
+	}
+	if q.attached != nil {
+		errs = append(errs, q.attached.Detach())
+	}
+	q.Programs.Close()
+	q.counts.Close()
+	return errors.Join(errs...)
+}
+
+// removeAll takes off everything of an injection in a namespace, whichever
+// process put it on. The devices come last, and not while a filter leads there.
+func removeAll(netns string, m attach.Mark, log attach.ChangeLog) error {
+	if err := attach.Remove(netns, m, log); err != nil {
+		return err
+	}
+	return queueing.Remove(netns, m)
+}
+
+// probe tries everything that these queues need of the kernel.
+func probe(wanted queues) error {
+	return target.InNewNetns(func(path string) error {
+		q := queue{
+			Point:  attach.Point{Netns: path, Mark: attach.ProbeMark(), Log: &memory{}},
+			queues: wanted, netns: target.Netns{Path: path}, loopback: true,
+		}
+		for _, direction := range []classifier.Direction{classifier.Egress, classifier.Ingress} {
+			q.rules = append(q.rules, classifier.Rule{Match: classifier.Match{Direction: direction}, Effect: classifier.Effect{Queue: true}})
+			q.Hooks = append(q.Hooks, attach.Hook{Index: 1, Name: "lo", Direction: direction})
+		}
+		return errors.Join(q.putOn(nil), q.takeOff())
+	})
+}
+
+// refusedQueues says what the kernel lacks to make packets wait.
+func refusedQueues(t *target.Target, answer error) error {
+	return fmt.Errorf("%s (kernel %s) cannot do what is asked for: %s", nodeOf(t), target.KernelRelease(), oneline.Join(answer))
+}

@@ -1,0 +1,136 @@
+// Package nodefailure ends a node: its kernel panics, or the machine is powered
+// off. It promises that the node is ended only after that was told, never for the
+// same target again once it was, and never where other nodes run on the same kernel.
+package nodefailure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// The commands of the magic SysRq key (Documentation/admin-guide/sysrq.rst of Linux).
+const (
+	crash    = "c"
+	powerOff = "o"
+)
+
+// firstPIDNamespace is the inode of the process namespace in which Linux starts
+// (PROC_PID_INIT_INO of include/linux/proc_ns.h). The first process of a container
+// that plays a node is in another.
+const firstPIDNamespace = 0xEFFFFFFC
+
+const processNamespace = "/proc/self/ns/pid"
+
+// Injector ends the node of one target.
+type Injector struct {
+	params  v1beta1.NodeFailure
+	target  *target.Target
+	journal *journal.Journal
+}
+
+// New returns an injector that has done nothing yet.
+func New(params v1beta1.NodeFailure, t *target.Target, j *journal.Journal) *Injector {
+	return &Injector{params: params, target: t, journal: j}
+}
+
+// Inject finds out whether the node can be ended, and changes nothing: who is told
+// that the node fails must hear of it before. Trigger ends it.
+func (i *Injector) Inject(context.Context) error {
+	if err := i.check(); err != nil {
+		return fmt.Errorf("end node %s: %w", i.target.Injection.Target.NodeName, err)
+	}
+	return nil
+}
+
+// Trigger ends the node. That it does is on the disk before, with the name of this
+// boot: a journal of an earlier boot says that it was done. It does not return when
+// the kernel panics; powering off takes a moment.
+func (i *Injector) Trigger() error {
+	boot, err := journal.BootID()
+	if err != nil {
+		return err
+	}
+	command, becomes := crash, "crashed"
+	if i.params.Shutdown {
+		command, becomes = powerOff, "powered off"
+	}
+	change := journal.Change{Object: "node " + i.target.Injection.Target.NodeName, Before: "boot " + boot, After: becomes}
+	if err := i.journal.Write(change); err != nil {
+		return err
+	}
+	if err := press(i.target.Injection.SysrqTrigger, command); err != nil {
+		return fmt.Errorf("end node %s: %w", i.target.Injection.Target.NodeName, err)
+	}
+	return nil
+}
+
+// Clean does nothing and is safe to call at any time: a node that has ended took
+// with it all that could be cleaned.
+func (i *Injector) Clean(context.Context) error { return nil }
+
+// Left is always empty.
+func (i *Injector) Left(context.Context) ([]string, error) { return nil, nil }
+
+// Probe says whether this node could be ended, as far as that can be known without
+// an injection.
+func (i *Injector) Probe() (string, error) {
+	if i.target.Injection.SysrqTrigger != "" {
+		return "ends the node by " + i.target.Injection.SysrqTrigger, i.check()
+	}
+	return "ends the node where it is told how to", ownKernel()
+}
+
+// check refuses a node that cannot be ended, or that is not the only one on its
+// kernel. The first is asked last: to open the file does nothing yet.
+func (i *Injector) check() error {
+	if err := ownKernel(); err != nil {
+		return err
+	}
+	path := i.target.Injection.SysrqTrigger
+	if path == "" {
+		return errors.New("the injection does not say where the kernel takes commands (sysrqTrigger); nothing is guessed")
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("its kernel (%s) has no magic SysRq key (CONFIG_MAGIC_SYSRQ): %w", target.KernelRelease(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("its kernel takes no commands from here: %w", err)
+	}
+	return file.Close()
+}
+
+// ownKernel refuses a node that is a container: its kernel is that of the machine
+// on which it runs, and of everything else there. A chaos pod has its node's
+// process namespace.
+func ownKernel() error {
+	var namespace unix.Stat_t
+	if err := unix.Stat(processNamespace, &namespace); err != nil {
+		return fmt.Errorf("find out whether the node has a kernel of its own: %s: %w", processNamespace, err)
+	}
+	if namespace.Ino != firstPIDNamespace {
+		return errors.New("the node is a container and shares its kernel with the machine that it runs on, which would end with everything on it; node failure acts on machines of their own, virtual or not")
+	}
+	return nil
+}
+
+// press gives one command to the kernel. Whoever calls names the file: none is
+// known here.
+func press(trigger, command string) error {
+	file, err := os.OpenFile(trigger, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = file.WriteString(command)
+	return err
+}

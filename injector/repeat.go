@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// repeater is an injector that acts once, and may be asked to do so again and
+// again.
+type repeater interface {
+	// Every is the time between two turns, 0 for a kind that has its only turn.
+	Every() time.Duration
+}
+
+// repeat has a kind that acts once act again at every turn, as often as it may,
+// until ctx is done. A container that restarts is left alone until the next turn;
+// a turn at which one is away is passed over, and does not count.
+func (l *lifecycle) repeat(ctx context.Context) error {
+	if kind, ok := l.session.injector.(repeater); ok && kind.Every() > 0 {
+		turn := time.NewTicker(kind.Every())
+		defer turn.Stop()
+		for runs := 1; l.injection.MaxRuns == 0 || runs < l.injection.MaxRuns; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-turn.C:
+			}
+			err := l.actAgain(ctx)
+			switch {
+			case err == nil:
+				runs++
+			case errors.Is(err, target.ErrGone):
+				l.log.Info("passed over", zap.String("reason", err.Error()))
+			default:
+				return err
+			}
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// actAgain injects into the containers that the target has now.
+func (l *lifecycle) actAgain(ctx context.Context) error {
+	renewed, err := l.current.Renewed()
+	if err != nil {
+		return err
+	}
+	l.current = renewed
+	return l.injectAgain(ctx)
+}

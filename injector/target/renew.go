@@ -1,0 +1,135 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Renewed is the target with the containers that its pod has now: in the place
+// of one that has ended comes the one of the same name that was started after
+// it. It returns ErrGone, wrapped, while there is none.
+//
+// Nobody is asked for it but the node: a container that is started again has its
+// cgroup beside that of its predecessor, in the pod's, and the kubelet has
+// mounted a file into it whose path tells its name.
+func (t *Target) Renewed() (*Target, error) {
+	if len(t.Injection.OnInit) > 0 {
+		return t.renewedOnInit()
+	}
+	now := &Target{Injection: t.Injection, Proc: t.Proc}
+	now.Injection.Target.Containers = nil
+	for _, container := range t.Containers {
+		err := container.Check()
+		if errors.Is(err, ErrGone) {
+			container, err = container.successor(t.ProcDir())
+		}
+		if err != nil {
+			return nil, err
+		}
+		now.Containers = append(now.Containers, container)
+		now.Injection.Target.Containers = append(now.Injection.Target.Containers,
+			v1beta1.InjectionContainer{Name: container.Name, ID: container.ID})
+	}
+	return now, nil
+}
+
+// SameNetns tells whether each container is in the network namespace that its
+// predecessor was in: a pod keeps it when a container of it restarts.
+func (t *Target) SameNetns(renewed *Target) bool {
+	return slices.EqualFunc(t.Containers, renewed.Containers, func(a, b Container) bool {
+		return a.Netns.NetnsID == b.Netns.NetnsID
+	})
+}
+
+// successor finds the container that runs in the place of one that has ended.
+func (c Container) successor(proc string) (Container, error) {
+	pod := c.Cgroups.pod(c.ID)
+	if pod == "" {
+		return Container{}, fmt.Errorf("container %s (%s) has ended, and the cgroup of its pod is not known %s", c.Name, c.ID, c.Cgroups.Problem)
+	}
+	pids, err := listPIDs(proc)
+	if err != nil {
+		return Container{}, err
+	}
+	for _, pid := range pids {
+		dir := filepath.Join(proc, strconv.Itoa(pid))
+		// What cannot be read has ended, or nobody may look at it.
+		memberships, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+		id := memberOf(string(memberships), pod)
+		if id == "" || id == c.ID {
+			continue
+		}
+		if mounts, _ := os.ReadFile(filepath.Join(dir, "mountinfo")); nameInMounts(string(mounts)) != c.Name {
+			continue
+		}
+		next, err := loadContainer(proc, v1beta1.InjectionContainer{Name: c.Name, ID: id})
+		if !errors.Is(err, ErrGone) {
+			return next, err
+		}
+	}
+	return Container{}, fmt.Errorf("container %s (%s) has ended, and none came in its place: %w", c.Name, c.ID, ErrGone)
+}
+
+// pod is the name of the cgroup that holds those of the pod's containers; empty
+// when it is not known.
+func (c Cgroups) pod(id string) string {
+	for _, dir := range append(slices.Sorted(maps.Values(c.V1)), c.Unified) {
+		// The container's own may have others below it.
+		for ; mentions(dir, id); dir = filepath.Dir(dir) {
+			if !mentions(filepath.Dir(dir), id) {
+				return filepath.Base(filepath.Dir(dir))
+			}
+		}
+	}
+	return ""
+}
+
+var words = regexp.MustCompile(`[0-9A-Za-z]+`)
+
+// memberOf is the ID of the container below the pod's cgroup that a
+// /proc/<pid>/cgroup file tells of; empty for a process that is elsewhere.
+// Runtimes write "<id>", "cri-containerd-<id>.scope" and the like: the ID is the
+// longest word.
+func memberOf(cgroupFile, pod string) string {
+	_, below, found := strings.Cut(cgroupFile, "/"+pod+"/")
+	if !found {
+		return ""
+	}
+	name, _, _ := strings.Cut(below, "\n")
+	name, _, _ = strings.Cut(name, "/")
+	longest := ""
+	for _, word := range words.FindAllString(name, -1) {
+		if len(word) > len(longest) {
+			longest = word
+		}
+	}
+	return longest
+}
+
+// kubeletMount is the file that the kubelet makes for the last words of each
+// container: <kubelet's directory>/pods/<UID>/containers/<name>/<number>.
+var kubeletMount = regexp.MustCompile(`/pods/[^/]+/containers/([^/]+)/[0-9a-f]+$`)
+
+// nameInMounts is the name of the container whose mountinfo file this is; empty
+// for a process that is in none of the kubelet's.
+func nameInMounts(mountinfo string) string {
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if match := kubeletMount.FindStringSubmatch(fields[3]); match != nil {
+			return match[1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// sysrqTrigger is a plain file that stands for the kernel's. No test names another.
+func (s *site) sysrqTrigger() string {
+	s.t.Helper()
+	path := s.file("sysrq-trigger")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// pressed is what the kernel would have been told.
+func (p *process) pressed() string {
+	p.t.Helper()
+	text, err := readFile(p.injection.SysrqTrigger)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+// tell does what the kubelet's probes do, and gives the node time to end.
+func (p *process) tell() {
+	p.t.Helper()
+	for range asks {
+		if code, said := p.run("ready"); code != exitOK {
+			p.t.Fatalf("ready = %d, %s", code, said)
+		}
+	}
+	for end := time.Now().Add(2 * tellMargin); p.pressed() == "" && time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+	}
+}
+
+// failing starts an injector that is to end the node.
+func failing(t *testing.T, params string) *process {
+	t.Helper()
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	s := realSite(t)
+	injection := injectionOn(v1beta1.KindNodeFailure, params, made)
+	injection.SysrqTrigger = s.sysrqTrigger()
+	p := s.inject(injection)
+	p.awaitReady()
+	return p
+}
+
+func TestNodeIsEndedOnceThatWasTold(t *testing.T) {
+	for params, want := range map[string]string{`{}`: "c", `{"shutdown":true}`: "o"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			p := failing(t, params)
+			if code, _ := p.run("ready"); code != exitOK || p.pressed() != "" {
+				t.Fatalf("asked once: ready = %d, and the node is ended: %q", code, p.pressed())
+			}
+			p.tell()
+			if got := p.pressed(); got != want {
+				t.Errorf("the kernel was told %q, want %q", got, want)
+			}
+			boot, err := journal.BootID()
+			if changes := p.record().Changes; err != nil || len(changes) != 1 || changes[0].Before != "boot "+boot {
+				t.Errorf("the journal says %+v, want one change, with this boot (%s, %v)", changes, boot, err)
+			}
+			p.signal(syscall.SIGTERM) // the machine is as alive as before
+			if code := p.exit(); code != 0 {
+				t.Errorf("exit code = %d, want 0", code)
+			}
+		})
+	}
+}
+
+func TestNodeIsSparedByWhoAsksForTheEndBefore(t *testing.T) {
+	p := failing(t, `{}`)
+	for range asks {
+		p.run("ready")
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 || p.pressed() != "" {
+		t.Errorf("exit code = %d, the kernel was told %q, want 0 and nothing", code, p.pressed())
+	}
+}
+
+// rule 18: after the node came back its chaos pod may be started again.
+func TestNodeIsNotEndedTwice(t *testing.T) {
+	p := failing(t, `{}`)
+	p.tell()
+	if p.pressed() != "c" {
+		t.Fatal("the node was not ended")
+	}
+	p.signal(syscall.SIGKILL)
+	p.exit()
+	p.anotherBoot()
+	again := p.restart()
+	again.tell()
+	if got := again.pressed(); got != "" {
+		t.Errorf("the kernel was told %q once more", got)
+	}
+	again.awaitLine("it was done before and is not done again")
+	again.signal(syscall.SIGTERM)
+	if code := again.exit(); code != 0 || len(again.journals()) > 0 {
+		t.Errorf("exit code = %d, journals %v, want 0 and none", code, again.journals())
+	}
+	if outcome := again.outcome(); !outcome.Injected || !outcome.Cleaned {
+		t.Errorf("outcome = %+v, want injected and cleaned", outcome)
+	}
+}
+
+// A node that started again for another reason has yet to be ended.
+func TestNodeThatStartedAgainBeforeIsEnded(t *testing.T) {
+	p := failing(t, `{}`)
+	p.signal(syscall.SIGKILL)
+	p.exit()
+	p.anotherBoot()
+	again := p.restart()
+	again.tell()
+	if got := again.pressed(); got != "c" {
+		t.Errorf("the kernel was told %q, want c", got)
+	}
+}
+
+// anotherBoot makes the journal one of an earlier boot.
+func (p *process) anotherBoot() {
+	p.t.Helper()
+	paths, err := filepath.Glob(p.file("journal/*.json"))
+	if err != nil || len(paths) != 1 {
+		p.t.Fatalf("journals = %v, %v, want one", paths, err)
+	}
+	record, err := os.ReadFile(paths[0])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	now, err := journal.BootID()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(paths[0], bytes.ReplaceAll(record, []byte(now), []byte("an earlier one")), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// restart starts the injection once more, with nothing told yet.
+func (p *process) restart() *process {
+	p.t.Helper()
+	p.sysrqTrigger()
+	removeStale(p.file("ready"), p.file("ready_asked"))
+	again := p.inject(p.injection)
+	again.awaitReady()
+	return again
+}
+
+// What cannot be ended is not said to be.
+func TestNodeFailureIsRefusedInWords(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	for _, test := range []struct {
+		name, trigger, want string
+	}{
+		{"nobody says how", "", "sysrqTrigger"},
+		{"a kernel without the key", "/no/such/file", "CONFIG_MAGIC_SYSRQ"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := realSite(t)
+			injection := injectionOn(v1beta1.KindNodeFailure, `{}`, made)
+			injection.SysrqTrigger = test.trigger
+			p := s.inject(injection)
+			p.awaitLine(v1beta1.MessageInjectionFailed)
+			if said := p.stdout.String(); !strings.Contains(said, test.want) {
+				t.Errorf("it said %s, want %q in it", said, test.want)
+			}
+			if p.exists("ready") {
+				t.Error("there is a ready file")
+			}
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(); code != 0 {
+				t.Errorf("exit code = %d, want 0", code)
+			}
+		})
+	}
+}
+
+// Which file ends a machine is said by the worker to chaos pods alone, so that no
+// test of the injector can meet it by mistake.
+func TestNoInjectorKnowsWhatEndsAMachine(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte("sysrq-trigger")) {
+			t.Errorf("%s names the file", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+const (
+	// goSignal tells a container that holds a pod back to end.
+	goSignal = unix.SIGUSR1
+	// waitTimeout is how long such a container waits, unless it is told otherwise.
+	waitTimeout = time.Minute
+	// letGoEvery is how often it is told, letGoPatience for how long: one that has
+	// just begun does not listen yet.
+	letGoEvery    = 100 * time.Millisecond
+	letGoPatience = 5 * time.Second
+)
+
+// wait is what the init container of a pod executes whose start may be disturbed.
+// It ends when an injector says so, and after a time in any case: a pod shall
+// start, disturbed or not.
+func (p program) wait(ctx context.Context, _ Config, args []string) int {
+	ctx, stop := signal.NotifyContext(ctx, goSignal, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	flags := flag.NewFlagSet(v1beta1.OnInitCommand, flag.ContinueOnError)
+	flags.SetOutput(p.stderr)
+	timeout := flags.Duration("timeout", waitTimeout, "how long to wait at most")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
+		fmt.Fprintln(p.stderr, "usage: injector wait [--timeout DURATION]")
+		return exitRefused
+	}
+	fmt.Fprintf(p.stdout, "the pod waits until it is disturbed, for at most %s\n", *timeout)
+	if sleep(ctx, *timeout) {
+		fmt.Fprintf(p.stdout, "nothing disturbed the pod within %s: it starts\n", *timeout)
+		return exitOK
+	}
+	fmt.Fprintln(p.stdout, "the pod was let go: it starts")
+	return exitOK
+}
+
+// letGo lets a pod go that waits for this injection, once all kinds of its
+// disruption are in force. Whoever is the last to note that it is sees it of all
+// others: each notes before it looks.
+func (l *lifecycle) letGo(ctx context.Context) error {
+	if len(l.injection.OnInit) == 0 {
+		return nil
+	}
+	waiting, err := l.current.Waiting()
+	if errors.Is(err, target.ErrGone) {
+		return nil // it was let go before, or its time was over
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.session.journal.NoteInjectedFor(waiting.ID); err != nil {
+		return err
+	}
+	missing, err := notInForce(l.config.JournalDir, l.injection, waiting.ID)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		l.log.Info("the pod is held back for other kinds", zap.Any("kinds", missing))
+		return nil
+	}
+	// A pod that stays behind is let go by its own time: that is no reason to take
+	// off what is in force.
+	if err := release(ctx, waiting, l.config.Proc); err != nil {
+		l.log.Warn("the pod was not let go", zap.String("reason", err.Error()))
+		return nil
+	}
+	l.log.Info("the pod was let go")
+	return nil
+}
+
+// notInForce are the kinds that are not in force yet for which the container waits.
+func notInForce(dir string, injection v1beta1.Injection, id string) ([]v1beta1.Kind, error) {
+	entries, err := journal.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	missing := slices.Clone(injection.OnInit)
+	for _, entry := range entries {
+		if entry.InjectedFor == id && entry.Injection.Disruption.UID == injection.Disruption.UID {
+			missing = slices.DeleteFunc(missing, func(kind v1beta1.Kind) bool { return kind == entry.Injection.Kind })
+		}
+	}
+	return missing, nil
+}
+
+// release tells the first process of a container that waits to end, until it has.
+// Nothing else is ever told: not a process that is none of ours, nor one that the
+// signal would end because it does not listen.
+func release(ctx context.Context, c target.Container, proc string) error {
+	first, err := c.Pidfd()
+	if err != nil {
+		return err
+	}
+	defer first.Close()
+	if err := isWait(c, proc); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, letGoPatience)
+	defer stop()
+	for ctx.Err() == nil {
+		if listens(c) {
+			if err := target.Signal(first, goSignal); err != nil {
+				return err
+			}
+		}
+		look, stop := context.WithTimeout(ctx, letGoEvery)
+		err := target.AwaitEnd(look, first)
+		stop()
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("container %s (%s) was told to end and has not, for %s", c.Name, c.ID, letGoPatience)
+}
+
+// isWait tells whether a container runs the subcommand wait of an injector.
+func isWait(c target.Container, proc string) error {
+	if proc == "" {
+		proc = target.DefaultProc
+	}
+	line, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(c.PID), "cmdline"))
+	if err != nil {
+		return err
+	}
+	args := strings.Split(string(line), "\x00")
+	if len(args) < 2 || filepath.Base(args[0]) != "injector" || args[1] != v1beta1.OnInitCommand {
+		return fmt.Errorf("container %s (%s) runs %q, which is not ours", c.Name, c.ID, args[0])
+	}
+	return nil
+}
+
+// listens tells whether the first process has a handler for the signal.
+func listens(c target.Container) bool {
+	caught, err := c.Status("SigCgt")
+	if err != nil {
+		return false
+	}
+	mask, err := strconv.ParseUint(caught, 16, 64)
+	return err == nil && mask&(1<<(goSignal-1)) != 0
+}
+
+// refusedOnInit says what to do about a pod that did not wait long enough.
+func refusedOnInit(injection v1beta1.Injection, err error) error {
+	if len(injection.OnInit) == 0 || !errors.Is(err, target.ErrGone) {
+		return err
+	}
+	return fmt.Errorf("the pod started before it could be disturbed: have it wait longer, by its annotation %s: %w", v1beta1.AnnotationOnInitTimeout, err)
+}
+
+// refuseNodeNetwork refuses a pod that waits and has no network of its own: what is
+// disturbed is the network of what has not started yet, and nothing tells its
+// packets from the node's.
+func refuseNodeNetwork(t *target.Target) error {
+	if len(t.Injection.OnInit) == 0 {
+		return nil
+	}
+	for _, container := range t.Containers {
+		shared, err := t.SharesNodeNetwork(container.Netns.NetnsID)
+		if err != nil {
+			return err
+		}
+		if shared {
+			return fmt.Errorf("pod %s/%s shares the network of node %s, so its start cannot be disturbed: choose pods without hostNetwork, or leave out onInit",
+				t.Injection.Target.Namespace, t.Injection.Target.Name, t.Injection.Target.NodeName)
+		}
+	}
+	return nil
+}
+
+// tooLate refuses to disturb the start of a pod that has started: a trigger, or a
+// pulse, may have put the injection off for longer than the pod waits.
+func (l *lifecycle) tooLate() error {
+	if len(l.injection.OnInit) == 0 {
+		return nil
+	}
+	_, err := l.current.Waiting()
+	return refusedOnInit(l.injection, err)
+}

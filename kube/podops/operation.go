@@ -1,0 +1,226 @@
+package podops
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Operation is one lifecycle on pods. Its type is the value of one label and part of
+// the name of another, so both ID and Type have at most 63 characters.
+type Operation struct{ ID, Type string }
+
+// OfDisruption is the operation of the disruption with this UID.
+func OfDisruption(uid types.UID) Operation {
+	sum := sha256.Sum256([]byte(uid))
+	return Operation{ID: "chaos-" + hex.EncodeToString(sum[:8]), Type: "chaos"}
+}
+
+// The patches below are merge patches that carry the pod's UID: the API server
+// answers one that is meant for another pod of the name with 422 (Invalid), as a UID
+// cannot change. They carry no version, as the driver writes to the pod several times within 100 ms. A driver
+// that is away answers with 500: whoever ends an operation has to try again for as
+// long as it takes.
+
+// Begin asks for the pod. It writes these two labels and nothing else.
+func (o Operation) Begin(pod types.UID, now time.Time) []byte {
+	return labelsPatch(pod, map[string]any{o.label(LabelOperating): fmt.Sprint(now.UnixNano()), o.label(LabelOperationType): o.Type})
+}
+
+// End is the patch that ends the operation on the pod, and nil when nothing is left to
+// ask for. Before it may change the pod it is undone, and after that finished: one
+// that is finished too early leaves labels for good, and the next one of the same
+// id then skips what comes before an operation.
+func (o Operation) End(pod *corev1.Pod) []byte {
+	switch {
+	case !Managed(pod):
+		return o.Strip(pod) // no driver would take anything off
+	case !o.has(pod, LabelOperating):
+		return nil
+	case o.has(pod, LabelOperate):
+		return labelsPatch(pod.UID, map[string]any{o.label(LabelOperating): nil})
+	case o.has(pod, LabelUndo):
+		return nil // the driver takes the labels off
+	}
+	return labelsPatch(pod.UID, map[string]any{o.label(LabelUndo): o.Type})
+}
+
+// Strip takes all labels of the operation off the pod; nil when it has none. That is
+// for a pod that no driver moves any more: it stays as that driver has left it.
+func (o Operation) Strip(pod *corev1.Pod) []byte {
+	labels := map[string]any{}
+	for key := range pod.Labels {
+		if o.owns(key) || key == LabelPermission+"/"+o.Type && !o.others(pod) {
+			labels[key] = nil
+		}
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	return labelsPatch(pod.UID, labels)
+}
+
+// Stands is true for a pod on which a driver has done nothing about the end of the
+// operation that was asked for, and waits for no other one either.
+func (o Operation) Stands(pod *corev1.Pod) bool {
+	for _, kind := range []string{LabelOperated, LabelPostCheck, LabelPostChecked, LabelCompleting} {
+		if o.has(pod, kind) {
+			return false
+		}
+	}
+	return o.On(pod) && !o.others(pod)
+}
+
+// On is true for a pod that has a label of the operation, whichever.
+func (o Operation) On(pod *corev1.Pod) bool {
+	for key := range pod.Labels {
+		if o.owns(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// others is true for a pod on which another operation goes on.
+func (o Operation) others(pod *corev1.Pod) bool {
+	for key := range pod.Labels {
+		if kind, _, _ := strings.Cut(key, "/"); kind == LabelOperating && !o.owns(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// owns is true for the name of a label of this operation.
+func (o Operation) owns(key string) bool {
+	kind, id, found := strings.Cut(key, "/")
+	return found && o.ID != "" && id == o.ID && strings.HasSuffix(kind, "."+Domain)
+}
+
+// Holds is true while the pod is given to the operation, in service or not.
+func (o Operation) Holds(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && o.has(pod, LabelOperating) && !o.has(pod, LabelUndo) && o.has(pod, LabelOperate)
+}
+
+// Begun is true for a pod that was asked for and is not asked to be given back.
+func (o Operation) Begun(pod *corev1.Pod) bool {
+	return o.has(pod, LabelOperating) && !o.has(pod, LabelUndo)
+}
+
+// Selector selects the pods that were asked for.
+func (o Operation) Selector() string { return o.label(LabelOperating) }
+
+// Awaits says what the operation waits for on the pod, for people.
+func (o Operation) Awaits(pod *corev1.Pod) string {
+	var serving []string
+	for _, finalizer := range pod.Finalizers {
+		if strings.HasPrefix(finalizer, FinalizerPrefix) {
+			serving = append(serving, finalizer)
+		}
+	}
+	switch {
+	case o.has(pod, LabelUndo):
+		return "an earlier operation is being undone"
+	case o.has(pod, LabelOperate):
+		return "it is given, and still ready"
+	case o.has(pod, LabelPreparing) && len(serving) > 0:
+		return "who serves it has not let it go: finalizer " + strings.Join(serving, ", ")
+	case o.has(pod, LabelPreparing):
+		return "it is being taken out of service"
+	case o.has(pod, LabelPreCheck):
+		return "the driver has not permitted it yet (" + o.label(LabelPreCheck) + ")"
+	case o.has(pod, LabelOperating):
+		return "no driver has answered yet (" + o.label(LabelOperating) + ")"
+	}
+	return "it was not asked for yet"
+}
+
+// Step is what an operation that wants a pod has to do next.
+type Step string
+
+// The steps in their order.
+const (
+	// StepUnmanaged: no driver moves this pod, so nobody would ever say that it may be
+	// operated on, or say so whoever still serves it.
+	StepUnmanaged Step = "Unmanaged"
+	// StepBegin: nothing was begun yet.
+	StepBegin Step = "Begin"
+	// StepWait: it was begun, and the pod is not given yet, or still has traffic.
+	StepWait Step = "Wait"
+	// StepOperate: the pod is given, and out of service.
+	StepOperate Step = "Operate"
+	// StepGiveUp: the pod ends. No driver moves it any further.
+	StepGiveUp Step = "GiveUp"
+)
+
+// Next says what comes next on the pod. That it may be operated on does not mean
+// that its traffic is gone: without a finalizer of who brings the traffic that is
+// said a second or two before the kubelet says that the pod is not ready.
+func (o Operation) Next(pod *corev1.Pod) Step {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return StepGiveUp
+	case !o.has(pod, LabelOperating) && !Managed(pod):
+		return StepUnmanaged
+	case !o.has(pod, LabelOperating):
+		return StepBegin
+	case o.Holds(pod) && conditionIs(pod, corev1.PodReady, corev1.ConditionFalse):
+		return StepOperate
+	}
+	return StepWait
+}
+
+// Managed is true for a pod that a driver moves from phase to phase.
+func Managed(pod *corev1.Pod) bool {
+	gate := slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == ReadinessGate })
+	known := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == ReadinessGate })
+	return pod.Labels[LabelManaged] == ManagedValue && gate && known
+}
+
+// Ready is true for a pod whose kubelet says so.
+func Ready(pod *corev1.Pod) bool { return conditionIs(pod, corev1.PodReady, corev1.ConditionTrue) }
+
+// Available is true for a pod that is in service again: it is said to be, it is
+// ready, and all are back that are to bring traffic to it. The label alone may come
+// before the traffic does. The error names an annotation that cannot be read.
+func Available(pod *corev1.Pod) (bool, error) {
+	_, labelled := pod.Labels[LabelAvailable]
+	expected := struct {
+		ExpectedFinalizers map[string]string `json:"expectedFinalizers"`
+	}{}
+	if text := pod.Annotations[AnnotationAvailable]; text != "" {
+		if err := json.Unmarshal([]byte(text), &expected); err != nil {
+			return false, fmt.Errorf("annotation %s of pod %s/%s: %w", AnnotationAvailable, pod.Namespace, pod.Name, err)
+		}
+	}
+	for _, finalizer := range expected.ExpectedFinalizers {
+		if !slices.Contains(pod.Finalizers, finalizer) {
+			return false, nil
+		}
+	}
+	return labelled && conditionIs(pod, corev1.PodReady, corev1.ConditionTrue), nil
+}
+
+func conditionIs(pod *corev1.Pod, condition corev1.PodConditionType, status corev1.ConditionStatus) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition && c.Status == status })
+}
+
+func (o Operation) label(kind string) string { return kind + "/" + o.ID }
+
+func (o Operation) has(pod *corev1.Pod, kind string) bool {
+	_, found := pod.Labels[o.label(kind)]
+	return found
+}
+
+// labelsPatch sets labels, or takes those off whose value is nil.
+func labelsPatch(pod types.UID, labels map[string]any) []byte {
+	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod, "labels": labels}}) // of strings alone: it cannot fail
+	return patch
+}

@@ -1,0 +1,220 @@
+package podops
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
+
+var ours = Operation{ID: "chaos-1", Type: "chaos"}
+
+// managed is a pod that a driver moves, with these labels of ours, out of service or
+// not.
+func managed(ready corev1.ConditionStatus, kinds ...string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: "u", Labels: map[string]string{LabelManaged: ManagedValue}},
+		Spec:       corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: ReadinessGate}}},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: ReadinessGate, Status: ready}, {Type: corev1.PodReady, Status: ready},
+		}},
+	}
+	for _, kind := range kinds {
+		pod.Labels[ours.label(kind)] = "1"
+	}
+	return pod
+}
+
+func TestNext(t *testing.T) {
+	changed := func(pod *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod { change(pod); return pod }
+	up, down := corev1.ConditionTrue, corev1.ConditionFalse
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		want Step
+	}{
+		{"nothing was begun", managed(up), StepBegin},
+		{"begun, and the driver says nothing yet", managed(up, LabelOperating), StepWait},
+		{"out of service, and not given yet", managed(down, LabelOperating), StepWait},
+		{"given, and still in service", managed(up, LabelOperating, LabelOperate), StepWait},
+		{"given, and out of service", managed(down, LabelOperating, LabelOperate), StepOperate},
+		{"orphans of an operation that was finished too early", managed(up, LabelOperate), StepBegin},
+		{"given to another one", changed(managed(down, LabelOperating), func(p *corev1.Pod) { p.Labels[LabelOperate+"/scale"] = "1" }), StepWait},
+		{"it ends before it was begun", changed(managed(up), ends), StepGiveUp},
+		{"it ends while it is waited for", changed(managed(up, LabelOperating), ends), StepGiveUp},
+		{"it ends when it was given", changed(managed(down, LabelOperating, LabelOperate), ends), StepGiveUp},
+		{"no label", changed(managed(up), func(p *corev1.Pod) { p.Labels = nil }), StepUnmanaged},
+		{"no readiness gate", changed(managed(up), func(p *corev1.Pod) { p.Spec.ReadinessGates = nil }), StepUnmanaged},
+		{"a gate, and no condition", changed(managed(up), func(p *corev1.Pod) { p.Status.Conditions = nil }), StepUnmanaged},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := ours.Next(test.pod); got != test.want {
+				t.Errorf("Next = %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func ends(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func TestEnd(t *testing.T) {
+	undo := `{"metadata":{"labels":{"undo-operation-type.podopslifecycle.kusionstack.io/chaos-1":"chaos"},"uid":"u"}}`
+	finish := `{"metadata":{"labels":{"operating.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`
+	up := corev1.ConditionTrue
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		want string
+	}{
+		{"nothing was begun", managed(up), ""},
+		{"begun: undone, never finished", managed(up, LabelOperating), undo},
+		{"preparing: undone, never finished", managed(up, LabelOperating, "preparing."+Domain), undo},
+		{"undone already, and the driver is late", managed(up, LabelOperating, LabelUndo), ""},
+		{"given: finished", managed(up, LabelOperating, LabelOperate), finish},
+		{"finished already, and another one goes on", managed(up, LabelOperate), ""},
+		{"no driver moves it any more: every label is taken off", unmanaged(managed(up, LabelOperate)), `{"metadata":{"labels":{"operate.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`},
+		{"no driver moves it, and it has none", unmanaged(managed(up)), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, string(ours.End(test.pod))); diff != "" {
+				t.Errorf("End (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func unmanaged(pod *corev1.Pod) *corev1.Pod { delete(pod.Labels, LabelManaged); return pod }
+
+// What is taken off where no driver answers: all of ours, and nothing of others.
+func TestStrip(t *testing.T) {
+	pod := managed(corev1.ConditionFalse, LabelOperate, LabelPreChecked)
+	pod.Labels["app"], pod.Labels[LabelPermission+"/chaos"], pod.Labels[LabelPermission+"/scale"] = "web", "1", "1"
+	if !ours.Stands(pod) {
+		t.Error("a pod of which nothing was done counts as one that is moved")
+	}
+	const want = `{"metadata":{"labels":{"operate.podopslifecycle.kusionstack.io/chaos-1":null,"operation-permission.podopslifecycle.kusionstack.io/chaos":null,` +
+		`"pre-checked.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`
+	if diff := cmp.Diff(want, string(ours.Strip(pod))); diff != "" {
+		t.Errorf("Strip (-want +got):\n%s", diff)
+	}
+	pod.Labels[LabelOperating+"/scale"] = "1"
+	if ours.Stands(pod) || strings.Contains(string(ours.Strip(pod)), LabelPermission) {
+		t.Errorf("beside another operation: stands %t, %s", ours.Stands(pod), ours.Strip(pod))
+	}
+	if ours.Stands(managed(corev1.ConditionTrue, LabelCompleting)) || ours.Stands(managed(corev1.ConditionTrue)) {
+		t.Error("one that a driver completes, or that has no label, counts as one of which nothing was done")
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	traffic := "prot." + Domain + "/traffic"
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := managed(corev1.ConditionTrue)
+		p.Labels[LabelAvailable] = "1"
+		p.Annotations = map[string]string{AnnotationAvailable: `{"expectedFinalizers":{"Service/shop/web":"` + traffic + `"}}`}
+		p.Finalizers = []string{traffic}
+		change(p)
+		return p
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		{"in service", func(*corev1.Pod) {}, true},
+		{"nobody brings traffic", func(p *corev1.Pod) { p.Annotations, p.Finalizers = nil, nil }, true},
+		{"the label is there before the traffic", func(p *corev1.Pod) { p.Finalizers = nil }, false},
+		{"no label", func(p *corev1.Pod) { delete(p.Labels, LabelAvailable) }, false},
+		{"not ready", func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got, err := Available(pod(test.change)); got != test.want || err != nil {
+				t.Errorf("Available = %t, %v; want %t", got, err, test.want)
+			}
+		})
+	}
+	broken := pod(func(p *corev1.Pod) { p.Annotations[AnnotationAvailable] = "{" })
+	if _, err := Available(broken); err == nil || !strings.Contains(err.Error(), AnnotationAvailable) {
+		t.Errorf("Available with a broken annotation: %v, want an error that names it", err)
+	}
+}
+
+// The id is part of a label's name, the type that and a value.
+func TestOperationOfADisruption(t *testing.T) {
+	o := OfDisruption("0a1b2c3d-0000-4000-8000-123456789abc")
+	if other := OfDisruption("0a1b2c3d-0000-4000-8000-123456789abd"); other.ID == o.ID {
+		t.Errorf("two disruptions have the id %s", o.ID)
+	}
+	for _, key := range []string{o.label(LabelOperating), o.label(LabelOperationType), o.label(LabelUndo), LabelOperate + "/" + o.Type} {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			t.Errorf("label %s: %v", key, problems)
+		}
+	}
+	if problems := validation.IsValidLabelValue(o.Type); len(problems) > 0 {
+		t.Errorf("value %s: %v", o.Type, problems)
+	}
+}
+
+// An API server takes the patches, writes nothing but labels, and refuses one that is
+// meant for another pod of the name.
+func TestPatchesOfAnOperation(t *testing.T) {
+	client, err := kubernetes.NewForConfig(apiserver.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := client.CoreV1().Pods(made.Name)
+	before, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Image: "i"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := func(body []byte) (*corev1.Pod, error) {
+		return pods.Patch(t.Context(), "web", types.MergePatchType, body, metav1.PatchOptions{})
+	}
+	if _, err := patch(ours.Begin("another", time.Unix(0, 7))); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.uid") {
+		t.Errorf("a patch for another pod of the name: %v, want its UID refused", err)
+	}
+	begun, err := patch(ours.Begin(before.UID, time.Unix(0, 7)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"app": "web",
+		"operating.podopslifecycle.kusionstack.io/chaos-1":      "7",
+		"operation-type.podopslifecycle.kusionstack.io/chaos-1": "chaos",
+	}
+	if diff := cmp.Diff(want, begun.Labels); diff != "" {
+		t.Errorf("labels after Begin (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.Spec, begun.Spec); diff != "" || len(begun.Finalizers)+len(begun.Annotations) > 0 {
+		t.Errorf("Begin changed more than labels: %v %v %s", begun.Finalizers, begun.Annotations, diff)
+	}
+	moved := managed(corev1.ConditionTrue) // by a driver
+	begun.Labels[LabelManaged], begun.Spec.ReadinessGates, begun.Status.Conditions = ManagedValue, moved.Spec.ReadinessGates, moved.Status.Conditions
+	undone, err := patch(ours.End(begun))
+	if err != nil || undone.Labels[ours.label(LabelUndo)] != "chaos" || !ours.has(undone, LabelOperating) {
+		t.Errorf("labels after Undo = %v, %v; want it asked for, the driver does the rest", undone.Labels, err)
+	}
+	begun.Labels[ours.label(LabelOperate)] = "1"
+	if finished, err := patch(ours.End(begun)); err != nil || ours.has(finished, LabelOperating) || finished.Labels["app"] != "web" {
+		t.Errorf("labels after Finish = %v, %v; want operating gone", finished.Labels, err)
+	}
+}

@@ -1,0 +1,363 @@
+// Package chart tests that the Helm chart and the kustomization are the same Squall.
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	yamldecoder "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const deploy = "../../deploy"
+
+// components are those of the chart, and the folders that kustomize has them in.
+var components = map[string]string{
+	"onInit": "on-init", "podReplacement": "pod-replacement", "probeExec": "probe-exec", "prometheusOperator": "prometheus-operator",
+}
+
+// objects are manifests by kind, namespace and name.
+type objects map[string]map[string]any
+
+// Whichever way Squall is installed, it is the same objects, with each of its
+// components, except for what installs them: see comparable.
+func TestChartIsTheKustomization(t *testing.T) {
+	same := func(t *testing.T, values map[string]any, folders ...string) {
+		t.Helper()
+		got, err := helm(load(t), values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := kustomize(t, folders...)
+		if len(want) < 20 {
+			t.Fatalf("the kustomization has %d objects: this would prove little", len(want))
+		}
+		if diff := cmp.Diff(comparable(want), comparable(got)); diff != "" {
+			t.Errorf("objects (-kustomize +helm):\n%s", diff)
+		}
+	}
+	t.Run("as it stands", func(t *testing.T) { same(t, nil) })
+	for name, folder := range components {
+		t.Run("with "+folder, func(t *testing.T) {
+			same(t, map[string]any{"components": map[string]any{name: true}}, folder)
+		})
+	}
+}
+
+// comparable leaves out what differs on purpose: the namespace that helm installs
+// into and does not own, the hash by which kustomize has a change of settings restart
+// programs, and the annotations by which the chart does and keeps the types.
+func comparable(from objects) objects {
+	left := objects{}
+	for key, object := range from {
+		text, _ := json.Marshal(object) // it was read from JSON
+		text = regexp.MustCompile(`squall-settings-[a-z0-9]{10}`).ReplaceAll(text, []byte("squall-settings"))
+		var plain map[string]any
+		_ = json.Unmarshal(text, &plain)
+		without(plain, "metadata", "annotations", "helm.sh/resource-policy")
+		without(plain, "spec", "template", "metadata", "annotations", "checksum/settings")
+		left[regexp.MustCompile(`squall-settings-[a-z0-9]{10}`).ReplaceAllString(key, "squall-settings")] = plain
+	}
+	delete(left, "Namespace//squall-system")
+	return left
+}
+
+// without takes a field away, and what is empty then.
+func without(object map[string]any, path ...string) {
+	if len(path) == 1 {
+		delete(object, path[0])
+		return
+	}
+	inner, found := object[path[0]].(map[string]any)
+	if !found {
+		return
+	}
+	without(inner, path[1:]...)
+	if len(inner) == 0 {
+		delete(object, path[0])
+	}
+}
+
+func TestValues(t *testing.T) {
+	deployment := func(t *testing.T, all objects, name string) map[string]any {
+		t.Helper()
+		spec, found := all["Deployment/squall-system/"+name]["spec"].(map[string]any)
+		if !found {
+			t.Fatalf("there is no Deployment %s", name)
+		}
+		return spec
+	}
+	pod := func(t *testing.T, all objects, name string) string {
+		t.Helper()
+		text, err := yaml.Marshal(deployment(t, all, name)["template"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	all, err := helm(load(t), map[string]any{
+		"temporal": map[string]any{"address": "temporal.example:7233", "tls": true},
+		"images":   map[string]any{"squall": "registry.example/squall:v7", "injector": "registry.example/injector:v7", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
+		"settings": map[string]any{"SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example"},
+		"worker":   map[string]any{"replicas": 5, "nodeSelector": map[string]any{"pool": "tools"}, "tolerations": []any{map[string]any{"key": "tools"}}},
+		"crds":     map[string]any{"install": false},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := deployment(t, all, "squall-worker")["replicas"]; got != float64(5) {
+		t.Errorf("the worker has %v replicas, want 5", got)
+	}
+	for _, want := range []string{"image: registry.example/squall:v7", "imagePullPolicy: Always", "- name: pull", "pool: tools", "key: tools"} {
+		if text := pod(t, all, "squall-worker"); !strings.Contains(text, want) {
+			t.Errorf("the worker's pod has no %q:\n%s", want, text)
+		}
+	}
+	if text := pod(t, all, "squall-crdbridge"); strings.Contains(text, "pool: tools") {
+		t.Errorf("the bridge's pod has the worker's nodeSelector:\n%s", text)
+	}
+	settings := all["ConfigMap/squall-system/squall-settings"]["data"].(map[string]any)
+	for name, want := range map[string]string{
+		"SQUALL_TEMPORAL_ADDRESS": "temporal.example:7233", "SQUALL_TEMPORAL_TLS": "true", "SQUALL_INJECTOR_IMAGE": "registry.example/injector:v7",
+		"SQUALL_IMAGE_PULL_POLICY": "Always", "SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example", "SQUALL_LOG_LEVEL": "info",
+	} {
+		if settings[name] != want {
+			t.Errorf("%s = %v, want %s", name, settings[name], want)
+		}
+	}
+	for key := range all {
+		if strings.HasPrefix(key, "CustomResourceDefinition/") {
+			t.Errorf("%s is installed, and crds.install is false", key)
+		}
+	}
+}
+
+// A change of settings restarts the programs, and nothing else does.
+func TestSettingsRestart(t *testing.T) {
+	template := func(values map[string]any) string {
+		all, err := helm(load(t), values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(all["Deployment/squall-system/squall-worker"]["spec"].(map[string]any)["template"])
+	}
+	before := template(nil)
+	if template(map[string]any{"settings": map[string]any{"SQUALL_LOG_LEVEL": "debug"}}) == before {
+		t.Error("the worker goes on with the settings of before")
+	}
+	if template(map[string]any{"crdbridge": map[string]any{"replicas": 3}}) != before {
+		t.Error("the worker restarts because of the bridge's replicas")
+	}
+}
+
+// The types outlive the chart: with them all Disruptions would go, and nobody would
+// clean.
+func TestTypesAreKept(t *testing.T) {
+	all, err := helm(load(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for key, object := range all {
+		annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+		if policy := annotations["helm.sh/resource-policy"]; strings.HasPrefix(key, "CustomResourceDefinition/") != (policy == "keep") {
+			t.Errorf("%s has the policy %v", key, policy)
+		} else if policy == "keep" {
+			kept++
+		}
+	}
+	if kept == 0 {
+		t.Error("the chart has no types")
+	}
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		values map[string]any
+		want   string
+	}{
+		"an unknown name":              {map[string]any{"wroker": map[string]any{}}, "wroker"},
+		"an unknown name further in":   {map[string]any{"worker": map[string]any{"replica": 3}}, "replica"},
+		"replicas that are no number":  {map[string]any{"worker": map[string]any{"replicas": "two"}}, "/worker/replicas"},
+		"an address without a port":    {map[string]any{"temporal": map[string]any{"address": "temporal.example"}}, "/temporal/address"},
+		"an unknown pull policy":       {map[string]any{"images": map[string]any{"pullPolicy": "Sometimes"}}, "/images/pullPolicy"},
+		"a setting without the prefix": {map[string]any{"settings": map[string]any{"LOG_LEVEL": "debug"}}, "LOG_LEVEL"},
+		"a setting that is no text":    {map[string]any{"settings": map[string]any{"SQUALL_PARALLEL": 3}}, "/settings/SQUALL_PARALLEL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := helm(load(t), test.values); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("helm says %v, want %q in it", err, test.want)
+			}
+		})
+	}
+	t.Run("another namespace", func(t *testing.T) {
+		if _, err := rendered(load(t), nil, "default"); err == nil || !strings.Contains(err.Error(), "install into the namespace squall-system, not default") {
+			t.Errorf("helm says %v", err)
+		}
+	})
+}
+
+// Every value of the schema has a default, and before it a line that says what it is.
+func TestValuesAreDocumented(t *testing.T) {
+	var schema struct {
+		Properties map[string]map[string]any
+	}
+	text, err := os.ReadFile(deploy + "/chart/values.schema.json")
+	if err == nil {
+		err = json.Unmarshal(text, &schema)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := os.ReadFile(deploy + "/chart/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(schema.Properties, "global") // Helm's own
+	have := load(t).Values
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(schema.Properties)), slices.Sorted(maps.Keys(have))); diff != "" {
+		t.Errorf("values (-schema +values.yaml):\n%s", diff)
+	}
+	for name, property := range schema.Properties {
+		if !regexp.MustCompile(`(?m)^# .*\n` + name + `:`).Match(values) {
+			t.Errorf("values.yaml has no comment before %s", name)
+		}
+		inner, _ := property["properties"].(map[string]any)
+		for field := range inner {
+			if _, found := have[name].(map[string]any)[field]; !found {
+				t.Errorf("values.yaml has no %s.%s", name, field)
+			}
+		}
+	}
+}
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	log.SetOutput(io.Discard) // Helm says of each link that it follows it
+	loaded, err := loader.Load(deploy + "/chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+func helm(c *chart.Chart, values map[string]any) (objects, error) {
+	return rendered(c, values, "squall-system")
+}
+
+// rendered is what `helm install` into a namespace would create.
+func rendered(c *chart.Chart, values map[string]any, namespace string) (objects, error) {
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "squall", Namespace: namespace, IsInstall: true}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	found := objects{}
+	for name, text := range files {
+		if filepath.Ext(name) == ".yaml" {
+			if err := found.add([]byte(text)); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return found, nil
+}
+
+// kustomize is what `kubectl apply -k` would, with components.
+func kustomize(t *testing.T, folders ...string) objects {
+	t.Helper()
+	above := t.TempDir()
+	overlay := "resources: [../base]\ncomponents:\n"
+	for _, folder := range folders {
+		overlay += "- ../base/components/" + folder + "\n"
+	}
+	base := filepath.Join(above, "base")
+	if err := copyWithoutLinks(base); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(above, "overlay"), 0o755),
+		os.WriteFile(filepath.Join(above, "overlay", "kustomization.yaml"), []byte(overlay), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(above, "overlay"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := made.AsYaml()
+	found := objects{}
+	if err = errors.Join(err, found.add(text)); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// copyWithoutLinks copies what kustomize reads; the chart is links to it.
+func copyWithoutLinks(to string) error {
+	return filepath.WalkDir(deploy, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && entry.Name() == "chart" {
+			return fs.SkipDir
+		}
+		name, err := filepath.Rel(deploy, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), text, 0o600)
+	})
+}
+
+// add reads manifests. No two may be of one name.
+func (o objects) add(text []byte) error {
+	decoder := yamldecoder.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		var object map[string]any
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(object) == 0 {
+			continue
+		}
+		metadata, _ := object["metadata"].(map[string]any)
+		namespace, _ := metadata["namespace"].(string)
+		key := fmt.Sprintf("%v/%s/%v", object["kind"], namespace, metadata["name"])
+		if o[key] != nil {
+			return fmt.Errorf("%s is there twice", key)
+		}
+		o[key] = object
+	}
+}

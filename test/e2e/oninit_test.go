@@ -1,0 +1,194 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// The first thing that an application does is disturbed already. The bridge
+// belongs to all tests, so these come one after the other.
+func TestOnInit(t *testing.T) {
+	s := newSpace(t)
+	serveOnInit(t, s)
+	peer := s.targets(1)[0]
+	s.label(peer, "peer")
+
+	// A name that it looks up.
+	d := s.create("names", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, dns: {records: [{hostname: first.example.com, record: {type: A, value: 192.0.2.77}}]}}")
+	pod := s.startsWith("looks-up", "lookup", "--timeout", "20s", "first.example.com")
+	s.injectedOnce(d)
+	var told struct{ Addresses []string }
+	s.firstWords(pod, &told)
+	if fmt.Sprint(told.Addresses) != "[192.0.2.77]" {
+		t.Errorf("the application was told %v, want the record", told.Addresses)
+	}
+	s.delete(d)
+	s.gone(d)
+
+	// A packet that it sends.
+	ping := []string{"ping", "--udp", peer.Status.PodIP + ":9090", "--sockets", "1", "--count", "20", "--timeout", "1500ms", "--interval", "2ms"}
+	d = s.create("packets", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, network: {drop: 100, hosts: [{port: 9090, protocol: udp}]}}")
+	pod = s.startsWith("sends", ping...)
+	s.injectedOnce(d)
+	var result struct{ Sent, Received int }
+	s.firstWords(pod, &result)
+	if result.Sent != 20 || result.Received != 0 {
+		t.Errorf("of %d packets %d were answered, want 20 and none", result.Sent, result.Received)
+	}
+	s.delete(d)
+	s.gone(d)
+
+	// A pod that nobody chooses starts, undisturbed.
+	pod = s.startsWith("undisturbed", ping...)
+	s.firstWords(pod, &result)
+	if result.Received < 19 {
+		t.Errorf("of %d packets %d were answered, want all: nothing disturbs the pod", result.Sent, result.Received)
+	}
+}
+
+// startsWith creates a pod that may be disturbed at its start, and whose only
+// container does one thing and ends.
+func (s *space) startsWith(name string, args ...string) *corev1.Pod {
+	s.t.Helper()
+	pod := s.pod(name, s.nodes[0])
+	pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
+	pod.Annotations = map[string]string{v1beta1.AnnotationOnInitTimeout: "60s"}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.Containers[0].Args = args
+	created, err := s.kube.CoreV1().Pods(s.name).Create(s.t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(created.Spec.InitContainers) != 1 {
+		s.t.Fatalf("init containers of %s: %v, want ours", name, created.Spec.InitContainers)
+	}
+	for _, mount := range created.Spec.InitContainers[0].VolumeMounts {
+		if strings.Contains(mount.MountPath, "serviceaccount") && mount.Name != v1beta1.OnInitContainer {
+			s.t.Errorf("our container has the pod's credentials: %v", mount)
+		}
+	}
+	return created
+}
+
+// injectedOnce waits until the disruption was injected: a target that has done what
+// it does is gone soon after.
+func (s *space) injectedOnce(d *v1beta1.Disruption) {
+	s.t.Helper()
+	s.await(d, "injected", func(d *v1beta1.Disruption) bool { return d.Status.InjectedTime != nil })
+}
+
+// firstWords decodes what the pod's container printed, once it has ended.
+func (s *space) firstWords(pod *corev1.Pod, into any) {
+	s.t.Helper()
+	eventually(s.t, func() string {
+		live, err := s.kube.CoreV1().Pods(s.name).Get(s.t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if live.Status.Phase != corev1.PodSucceeded && live.Status.Phase != corev1.PodFailed {
+			return fmt.Sprintf("pod %s is %s: %v %v", pod.Name, live.Status.Phase, live.Status.InitContainerStatuses, live.Status.ContainerStatuses)
+		}
+		return ""
+	})
+	said, err := s.kube.CoreV1().Pods(s.name).GetLogs(pod.Name, &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name}).DoRaw(s.t.Context())
+	if err == nil {
+		err = json.Unmarshal(said, into)
+	}
+	if err != nil {
+		s.t.Fatalf("%s said %q: %v", pod.Name, said, err)
+	}
+}
+
+// serveOnInit installs the component until the test is over, and waits until pods
+// are held back.
+func serveOnInit(t *testing.T, s *space) {
+	t.Helper()
+	for _, document := range documents(t, "rbac.yaml", "certificate.yaml", "webhook.yaml") {
+		installOne(t, s.world, document)
+	}
+	patch, err := os.ReadFile("../../deploy/components/on-init/crdbridge.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err = yaml.YAMLToJSON(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patchDeployment("squall-crdbridge", patch)
+	t.Cleanup(func() {
+		off := `{"spec":{"template":{"spec":{"containers":[{"name":"crdbridge","env":[{"name":"SQUALL_ON_INIT","$patch":"delete"}],"ports":[{"containerPort":9443,"$patch":"delete"}]}]}}}}`
+		_, err := s.kube.AppsV1().Deployments(systemNamespace).Patch(context.Background(), "squall-crdbridge", "application/strategic-merge-patch+json", []byte(off), metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	s.awaitSystem()
+	eventually(t, func() string {
+		pod := s.pod("asked", s.nodes[0])
+		pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
+		created, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil || len(created.Spec.InitContainers) == 0 {
+			return fmt.Sprintf("a labelled pod is not held back: %v", err)
+		}
+		return ""
+	})
+}
+
+// documents are those of some files of the component.
+func documents(t *testing.T, files ...string) (all []string) {
+	t.Helper()
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join("../../deploy/components/on-init", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Split(string(text), "\n---\n")...)
+	}
+	return all
+}
+
+// collections are the paths below which objects of the component are.
+var collections = map[string]string{
+	"Role":                         "/apis/rbac.authorization.k8s.io/v1/namespaces/" + systemNamespace + "/roles",
+	"RoleBinding":                  "/apis/rbac.authorization.k8s.io/v1/namespaces/" + systemNamespace + "/rolebindings",
+	"ClusterRole":                  "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"ClusterRoleBinding":           "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	"Secret":                       "/api/v1/namespaces/" + systemNamespace + "/secrets",
+	"Service":                      "/api/v1/namespaces/" + systemNamespace + "/services",
+	"MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+}
+
+// installOne creates an object until the test is over.
+func installOne(t *testing.T, w *world, document string) {
+	t.Helper()
+	var object metav1.PartialObjectMetadata
+	body, err := yaml.YAMLToJSON([]byte(document))
+	if err == nil {
+		err = json.Unmarshal(body, &object)
+	}
+	if err != nil || collections[object.Kind] == "" {
+		t.Fatalf("nobody knows how to create %q: %v", object.Kind, err)
+	}
+	api := w.kube.Discovery().RESTClient()
+	if err := api.Post().AbsPath(collections[object.Kind]).SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Delete().AbsPath(collections[object.Kind], object.Name).Do(context.Background()).Error(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package kuperator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Settle moves the pods of a namespace until nobody moves one any more: the driver,
+// and kubelets too if they are asked for.
+func Settle(ctx context.Context, kube kubernetes.Interface, namespace string, kubelets bool) error {
+	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if err := settle(ctx, kube, &pods.Items[i], kubelets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func settle(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, kubelets bool) error {
+	for range 100 {
+		next := pod.DeepCopy()
+		if !Move(next) && (!kubelets || !Kubelet(next)) {
+			return nil
+		}
+		var err error
+		if pod, err = write(ctx, kube, next); err != nil {
+			return err
+		}
+		if pod == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("pod %s/%s never settles", pod.Namespace, pod.Name)
+}
+
+// write stores labels and status. It returns the pod as it is then: somebody else may
+// have written to it, and nil when it is gone.
+func write(ctx context.Context, kube kubernetes.Interface, next *corev1.Pod) (*corev1.Pod, error) {
+	pods := kube.CoreV1().Pods(next.Namespace)
+	written, err := pods.Update(ctx, next, metav1.UpdateOptions{})
+	if err == nil {
+		next.ResourceVersion = written.ResourceVersion
+		written, err = pods.UpdateStatus(ctx, next, metav1.UpdateOptions{})
+	}
+	if apierrors.IsConflict(err) {
+		written, err = pods.Get(ctx, next.Name, metav1.GetOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return written, err
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// Types of the errors by which an activity is refused.
+const (
+	otherCluster  = "OtherCluster"
+	otherWorkflow = "OtherWorkflow"
+)
+
+// belongings refuses activities for a disruption of another cluster, and those
+// that are asked for by another workflow than the disruption's own. Whoever can
+// reach Temporal can start workflows: of these none can act upon a disruption
+// without taking the place of its workflow, where everybody sees it.
+type belongings struct {
+	interceptor.WorkerInterceptorBase
+	// cluster is the worker's own, empty if it is not known.
+	cluster types.UID
+}
+
+// InterceptActivity is called for each activity that is carried out.
+func (b *belongings) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &belonging{interceptor.ActivityInboundInterceptorBase{Next: next}, b.cluster}
+}
+
+type belonging struct {
+	interceptor.ActivityInboundInterceptorBase
+	cluster types.UID
+}
+
+func (b *belonging) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	info := activity.GetInfo(ctx)
+	if err := b.refuse(info.WorkflowExecution.ID, in.Args); err != nil {
+		return nil, err
+	}
+	return b.Next.ExecuteActivity(ctx, in)
+}
+
+// refuse is the pure part: why the workflow with this ID may not have an activity
+// done with these arguments. Those of a sweep are for no disruption, and decide by
+// what they read alone.
+func (b *belonging) refuse(workflow string, args []any) error {
+	ref, found := disruptionOf(args)
+	if !found {
+		return nil
+	}
+	if b.cluster != "" && ref.Cluster != "" && ref.Cluster != b.cluster {
+		// It is tried again until a worker of its own cluster takes it.
+		return temporal.NewApplicationError(fmt.Sprintf("disruption %s/%s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
+			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", ref.Namespace, ref.Name, ref.Cluster, b.cluster), otherCluster)
+	}
+	if want := contract.WorkflowID(ref); workflow != want {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for disruption %s/%s, which only workflow %s may; nothing was done",
+			workflow, ref.Namespace, ref.Name, want), otherWorkflow, nil)
+	}
+	return nil
+}
+
+// disruptionOf finds the disruption that an activity is for: its argument, or the
+// first part of it that names one.
+func disruptionOf(args []any) (ref v1beta1.DisruptionRef, found bool) {
+	for _, arg := range args {
+		if ref, found = refIn(reflect.ValueOf(arg)); found {
+			return ref, true
+		}
+	}
+	return ref, false
+}
+
+func refIn(value reflect.Value) (ref v1beta1.DisruptionRef, found bool) {
+	value = reflect.Indirect(value)
+	if value.Kind() != reflect.Struct {
+		return ref, false
+	}
+	if value.Type() == reflect.TypeFor[v1beta1.DisruptionRef]() {
+		return value.Interface().(v1beta1.DisruptionRef), true
+	}
+	for i := range value.NumField() {
+		if !value.Type().Field(i).IsExported() {
+			continue
+		}
+		if ref, found = refIn(value.Field(i)); found {
+			return ref, true
+		}
+	}
+	return ref, false
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// rules S4 and S5.
+func TestActivitiesOfOthersAreRefused(t *testing.T) {
+	ours := v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "u1", Cluster: "here"}
+	older, theirs := ours, ours
+	older.Cluster, theirs.Cluster = "", "there"
+	own := contract.WorkflowID(ours)
+	for _, c := range []struct {
+		name     string
+		cluster  types.UID
+		workflow string
+		arg      any
+		refused  string
+		again    bool // tried again, by whoever takes it
+		words    []string
+	}{
+		{"its own workflow", "here", own, ours, "", false, nil},
+		{"in a field", "here", own, activities.FinishInput{Disruption: ours}, "", false, nil},
+		{"in a field of a part", "here", own, activities.CreateInput{Shard: activities.Shard{Disruption: ours}}, "", false, nil},
+		{"a workflow of an older release, which names no cluster", "here", own, older, "", false, nil},
+		{"a worker that may not know its cluster", "", own, theirs, "", false, nil},
+		{"a sweep", "here", contract.SweepSchedule + "-workflow-2026-11-22T13:00:00Z", orphans.Patience{}, "", false, nil},
+		{"in a shard that is to be cleaned", "here", "anything", activities.CleanInput{Shard: activities.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
+		{"another cluster", "here", own, activities.FinishInput{Disruption: theirs}, otherCluster, true, []string{"shop/half", "there", "here", "SQUALL_TEMPORAL_NAMESPACE"}},
+		{"another workflow", "here", "anything", ours, otherWorkflow, false, []string{"anything", own, "nothing was done"}},
+		{"another disruption's workflow", "here", "disruption/shop/half/u2", activities.CreateInput{Shard: activities.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
+		{"another workflow, of an older input", "here", "anything", older, otherWorkflow, false, []string{own}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := (&belonging{cluster: c.cluster}).refuse(c.workflow, []any{c.arg})
+			if c.refused == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			refusal, ok := errors.AsType[*temporal.ApplicationError](err)
+			if !ok || refusal.Type() != c.refused || refusal.NonRetryable() == c.again {
+				t.Fatalf("refuse = %#v, want one of type %s, tried again: %t", err, c.refused, c.again)
+			}
+			for _, word := range c.words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not say %q", err, word)
+				}
+			}
+		})
+	}
+}
+
+// An activity whose argument hides the disruption would be done for anybody.
+func TestEveryActivitySaysItsDisruption(t *testing.T) {
+	all := reflect.TypeFor[*activities.Activities]()
+	seen := 0
+	for method := range all.Methods() {
+		if method.Type.NumIn() != 3 || method.Type.In(1) != reflect.TypeFor[context.Context]() {
+			continue // it is none
+		}
+		seen++
+		if _, found := disruptionOf([]any{reflect.New(method.Type.In(2)).Elem().Interface()}); !found {
+			t.Errorf("%s takes %s, in which disruptionOf finds no disruption: give it a field of type Ref", method.Name, method.Type.In(2))
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d activities seen, want all", seen)
+	}
+}
+
+// The SDK asks the interceptor for local activities, too.
+func TestActivitiesAreRefusedWhereverTheyRun(t *testing.T) {
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "u1"}
+	for _, local := range []bool{false, true} {
+		for id, own := range map[string]bool{contract.WorkflowID(ref): true, "anything": false} {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&belongings{}}})
+			env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue})
+			done := false
+			act := func(context.Context, v1beta1.DisruptionRef) error { done = true; return nil }
+			env.RegisterActivity(act)
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				if local {
+					ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{ScheduleToCloseTimeout: time.Minute})
+					return workflow.ExecuteLocalActivity(ctx, act, ref).Get(ctx, nil)
+				}
+				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{ScheduleToCloseTimeout: time.Minute})
+				return workflow.ExecuteActivity(ctx, act, ref).Get(ctx, nil)
+			})
+			err := env.GetWorkflowError()
+			if done != own || (err == nil) != own {
+				t.Errorf("local %t, asked for by %s: done = %t, %v", local, id, done, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// How long a stage waits instead of the six hours after which it looks, and of the
+// ten seconds before the last cleaner. No timer of a workflow is as long.
+const (
+	hurry     = 700 * time.Millisecond
+	lastPause = 300 * time.Millisecond
+)
+
+// silence is after which a silent worker is given up, and beat how often one that
+// is not silent is heard of.
+const (
+	silence = 5 * time.Second
+	beat    = 200 * time.Millisecond
+)
+
+// hurried lets a stage meet what takes too long for a test. The commands of the
+// workflow stay the same, and so does their order; only the times in them differ.
+type hurried struct {
+	interceptor.WorkerInterceptorBase
+	s *stage
+}
+
+func (h *hurried) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &hurriedWorkflow{interceptor.WorkflowInboundInterceptorBase{Next: next}, h.s}
+}
+
+type hurriedWorkflow struct {
+	interceptor.WorkflowInboundInterceptorBase
+	s *stage
+}
+
+func (h *hurriedWorkflow) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	return h.Next.Init(&hurriedCommands{interceptor.WorkflowOutboundInterceptorBase{Next: out}, h.s})
+}
+
+type hurriedCommands struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	s *stage
+}
+
+// AwaitWithOptions lets the first six hours of a stage be over at once, where it
+// wants that, and each pause before the last cleaner.
+func (h *hurriedCommands) AwaitWithOptions(ctx workflow.Context, options workflow.AwaitOptions, condition func() bool) (bool, error) {
+	switch {
+	case options.Timeout == safetyPeriod && h.s.hoursPass.CompareAndSwap(true, false):
+		options.Timeout = hurry
+	case options.Timeout == cleanerPauses[cleanerTries-1]:
+		options.Timeout = lastPause
+	}
+	return h.Next.AwaitWithOptions(ctx, options, condition)
+}
+
+// ExecuteActivity notices soon that the worker of a silent stage is so, and not
+// that one which is heard of is slow.
+func (h *hurriedCommands) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	if h.s.silent.Load() {
+		ctx = workflow.WithHeartbeatTimeout(ctx, silence)
+	}
+	return h.Next.ExecuteActivity(ctx, name, args...)
+}
+
+// unhurried gives a timer of a history the time that the workflow asks for.
+func unhurried(event *history.HistoryEvent) {
+	started := event.GetTimerStartedEventAttributes()
+	asked := map[time.Duration]time.Duration{hurry: safetyPeriod, lastPause: cleanerPauses[cleanerTries-1]}
+	if asked, shorter := asked[started.GetStartToFireTimeout().AsDuration()]; started != nil && shorter {
+		started.StartToFireTimeout = durationpb.New(asked)
+	}
+}

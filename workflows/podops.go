@@ -1,0 +1,124 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+)
+
+// A disruption that participates in operations asks for each of its targets, is told
+// by the bridge how far they have come, injects into those that are given to it, and
+// gives them back when they are clean. No plan before this branch had Operations, and
+// without them nothing here does anything: it needs no version.
+
+// operates is true for a disruption that is an operation on its targets.
+func (d *disruption) operates() bool { return d.Plan != nil && d.Plan.Operations != nil }
+
+// askFor notes that the targets of these shards are to be asked for.
+func (d *disruption) askFor(ctx workflow.Context, shards []int) {
+	until := workflow.Now(ctx).Add(d.Plan.Operations.OperatingTimeout)
+	for _, number := range shards {
+		if !slices.ContainsFunc(d.Operations.Asked, func(s AskedShard) bool { return s.Number == number }) {
+			d.Operations.Asked = append(d.Operations.Asked, AskedShard{number, until})
+		}
+	}
+}
+
+// operate brings the operations on the targets that are waited for as far as they go
+// now, and injects into those that are given.
+func (d *disruption) operate(ctx workflow.Context) {
+	if len(d.Operations.Asked) == 0 || ctx.Err() != nil {
+		return
+	}
+	in := activities.OperateInput{Disruption: d.ref}
+	for _, shard := range d.Operations.Asked {
+		in.Shards = append(in.Shards, shard.Number)
+		if !workflow.Now(ctx).Before(shard.Until) {
+			in.Over = append(in.Over, shard.Number)
+		}
+	}
+	var done activities.OperateResult
+	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "ask for targets, and see which are given"), a.OperateTargets, in, &done); err != nil {
+		d.fail(ctx, err)
+		return
+	}
+	if done.Stopped != "" {
+		d.end(done.Stopped)
+		return
+	}
+	d.Operations.Again = done.Again != ""
+	d.Operations.Asked = slices.DeleteFunc(slices.Clone(d.Operations.Asked), func(s AskedShard) bool { return !slices.Contains(done.Waiting, s.Number) })
+	if done.Lost > 0 {
+		d.Targets -= done.Lost
+		d.watchInjection(ctx, nil) // of the targets that are left
+	}
+	d.createChaosPods(ctx, activities.Selection{Added: done.Given})
+}
+
+// askDelay is how long the driver is waited for at most: until a shard's time is
+// over, or until a pod is asked again.
+func (d *disruption) askDelay(ctx workflow.Context) time.Duration {
+	delay := safetyPeriod
+	for _, shard := range d.Operations.Asked {
+		delay = min(delay, max(shard.Until.Sub(workflow.Now(ctx)), 0))
+	}
+	if d.Operations.Again {
+		delay = min(delay, askAgainPeriod)
+	}
+	return delay
+}
+
+// endOperations ends the operations on targets that are clean, while others are not:
+// whoever waits for these must not wait for those. What it does not end now is ended
+// later.
+func (d *disruption) endOperations(ctx workflow.Context, onlyEnded bool) {
+	if !d.operates() {
+		return
+	}
+	in := activities.EndOperationsInput{Disruption: d.ref, OnlyEnded: onlyEnded}
+	if err := workflow.ExecuteActivity(interimOptions(ctx, "give back targets that are clean"), a.EndOperations, in).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("operations on targets not ended yet", "error", err)
+	}
+}
+
+// giveBack ends all operations once everything is clean, however long that takes, and
+// waits until the targets are in service again (rule L9), for as long as the spec says.
+// For a disruption whose object is to go nobody waits longer than until no label of
+// its operation is left.
+func (d *disruption) giveBack(ctx workflow.Context) {
+	if !d.operates() {
+		return
+	}
+	until := workflow.Now(ctx).Add(d.Plan.Operations.AvailableTimeout)
+	for {
+		d.Observed = nil
+		hurried := d.hurried()
+		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until)}
+		var ended activities.EndOperationsResult
+		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "give the targets back"), a.EndOperations, in, &ended); err != nil {
+			d.Operations.NotInService = []string{cause(err)}
+			return
+		}
+		d.Operations.NotInService = ended.Pods
+		if in.Over || ended.Left == 0 && (ended.Unavailable == 0 || hurried) {
+			return
+		}
+		_, _ = awaitFor(ctx, until.Sub(workflow.Now(ctx)), "targets were given back: are they in service?",
+			func() bool { return d.Observed != nil || !hurried && d.hurried() })
+	}
+}
+
+// holdDelay is how long the disruption waits for news at most: until the next try
+// by itself, or until no place is kept any more for a pod on which somebody
+// operates. The worker that chooses then has a clock of its own: while it says that
+// places are kept still, it is asked every second.
+func (d *disruption) holdDelay(ctx workflow.Context) time.Duration {
+	delay := min(d.nextTryDelay(), d.askDelay(ctx))
+	if d.Kept == 0 || d.Plan.BusyUntil == nil {
+		return delay
+	}
+	return min(delay, max(d.Plan.BusyUntil.Sub(workflow.Now(ctx)), time.Second))
+}

@@ -1,0 +1,166 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// rule L2
+func TestPlacesAreKept(t *testing.T) {
+	kept := activities.Selection{Desired: 2, Selected: 1, Matching: 2, Added: []int{0}, Kept: 1}
+	keeps := func(t *testing.T) *world {
+		w := newWorld(t)
+		until := w.plan.CreateAt.Add(5 * time.Minute)
+		w.plan.Static, w.plan.BusyUntil = true, &until
+		return w
+	}
+	t.Run("the pod is free: it is taken, though targeting is static", func(t *testing.T) {
+		w := keeps(t)
+		w.selections = []activities.Selection{kept, {Desired: 2, Selected: 2, Added: []int{1}}}
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Candidates: 2}) })
+		w.after(2*time.Minute, func() { w.observe(contract.Observation{Hash: "2", Candidates: 3}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "select", "create", "clean", "clean", "finish")
+	})
+	t.Run("the time is over: targets are chosen once more, and not again", func(t *testing.T) {
+		w := keeps(t)
+		var at []time.Time
+		w.selections = []activities.Selection{kept, {Desired: 2, Selected: 1}}
+		w.after(4*time.Minute+59*time.Second, func() { at = append(at, time.Time{}); w.want(t, "prepare", "select", "create") })
+		w.after(5*time.Minute+10*time.Second, func() {
+			at = append(at, time.Time{})
+			w.want(t, "prepare", "select", "create", "clean ended", "select")
+		})
+		w.run(t)
+		if len(at) != 2 {
+			t.Errorf("it ended before it was looked at: %v", at)
+		}
+		w.want(t, "prepare", "select", "create", "clean ended", "select", "clean", "finish")
+	})
+	t.Run("the worker's clock is behind: it is asked every second", func(t *testing.T) {
+		w := keeps(t)
+		still := kept
+		still.Added = nil
+		w.selections = []activities.Selection{kept, still, still, {Desired: 2, Selected: 1}}
+		w.run(t)
+		w.want(t, "prepare", "select", "create", "clean ended", "select", "clean ended", "select", "clean ended", "select", "clean", "finish")
+	})
+}
+
+// operates is a world with a disruption that is an operation on its targets.
+func operates(t *testing.T, first ...activities.OperateResult) *world {
+	w := newWorld(t)
+	w.plan.Static = true
+	w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
+	w.operations = first
+	return w
+}
+
+var (
+	waiting = activities.OperateResult{Waiting: []int{0}}
+	given   = activities.OperateResult{Given: []int{0}}
+)
+
+// rules L4, L6, L7, L8
+func TestOperationsOnTargets(t *testing.T) {
+	t.Run("it injects when the targets are given, and gives them back when they are clean", func(t *testing.T) {
+		w := operates(t, waiting, given)
+		w.after(time.Minute, func() { w.want(t, "prepare", "select", "operate [0] over []") })
+		w.after(2*time.Minute, func() { w.observe(contract.Observation{Hash: "1", Operations: 2}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "operate [0] over []", "create", "clean", "give back", "finish")
+		if !w.finished.Operated || len(w.finished.NotInService) > 0 {
+			t.Errorf("finished = %+v", w.finished)
+		}
+	})
+	t.Run("they are not given in time: they are let go, and nothing is injected", func(t *testing.T) {
+		w := operates(t, waiting, activities.OperateResult{Lost: 2})
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "clean ended", "give back what ended", "operate [0] over [0]", "clean", "give back", "finish")
+	})
+	t.Run("some are given late: the others are injected at once", func(t *testing.T) {
+		w := operates(t, activities.OperateResult{Given: []int{0}, Waiting: []int{0}}, given)
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Operations: 2}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "operate [0] over []", "create", "clean", "give back", "finish")
+	})
+	t.Run("it is deleted while they are waited for", func(t *testing.T) {
+		w := operates(t, waiting)
+		w.after(time.Minute, w.end)
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "clean", "give back", "finish")
+	})
+	t.Run("an emergency stop meets it before it has asked", func(t *testing.T) {
+		w := operates(t, activities.OperateResult{Waiting: []int{0}, Stopped: "emergency stop fire"})
+		if result := w.run(t); result.Ending != "emergency stop fire" {
+			t.Errorf("ending = %q", result.Ending)
+		}
+		w.want(t, "prepare", "select", "operate [0] over []", "clean", "give back", "finish")
+	})
+	t.Run("a pod could not be asked for: it is asked again", func(t *testing.T) {
+		w := operates(t, activities.OperateResult{Waiting: []int{0}, Again: "pod web-1: 500"}, given)
+		w.after(askAgainPeriod-time.Second, func() { w.want(t, "prepare", "select", "operate [0] over []") })
+		w.after(askAgainPeriod+time.Second, w.end)
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "clean ended", "give back what ended", "operate [0] over []", "create", "clean", "give back", "finish")
+	})
+	t.Run("a target is lost: its operation ends while the others go on", func(t *testing.T) {
+		w := operates(t, given)
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", TargetsLost: 1}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean ended", "give back what ended", "clean", "give back", "finish")
+	})
+	t.Run("one chaos pod is stuck: what is clean is given back, and the rest when it is", func(t *testing.T) {
+		w := operates(t, given)
+		hangs := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+		w.cleans = []activities.CleanResult{hangs, hangs, hangs, {}}
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "clean", "give back", "clean", "give back", "clean", "give back", "finish")
+	})
+	t.Run("an earlier workflow began it: what it asked for is given back", func(t *testing.T) {
+		w := operates(t)
+		w.plan.CleanOnly = "an earlier workflow began it"
+		w.run(t)
+		w.want(t, "prepare", "clean", "give back", "finish")
+	})
+}
+
+// rule L9
+func TestTargetsAreGivenBack(t *testing.T) {
+	away := activities.EndOperationsResult{Unavailable: 1, Pods: []string{"web-1: it lacks a label"}}
+	t.Run("it waits until they are in service", func(t *testing.T) {
+		w := operates(t, given)
+		w.endings = []activities.EndOperationsResult{{Left: 1}, away, {}}
+		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "1"}) })
+		w.after(time.Hour+2*time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back", "give back", "finish")
+		if len(w.finished.NotInService) > 0 {
+			t.Errorf("not in service: %v", w.finished.NotInService)
+		}
+	})
+	t.Run("they do not come back: it ends all the same, and says so", func(t *testing.T) {
+		w := operates(t, given)
+		w.endings = []activities.EndOperationsResult{away}
+		result := w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back at last", "finish")
+		if len(w.finished.NotInService) != 1 || !strings.Contains(result.Summary, "web-1: it lacks a label") {
+			t.Errorf("finished = %+v, result %+v", w.finished, result)
+		}
+	})
+	t.Run("it is deleted: nobody waits for their service, and somebody for their labels", func(t *testing.T) {
+		w := operates(t, given)
+		w.endings = []activities.EndOperationsResult{{Left: 1}, away}
+		w.after(time.Minute, w.end)
+		w.after(2*time.Minute, func() {
+			w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back")
+			w.observe(contract.Observation{Hash: "1"})
+		})
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back", "finish")
+	})
+}

@@ -1,0 +1,78 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// playedProber is what a stage's AskProbes finds: all is steady, but for what is said here.
+type playedProber struct {
+	// closed fails Before.
+	closed bool
+	// lost fails During once it is closed.
+	lost chan struct{}
+	// dies stops the first prober of During from being heard of.
+	dies bool
+	// deaf is true for a prober of During that does not end when it is told to.
+	deaf bool
+	// compared is what the prober of During has counted in the end.
+	compared *contract.Comparison
+}
+
+// guard gives the disruption a probe.
+func (s *stage) guard() {
+	spec := v1beta1.SteadyState{GateTimeoutSeconds: 5, RecoveryTimeoutSeconds: 60, Probes: []v1beta1.Probe{{Name: "shop", PeriodSeconds: 1}}}.WithDefaults()
+	s.plan.SteadyState, s.plan.ProbeRules = &spec, activities.ProbeRulesNow
+	s.prober.lost = make(chan struct{})
+}
+
+// said is what the workflow knows of its probes.
+func (s *stage) said() string { return fmt.Sprintf("%+v", s.state().Steady) }
+
+// askProbes is AskProbes on a stage: it tells, heartbeats and ends as the real one.
+func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (activities.AskProbesResult, error) {
+	ask, seq := s.prober, int64(0)
+	tell := func(state v1beta1.ProbeState, text string) []contract.ProbeReport {
+		seq++
+		told := []contract.ProbeReport{{Name: "shop", State: state, Heard: true, Text: text, Since: time.Now()}}
+		transition := contract.ProbeTransition{Phase: in.Phase, Session: in.Session, Seq: seq, At: time.Now(), Probes: told}
+		_ = activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, transition)
+		return told
+	}
+	switch {
+	case in.Phase == v1beta1.ProbeBefore && ask.closed:
+		tell(v1beta1.ProbeFailure, "status 503")
+		return activities.AskProbesResult{}, wait(ctx, nil)
+	case in.Phase != v1beta1.ProbeDuring:
+		return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Heard: true, Text: "status 200", Since: time.Now()}}}, nil
+	}
+	told := tell(v1beta1.ProbeSuccess, "status 200")
+	if ask.dies && in.Resume == nil {
+		activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: told})
+		<-s.Context().Done()
+		return activities.AskProbesResult{}, ctx.Err()
+	}
+	tick, ended := time.NewTicker(beat), ctx.Done()
+	defer tick.Stop()
+	if ask.deaf {
+		ended = s.Context().Done()
+	}
+	for {
+		select {
+		case <-ask.lost:
+			ask.lost, told = nil, tell(v1beta1.ProbeFailure, "status 503")
+		case <-ended:
+			told[0].Comparison = ask.compared
+			return activities.AskProbesResult{Probes: told}, nil
+		case <-tick.C:
+			activity.RecordHeartbeat(ctx, activities.ProbeSnapshot{At: time.Now(), Reports: told})
+		}
+	}
+}
