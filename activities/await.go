@@ -104,9 +104,11 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 				look = w.needsLook()
 				w.pending = !look
 			case <-calm.C:
-				calmed, look = true, true
+				calmed = noneCame(changes)
+				look = calmed
 			case <-still.C:
-				stands, look = true, true
+				stands = noneCame(changes)
+				look = stands
 			case <-w.wait():
 				look = true
 			case <-ask.C:
@@ -117,6 +119,11 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 		}
 	}
 }
+
+// noneCame is true when no change waits to be received. Events for a thousand
+// targets may take longer than a timer: what changed meanwhile counts first, and
+// sets the timers anew as soon as it is received.
+func noneCame(changes <-chan struct{}) bool { return len(changes) == 0 }
 
 // injectionWatch is the state of one AwaitInjection. All of it can be lost.
 type injectionWatch struct {

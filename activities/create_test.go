@@ -1,9 +1,13 @@
 package activities
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +138,55 @@ func TestAwaitInjection(t *testing.T) {
 		t.Errorf("status = %+v, want 2/2 Holding", status)
 	}
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
+}
+
+// While events are recorded slowly a change waits longer than it takes to be sure
+// that nothing moves: it counts all the same.
+func TestSlowEventsAreNoStandstill(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(14, nil)
+	ref := c.started("calm", all)
+	var chosen, recorded atomic.Int32
+	recording := make(chan struct{})
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/events") {
+			return nil, nil
+		}
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case err != nil:
+			return nil, err
+		case bytes.Contains(body, []byte("Chosen")):
+			chosen.Add(1)
+		case bytes.Contains(body, []byte("Disrupted")):
+			if recorded.Add(1) == 1 {
+				close(recording)
+			}
+			if recorded.Load() <= 12 { // four at a time: nine seconds, after two of calm
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+		}
+		return nil, nil
+	})
+	chaos := c.ChaosPodsOf(ref)
+	for _, pod := range chaos[:12] {
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
+		done <- err
+	}()
+	<-recording
+	c.Becomes(chaos[12], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.Eventually("the one that was late is told", func() bool { return len(c.EventsOf("Disrupted")) == 1 })
+	if n := chosen.Load(); n > 0 {
+		t.Errorf("%d targets are told that nothing moves, while something did", n)
+	}
+	c.Becomes(chaos[13], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.Must(<-done)
 }
 
 func TestPrepare(t *testing.T) {
