@@ -58,6 +58,27 @@ func TestWhatStaysSteadyHasPassed(t *testing.T) {
 	}
 }
 
+// Pods that are left alone are asked beside the targets, so that a fault is
+// told from a bad day.
+func TestTheFaultIsToldFromABadDay(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(3)
+	before := s.snapshots(pods)
+	d := s.create("compared", "{selector: {app: target}, count: 1, duration: 20s, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}, "+
+		"steadyState: {controlGroup: 1, probes: [{name: answers, scope: PerTarget, onFailure: Record, periodSeconds: 1, failureThreshold: 3, httpGet: {port: 8080, path: /healthz}}]}}")
+	d = s.judged(d, v1beta1.VerdictFailed)
+	steady := d.Status.SteadyState
+	if group := steady.ControlGroup; group == nil || group.Chosen != 1 {
+		t.Fatalf("control group %+v, want one pod", group)
+	}
+	compared := steady.Probes[0].Comparison
+	if compared == nil || compared.ControlPods != 1 || compared.ControlAnswers == 0 || compared.Difference <= 0 {
+		t.Errorf("comparison %+v, want a control group of one pod that failed less than the target", compared)
+	}
+	s.wantSame(before, s.snapshots(pods))
+}
+
 // judged waits until a disruption is over, and wants its verdict and no chaos pod.
 func (s *space) judged(d *v1beta1.Disruption, want v1beta1.Verdict) *v1beta1.Disruption {
 	s.t.Helper()
