@@ -90,8 +90,8 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		return err
 	}
 	marks, err = v.audit(ctx, node)
-	if len(marks) > 0 && words != "" {
-		marks = append(marks, words)
+	if said := words[v.in.Disruption.UID]; len(marks) > 0 && said != "" {
+		marks = append(marks, said)
 	}
 	v.addLeft(name, marks...)
 	return err

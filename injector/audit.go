@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +23,7 @@ func (p program) audit(ctx context.Context, config Config, args []string) int {
 	var only filter
 	only.flags(flags, p.kinds)
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(p.stderr, "usage: injector audit [--disruption UID] [--except UID,...] [--kind KIND]...")
+		fmt.Fprintln(p.stderr, "usage: injector audit [--disruption UID]... [--except UID,...] [--kind KIND]...")
 		return exitRefused
 	}
 	report := p.auditNode(ctx, config, only)
@@ -37,7 +38,7 @@ func (p program) audit(ctx context.Context, config Config, args []string) int {
 }
 
 // auditNode finds all marks of the disruptions chosen. A mark that does not say
-// whose it is belongs to every filter but that of one disruption.
+// whose it is belongs to every filter but that of disruptions.
 func (p program) auditNode(ctx context.Context, config Config, only filter) v1beta1.Audit {
 	entries, err := journal.List(config.JournalDir)
 	errs := []error{err}
@@ -61,8 +62,9 @@ func (p program) auditNode(ctx context.Context, config Config, only filter) v1be
 			errs = append(errs, fmt.Errorf("audit %s: %w", kind, err))
 		}
 	}
+	marks = withoutForgeries(marks)
 	marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return !only.has(m.Disruption.UID, m.Target, m.Kind) })
-	report := v1beta1.Audit{Marks: withNames(marks, known), Disruptions: disruptionsOf(marks)}
+	report := v1beta1.Audit{Marks: withNames(marks, known), Disruptions: disruptionsOf(marks, known)}
 	if err := errors.Join(errs...); err != nil {
 		report.Error = err.Error()
 	}
@@ -103,14 +105,46 @@ func withNames(marks []v1beta1.Mark, known []v1beta1.Injection) []v1beta1.Mark {
 	return named
 }
 
-func disruptionsOf(marks []v1beta1.Mark) []types.UID {
-	uids := map[types.UID]bool{}
+// plainUID is what a disruption's UID may look like. Kubernetes makes UUIDs.
+var plainUID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+// withoutForgeries tells all marks in one that carry something which is no UID,
+// and names no disruption for them: whoever made them may have made thousands, or
+// one as long as a report.
+func withoutForgeries(marks []v1beta1.Mark) []v1beta1.Mark {
+	forged, of := 0, v1beta1.Mark{}
+	marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool {
+		if m.Disruption.UID == "" || plainUID.MatchString(string(m.Disruption.UID)) {
+			return false
+		}
+		if forged++; forged == 1 {
+			of = v1beta1.Mark{Kind: m.Kind, Object: fmt.Sprintf("%s, of %q", m.Object, shorten(string(m.Disruption.UID), maxForged))}
+		}
+		return true
+	})
+	if forged == 0 {
+		return marks
+	}
+	of.Object = fmt.Sprintf("marked with what is no UID, %d in all, the first: %s", forged, of.Object)
+	return append(marks, of)
+}
+
+// disruptionsOf are the disruptions that marks name, those with a journal before
+// others: where a report has no room for all, what nobody but root of the node can
+// make is in it.
+func disruptionsOf(marks []v1beta1.Mark, known []v1beta1.Injection) []types.UID {
+	uids, noted := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, injection := range known {
+		noted[injection.Disruption.UID] = true
+	}
 	for _, mark := range marks {
 		if mark.Disruption.UID != "" {
 			uids[mark.Disruption.UID] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(uids))
+	sorted := slices.Sorted(maps.Keys(uids))
+	with := slices.DeleteFunc(slices.Clone(sorted), func(uid types.UID) bool { return !noted[uid] })
+	return append(with, slices.DeleteFunc(sorted, func(uid types.UID) bool { return noted[uid] })...)
 }
 
 // cutAudit keeps as many disruptions and marks as told: the disruptions come

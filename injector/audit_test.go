@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -197,4 +198,58 @@ func TestAuditFitsIntoATerminationMessage(t *testing.T) {
 			t.Errorf("%d disruptions: %d were kept, and the error is %.50q", uids, len(got.Disruptions), got.Error)
 		}
 	}
+}
+
+// Whoever can make processes that look like ours can give them any UID. That must
+// neither hide what is really left nor make work for every one of them.
+func TestForgedUIDsHideNothing(t *testing.T) {
+	s := fakeSite(t)
+	died(t, s, 1)
+	var forged []v1beta1.Mark
+	forge := func(uid string) {
+		forged = append(forged, v1beta1.Mark{Object: "burner process 7", Kind: fakeKind, Disruption: v1beta1.DisruptionRef{UID: types.UID(uid)}})
+	}
+	forge(strings.Repeat("A", 5000))
+	forge("x | y\n")
+	for n := range 600 {
+		forge(fmt.Sprintf("a%063d", n)) // a word, and before d-0
+	}
+	p := program{kinds: map[v1beta1.Kind]entry{fakeKind: {audit: func(context.Context, string, []v1beta1.Injection) ([]v1beta1.Mark, error) {
+		return forged, nil
+	}}}}
+	config := Config{JournalDir: s.file("journal")}
+
+	report := p.auditNode(t.Context(), config, filter{})
+	data := encodeFitting(len(report.Disruptions)+len(report.Marks), func(keep int) any { return cutAudit(report, keep) })
+	var got v1beta1.Audit
+	if err := json.Unmarshal(data, &got); err != nil || len(data) > maxOutcome {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+	if len(got.Disruptions) < 40 || got.Disruptions[0] != "d-0" {
+		t.Errorf("%d disruptions, %.1q, want d-0 first, of which there is a journal", len(got.Disruptions), got.Disruptions)
+	}
+	var lines []string
+	for _, mark := range report.Marks {
+		if mark.Disruption.UID == "" {
+			lines = append(lines, mark.Object)
+		}
+	}
+	want := fmt.Sprintf("marked with what is no UID, 2 in all, the first: burner process 7, of %q", strings.Repeat("A", maxForged-3)+"…")
+	if diff := cmp.Diff([]string{want}, lines); diff != "" {
+		t.Errorf("marks without a disruption (-want +got):\n%s", diff)
+	}
+	if got := p.auditNode(t.Context(), config, filter{disruptions: []string{"d-0"}}); len(got.Marks) != 3 {
+		t.Errorf("audit of d-0 = %+v, want its journal and two values", got)
+	}
+}
+
+func TestCleanSeveralDisruptionsAtOnce(t *testing.T) {
+	s := fakeSite(t)
+	worlds := died(t, s, 3)
+	if code, output := s.run("clean", "--disruption", "d-0", "--disruption", "d-2"); code != 0 || len(s.report(output).Cleaned) != 2 {
+		t.Errorf("clean = %d, %s, want 0 and two injections", code, output)
+	}
+	worlds[0].expect("cleaned", "one", "two")
+	worlds[1].expect("spared", "broken", "broken")
+	worlds[2].expect("cleaned", "one", "two")
 }

@@ -20,7 +20,7 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	only.flags(flags, p.kinds)
 	flags.StringVar(&only.target, "target", "", "only what was done to the target with this `UID`")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID] [--except UID,...] [--target UID] [--kind KIND]...")
+		fmt.Fprintln(p.stderr, "usage: injector clean [--disruption UID]... [--except UID,...] [--target UID] [--kind KIND]...")
 		return exitRefused
 	}
 	report := v1beta1.CleanReport{Cleaned: []string{}, Audited: true, Left: []v1beta1.LeftInjection{}}
@@ -31,7 +31,7 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 	if err := p.cleanAll(ctx, config, only.of(entries), &report); err != nil {
 		report.Error = err.Error()
 	}
-	if only.disruption != "" && len(report.Left) == 0 {
+	if len(only.disruptions) > 0 && len(report.Left) == 0 {
 		addMarks(&report, p.auditNode(ctx, config, only))
 	}
 	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0

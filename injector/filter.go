@@ -16,15 +16,18 @@ import (
 // filter says of which disruptions, targets and kinds a command is to speak. The
 // zero value chooses all.
 type filter struct {
-	disruption, target string
-	except             []string
-	kinds              []v1beta1.Kind
+	disruptions, except []string
+	target              string
+	kinds               []v1beta1.Kind
 }
 
 // flags reads what clean and audit have in common. A kind that is not among the
 // known ones is refused: nothing would be found of it, which looks like clean.
 func (f *filter) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
-	flags.StringVar(&f.disruption, "disruption", "", "only the disruption with this `UID`")
+	flags.Func("disruption", "only the disruption with this `UID`; may be given several times", func(uid string) error {
+		f.disruptions = append(f.disruptions, uid)
+		return nil
+	})
 	flags.Func("except", "all but the disruptions with these `UIDs`, separated by commas", func(uids string) error {
 		f.except = append(f.except, strings.Split(uids, ",")...)
 		return nil
@@ -40,7 +43,7 @@ func (f *filter) flags(flags *flag.FlagSet, known map[v1beta1.Kind]entry) {
 }
 
 func (f filter) has(disruption, target types.UID, kind v1beta1.Kind) bool {
-	return (f.disruption == "" || string(disruption) == f.disruption) &&
+	return (len(f.disruptions) == 0 || slices.Contains(f.disruptions, string(disruption))) &&
 		(f.target == "" || string(target) == f.target) &&
 		!slices.Contains(f.except, string(disruption)) && f.hasKind(kind)
 }

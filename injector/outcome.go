@@ -19,6 +19,8 @@ const (
 	maxOutcome = 4096
 	// maxReason keeps a reason within one line of a log and of a status.
 	maxReason = 1024
+	// maxForged is how much is told of what stands in a UID's place.
+	maxForged = 40
 )
 
 // reason is what the probes print while nothing is injected. Its keys

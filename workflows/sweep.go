@@ -106,7 +106,7 @@ func sweepDetails(s Swept) string {
 		}
 		text += "\n### " + part.title + "\n\n| node | disruption | what | why |\n|---|---|---|---|\n"
 		for _, row := range part.rows {
-			text += fmt.Sprintf("| %s | %s | %s | %s |\n", row.Node, row.Disruption, cell(row.What), cell(row.Why))
+			text += fmt.Sprintf("| %s | %s | %s | %s |\n", row.Node, cell(row.Disruption), cell(row.What), cell(row.Why))
 		}
 	}
 	return text

@@ -3,10 +3,12 @@ package chaospod
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -40,7 +42,11 @@ func Cleaner(failed *corev1.Pod) *corev1.Pod {
 func CleanerName(failed *corev1.Pod) string { return failed.Name + "-cleaner" }
 
 // CleanerWords is what the cleaner reported, short enough for a person.
-func CleanerWords(cleaner *corev1.Pod) string {
+func CleanerWords(cleaner *corev1.Pod) string { return CleanerWordsOf(cleaner, "") }
+
+// CleanerWordsOf is what a cleaner of several disruptions reported of one. It is
+// all that was reported when nothing speaks of that one.
+func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 	exit := InjectorState(cleaner).Terminated
 	if exit == nil {
 		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
@@ -50,6 +56,10 @@ func CleanerWords(cleaner *corev1.Pod) string {
 		return fmt.Sprintf("exit code %d: %s", exit.ExitCode, strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]))
 	}
 	words := []string{}
+	of := func(left v1beta1.LeftInjection) bool { return strings.Contains(left.Injection, "("+string(uid)+")") }
+	if uid != "" && slices.ContainsFunc(report.Left, of) {
+		report.Left = slices.DeleteFunc(report.Left, func(left v1beta1.LeftInjection) bool { return !of(left) })
+	}
 	for _, left := range report.Left {
 		words = append(words, left.Error)
 		words = append(words, left.Objects...)

@@ -41,17 +41,33 @@ func (r Runner) Audit(ctx context.Context, owner chaospod.Owner, node *corev1.No
 	return audit, audit.Error, nil
 }
 
-// Clean undoes what journals on the node note of one disruption. It returns
-// the cleaner's words, empty when it cleaned all it found.
-func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.Node, uid types.UID) (words string, err error) {
-	pod, why, err := r.run(ctx, owner, node, "clean", "--disruption", string(uid))
-	if err != nil || why != "" {
-		return why, err
+// Clean undoes what journals on the node note of these disruptions, in one pod
+// however many they are. It returns the cleaner's words about each of which it
+// could not clean all it found.
+func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.Node, uids ...types.UID) (words map[types.UID]string, err error) {
+	args := []string{"clean"}
+	for _, uid := range uids {
+		args = append(args, "--disruption", string(uid))
 	}
-	if exit := chaospod.InjectorState(pod).Terminated; exit != nil && exit.ExitCode == 0 {
-		return "", nil
+	pod, why, err := r.run(ctx, owner, node, args...)
+	if err != nil {
+		return nil, err
 	}
-	return chaospod.CleanerWords(pod), nil
+	words = map[types.UID]string{}
+	for _, uid := range uids {
+		switch {
+		case why != "":
+			words[uid] = why
+		case !cleaned(pod):
+			words[uid] = chaospod.CleanerWordsOf(pod, uid)
+		}
+	}
+	return words, nil
+}
+
+func cleaned(pod *corev1.Pod) bool {
+	exit := chaospod.InjectorState(pod).Terminated
+	return exit != nil && exit.ExitCode == 0
 }
 
 // run runs a command of the injector on a node and returns its pod as it

@@ -162,13 +162,12 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	if len(before) == 0 {
 		return nil
 	}
-	words := map[types.UID]string{}
-	for _, uid := range disruptionsOf(before) {
-		said, err := s.a.commands().Clean(ctx, sweepOwner(ctx), node, uid)
-		if err != nil {
+	// One pod for all: a node with a hundred orphans keeps nobody waiting longer.
+	var words map[types.UID]string
+	if uids := disruptionsOf(before); len(uids) > 0 {
+		if words, err = s.a.commands().Clean(ctx, sweepOwner(ctx), node, uids...); err != nil {
 			return err
 		}
-		words[uid] = said
 	}
 	left, unseen, err := s.a.commands().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {

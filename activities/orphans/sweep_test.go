@@ -289,6 +289,18 @@ func TestSweepNodes(t *testing.T) {
 		}
 		noSweepers(c)
 	})
+	t.Run("a hundred orphans on one node are cleaned by one pod", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.WithNodes("sweep-l")
+		for i := range 100 {
+			many := v1beta1.DisruptionRef{UID: types.UID(fmt.Sprintf("5a5a26f0-0000-4000-8000-%012d", i))}
+			n.Marks["sweep-l"] = append(n.Marks["sweep-l"], markOf(many, "journal"))
+		}
+		swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page)
+		if swept.Marks != (Tally{Found: 100, Cleaned: 100}) || len(n.Ran) != 4 {
+			t.Errorf("marks %+v by %d commands, want 100 by three audits and one clean", swept.Marks, len(n.Ran))
+		}
+	})
 	t.Run("what cannot be cleaned is said with the cleaner's words", func(t *testing.T) {
 		c := newCluster(t)
 		n := c.WithNodes("sweep-c")

@@ -156,7 +156,7 @@ type Audit struct {
 	// Marks are the things that carry a mark of ours. Never nil.
 	Marks []Mark `json:"marks"`
 	// Disruptions are the UIDs that the marks name, each once, sorted, also
-	// those of marks that were cut off.
+	// those of marks that were cut off. Those with a journal come first.
 	Disruptions []types.UID `json:"disruptions,omitempty"`
 	// More is how many marks were cut off.
 	More int `json:"more,omitempty"`

@@ -86,7 +86,7 @@ func (n *Nodes) answer(pod *corev1.Pod) {
 	case node == n.Stubborn:
 		code, said = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
 	default:
-		n.Marks[node] = slices.DeleteFunc(n.Marks[node], func(m v1beta1.Mark) bool { return string(m.Disruption.UID) == args[2] })
+		n.Marks[node] = slices.DeleteFunc(n.Marks[node], func(m v1beta1.Mark) bool { return slices.Contains(args, string(m.Disruption.UID)) })
 	}
 	n.Ran = append(n.Ran, node+": "+strings.Join(args, " "))
 	pod.Status.Phase = corev1.PodSucceeded
