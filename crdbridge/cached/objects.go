@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // stripPod keeps of a pod what the bridge reads; a cluster has many.
@@ -38,7 +39,26 @@ func stripPod(o any) (any, error) {
 			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
 	}
+	if pod.Labels[podops.LabelManaged] == podops.ManagedValue {
+		keepOperations(kept, pod)
+	}
 	return kept, nil
+}
+
+// keepOperations keeps what an operation on a pod that a driver moves is followed
+// by: whether it is in service, and who serves it.
+func keepOperations(kept, pod *corev1.Pod) {
+	kept.Finalizers = pod.Finalizers
+	for _, gate := range pod.Spec.ReadinessGates {
+		if gate.ConditionType == podops.ReadinessGate {
+			kept.Spec.ReadinessGates = append(kept.Spec.ReadinessGates, gate)
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == podops.ReadinessGate || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status})
+		}
+	}
 }
 
 // stripBudget keeps what a budget allows, and whether its status is current.

@@ -1,6 +1,7 @@
 package cached
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/kuperator"
 )
 
 func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
@@ -44,5 +47,61 @@ func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
 	tombstone := cache.DeletedFinalStateUnknown{Key: "k"}
 	if got, err := stripPod(tombstone); err != nil || got != any(tombstone) {
 		t.Errorf("stripPod(tombstone) = %v, %v, want it untouched", got, err)
+	}
+}
+
+// What the caches hold of a pod tells each step of an operation on it, and that
+// there was one: all that a disruption that takes part waits for comes from them.
+func TestCachesHoldEachStepOfAnOperation(t *testing.T) {
+	operation := podops.OfDisruption("u1")
+	told := func(pod *corev1.Pod) string {
+		available, err := podops.Available(pod)
+		return fmt.Sprintf("%s, %s; managed %t, available %t %v", operation.Next(pod), operation.Awaits(pod), podops.Managed(pod), available, err)
+	}
+	strip := func(pod *corev1.Pod) *corev1.Pod {
+		t.Helper()
+		kept, err := stripPod(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept.(*corev1.Pod)
+	}
+	const traffic = podops.FinalizerPrefix + "traffic"
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p1", Finalizers: []string{traffic}, Labels: map[string]string{podops.LabelManaged: podops.ManagedValue}},
+		Spec:       corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Ready: true}}},
+	}
+	before, steps := pod.DeepCopy(), map[string]bool{}
+	step := func(what string) {
+		t.Helper()
+		steps[told(pod)] = true
+		kept := strip(pod)
+		if got, want := told(kept), told(pod); got != want {
+			t.Errorf("%s: the cache tells %q of the pod, which tells %q", what, got, want)
+		}
+		if told(pod) != told(before) && !PodChanged(strip(before), kept) {
+			t.Errorf("%s: nobody is told, though it was %q and is %q", what, told(before), told(pod))
+		}
+		before = pod.DeepCopy()
+	}
+	moves := func(what string) {
+		t.Helper()
+		for kuperator.Move(pod) || kuperator.Kubelet(pod) {
+			step(what)
+		}
+	}
+	moves("begins to serve")
+	pod.Labels[podops.LabelOperationType+"/"+operation.ID], pod.Labels[podops.LabelOperating+"/"+operation.ID] = "chaos", "1"
+	step("asked for")
+	moves("taken out of service")
+	pod.Finalizers = nil
+	step("its traffic is gone")
+	moves("given")
+	delete(pod.Labels, podops.LabelOperating+"/"+operation.ID)
+	step("given back")
+	moves("put into service")
+	if available, err := podops.Available(pod); !available || err != nil || len(steps) < 8 {
+		t.Errorf("the pod ends as %v after %d different steps, %v; want it in service after 8 or more", pod.Labels, len(steps), err)
 	}
 }

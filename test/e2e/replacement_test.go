@@ -38,7 +38,7 @@ func TestPodReplacement(t *testing.T) {
 			t.Errorf("the pods are %v, were %v", now, old)
 		}
 	})
-	allowReplacement(t, start(t))
+	allow(t, start(t), "pod-replacement")
 	t.Run("one of two pods of a Deployment starts on the other node", func(t *testing.T) {
 		s := newSpace(t)
 		old := s.deployment()
@@ -100,10 +100,10 @@ func TestPodReplacement(t *testing.T) {
 	}
 }
 
-// allowReplacement gives the worker the component's rights until the test is over.
-func allowReplacement(t *testing.T, w *world) {
+// allow gives the worker a component's rights until the test is over.
+func allow(t *testing.T, w *world, component string) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/components/pod-replacement/rbac.yaml")
+	text, err := os.ReadFile("../../deploy/components/" + component + "/rbac.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
