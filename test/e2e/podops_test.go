@@ -53,7 +53,7 @@ func TestADisruptionIsAnOperationOnItsTarget(t *testing.T) {
 	d := s.create("operation", "{selector: {app: target}, count: 1, duration: 10m, "+quick+", podOpsLifecycle: {policy: Participate, unmanagedPods: Skip}}")
 	d = s.injected(d)
 	for target := range d.Status.TargetInjections {
-		if is, pod := ready(target); is || !!slices.ContainsFunc(slices.Collect(maps.Keys(pod.Labels)), func(key string) bool { return strings.HasPrefix(key, podops.LabelOperate+"/") }) {
+		if is, pod := ready(target); is || !slices.ContainsFunc(slices.Collect(maps.Keys(pod.Labels)), func(key string) bool { return strings.HasPrefix(key, podops.LabelOperate+"/") }) {
 			t.Errorf("target %s is injected, ready %t, with the labels %v; want it given, and out of service", target, is, pod.Labels)
 		}
 	}
