@@ -53,6 +53,38 @@ func in(ref Ref, retry ...string) CleanInput {
 	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: 10 * time.Second}
 }
 
+// An installation may want all that Squall puts on nodes to be the last to be evicted
+// and killed there. The API server knows such a class without anybody's doing.
+func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
+	const class, critical = "system-node-critical", 2000001000
+	has := func(c *cluster, what string, pod *corev1.Pod) {
+		c.Helper()
+		if pod.Spec.PriorityClassName != class || pod.Spec.Priority == nil || *pod.Spec.Priority != critical {
+			c.Errorf("%s has priority class %q, which is %v; want %s", what, pod.Spec.PriorityClassName, pod.Spec.Priority, class)
+		}
+	}
+	c := newCluster(t)
+	c.Builder.PriorityClass = class
+	ref, failed := c.failedOn()
+	has(c, "the chaos pod", &failed)
+	found := make(chan *corev1.Pod, 1)
+	c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), found)
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 {
+		t.Fatalf("left %+v", cleaned)
+	}
+	has(c, "its cleaner", <-found)
+	sweeper, err := c.Builder.NodeCommand(chaospod.Owner{Name: "a"}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", UID: "u"}}, []string{"audit"})
+	c.Must(err)
+	sweeper, err = c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), sweeper, metav1.CreateOptions{})
+	c.Must(err)
+	has(c, "a command on a node", sweeper)
+
+	// What the class was when the chaos pod was made need not be what it is now.
+	if cleaner := chaospod.Cleaner(&failed); cleaner.Spec.Priority != nil || cleaner.Spec.PreemptionPolicy != nil {
+		t.Errorf("the cleaner asks for priority %v itself: it would be refused once the class has another", cleaner.Spec.Priority)
+	}
+}
+
 func TestRetryCleansFromTheJournal(t *testing.T) {
 	t.Run("the cleaner succeeds: the failed chaos pod is let go", func(t *testing.T) {
 		c := newCluster(t)

@@ -72,6 +72,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 		}
 	}
 	sweeper.Finalizers = nil
+	sweeper.Spec.PriorityClassName = "system-node-critical" // docs/hardening.md
 	if err := create(worker, sweeper); err != nil {
 		t.Errorf("a pod of the sweep: %v", err)
 	}

@@ -64,6 +64,9 @@ type Builder struct {
 	Image string
 	// ImagePullPolicy of chaos pods; empty means the cluster's default.
 	ImagePullPolicy string
+	// PriorityClass of all these pods, which decides whom a node short of memory
+	// evicts and kills first; empty means that of the cluster.
+	PriorityClass string
 	// AllowedHosts are never disturbed by a network disruption, unless it asks
 	// to drop this list.
 	AllowedHosts []v1beta1.NetworkHost
@@ -88,7 +91,7 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
 	pod.Labels[v1beta1.LabelShard] = strconv.Itoa(shard)
 	pod.Annotations = map[string]string{annotationTarget: t.Name}
-	pod.Spec.NodeName = t.NodeName
+	pod.Spec.NodeName, pod.Spec.PriorityClassName = t.NodeName, b.PriorityClass
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	b.fillContainer(&pod.Spec, fault.Kind, injection)

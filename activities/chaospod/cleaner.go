@@ -20,6 +20,9 @@ func Cleaner(failed *corev1.Pod) *corev1.Pod {
 	spec := failed.Spec.DeepCopy()
 	seconds := int64(50)
 	spec.ActiveDeadlineSeconds = &seconds
+	// What the API server made of the class then; it refuses that if it would make
+	// another number of it now.
+	spec.Priority, spec.PreemptionPolicy = nil, nil
 	container := &spec.Containers[0]
 	// The journals of other kinds on this target belong to injectors that live.
 	container.Args = []string{

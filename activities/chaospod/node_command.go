@@ -34,7 +34,7 @@ func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*co
 	pod.Name = "sweep-" + args[0] + "-" + hex.EncodeToString(sum[:])[:16]
 	pod.Namespace, pod.Finalizers = b.Namespace, nil
 	pod.Labels = owner.Labels
-	pod.Spec.NodeName = node.Name
+	pod.Spec.NodeName, pod.Spec.PriorityClassName = node.Name, b.PriorityClass
 	seconds := int64(NodeCommandPatience.Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	for _, kind := range v1beta1.AllKinds() {
