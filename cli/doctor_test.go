@@ -37,7 +37,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
 		"fail  rights of squall-worker: "+account+" may not ", "kubectl apply -k deploy",
 		"ok    emergency stop: none is in force",
-		"ok    temporal: "+server.Address+" answers", "ok    search attributes", "retention: finished workflows are kept for",
+		"ok    temporal: "+server.Address+" answers", "ok    search attributes", "ok    retention: finished workflows are kept for 840h",
 		"fail  workers: no worker asks for work on task queue squall-disruptions", "warn  sweep: there is no schedule")
 
 	stuck := l.Disruption("stuck-of-"+l.Shop, nil)

@@ -24,31 +24,30 @@ func (c *command) explain() *cobra.Command {
 		Short:   "Say in plain words what a manifest does",
 		Long:    "Says of each Disruption, and of the runs of each DisruptionCron, of the files what it does, to whom, for how long, what ends it, and what it leaves out.",
 		Example: "  squall explain lossy.yaml\n  kubectl get disruption lossy -o yaml | squall explain -",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, files []string) error {
-			documents, err := c.read(files)
-			if err != nil {
-				return err
-			}
-			manifest.Check(documents, manifest.Rules{Now: time.Now(), ChaosNamespace: chaosNamespace})
-			if err := c.refuseInvalid(documents); err != nil {
-				return err
-			}
-			var all []explained
-			for _, d := range documents {
-				switch {
-				case d.Disruption != nil:
-					all = append(all, explained{d.String(), explain.Disruption(d.Disruption)})
-				case d.DisruptionCron != nil:
-					all = append(all, explained{d.String(), explain.Cron(d.DisruptionCron, time.Now())})
-				}
-			}
-			if len(all) == 0 {
-				return fmt.Errorf("there is no Disruption and no DisruptionCron in it")
-			}
-			return c.showExplained(all, output)
-		},
 	}
+	takesFiles(command, 0, func(_ *cobra.Command, files []string) error {
+		documents, err := c.read(files)
+		if err != nil {
+			return err
+		}
+		manifest.Check(documents, manifest.Rules{Now: time.Now(), ChaosNamespace: chaosNamespace})
+		if err := c.refuseInvalid(documents); err != nil {
+			return err
+		}
+		var all []explained
+		for _, d := range documents {
+			switch {
+			case d.Disruption != nil:
+				all = append(all, explained{d.String(), explain.Disruption(d.Disruption)})
+			case d.DisruptionCron != nil:
+				all = append(all, explained{d.String(), explain.Cron(d.DisruptionCron, time.Now())})
+			}
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("there is no Disruption and no DisruptionCron in it")
+		}
+		return c.showExplained(all, output)
+	})
 	output.flag(command, "json", "yaml")
 	chaosNamespaceFlag(command, &chaosNamespace)
 	return command

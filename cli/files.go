@@ -8,12 +8,31 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/squall-chaos/squall/cli/manifest"
 )
 
 // mostInput is the largest file that is read, in bytes: etcd takes no object
 // of that size.
 const mostInput = 16 << 20
+
+// takesFiles lets a command take files as arguments and, as kubectl does, by -f. It
+// wants most of them at most, or any number if that is 0.
+func takesFiles(command *cobra.Command, most int, run func(cmd *cobra.Command, files []string) error) {
+	var named []string
+	command.Flags().StringArrayVarP(&named, "filename", "f", nil, "a file, as the argument is; - is the standard input")
+	command.Args = func(_ *cobra.Command, args []string) error {
+		switch n := len(args) + len(named); {
+		case n == 0:
+			return usage("no file: name one, or - for the standard input")
+		case most > 0 && n > most:
+			return usage("%d files: want %d", n, most)
+		}
+		return nil
+	}
+	command.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, slices.Concat(args, named)) }
+}
 
 // read reads the documents of files; - is the standard input, and a directory
 // stands for its files that end in .yaml, .yml or .json.

@@ -26,23 +26,22 @@ func (c *command) plan() *cobra.Command {
 			"which nodes, and why others are left out. Then it asks the API server whether it would take the disruption, by a dry\n" +
 			"run through all of its admission. Nothing is written. The exit code is 1 when it would disrupt nothing.",
 		Example: "  squall plan lossy.yaml\n  squall plan lossy.yaml -o json | jq .chosen",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error {
-			client, err := flags.connect(c)
-			if err != nil {
-				return err
-			}
-			d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
-			if err != nil {
-				return err
-			}
-			p, err := planOf(cmd.Context(), client, d, chaosNamespace)
-			if err != nil {
-				return err
-			}
-			return c.showPlan(p, output)
-		},
 	}
+	takesFiles(command, 1, func(cmd *cobra.Command, files []string) error {
+		client, err := flags.connect(c)
+		if err != nil {
+			return err
+		}
+		d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
+		if err != nil {
+			return err
+		}
+		p, err := planOf(cmd.Context(), client, d, chaosNamespace)
+		if err != nil {
+			return err
+		}
+		return c.showPlan(p, output)
+	})
 	flags.add(command)
 	chaosNamespaceFlag(command, &chaosNamespace)
 	output.flag(command, "json", "yaml", "wide")

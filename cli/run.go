@@ -26,27 +26,26 @@ func (c *command) run() *cobra.Command {
 			"Exit codes: 0 it passed, or ended well without probes; 1 error or rejected; 3 Failed; 4 Aborted, by a probe, a person\n" +
 			"or an emergency stop; 5 Inconclusive, also when not every target was injected; 6 stuck.",
 		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error {
-			client, err := flags.connect(c)
-			if err != nil {
-				return err
-			}
-			d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
-			if err != nil {
-				return err
-			}
-			created, err := client.Create(cmd.Context(), d, false)
-			if err != nil {
-				return createError(err, d)
-			}
-			if detach {
-				_, _ = fmt.Fprintf(c.out, "disruption %s/%s is created\n", created.Namespace, created.Name)
-				return nil
-			}
-			return c.attend(cmd.Context(), client, created)
-		},
 	}
+	takesFiles(run, 1, func(cmd *cobra.Command, files []string) error {
+		client, err := flags.connect(c)
+		if err != nil {
+			return err
+		}
+		d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
+		if err != nil {
+			return err
+		}
+		created, err := client.Create(cmd.Context(), d, false)
+		if err != nil {
+			return createError(err, d)
+		}
+		if detach {
+			_, _ = fmt.Fprintf(c.out, "disruption %s/%s is created\n", created.Namespace, created.Name)
+			return nil
+		}
+		return c.attend(cmd.Context(), client, created)
+	})
 	flags.add(run)
 	chaosNamespaceFlag(run, &chaosNamespace)
 	run.Flags().BoolVar(&detach, "detach", false, "create it and do not wait")

@@ -30,16 +30,15 @@ func (c *command) validate() *cobra.Command {
 			"Unknown fields are errors, and the name that was probably meant is told. Documents of other API groups are\n" +
 			"skipped. The exit code is 1 when anything is wrong, or when there is nothing to check.",
 		Example: "  squall validate lossy.yaml\n  squall validate deploy/samples\n  helm template . | squall validate -o json -",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, files []string) error {
-			documents, err := c.read(files)
-			if err != nil {
-				return err
-			}
-			manifest.Check(documents, manifest.Rules{Now: time.Now(), ChaosNamespace: chaosNamespace})
-			return c.showValidated(c.out, documents, output)
-		},
 	}
+	takesFiles(validate, 0, func(_ *cobra.Command, files []string) error {
+		documents, err := c.read(files)
+		if err != nil {
+			return err
+		}
+		manifest.Check(documents, manifest.Rules{Now: time.Now(), ChaosNamespace: chaosNamespace})
+		return c.showValidated(c.out, documents, output)
+	})
 	output.flag(validate, "json", "yaml")
 	chaosNamespaceFlag(validate, &chaosNamespace)
 	return validate

@@ -17,8 +17,8 @@ import (
 )
 
 // shortRetention is for how long finished workflows should be kept at least: who
-// looks into what happened comes back after a weekend.
-const shortRetention = 72 * time.Hour
+// reads about a disruption does so a month later.
+const shortRetention = 35 * 24 * time.Hour
 
 // Temporal examines a Temporal that answers.
 func Temporal(ctx context.Context, t client.Client, address, namespace string) []Finding {
@@ -40,7 +40,7 @@ func examineRetention(ctx context.Context, t client.Client, namespace string) Fi
 	kept := described.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
 	text := fmt.Sprintf("finished workflows are kept for %gh", kept.Hours())
 	if kept < shortRetention {
-		return Finding{what, Warn, text + ": squall history knows nothing older", "temporal operator namespace update --namespace " + namespace + " --retention 720h"}
+		return Finding{what, Warn, text + ": squall history knows nothing older", "temporal operator namespace update --namespace " + namespace + " --retention 840h"}
 	}
 	return Finding{what, OK, text, ""}
 }

@@ -151,7 +151,7 @@ func stepOf(e *historypb.HistoryEvent) string {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
 		return "timed out: " + e.GetActivityTaskTimedOutEventAttributes().GetFailure().GetMessage()
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
-		return join("waits "+e.GetTimerStartedEventAttributes().GetStartToFireTimeout().AsDuration().String(), summary)
+		return join("waits "+e.GetTimerStartedEventAttributes().GetStartToFireTimeout().AsDuration().Round(100*time.Millisecond).String(), summary)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 		return "is told: " + e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName()
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:

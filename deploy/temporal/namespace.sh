@@ -19,7 +19,7 @@ done
 
 # The history of a finished disruption is kept for 30 days.
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1 ||
-	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 720h \
+	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 840h \
 		--description "disruptions of Squall"
 
 # The attributes of workflows/contract. One that exists is left alone. A new

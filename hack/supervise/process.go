@@ -133,7 +133,7 @@ func (s *supervisor) startTemporal() error {
 	cmd := exec.Command("/proc/self/exe", JoinCommand, group, c.Program("temporal", "temporal"),
 		fmt.Sprintf("--address=127.0.0.1:%d", c.TemporalPort),
 		fmt.Sprintf("--ui-address=127.0.0.1:%d", c.UIPort),
-		"--db="+c.Path("temporal", "temporal.db"))
+		"--db="+c.Path("temporal", "temporal.db"), "--retention=840h")
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	return s.start(cmd, &process{role: Temporal}, c.Path("log", "temporal.log"))

@@ -51,7 +51,7 @@ func New(t testing.TB) *Server {
 func (s *Server) Start() *Server {
 	s.t.Helper()
 	var out bytes.Buffer
-	command := exec.Command(s.binary, "-address", s.Address, "-ui-address", "", "-db", s.store)
+	command := exec.Command(s.binary, "-address", s.Address, "-ui-address", "", "-db", s.store, "-retention", "840h")
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Start(); err != nil {
 		s.t.Fatal(err)
