@@ -1,6 +1,8 @@
 package diskpressure
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -144,6 +146,40 @@ func TestCheckLeastOfANode(t *testing.T) {
 	for _, test := range tests {
 		if err := checkLeast(test.asked, v1beta1.LevelNode); (err != nil) != test.refused {
 			t.Errorf("%s: checkLeast = %v, want refused: %v", test.name, err, test.refused)
+		}
+	}
+}
+
+// What a journal names is written by root: a forged one must reach disk limits of
+// cgroups, and nothing else of the node.
+func TestAJournalReachesNothingButDiskLimits(t *testing.T) {
+	dir := t.TempDir()
+	const content = "1:1 rbps=5"
+	put := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := filepath.Join(dir, "blkio.throttle.link")
+	if err := os.Symlink(put("shadow"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{put("passwd"), put("io.max"), put("blkio.throttle.read_bps_device"), link} {
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := path + " 1:1 rbps"
+		if value, err := readLimit(object); err == nil {
+			t.Errorf("readLimit(%s) = %q, want an error", object, value)
+		}
+		if err := writeLimit(object, "7"); err == nil {
+			t.Errorf("writeLimit(%s) = nil, want an error", object)
+		}
+		if after, err := os.ReadFile(path); string(after) != string(before) {
+			t.Errorf("%s is %q, %v, want it left at %q", path, after, err, before)
 		}
 	}
 }

@@ -3,8 +3,12 @@ package diskpressure
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
@@ -82,7 +86,12 @@ func readLimit(object string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	content, err := os.ReadFile(l.file)
+	file, err := openLimit(l.file, os.O_RDONLY)
+	if err != nil {
+		return "", fmt.Errorf("read the limit: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(file)
 	if err != nil {
 		return "", fmt.Errorf("read the limit: %w", err)
 	}
@@ -95,7 +104,7 @@ func writeLimit(object, value string) error {
 		return err
 	}
 	// Without O_CREATE, so that a cgroup that is gone says so.
-	file, err := os.OpenFile(l.file, os.O_WRONLY, 0)
+	file, err := openLimit(l.file, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("write the limit: %w", err)
 	}
@@ -104,4 +113,26 @@ func writeLimit(object, value string) error {
 		return fmt.Errorf("write %q into %s: %w", l.line(value), l.file, err)
 	}
 	return nil
+}
+
+// openLimit opens a disk limit and nothing else: where a journal says that one is,
+// root writes, so a journal that somebody forged leads to a cgroup's limit at most.
+func openLimit(path string, how int) (*os.File, error) {
+	if name := filepath.Base(path); name != "io.max" && !strings.HasPrefix(name, "blkio.throttle.") {
+		return nil, fmt.Errorf("%s is no disk limit: want io.max or blkio.throttle.* of a cgroup", path)
+	}
+	file, err := os.OpenFile(path, how|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &fs); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("look where %s lies: %w", path, err)
+	}
+	if fs.Type != unix.CGROUP2_SUPER_MAGIC && fs.Type != unix.CGROUP_SUPER_MAGIC {
+		file.Close()
+		return nil, fmt.Errorf("%s is in no cgroup: it is left as it is", path)
+	}
+	return file, nil
 }

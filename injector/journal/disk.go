@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +21,37 @@ const (
 // filesOf are all files that a record at path may have.
 func filesOf(path string) []string { return []string{path, path + temporary, path + locked} }
 
+// maxRecord is far more than any record needs, in bytes. None larger is written.
+const maxRecord = 4 << 20
+
+// readOwn reads a file that this user wrote and nobody else can write: what stands
+// in a record is written into the node's kernel, by root. A link is not followed,
+// and nothing that is no file can block the reader.
+func readOwn(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a link: no injector makes one; remove it once you know who did", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var is unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &is); err != nil {
+		return nil, fmt.Errorf("look at %s: %w", path, err)
+	}
+	switch {
+	case is.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%s is no regular file: no injector makes such; remove it once you know who did", path)
+	case int(is.Uid) != os.Geteuid() || is.Mode&0o022 != 0:
+		return nil, fmt.Errorf("%s is of user %d with mode %#o: want user %d, and nobody else who may write it, to believe it; see who wrote it, then give it back or remove it",
+			path, is.Uid, is.Mode&0o777, os.Geteuid())
+	case is.Size > maxRecord:
+		return nil, fmt.Errorf("%s has %d bytes: no injector writes more than %d; remove it once you know who did", path, is.Size, maxRecord)
+	}
+	return io.ReadAll(io.LimitReader(file, maxRecord))
+}
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -32,6 +64,9 @@ func (j *Journal) save() error {
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
+	if len(data) >= maxRecord {
+		return fmt.Errorf("write journal: %d bytes, want less than %d", len(data), maxRecord)
+	}
 	if err := writeSynced(j.path+temporary, append(data, '\n')); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
@@ -42,7 +77,7 @@ func (j *Journal) save() error {
 }
 
 func writeSynced(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -77,7 +112,7 @@ func removeFile(path string) error {
 // it dies.
 func lockFile(path string) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -190,7 +190,7 @@ func open(path string) (*Journal, error) {
 }
 
 func read(path string) (Record, error) {
-	data, err := os.ReadFile(path)
+	data, err := readOwn(path)
 	if err != nil {
 		return Record{}, fmt.Errorf("read journal: %w", err)
 	}

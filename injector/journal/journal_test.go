@@ -336,3 +336,77 @@ func TestCrashAtEveryStep(t *testing.T) {
 		again.Close()
 	}
 }
+
+// Root writes into the kernel what a record says, so a record must be root's own.
+func TestRecordsThatNobodyOfOursWroteAreNotBelieved(t *testing.T) {
+	of := anyTarget().Injection
+	genuine := func(t *testing.T, dir string) string {
+		j := mustOpen(t, dir, anyTarget())
+		j.Close()
+		return j.Path()
+	}
+	forgeries := map[string]struct {
+		forge func(t *testing.T, path string) error
+		want  string
+	}{
+		"a link": {func(t *testing.T, path string) error {
+			elsewhere := filepath.Join(t.TempDir(), "record")
+			return errors.Join(os.Rename(path, elsewhere), os.Symlink(elsewhere, path))
+		}, "is a link"},
+		"a pipe": {func(_ *testing.T, path string) error {
+			return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600))
+		}, "is no regular file"},
+		"one that others may write": {func(_ *testing.T, path string) error { return os.Chmod(path, 0o620) }, "mode 0620"},
+		"a large one":               {func(_ *testing.T, path string) error { return os.Truncate(path, maxRecord+1) }, "no injector writes more"},
+	}
+	if os.Geteuid() == 0 {
+		forgeries["another user's"] = struct {
+			forge func(t *testing.T, path string) error
+			want  string
+		}{func(_ *testing.T, path string) error { return os.Chown(path, 1000, 1000) }, "of user 1000"}
+	}
+	for name, test := range forgeries {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := genuine(t, dir)
+			if err := test.forge(t, path); err != nil {
+				t.Fatal(err)
+			}
+			entries, err := List(dir)
+			if err != nil || len(entries) != 1 || entries[0].Err == nil || !strings.Contains(entries[0].Err.Error(), test.want) {
+				t.Errorf("List() = %+v, %v, want an entry with the error %q", entries, err, test.want)
+			}
+			if j, err := Reopen(dir, of); err == nil {
+				t.Errorf("Reopen() = %+v, want an error", j.Record())
+			}
+			if j, err := Open(dir, anyTarget()); err == nil {
+				t.Errorf("Open() = %+v, want an error", j.Record())
+			}
+			if _, err := os.Lstat(path); err != nil {
+				t.Errorf("it is gone, and nobody could look into it: %v", err)
+			}
+		})
+	}
+	t.Run("links in place of what is written are not followed", func(t *testing.T) {
+		for _, suffix := range []string{temporary, locked} {
+			dir, foreign := t.TempDir(), filepath.Join(t.TempDir(), "foreign")
+			if err := os.WriteFile(foreign, []byte("theirs"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			name, err := fileName(of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(foreign, filepath.Join(dir, name+suffix)); err != nil {
+				t.Fatal(err)
+			}
+			if j, err := Open(dir, anyTarget()); err == nil {
+				j.Close()
+				t.Errorf("Open() with a link %s = nil, want an error", suffix)
+			}
+			if text, err := os.ReadFile(foreign); string(text) != "theirs" {
+				t.Errorf("behind the link %s is %q, %v, want what was there", suffix, text, err)
+			}
+		}
+	})
+}
