@@ -15,6 +15,10 @@ const InjectionEnv = "SQUALL_INJECTION"
 // removed when cleaning starts (rules 32, 55).
 const ReadyFile = "/tmp/readiness_probe"
 
+// GuardName is what the process is called that cleans in the place of an injector
+// which was killed.
+const GuardName = "injector-guard"
+
 // MessageInjectionFailed is the message of the log line that says why an
 // injection failed. The line is JSON, the reason is its key "error". The worker
 // reads it from the chaos pod's log into status (rules 33, 57).

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,8 +44,10 @@ func kill(ctx context.Context, args []string) error {
 	if pid == 0 {
 		return fmt.Errorf("%s does not run in %s now", arguments[0], strings.TrimSpace(role+" "+*container))
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill %s, process %d: %w", arguments[0], pid, err)
+	for _, victim := range append(guards(all, arguments[0], pid), pid) {
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && !(victim != pid && errors.Is(err, syscall.ESRCH)) {
+			return fmt.Errorf("kill %s, process %d: %w", arguments[0], victim, err)
+		}
 	}
 	fmt.Println(pid)
 	return gone(ctx, pid)
@@ -116,6 +119,18 @@ func daemon(all []process, program string, first int) int {
 		}
 	}
 	return 0
+}
+
+// guards are the processes that a program started to clean after it, should it be
+// killed. A crash of its container takes them along, so they are killed before it.
+func guards(all []process, program string, pid int) []int {
+	var found []int
+	for _, p := range all {
+		if p.parent == pid && p.program == program+"-guard" {
+			found = append(found, p.pid)
+		}
+	}
+	return found
 }
 
 // contained finds the program in a container that no other process of it has

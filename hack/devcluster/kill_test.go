@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestVictims(t *testing.T) {
 	all := []process{
@@ -10,6 +13,8 @@ func TestVictims(t *testing.T) {
 		{pid: 4, parent: 3, program: "kubelet", cgroups: "0::/kubepods/pod1/aaa\n"}, // somebody's container
 		{pid: 5, parent: 4, program: "kubelet", cgroups: "0::/kubepods/pod1/aaa\n"},
 		{pid: 6, parent: 3, program: "worker", cgroups: "0::/kubepods/pod1/bbb\n"},
+		{pid: 7, parent: 6, program: "worker-guard", cgroups: "0::/kubepods/pod1/worker-guard\n"},
+		{pid: 8, parent: 3, program: "worker-guard", cgroups: "0::/kubepods/pod1/worker-guard\n"}, // of another
 	}
 	for _, c := range []struct {
 		name string
@@ -25,6 +30,9 @@ func TestVictims(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%s: process %d, want %d", c.name, c.got, c.want)
 		}
+	}
+	if got := guards(all, "worker", 6); !slices.Equal(got, []int{7}) {
+		t.Errorf("guards = %v, want the process 7 that it started", got)
 	}
 	if got := parent("Name:\tx\nPPid:\t42\nTracerPid:\t0\n"); got != 42 {
 		t.Errorf("parent = %d, want 42", got)

@@ -153,10 +153,11 @@ func (s *space) chaosPodOf(d *v1beta1.Disruption, target string) corev1.Pod {
 	return corev1.Pod{}
 }
 
-// killInjector ends an injector as a crash would.
+// killInjector ends an injector as a crash of its whole chaos pod would: what it did
+// stays for a cleaner, as its guard is killed before it.
 func (s *space) killInjector(pod corev1.Pod) {
 	s.t.Helper()
-	s.probe(s.t, nil, pod.Spec.NodeName, "kill", "--name", "injector", "--container", containerID(pod))
+	s.probe(s.t, nil, pod.Spec.NodeName, "kill", "--guard", "--name", "injector", "--container", containerID(pod))
 }
 
 // heldByFinalizer receives whether a pod, once deleted, was held by its

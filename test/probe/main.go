@@ -6,7 +6,7 @@
 //	probe snapshot [--container ID]   settings that a disruption could leave changed, as JSON
 //	probe cpu --container ID          the cores the container takes, as JSON
 //	probe memory --container ID       the memory that is charged to the container, and its limit, as JSON
-//	probe kill --name NAME            kills, by SIGKILL, the node's processes of that name
+//	probe kill --name NAME --container ID [--guard]   kills, by SIGKILL, the container's processes of that name, and before each its guard
 //	probe spoil --disruption UID      makes the journals of a disruption unreadable, so that nobody can clean from them
 //	probe mend --disruption UID       makes them readable again
 //	probe hold                        is ready at once and waits to be ended
@@ -17,6 +17,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,6 +28,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 func main() {
@@ -141,6 +144,7 @@ func kill(_ context.Context, args []string) (any, error) {
 	flags := flag.NewFlagSet("kill", flag.ContinueOnError)
 	name := flags.String("name", "", "`name` of the program, as /proc/PID/comm shows it")
 	container := flags.String("container", "", "`ID` of the container it must be in")
+	guard := flags.Bool("guard", false, "kill the injector's guard too, before it: what the injector did stays")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -151,15 +155,35 @@ func kill(_ context.Context, args []string) (any, error) {
 		if *name == "" || *container == "" || strings.TrimSpace(string(comm)) != *name || !strings.Contains(string(cgroups), *container) {
 			continue
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			return nil, fmt.Errorf("kill process %d: %w", pid, err)
+		victims := []int{pid}
+		if *guard {
+			victims = append(guardsOf(pid), pid) // a guard that was killed is not started again
 		}
-		killed = append(killed, pid)
+		for _, victim := range victims {
+			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && !(victim != pid && errors.Is(err, syscall.ESRCH)) {
+				return nil, fmt.Errorf("kill process %d: %w", victim, err)
+			}
+		}
+		killed = append(killed, victims...)
 	}
 	if len(killed) == 0 {
 		return nil, fmt.Errorf("no process %q runs in container %q", *name, *container)
 	}
 	return killed, nil
+}
+
+// guardsOf are the guards that an injector has started. They are in no container's
+// cgroup, so that what ends the injector's does not end them.
+func guardsOf(injector int) []int {
+	var guards []int
+	for _, pid := range processes() {
+		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+		if strings.HasPrefix(string(line), v1beta1.GuardName+"\x00") && strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", injector)) {
+			guards = append(guards, pid)
+		}
+	}
+	return guards
 }
 
 func parse(command string, args []string) (container string, length time.Duration, err error) {

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 func TestWorkIsNeitherIdleNorStolen(t *testing.T) {
@@ -28,5 +33,25 @@ func TestMountsAreThoseOfEveryInstance(t *testing.T) {
 	const covered = "900 495 0:9 / /data/file rw - tmpfs tmpfs rw\n"
 	if got, want := mountsOf(first+covered), mountsOf(first)+"/data/file rw tmpfs\n"; got != want {
 		t.Errorf("mountsOf() = %q with a mount more, want %q", got, want)
+	}
+}
+
+func TestGuardsAreThoseThatAnInjectorStarted(t *testing.T) {
+	guard, other := exec.Command("sleep", "1000"), exec.Command("sleep", "1000")
+	guard.Args[0] = v1beta1.GuardName
+	for _, started := range []*exec.Cmd{guard, other} {
+		if err := started.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			started.Process.Kill()
+			started.Wait()
+		})
+	}
+	if got := guardsOf(os.Getpid()); !slices.Equal(got, []int{guard.Process.Pid}) {
+		t.Errorf("guards = %v, want %d", got, guard.Process.Pid)
+	}
+	if got := guardsOf(other.Process.Pid); len(got) > 0 {
+		t.Errorf("guards of another = %v, want none", got)
 	}
 }

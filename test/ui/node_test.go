@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// killInjector ends an injector as a crash would, so that it cannot clean.
+// killInjector ends an injector and its guard as a crash would, so that neither cleans.
 func (c *cluster) killInjector(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-	c.onNode(t.Context(), t, pod.Spec.NodeName, probeImage, "/probe", "kill", "--name", "injector", "--container", id)
+	c.onNode(t.Context(), t, pod.Spec.NodeName, probeImage, "/probe", "kill", "--guard", "--name", "injector", "--container", id)
 }
 
 // onNode runs a command with all rights on a node, to its end.
