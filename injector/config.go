@@ -38,6 +38,8 @@ type Config struct {
 	CleanBackoff time.Duration `mapstructure:"clean_backoff"`
 	// LookEvery is how often an injection that is in force is looked after.
 	LookEvery time.Duration `mapstructure:"look_every"`
+	// Guard has a second process clean when the injector is killed.
+	Guard bool `mapstructure:"guard"`
 }
 
 func defaultConfig() map[string]any {
@@ -52,6 +54,7 @@ func defaultConfig() map[string]any {
 		"clean_timeout":   10 * time.Second,
 		"clean_backoff":   time.Second,
 		"look_every":      5 * time.Second,
+		"guard":           true,
 	}
 }
 

@@ -23,7 +23,7 @@ func TestHowLongAnInjectorTakes(t *testing.T) {
 			var ready, gone []time.Duration
 			for range *figures {
 				made := startTarget(t, kind)
-				s := realSite(t)
+				s := realSite(t, "SQUALL_GUARD=true") // as in a chaos pod
 				injection := injectionOn(kind, sampleParams[kind], made)
 				injection.Disruption.UID = types.UID(made.ID)
 				began := time.Now()

@@ -40,11 +40,13 @@ func (p program) inject(ctx context.Context, config Config, kind v1beta1.Kind) i
 		zap.String("kind", string(kind)), zap.String("target", injection.Target.Name))
 	l := &lifecycle{program: p, config: config, injection: injection, log: log, metrics: newMetrics(config.MetricsSink, log)}
 
+	guard := l.guard()
 	outcome := l.run(ctx)
 	writeOutcome(config.TerminationLog, outcome, log)
 	if !outcome.Cleaned {
-		return exitNotCleaned
+		return exitNotCleaned // the guard tries what a cleaner would
 	}
+	guard.end()
 	return exitOK
 }
 

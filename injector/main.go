@@ -73,6 +73,9 @@ func (p program) run(ctx context.Context, args []string) int {
 		fmt.Fprintln(p.stderr, err)
 		return exitRefused
 	}
+	if name == guardCommand {
+		return p.keepGuard(ctx, config, rest)
+	}
 	for _, c := range p.commands() {
 		if c.name == name {
 			return c.run(ctx, config, rest)

@@ -86,6 +86,7 @@ func newSite(t *testing.T, binary string, env ...string) *site {
 		"SQUALL_REASON_FILE=" + filepath.Join(dir, "reason"),
 		"SQUALL_TERMINATION_LOG=" + filepath.Join(dir, "termination"),
 		"SQUALL_CLEAN_BACKOFF=2ms",
+		"SQUALL_GUARD=false", // or nothing would be left to look at, and to clean
 	}, env...)}
 }
 

@@ -57,6 +57,7 @@ type entry struct {
 	audit     auditor // nil: the kind leaves nothing that could be found
 	child     child   // zero: the kind starts no processes
 	once      bool    // the kind acts in a moment, and nothing of it is held
+	outlives  bool    // something of the kind may outlive a process that is killed, by one of its mechanisms
 }
 
 // child is a hidden subcommand, which a kind's own processes execute.
@@ -81,12 +82,12 @@ type noter interface {
 var registry = map[v1beta1.Kind]entry{
 	v1beta1.KindContainerFailure: {construct: from(containerfailure.New), once: true},
 	v1beta1.KindCPUPressure:      {construct: from(cpupressure.New), audit: cpupressure.Audit, child: child{cpupressure.BurnCommand, cpupressure.Burn}},
-	v1beta1.KindDiskFailure:      {construct: from(diskfailure.New), audit: diskfailure.Audit, child: child{diskfailure.ListenCommand, diskfailure.Listen}},
-	v1beta1.KindDiskPressure:     {construct: from(diskpressure.New)}, // all it leaves is in the journal
-	v1beta1.KindDNS:              {construct: from(dnsdisruption.New), audit: dnsdisruption.Audit},
-	v1beta1.KindGRPC:             {construct: from(grpcdisruption.New)}, // all it leaves is in the journal
+	v1beta1.KindDiskFailure:      {construct: from(diskfailure.New), audit: diskfailure.Audit, child: child{diskfailure.ListenCommand, diskfailure.Listen}, outlives: true},
+	v1beta1.KindDiskPressure:     {construct: from(diskpressure.New), outlives: true}, // all it leaves is in the journal
+	v1beta1.KindDNS:              {construct: from(dnsdisruption.New), audit: dnsdisruption.Audit, outlives: true},
+	v1beta1.KindGRPC:             {construct: from(grpcdisruption.New), outlives: true}, // all it leaves is in the journal
 	v1beta1.KindMemoryPressure:   {construct: from(memorypressure.New), audit: memorypressure.Audit, child: child{memorypressure.HogCommand, memorypressure.Hog}},
-	v1beta1.KindNetwork:          {construct: from(network.New), audit: network.Audit},
+	v1beta1.KindNetwork:          {construct: from(network.New), audit: network.Audit, outlives: true},
 	v1beta1.KindNodeFailure:      {construct: from(nodefailure.New)}, // what it did is in the journal
 }
 
