@@ -16,6 +16,7 @@ import (
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/nodecommand"
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -31,6 +32,8 @@ type Activities struct {
 	ChaosPods *chaospod.Watch
 	// Targets are the records of all disruptions' targets.
 	Targets *targets.Store
+	// Policies is this worker's one watch on DisruptionPolicies. nil judges by none.
+	Policies *policy.Watch
 	// Clouds know the ranges of cloud providers' services.
 	Clouds *cloud.Clouds
 	// Namespace is where chaos pods and records live, never a target's own.

@@ -28,7 +28,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	world := apicluster.New(t)
 	acts := &Activities{
-		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store,
+		Kube: world.Client, Disruptions: world.Objects, ChaosPods: world.Watch, Targets: world.Store, Policies: world.Policies,
 		Clouds:    &cloud.Clouds{Kube: world.Client, ConfigMap: types.NamespacedName{Namespace: world.Chaos, Name: "cloud-ranges"}},
 		Namespace: world.Chaos, Builder: world.Builds(), Parallel: 8,
 	}

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -142,10 +143,21 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
 
-// lacking is what the disruption needs and the cluster does not give: the reason
-// and the words of its refusal, empty if it has all. driver moves pods, empty if
+// rules are those of policies that are about the disruption.
+func (a *Activities) rules(d *v1beta1.Disruption) []policy.Rule {
+	if a.Policies == nil {
+		return nil
+	}
+	return policy.Rules(a.Policies.Policies(), d, time.Now())
+}
+
+// lacking is what the disruption needs and the cluster does not give, or a policy
+// does not allow: the reason and the words of its refusal, empty if it has all. driver moves pods, empty if
 // nobody does.
 func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver, reason, why string, err error) {
+	if why = policy.Refusal(a.rules(d)); why != "" {
+		return "", v1beta1.ReasonDenied, why, nil
+	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {
 		return "", "MissingRights", why, err
 	}

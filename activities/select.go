@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,8 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, budgets)
+	limits := targets.Deny(a.rules(d), healthy)
+	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, slices.Concat(budgets, limits))
 	if err != nil {
 		return Selection{}, err
 	}
@@ -61,6 +63,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.Held = claims.Holders.Of(d.Spec, healthy)
 	selection.NoteOperated(healthy, claims)
 	selection.NoteBudgets(healthy, budgets, claims)
+	selection.NoteDenied(healthy, limits, claims)
 	selection.NoteLost(d.Spec, shards)
 	for number := in.Known; number < len(shards); number++ {
 		selection.Added = append(selection.Added, number)
@@ -145,6 +148,8 @@ func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, 
 	case s.Selected > 0:
 	case s.Invalid != "":
 		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
+	case s.Denied != "":
+		a.events().Warn(ctx, d, v1beta1.ReasonDenied, s.String(), key)
 	case s.Matching > 0:
 		a.events().Record(ctx, d, "NoMoreTargets", s.String(), key)
 	case d.Spec.OnInit:

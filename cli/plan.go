@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
@@ -49,11 +51,22 @@ func (c *command) plan() *cobra.Command {
 }
 
 func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, chaosNamespace string) (plan.Plan, error) {
-	found, err := targets.NewStore(client.Kube, chaosNamespace, nil, 1).Survey(ctx, d)
+	policies, forbidden, err := client.DisruptionPolicies(ctx)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	rules := policy.Rules(policies, d, time.Now())
+	found, err := targets.NewStore(client.Kube, chaosNamespace, nil, 1).Survey(ctx, d, rules)
 	if err != nil {
 		return plan.Plan{}, client.Unreachable(err)
 	}
+	if forbidden {
+		found.Unread = append(found.Unread, "DisruptionPolicies")
+	}
 	p := plan.Of(d, found)
+	if refusal := policy.Refusal(rules); refusal != "" {
+		p.Refusals = append(p.Refusals, refusal)
+	}
 	missing, err := client.Missing(ctx, doctor.RightsToRun(d.Namespace)...)
 	if err != nil {
 		return p, err

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/plan"
 )
 
@@ -57,6 +60,32 @@ func (l *live) plan() plan.Plan {
 		l.t.Fatalf("squall plan = %+v: %v", got, err)
 	}
 	return p
+}
+
+// What the rules of policies stop is said as the worker would say it.
+func TestPlanOfWhatPoliciesDeny(t *testing.T) {
+	l := newLive(t)
+	l.MakeTargets(4, nil)
+	policy := func(rule v1beta1.PolicyRule) {
+		t.Helper()
+		rule.Namespaces = []string{l.Shop}
+		p := &v1beta1.DisruptionPolicy{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "DisruptionPolicy"},
+			ObjectMeta: metav1.ObjectMeta{Name: l.Shop + "-" + rule.Name}, Spec: v1beta1.DisruptionPolicySpec{Rules: []v1beta1.PolicyRule{rule}},
+		}
+		l.Must(l.Plain.Post().Resource("disruptionpolicies").Body(p).Do(t.Context()).Error())
+		t.Cleanup(func() {
+			_ = l.Plain.Delete().Resource("disruptionpolicies").Name(p.Name).Do(context.Background()).Error()
+		})
+	}
+	one := int32(1)
+	policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &one}})
+	p := l.plan()
+	if p.Wanted != 2 || p.Chosen != 1 || len(p.Refusals) != 0 || !strings.Contains(fmt.Sprint(p.Warnings), `rule "one"`) {
+		t.Errorf("plan = %+v, want one target, and the rule named", p)
+	}
+	policy(v1beta1.PolicyRule{Name: "none", Reason: "sale week"})
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
 }
 
 func TestPlanOfHeldTargets(t *testing.T) {

@@ -50,6 +50,8 @@ func TestLeastPrivilege(t *testing.T) {
 		{worker, "list", "emergencystops.chaos.squall.dev", "", true},
 		{worker, "patch", "emergencystops.chaos.squall.dev/status", "", false},
 		{worker, "delete", "emergencystops.chaos.squall.dev", "", false},
+		{worker, "watch", "disruptionpolicies.chaos.squall.dev", "", true},
+		{worker, "create", "disruptionpolicies.chaos.squall.dev", "", false},
 		{worker, "create", "pods", "shop", false},
 		{worker, "create", "pods", "squall-system", false},
 		{worker, "delete", "pods", "shop", false},

@@ -43,6 +43,8 @@ func TestImports(t *testing.T) {
 			"what a chaos pod is depends on nothing that uses it"},
 		{"activities/targets", append(below("nodecommand", "status", "orphans", "replacement"), temporal),
 			"who may hold which target is decided from records alone"},
+		{"activities/policy", append(below("chaospod", "nodecommand", "targets", "status", "orphans", "replacement", "probe"), temporal, module+"workflows"),
+			"what a policy says of a disruption knows nothing of how it is carried out"},
 		{"activities/status", append(below("nodecommand", "orphans", "replacement"), temporal),
 			"what users see follows from what happened, and decides nothing"},
 		{"activities/orphans", below(),

@@ -63,7 +63,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer temporal.Close()
 	go acts.ChaosPods.Run(ctx)
 	go acts.Targets.Watch.Run(ctx)
-	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx)); err != nil {
+	go acts.Policies.Run(ctx)
+	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx), acts.Policies.Sync(ctx)); err != nil {
 		return err
 	}
 	polling, fatal := context.WithCancelCause(ctx)

@@ -21,6 +21,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
@@ -128,6 +129,14 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
+	client, err := status.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := policy.NewWatch(client)
+	if err != nil {
+		return nil, err
+	}
 	ranges, err := c.cloudRanges()
 	if err != nil {
 		return nil, err
@@ -135,7 +144,8 @@ func newActivities(c Config) (*activities.Activities, error) {
 	return &activities.Activities{
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
 		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
-		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
+		Policies: policies,
+		Clouds:   &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
 			PriorityClass: c.PriorityClass,

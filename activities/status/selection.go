@@ -34,6 +34,8 @@ func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active 
 		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "Selected", s.String())
 	case s.Invalid != "":
 		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "InvalidSpec", s.Invalid)
+	case s.Denied != "":
+		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, v1beta1.ReasonDenied, s.String())
 	case s.Matching > 0:
 		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoMoreTargets", s.String())
 	default:

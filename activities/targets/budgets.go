@@ -3,6 +3,7 @@ package targets
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -27,6 +29,10 @@ type budget struct {
 	allowed int
 	// pods are those that it covers.
 	pods map[types.UID]bool
+	// rule is that of a policy, which bounds disruptions as a budget does; nil for a
+	// PodDisruptionBudget. held are the targets of other disruptions that count for it.
+	rule *policy.Rule
+	held map[types.UID]bool
 }
 
 // Budgets reads the budgets of the disruption's namespace live; there are none for
@@ -91,42 +97,58 @@ func (s *Store) cover(ctx context.Context, namespace string, budgets Budgets, se
 type room struct {
 	budgets Budgets
 	left    []int
-	// taken are the pods that are counted already.
-	taken map[types.UID]bool
+	// taken are the pods that are counted already, for each.
+	taken []map[types.UID]bool
 }
 
-// without is what is left when these pods are disrupted.
+// without is what is left when these pods are disrupted. A rule counts those that
+// it has seen instead.
 func (b Budgets) without(held map[types.UID]bool) *room {
-	r := &room{budgets: b, taken: map[types.UID]bool{}}
-	for _, budget := range b {
-		r.left = append(r.left, budget.allowed)
+	r := &room{budgets: b}
+	for i, budget := range b {
+		r.left, r.taken = append(r.left, budget.allowed), append(r.taken, map[types.UID]bool{})
+		if budget.rule != nil {
+			r.left[i] -= len(budget.held)
+			maps.Copy(r.taken[i], budget.held)
+			continue
+		}
+		for uid := range held {
+			r.countFor(i, uid)
+		}
 	}
-	for uid := range held {
-		r.count(uid)
+	return r
+}
+
+// beside is what is left beside all that is claimed.
+func (b Budgets) beside(claims Claims) *room {
+	r := b.without(claims.held)
+	for _, target := range Active(claims.Own) {
+		r.count(target.UID)
 	}
 	return r
 }
 
 // count counts a pod as disrupted, each once.
 func (r *room) count(uid types.UID) {
-	if r.taken[uid] {
+	for i := range r.budgets {
+		r.countFor(i, uid)
+	}
+}
+
+func (r *room) countFor(i int, uid types.UID) {
+	if r.taken[i][uid] {
 		return
 	}
-	r.taken[uid] = true
-	for i, budget := range r.budgets {
-		if budget.pods[uid] {
-			r.left[i]--
-		}
+	r.taken[i][uid] = true
+	if r.budgets[i].pods[uid] {
+		r.left[i]--
 	}
 }
 
 // full is the first budget that does not let the pod be disrupted, or -1.
 func (r *room) full(uid types.UID) int {
-	if r.taken[uid] {
-		return -1
-	}
 	for i, budget := range r.budgets {
-		if budget.pods[uid] && r.left[i] < 1 {
+		if !r.taken[i][uid] && budget.pods[uid] && r.left[i] < 1 {
 			return i
 		}
 	}
@@ -156,7 +178,7 @@ func (r *room) fit(candidates []Candidate) []Candidate {
 // NoteBudgets writes into the selection which of the candidates were not chosen
 // because no budget has room for them.
 func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Claims) {
-	held := budgets.without(claims.disrupted())
+	held := budgets.beside(claims)
 	tries := past(claims.Own)
 	names, left := map[string]bool{}, 0
 	for _, c := range healthy {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/kube/podops"
@@ -39,9 +40,9 @@ type Survey struct {
 	// Holders are the disruptions that have some of them.
 	Holders Holders
 	// Wanted is how many the disruption would want, Chosen how many it would get,
-	// and Budget what NoteBudgets says.
+	// Budget what NoteBudgets says, and Denied what NoteDenied does.
 	Wanted, Chosen int
-	Budget         string
+	Budget, Denied string
 	// Unread are what the caller may not read, which may change all of that.
 	Unread []string
 }
@@ -53,9 +54,10 @@ type Other struct {
 	Why string
 }
 
-// Survey says which candidates a disruption would have if it began now, and why
+// Survey says which candidates a disruption would have if it began now, by the
+// rules of policies that are about it, and why
 // others are none. It claims and writes nothing.
-func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption) (Survey, error) {
+func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []policy.Rule) (Survey, error) {
 	var found Survey
 	err := s.survey(ctx, d, func(c Candidate, why string) {
 		if why == "" {
@@ -80,11 +82,18 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption) (Survey, erro
 		return found, err
 	}
 	found.Holders = claims.Holders
-	next, wanted := nextClaims(d.Spec, found.Healthy, nil, nil, map[types.UID]bool{}, claims.Holders, budgets.without(claims.held))
+	limits := Deny(rules, found.Healthy)
+	left := slices.Concat(budgets, limits).at(claims).without(claims.held)
+	next, wanted := nextClaims(d.Spec, found.Healthy, nil, nil, map[types.UID]bool{}, claims.Holders, left)
 	found.Wanted, found.Chosen = wanted, len(next)
 	var selection Selection
 	selection.NoteBudgets(found.Healthy, budgets, claims)
 	found.Budget = selection.Budget
+	if len(next) < wanted {
+		claims.Own = []Shard{{Targets: next}} // as if they were chosen: the rest is what rules leave out
+		selection.NoteDenied(found.Healthy, limits, claims)
+		found.Denied = selection.Denied
+	}
 	return found, nil
 }
 
@@ -186,7 +195,7 @@ func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options m
 		case !d.Spec.Matches(node.Labels, node.Annotations):
 			tell(Candidate{Target: target}, "it lacks the annotations of spec.filter")
 		default:
-			tell(Candidate{Target: target}, "")
+			tell(Candidate{Target: target, Labels: node.Labels}, "")
 		}
 	}
 	return nil
@@ -202,7 +211,7 @@ func has(pod *corev1.Pod, container string) bool {
 // podCandidate describes a pod as an injector needs it. wanted are the
 // container names of spec.containers; empty means all that run.
 func podCandidate(pod *corev1.Pod, wanted []string) Candidate {
-	c := Candidate{Target: v1beta1.InjectionTarget{
+	c := Candidate{Labels: pod.Labels, Target: v1beta1.InjectionTarget{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, NodeName: pod.Spec.NodeName,
 	}}
 	for _, ip := range pod.Status.HostIPs {

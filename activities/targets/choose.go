@@ -33,6 +33,9 @@ type Selection struct {
 	// Budget says which PodDisruptionBudgets have no room for matching pods. Empty when
 	// all have, or nobody asks.
 	Budget string `json:"budget,omitempty"`
+	// Denied names the rules of policies that let fewer be disrupted. Empty when none
+	// does.
+	Denied string `json:"denied,omitempty"`
 	// Lost says that targets were lost and are not replaced any more. Empty while all
 	// are.
 	Lost string `json:"lost,omitempty"`
@@ -61,10 +64,10 @@ func (s Selection) VersionOf(number int) string {
 // String says how many were chosen, or why none although something matches.
 func (s Selection) String() string {
 	text := fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching)
-	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Lost == "" {
+	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Denied == "" && s.Lost == "" {
 		text = fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching)
 	}
-	for _, why := range []string{s.Held, s.Operated, s.Budget, s.Lost} {
+	for _, why := range []string{s.Denied, s.Held, s.Operated, s.Budget, s.Lost} {
 		if why != "" && s.Selected < s.Desired {
 			text += "; " + why
 		}
@@ -119,6 +122,12 @@ type Candidate struct {
 	Operation string
 	// KeepsPlace is true for one with an Operation that is waited for.
 	KeepsPlace bool
+	// Labels are those of the pod or node.
+	Labels map[string]string
+	// Denied names the rule of a policy that lets nobody disrupt it; empty for none.
+	Denied string
+	// limits are the rules that let so many be disrupted at once and count it.
+	limits []string
 	// tries counts how often it was chosen before and never injected.
 	tries int
 	// control is true for one of the control group, which is never chosen.
@@ -161,7 +170,7 @@ func choose(candidates []Candidate, n int) []Target {
 	rand.Shuffle(len(usable), func(i, j int) { usable[i], usable[j] = usable[j], usable[i] })
 	chosen := make([]Target, 0, max(n, 0))
 	for _, c := range usable[:min(max(n, 0), len(usable))] {
-		chosen = append(chosen, Target{InjectionTarget: c.Target, Tries: c.tries})
+		chosen = append(chosen, Target{InjectionTarget: c.Target, Tries: c.tries, Limits: c.limits})
 	}
 	return chosen
 }
@@ -183,6 +192,8 @@ func (c Candidate) Unusable() string {
 		return staticPod
 	case c.Unmanaged:
 		return unmanaged
+	case c.Denied != "":
+		return "it is denied by " + c.Denied
 	case c.Operation != "":
 		return "somebody operates on it: " + c.Operation
 	}
@@ -227,7 +238,7 @@ func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard,
 	}
 	var free []Candidate
 	for _, c := range healthy {
-		if c.tries = tries[c.Target.UID]; c.tries < maxTries && busy[c.Target.UID] == "" && c.Operation == "" && !c.control {
+		if c.tries = tries[c.Target.UID]; c.tries < maxTries && busy[c.Target.UID] == "" && c.Operation == "" && c.Denied == "" && !c.control {
 			free = append(free, c)
 		}
 	}
@@ -294,7 +305,7 @@ func topUp(pending []Target, sure map[types.UID]bool, wanted int, free []Candida
 // keptPlaces counts the candidates that keep a place and could be chosen otherwise.
 func keptPlaces(healthy []Candidate, tries map[types.UID]int, busy Holders) (n int) {
 	for _, c := range healthy {
-		if c.KeepsPlace && !c.control && tries[c.Target.UID] < maxTries && busy[c.Target.UID] == "" {
+		if c.KeepsPlace && c.Denied == "" && !c.control && tries[c.Target.UID] < maxTries && busy[c.Target.UID] == "" {
 			n++
 		}
 	}

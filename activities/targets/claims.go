@@ -36,15 +36,8 @@ type Claims struct {
 	Holders Holders
 	// held are all pods that other disruptions claim, if it respects budgets.
 	held map[types.UID]bool
-}
-
-// disrupted are the pods that any disruption claims.
-func (c Claims) disrupted() map[types.UID]bool {
-	all := maps.Clone(c.held)
-	for _, target := range Active(c.Own) {
-		all[target.UID] = true
-	}
-	return all
+	// others are the shards of all other disruptions.
+	others []Shard
 }
 
 // Claim chooses targets until there are as many as wanted, or no more are
@@ -96,7 +89,7 @@ func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, known int, hea
 // the budgets, beside those that stand and those that are sure already. It returns
 // what is left of the budgets.
 func makeSure(sure map[types.UID]bool, pending []Target, stand []Shard, claims Claims, budgets Budgets) *room {
-	left := budgets.without(claims.held)
+	left := budgets.at(claims).without(claims.held)
 	for _, target := range Active(stand) {
 		left.count(target.UID)
 	}
@@ -129,6 +122,9 @@ func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written vers
 	for _, shard := range all {
 		mine := shard.object.Labels[v1beta1.LabelDisruptionUID] == string(d.UID)
 		shares := !mine && tolerated(d.Spec, shard.object)
+		if !mine {
+			claims.others = append(claims.others, shard)
+		}
 		if shares && !d.Spec.RespectsBudgets() {
 			continue
 		}

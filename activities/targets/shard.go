@@ -50,6 +50,9 @@ type Target struct {
 	// Lost is true for one that ended without anybody having asked for it:
 	// spec.maxLostTargets bounds how many such are replaced.
 	Lost bool `json:"lost,omitempty"`
+	// Limits are the rules of policies that are about some targets only, bound how
+	// many are disrupted at once, and count this one.
+	Limits []string `json:"limits,omitempty"`
 	// Replacement is how far the worker has come with replacing the target; nil
 	// before it begins, and for targets of other kinds.
 	Replacement *Replacement `json:"replacement,omitempty"`

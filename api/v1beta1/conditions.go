@@ -49,6 +49,10 @@ const ConditionClean = "Clean"
 // that an EmergencyStop ends or refuses.
 const ReasonEmergencyStop = "EmergencyStop"
 
+// ReasonDenied is the reason of conditions and events of a disruption that a rule
+// of a DisruptionPolicy lets have no target, or that it refuses.
+const ReasonDenied = "DeniedByPolicy"
+
 // ReasonInjectionFailed is the reason of a False Injected when a target cannot be
 // injected, and the message says why.
 const ReasonInjectionFailed = "InjectionFailed"

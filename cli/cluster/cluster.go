@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -107,6 +108,23 @@ func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList
 		list.Items[i].APIVersion, list.Items[i].Kind = list.APIVersion, "EmergencyStop"
 	}
 	return list, c.advise(ctx, err, "", "")
+}
+
+// DisruptionPolicies are those of the cluster, by name. forbidden is true when the
+// user may not read them.
+func (c *Client) DisruptionPolicies(ctx context.Context) (policies []*v1beta1.DisruptionPolicy, forbidden bool, err error) {
+	list := &v1beta1.DisruptionPolicyList{}
+	err = c.own.Get().Resource("disruptionpolicies").Do(ctx).Into(list)
+	if apierrors.IsForbidden(err) {
+		return nil, true, nil
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil // an older Squall
+	}
+	for i := range list.Items {
+		policies = append(policies, &list.Items[i])
+	}
+	return policies, false, c.advise(ctx, err, "", "")
 }
 
 // CreateEmergencyStop stops everything.

@@ -72,7 +72,7 @@ func examineResources(c *cluster.Client) Finding {
 	if err != nil {
 		return Finding{what, Fail, fmt.Sprintf("the cluster does not know %s: %v", v1beta1.GroupVersion, err), way}
 	}
-	for _, name := range []string{"disruptions", "emergencystops"} {
+	for _, name := range []string{"disruptions", "disruptionpolicies", "emergencystops"} {
 		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
 			return Finding{what, Fail, fmt.Sprintf("the cluster does not know %s.%s", name, v1beta1.GroupVersion.Group), way}
 		}

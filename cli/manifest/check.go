@@ -35,6 +35,8 @@ func Check(documents []Document, rules Rules) {
 			d.Problems = append(d.Problems, rules.cron(d.DisruptionCron)...)
 		case d.EmergencyStop != nil:
 			d.Problems = append(d.Problems, rules.emergencyStop(d.EmergencyStop)...)
+		case d.Policy != nil: // the rest is for the API server
+			d.Problems = append(d.Problems, sentences(named(d.Policy.ObjectMeta))...)
 		}
 	}
 }

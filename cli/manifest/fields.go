@@ -42,6 +42,8 @@ func suggest(path, kind string) string {
 		root = reflect.TypeFor[v1beta1.DisruptionCron]()
 	case "EmergencyStop":
 		root = reflect.TypeFor[v1beta1.EmergencyStop]()
+	case "DisruptionPolicy":
+		root = reflect.TypeFor[v1beta1.DisruptionPolicy]()
 	}
 	steps := strings.Split(path, ".")
 	parent, wrong := root, steps[len(steps)-1]

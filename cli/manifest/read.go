@@ -28,11 +28,12 @@ type Document struct {
 	metav1.TypeMeta
 	Namespace string
 	Name      string
-	// Disruption, DisruptionCron or EmergencyStop is what it holds, as it is written;
-	// none for a document with problems, or of another API group.
+	// Disruption, DisruptionCron, EmergencyStop or DisruptionPolicy is what it holds,
+	// as it is written; none for a document with problems, or of another API group.
 	Disruption     *v1beta1.Disruption
 	DisruptionCron *v1beta1.DisruptionCron
 	EmergencyStop  *v1beta1.EmergencyStop
+	Policy         *v1beta1.DisruptionPolicy
 	// Foreign is true for a document of another API group, which is nobody's to judge here.
 	Foreign bool
 	// Problems are what is wrong with it, each a sentence for a person.
@@ -73,6 +74,10 @@ var kinds = map[string]func(*Document, []byte) error{
 		d.EmergencyStop = &v1beta1.EmergencyStop{}
 		return strictly(text, d.EmergencyStop)
 	},
+	"DisruptionPolicy": func(d *Document, text []byte) error {
+		d.Policy = &v1beta1.DisruptionPolicy{}
+		return strictly(text, d.Policy)
+	},
 }
 
 func read(file string, line int, text []byte) []Document {
@@ -110,7 +115,7 @@ func read(file string, line int, text []byte) []Document {
 		return []Document{d}
 	}
 	if err := kinds[d.Kind](&d, text); err != nil {
-		d.Disruption, d.DisruptionCron, d.EmergencyStop = nil, nil, nil
+		d.Disruption, d.DisruptionCron, d.EmergencyStop, d.Policy = nil, nil, nil, nil
 		d.Problems = problemsOf(err, d.Kind)
 	}
 	return []Document{d}

@@ -93,8 +93,10 @@ func (p *Plan) judge(d *v1beta1.Disruption, found targets.Survey) {
 	for _, what := range found.Unread {
 		p.Warnings = append(p.Warnings, "you may not list the "+what+": fewer may be chosen than is said here")
 	}
-	if found.Budget != "" {
-		p.Warnings = append(p.Warnings, found.Budget)
+	for _, what := range []string{found.Budget, found.Denied} {
+		if what != "" {
+			p.Warnings = append(p.Warnings, what)
+		}
 	}
 	switch {
 	case d.Spec.OnInit:

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -35,6 +36,8 @@ type Cluster struct {
 	Objects *status.Disruptions
 	Watch   *chaospod.Watch
 	Store   *targets.Store
+	// Policies are those of the API server, which tests share.
+	Policies *policy.Watch
 	// Shop is the namespace of targets, Chaos that of chaos pods.
 	Shop, Chaos string
 	Counts      Counts
@@ -58,6 +61,10 @@ func New(t *testing.T) *Cluster {
 	c.Must(err)
 	go c.Watch.Run(t.Context())
 	c.Must(c.Watch.Sync(t.Context()))
+	c.Policies, err = policy.NewWatch(c.Plain)
+	c.Must(err)
+	go c.Policies.Run(t.Context())
+	c.Must(c.Policies.Sync(t.Context()))
 	claims := targets.NewWatch(c.Client, c.Chaos)
 	go claims.Run(t.Context())
 	c.Must(claims.Sync(t.Context()))

@@ -1,0 +1,129 @@
+// Package policy judges a disruption by the DisruptionPolicies of the cluster:
+// which rules are about it at a time, which targets they deny, and how many they
+// let be disrupted at once. It decides from plain values; only Watch reads a
+// cluster. What it cannot understand it denies.
+package policy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Rule is a rule that is about a disruption.
+type Rule struct {
+	v1beta1.PolicyRule
+	// Policy is the name of the policy that it is in.
+	Policy string
+	// targets are those that it is about; nil means all.
+	targets labels.Selector
+}
+
+// Rules are the rules that are about a disruption which goes on now, or is created
+// now, from its injection to its end; as far as can be told without its targets. The
+// policies are in order, and so are the rules.
+func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time.Time) []Rule {
+	created := d.CreationTimestamp.Time
+	if created.IsZero() {
+		created = now
+	}
+	from, until := d.Spec.TimeToInject(created), d.Spec.Expiry(created)
+	if from.Before(now) {
+		from = now
+	}
+	var rules []Rule
+	for _, p := range policies {
+		for _, rule := range p.Spec.Rules {
+			r := Rule{PolicyRule: rule, Policy: p.Name}
+			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !touches(rule.Windows, from, until) {
+				continue
+			}
+			if rule.TargetSelector != nil {
+				selector, err := metav1.LabelSelectorAsSelector(rule.TargetSelector)
+				if err != nil {
+					selector = labels.Everything()
+				}
+				r.targets = selector
+			}
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// Refusal says which rule lets the disruption have no target at all, whatever
+// its targets are; empty if none does.
+func Refusal(rules []Rule) string {
+	for _, r := range rules {
+		if r.AtMost == nil && r.targets == nil {
+			return "it is denied by " + r.String()
+		}
+	}
+	return ""
+}
+
+// Concerns tells whether the rule is about disruptions of these kinds, in that
+// namespace and of that level.
+func (r Rule) Concerns(kinds v1beta1.Kinds, namespace string, level v1beta1.Level) bool {
+	return (len(r.Kinds) == 0 || slices.ContainsFunc(kinds, func(k v1beta1.Kind) bool { return slices.Contains(r.Kinds, v1beta1.PolicyKind(k)) })) &&
+		(r.Level == "" || r.Level == level) &&
+		(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace))
+}
+
+// About tells whether the rule is about a target with these labels.
+func (r Rule) About(target map[string]string) bool {
+	return r.targets == nil || r.targets.Matches(labels.Set(target))
+}
+
+// Selective is true for a rule that is about some targets only.
+func (r Rule) Selective() bool { return r.targets != nil }
+
+// Most is how many targets may be disrupted at once, of that many that the
+// rule is about.
+func (r Rule) Most(healthy int) int {
+	most := math.MaxInt32
+	if r.AtMost == nil {
+		return 0
+	}
+	if r.AtMost.Targets != nil {
+		most = int(*r.AtMost.Targets)
+	}
+	if r.AtMost.Percent != nil {
+		most = min(most, healthy*int(*r.AtMost.Percent)/100)
+	}
+	return most
+}
+
+// ID names the rule where it is noted that a target counts for it.
+func (r Rule) ID() string { return r.Policy + "/" + r.Name }
+
+// String names the rule, and says why it is there.
+func (r Rule) String() string {
+	text := fmt.Sprintf("rule %q of DisruptionPolicy %q", r.Name, r.Policy)
+	if r.AtMost != nil {
+		text += " (" + r.limit() + ")"
+	}
+	if reason := strings.Join(strings.Fields(r.Reason), " "); reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
+// limit is what a rule with a limit allows, in words.
+func (r Rule) limit() string {
+	var most []string
+	if r.AtMost.Targets != nil {
+		most = append(most, fmt.Sprintf("%d targets", *r.AtMost.Targets))
+	}
+	if r.AtMost.Percent != nil {
+		most = append(most, fmt.Sprintf("%d %% of those selected", *r.AtMost.Percent))
+	}
+	return "at most " + strings.Join(most, " and ") + " at once"
+}

@@ -1,0 +1,123 @@
+package activities
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// policy makes a policy of one rule, about the test's own namespace, and waits
+// until the worker's watch has it.
+func (c *cluster) policy(rule v1beta1.PolicyRule) (remove func()) {
+	c.Helper()
+	rule.Namespaces = []string{c.Shop}
+	p := &v1beta1.DisruptionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "DisruptionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Shop + "-" + rule.Name}, Spec: v1beta1.DisruptionPolicySpec{Rules: []v1beta1.PolicyRule{rule}},
+	}
+	c.Must(c.Plain.Post().Resource("disruptionpolicies").Body(p).Do(c.Context()).Error())
+	resource := func() error {
+		return c.Plain.Delete().Resource("disruptionpolicies").Name(p.Name).Do(context.Background()).Error()
+	}
+	c.Cleanup(func() { _ = resource() })
+	c.Eventually("the watch has the policy", func() bool { return c.seesPolicy(p.Name) })
+	return func() {
+		c.Helper()
+		c.Must(resource())
+		c.Eventually("the watch has seen the policy go", func() bool { return !c.seesPolicy(p.Name) })
+	}
+}
+
+func (c *cluster) seesPolicy(name string) bool {
+	for _, p := range c.Activities.Policies.Policies() {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAPolicyRefusesADisruption(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	remove := c.policy(v1beta1.PolicyRule{Name: "sale", Reason: "sale week", Kinds: []v1beta1.PolicyKind{"cpu-pressure"}, Windows: []v1beta1.PolicyWindow{{TimeZone: "Asia/Tokyo"}}})
+	ref := c.Disruption("refused", nil)
+	plan := do[Plan](c, c.Prepare, ref)
+	for _, want := range []string{`rule "sale"`, c.Shop + "-sale", "sale week"} {
+		if !strings.Contains(plan.Rejected, want) {
+			t.Errorf("it is rejected with %q, want %q in it", plan.Rejected, want)
+		}
+	}
+	if phase := c.Get(ref).Status.Phase; phase != v1beta1.PhaseRejected {
+		t.Errorf("phase = %s, want Rejected", phase)
+	}
+	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, `rule "sale"`)
+	c.wantEvent(v1beta1.ReasonDenied, `rule "sale"`)
+	other := c.Disruption("other", func(spec *v1beta1.DisruptionSpec) {
+		spec.Faults = v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: "50%"}}
+	})
+	if plan := do[Plan](c, c.Prepare, other); plan.Rejected != "" {
+		t.Errorf("a kind that the rule is not about is rejected: %s", plan.Rejected)
+	}
+	remove()
+	if plan := do[Plan](c, c.Prepare, c.Disruption("later", nil)); plan.Rejected != "" {
+		t.Errorf("without the policy it is rejected: %s", plan.Rejected)
+	}
+}
+
+// A rule that comes once the disruption was prepared lets it have no more targets,
+// and those that it has stay.
+func TestAPolicyDeniesTargets(t *testing.T) {
+	c := newCluster(t)
+	databases := c.MakeTargets(2, map[string]string{"tier": "db"})
+	front := c.MakeTargets(1, map[string]string{"tier": "web"})
+	ref := c.Disruption("some", all)
+	do[Plan](c, c.Prepare, ref)
+	c.policy(v1beta1.PolicyRule{Name: "no-db", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "db"}}})
+	selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	if got := c.chosen(ref); len(got) != 1 || got[0] != front[0].UID || selection.Desired != 3 {
+		t.Errorf("chose %v of %d wanted, want %s alone, and no database of %v", got, selection.Desired, front[0].UID, databases)
+	}
+	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, `1 of 3 matching targets; 2 are denied by rule "no-db"`)
+
+	c.policy(v1beta1.PolicyRule{Name: "none"})
+	late := c.MakeTargets(1, map[string]string{"tier": "web"})
+	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}).Added; len(added) > 0 {
+		t.Errorf("%s was chosen although a rule denies all", late[0].Name)
+	}
+	if got := c.chosen(ref); len(got) != 1 || got[0] != front[0].UID {
+		t.Errorf("it holds %v, want that it keeps what it had", got)
+	}
+}
+
+func TestAPolicyLetsNobodyDisruptMoreAtOnce(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(4, nil)
+	most := int32(3)
+	c.policy(v1beta1.PolicyRule{Name: "three", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
+	first, selection := c.selectFor("first", nil) // wants two
+	if selection.Selected != 2 || selection.Denied != "" {
+		t.Errorf("the first one: %+v, want two targets", selection)
+	}
+	second, selection := c.selectFor("second", nil)
+	if selection.Selected != 1 || !strings.Contains(selection.Denied, `rule "three"`) || !strings.Contains(selection.Denied, "at most 3 targets at once") {
+		t.Errorf("the second one: %+v, want one target, and the rule named", selection)
+	}
+	third, selection := c.selectFor("third", nil)
+	if selection.Selected != 0 {
+		t.Errorf("the third one: %+v, want no target", selection)
+	}
+	c.WantCondition(third, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, `rule "three"`)
+	c.wantEvent(v1beta1.ReasonDenied, `rule "three"`)
+	c.Must(c.Targets.DeleteRecords(t.Context(), first))
+	c.Eventually("what the first one held is free", func() bool {
+		return do[Selection](c, c.SelectTargets, SelectInput{Disruption: third}).Selected == 2
+	})
+	if held := append(c.chosen(second), c.chosen(third)...); len(held) != 3 {
+		t.Errorf("%v are held, want three", held)
+	}
+}

@@ -1,0 +1,104 @@
+package targets
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Deny notes on the candidates which of them a rule lets nobody disrupt, and which
+// rules count them. It returns those that let so many be disrupted at once.
+func Deny(rules []policy.Rule, healthy []Candidate) Budgets {
+	var limits Budgets
+	for _, rule := range rules {
+		about := map[types.UID]bool{}
+		for i := range healthy {
+			c := &healthy[i]
+			switch {
+			case !rule.About(c.Labels):
+				continue
+			case rule.AtMost == nil && c.Denied == "":
+				c.Denied = rule.String()
+			case rule.AtMost != nil && rule.Selective():
+				c.limits = append(c.limits, rule.ID())
+			}
+			about[c.Target.UID] = true
+		}
+		if rule.AtMost == nil {
+			continue
+		}
+		limits = append(limits, budget{name: rule.String(), rule: &rule, allowed: rule.Most(len(about)), pods: about})
+	}
+	return limits
+}
+
+// at adds to the rules which targets count for them, of all that were claimed at
+// that moment. Budgets stay as they are.
+func (b Budgets) at(claims Claims) Budgets {
+	now := slices.Clone(b)
+	for i := range now {
+		if now[i].rule != nil {
+			now[i].see(claims)
+		}
+	}
+	return now
+}
+
+func (b *budget) see(claims Claims) {
+	b.pods, b.held = maps.Clone(b.pods), map[types.UID]bool{}
+	about := b.pods
+	for _, target := range Active(claims.Own) {
+		if !b.rule.Selective() || slices.Contains(target.Limits, b.rule.ID()) {
+			b.pods[target.UID] = true
+		}
+	}
+	for _, shard := range claims.others {
+		if shard.broken != nil {
+			b.allowed = 0 // nobody knows what it holds
+			continue
+		}
+		labels := shard.object.Labels
+		kinds := v1beta1.ParseKinds(shard.object.Annotations[annotationKinds])
+		for _, target := range shard.Targets {
+			level := v1beta1.LevelPod
+			if target.Namespace == "" {
+				level = v1beta1.LevelNode
+			}
+			if !target.Active() || !b.rule.Concerns(kinds, labels[v1beta1.LabelDisruptionNamespace], level) {
+				continue
+			}
+			if about[target.UID] || !b.rule.Selective() || slices.Contains(target.Limits, b.rule.ID()) {
+				b.held[target.UID] = true
+			}
+		}
+	}
+}
+
+// NoteDenied writes into the selection which rules let fewer be disrupted, and how
+// many of the candidates each of them keeps.
+func (s *Selection) NoteDenied(healthy []Candidate, limits Budgets, claims Claims) {
+	held := limits.at(claims).beside(claims)
+	tries := past(claims.Own)
+	names, left := map[string]bool{}, 0
+	for _, c := range healthy {
+		if tries[c.Target.UID] >= maxTries {
+			continue
+		}
+		name := c.Denied
+		if i := held.full(c.Target.UID); name == "" && i >= 0 && claims.Holders[c.Target.UID] == "" && c.Operation == "" {
+			name = fmt.Sprintf("%s (%d of %d are disrupted)", limits[i].name, held.budgets[i].allowed-held.left[i], held.budgets[i].allowed)
+		}
+		if name != "" {
+			left++
+			names[name] = true
+		}
+	}
+	if left > 0 {
+		s.Denied = fmt.Sprintf("%d are denied by %s", left, shortList(names))
+	}
+}

@@ -1,0 +1,67 @@
+package crdtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// What would be misunderstood is refused when it is written: a rule that is about
+// nothing because of a slip would let everything happen.
+func TestAPIServerJudgesPolicies(t *testing.T) {
+	client, err := dynamic.NewForConfig(apiserver.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(text []byte) error {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		_, err := client.Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptionpolicies"}).
+			Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+		return err
+	}
+	sample, err := os.ReadFile("../../deploy/samples/policies/production.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := create(sample); err != nil {
+		t.Errorf("the sample: %v", err)
+	}
+	for _, test := range []struct{ rules, refused string }{
+		{"[{name: all}]", ""},
+		{"[{name: kinds, kinds: [" + strings.Join(v1beta1.AllKinds().Names(), ", ") + "]}]", ""},
+		{"[{name: kinds, kinds: [node-failur]}]", `"node-failur"`},
+		{"[]", "at least 1 items"},
+		{"[{name: a}, {name: a}]", "Duplicate"},
+		{"[{name: No name}]", "should match"},
+		{"[{name: a, level: nodes}]", `"nodes"`},
+		{"[{name: a, kind: node-failure}]", "unknown field"},
+		{"[{name: a, atMost: {}}]", "at least 1 properties"},
+		{"[{name: a, atMost: {percent: 101}}]", "less than or equal to 100"},
+		{"[{name: a, atMost: {targets: -1}}]", "greater than or equal to 0"},
+		{`[{name: a, windows: [{timeZone: America/New_York, days: [Monday], from: "09:00", to: "17:30"}]}]`, ""},
+		{"[{name: a, windows: [{timeZone: Europe/Atlantis}]}]", "Europe/Atlantis"},
+		{"[{name: a, windows: [{timeZone: Local}]}]", "want the name of a time zone"},
+		{"[{name: a, windows: [{days: [Mon]}]}]", `"Mon"`},
+		{`[{name: a, windows: [{from: "9:00"}]}]`, "should match"},
+		{`[{name: a, windows: [{to: "24:00"}]}]`, "should match"},
+	} {
+		t.Run(test.rules, func(t *testing.T) {
+			err := create([]byte("apiVersion: chaos.squall.dev/v1beta1\nkind: DisruptionPolicy\nmetadata: {name: p}\nspec: {rules: " + test.rules + "}\n"))
+			if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+				t.Errorf("the API server says %v, want %q", err, test.refused)
+			}
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package v1beta1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// DisruptionPolicy says what nobody may disrupt in this cluster, whatever rights
+// they have. It is judged when targets are chosen; what runs already goes on.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=dipol,categories=chaos
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+type DisruptionPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what is denied.
+	Spec DisruptionPolicySpec `json:"spec"`
+}
+
+// DisruptionPolicyList is a list of policies.
+//
+// +kubebuilder:object:root=true
+type DisruptionPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DisruptionPolicy `json:"items"`
+}
+
+// DisruptionPolicySpec is what is denied.
+type DisruptionPolicySpec struct {
+	// Rules deny, each by itself: what one of them denies no other allows.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	Rules []PolicyRule `json:"rules"`
+}
+
+// PolicyRule denies what all of its fields say. A field that is empty says nothing.
+type PolicyRule struct {
+	// Name of the rule, which every refusal tells.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// Reason is told to whom the rule refuses something. At most 500 characters.
+	//
+	// +kubebuilder:validation:MaxLength=500
+	Reason string `json:"reason,omitempty"`
+	// Kinds are those of which a disruption has at least one.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=set
+	Kinds []PolicyKind `json:"kinds,omitempty"`
+	// Level is that of the disruption.
+	Level Level `json:"level,omitempty"`
+	// Namespaces are those of the disruption, by name.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	Namespaces []string `json:"namespaces,omitempty"`
+	// TargetSelector selects by labels the pods, or at level node the nodes, that the
+	// rule is about. Others may still be chosen.
+	TargetSelector *metav1.LabelSelector `json:"targetSelector,omitempty"`
+	// Windows are the times that the rule is about: a disruption that would run in one
+	// of them, from its injection to its end.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=atomic
+	Windows []PolicyWindow `json:"windows,omitempty"`
+	// AtMost lets so many targets be disrupted at once, by all disruptions together
+	// that the rule is about. Without it none may be.
+	AtMost *PolicyLimit `json:"atMost,omitempty"`
+}
+
+// PolicyKind is the name of a kind, such as node-failure.
+//
+// +kubebuilder:validation:Enum=container-failure;cpu-pressure;disk-failure;disk-pressure;dns-disruption;grpc-disruption;memory-pressure;network-disruption;node-failure;pod-replacement
+type PolicyKind string
+
+// PolicyWindow is a time that recurs.
+type PolicyWindow struct {
+	// TimeZone is the name of the zone in which From and To are meant, such as
+	// Europe/Berlin. Default UTC.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`self == '' || (self != 'Local' && timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0)`,message="want the name of a time zone, such as Europe/Berlin",messageExpression=`'"' + self + '": want the name of a time zone, such as Europe/Berlin'`
+	TimeZone string `json:"timeZone,omitempty"`
+	// Days are those on which the window begins. Empty means every day.
+	//
+	// +kubebuilder:validation:MaxItems=7
+	// +listType=set
+	Days []PolicyDay `json:"days,omitempty"`
+	// From is when it begins, hour and minute, such as 09:00. Default 00:00.
+	//
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
+	From string `json:"from,omitempty"`
+	// To is when it ends. Where it is not after From that is on the next day.
+	// Default 00:00.
+	//
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
+	To string `json:"to,omitempty"`
+}
+
+// PolicyDay is a day of the week.
+//
+// +kubebuilder:validation:Enum=Monday;Tuesday;Wednesday;Thursday;Friday;Saturday;Sunday
+type PolicyDay string
+
+// PolicyLimit is how many targets may be disrupted at once. With both fields the
+// smaller number counts.
+//
+// +kubebuilder:validation:MinProperties=1
+type PolicyLimit struct {
+	// Targets in the whole cluster. 0 allows none.
+	//
+	// +kubebuilder:validation:Minimum=0
+	Targets *int32 `json:"targets,omitempty"`
+	// Percent of the pods, or nodes, that the disruption's own selector selects and
+	// that are healthy, rounded down.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Percent *int32 `json:"percent,omitempty"`
+}
