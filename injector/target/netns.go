@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetnsID tells one network namespace from all others of this boot.
+// NetnsID tells one network namespace from all others that there are now. The
+// kernel uses the number again once the namespace is gone.
 type NetnsID struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
@@ -22,6 +23,9 @@ type NetnsID struct {
 // Netns is a network namespace and a path to reach it.
 type Netns struct {
 	NetnsID
+	// Cookie is a number of the namespace that the kernel never uses again. It is 0
+	// where it is not known: before Linux 5.14, and to who may not enter.
+	Cookie uint64 `json:"cookie,omitempty"`
 	// Path is valid as long as the process it leads through lives; empty when
 	// no process is in the namespace any more.
 	Path string `json:"path"`
@@ -219,6 +223,24 @@ func onOwnThread(f func() (restored bool, err error)) error {
 	return err
 }
 
+// cookieOf is the cookie of the network namespace at path, 0 if it cannot be known.
+func cookieOf(path string) uint64 {
+	var cookie uint64
+	err := Do(path, func() error {
+		socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(socket)
+		cookie, err = unix.GetsockoptUint64(socket, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		return err
+	})
+	if err != nil {
+		return 0
+	}
+	return cookie
+}
+
 func netnsOf(proc string, pid int) (Netns, error) {
 	return statNetns(netnsPath(proc, pid))
 }
@@ -233,9 +255,13 @@ func statNetns(path string) (Netns, error) {
 
 // currentNetns finds a path that leads to a known namespace now. A container may
 // be started again while its pod, and with it the namespace, stays. The result
-// is zero when no process is in the namespace any more.
+// is zero when no process is in the namespace any more, also when another namespace
+// has its number by now.
 func currentNetns(proc string, known Netns) (Netns, error) {
 	if now, err := statNetns(known.Path); err == nil && now.NetnsID == known.NetnsID {
+		if known.isAnother(now) {
+			return Netns{}, nil
+		}
 		return known, nil
 	}
 	paths, err := netnsPaths(proc)
@@ -244,8 +270,22 @@ func currentNetns(proc string, known Netns) (Netns, error) {
 	}
 	for _, path := range paths {
 		if now, err := statNetns(path); err == nil && now.NetnsID == known.NetnsID {
+			if known.isAnother(now) {
+				return Netns{}, nil
+			}
+			now.Cookie = known.Cookie
 			return now, nil
 		}
 	}
 	return Netns{}, nil
+}
+
+// isAnother is true of a namespace of the same number, seen now, which is known not
+// to be this one.
+func (n Netns) isAnother(now Netns) bool {
+	if n.Cookie == 0 {
+		return false
+	}
+	cookie := cookieOf(now.Path)
+	return cookie != 0 && cookie != n.Cookie
 }

@@ -73,6 +73,7 @@ func loadContainer(proc string, wanted v1beta1.InjectionContainer) (Container, e
 	if err != nil {
 		return Container{}, err
 	}
+	netns.Cookie = cookieOf(netns.Path)
 	container := Container{
 		Name: wanted.Name, ID: wanted.ID, PID: p.pid, StartTime: p.startTime,
 		Netns: netns, Cgroups: cgroupsOf(proc, p.pid), proc: proc,

@@ -254,6 +254,34 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// The kernel gives the number of a network namespace that is gone to the next one. A
+// stranger's namespace must not be taken for that of a target which is gone.
+func TestANetworkNamespaceWithAnOldNumberIsAStrangers(t *testing.T) {
+	ours := testcontainer.Start(t, testcontainer.Sleeps...)
+	theirs := testcontainer.Start(t, testcontainer.Sleeps...)
+	before, stranger := load(t, ours), load(t, theirs).Containers[0].Netns
+	if cookie := before.Containers[0].Netns.Cookie; cookie == 0 || cookie == stranger.Cookie {
+		t.Fatalf("cookies %d and %d, want one of each namespace: Linux has them since 5.14", cookie, stranger.Cookie)
+	}
+	ours.Stop(t)
+	before.Containers[0].Netns.NetnsID = stranger.NetnsID
+	for name, path := range map[string]string{"by the same path": stranger.Path, "by another": "/proc/0/ns/net"} {
+		before.Containers[0].Netns.Path = path
+		again, err := Recover(before.Injection, before.Containers, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if netnses, err := again.Netnses(); !errors.Is(err, ErrGone) {
+			t.Errorf("%s: Netnses() = %v, %v, want ErrGone: it is another pod's", name, netnses, err)
+		}
+	}
+	// A journal of an older release has no cookie.
+	before.Containers[0].Netns.Cookie = 0
+	if netnses, err := before.Netnses(); err != nil || len(netnses) != 1 || netnses[0].NetnsID != stranger.NetnsID {
+		t.Errorf("without a cookie: Netnses() = %v, %v, want what has the number", netnses, err)
+	}
+}
+
 func TestDoEntersAndLeaksNothing(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	netns := load(t, made).Containers[0].Netns
