@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -36,13 +37,24 @@ func (h *health) serve(address string, handler http.Handler, logger *zap.Logger)
 	if address == "0" {
 		return
 	}
-	server := &http.Server{Addr: address, Handler: handler}
+	server := newServer(address, handler)
 	h.servers = append(h.servers, server)
 	go func() {
 		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("endpoint ended", zap.String("address", address), zap.Error(err))
 		}
 	}()
+}
+
+// newServer is one to which every pod of the cluster can connect: who sends or reads
+// slowly does not hold a connection for long. The kubelet and Prometheus take
+// milliseconds.
+func newServer(address string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr: address, Handler: handler, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
 }
 
 func (h *health) ready() { h.polls.Store(true) }
