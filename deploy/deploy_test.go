@@ -110,6 +110,30 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// The replicas of a program are on several nodes where there are, and a drain takes
+// one of them at a time.
+func TestReplicasAreSpreadAndHaveABudget(t *testing.T) {
+	budgets := map[string]any{}
+	for _, budget := range rendered(t, "PodDisruptionBudget") {
+		selector, _, _ := unstructured.NestedMap(budget.Object, "spec", "selector")
+		if most := budget.Object["spec"].(map[string]any)["maxUnavailable"]; fmt.Sprint(most) != "1" {
+			t.Errorf("%s lets %v go at once, want 1", budget.GetName(), most)
+		}
+		budgets[budget.GetName()] = selector
+	}
+	for _, deployment := range rendered(t, "Deployment") {
+		name := deployment.GetName()
+		selector, _, _ := unstructured.NestedMap(deployment.Object, "spec", "selector")
+		if diff := cmp.Diff(any(selector), budgets[name]); diff != "" {
+			t.Errorf("selectors of %s (-deployment +budget):\n%s", name, diff)
+		}
+		spreads, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "topologySpreadConstraints")
+		if len(spreads) != 1 || !cmp.Equal(spreads[0].(map[string]any)["labelSelector"], any(selector)) {
+			t.Errorf("%s is spread by %v, want by its own selector %v", name, spreads, selector)
+		}
+	}
+}
+
 // otherSamples are samples of no kind of their own: of probes, and of operations on pods.
 var otherSamples = []string{"samples/steady-state.yaml", "samples/game-day.yaml", "samples/pod-operations.yaml"}
 
