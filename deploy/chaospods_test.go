@@ -73,6 +73,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	}
 	sweeper.Finalizers = nil
 	sweeper.Spec.PriorityClassName = "system-node-critical" // docs/hardening.md
+	sweeper.Spec.Containers[0].SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
 	if err := create(worker, sweeper); err != nil {
 		t.Errorf("a pod of the sweep: %v", err)
 	}

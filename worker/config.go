@@ -26,6 +26,8 @@ type Config struct {
 	ImagePullPolicy string `mapstructure:"image-pull-policy"`
 	// PriorityClass of chaos pods, cleaners and the sweep's pods; empty for none.
 	PriorityClass string `mapstructure:"chaos-pod-priority-class"`
+	// SELinuxType of the same pods; empty for what the container runtime gives.
+	SELinuxType string `mapstructure:"chaos-pod-selinux-type"`
 	// AllowedHosts are never disturbed by a network disruption.
 	AllowedHosts []v1beta1.NetworkHost `mapstructure:"allowed-hosts"`
 	// CloudRanges is the ConfigMap, as namespace/name, with what cloud providers
@@ -75,6 +77,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
+	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
 	flags.String(cloud.SettingConfigMap, "", "namespace/name of the ConfigMap with the keys aws, gcp and datadog, whose values are what these publish of their addresses")
 	flags.Bool(cloud.SettingFetch, false, "fetch from a provider what that ConfigMap lacks, at most once a day")
 	flags.Float64("client-qps", -1, "most API calls in a second; below 0: the API server's own priorities and fairness decide")

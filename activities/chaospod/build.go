@@ -67,6 +67,9 @@ type Builder struct {
 	// PriorityClass of all these pods, which decides whom a node short of memory
 	// evicts and kills first; empty means that of the cluster.
 	PriorityClass string
+	// SELinuxType is the type of the context that all these pods run in; empty means
+	// what the container runtime gives them.
+	SELinuxType string
 	// AllowedHosts are never disturbed by a network disruption, unless it asks
 	// to drop this list.
 	AllowedHosts []v1beta1.NetworkHost
@@ -125,9 +128,17 @@ func (b Builder) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, injectio
 	container := &spec.Containers[0]
 	container.Image = b.Image
 	container.ImagePullPolicy = corev1.PullPolicy(b.ImagePullPolicy)
+	b.addSELinux(container)
 	container.Args = []string{string(kind)}
 	container.Env = []corev1.EnvVar{{Name: v1beta1.InjectionEnv, Value: injection}}
 	addRights(spec, kind.Needs())
+}
+
+// addSELinux sets the SELinux type. A node without SELinux does not look at it.
+func (b Builder) addSELinux(container *corev1.Container) {
+	if b.SELinuxType != "" {
+		container.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: b.SELinuxType}
+	}
 }
 
 // injection is the document the injector receives.

@@ -121,3 +121,24 @@ func TestChaosPodOfAPodThatWaits(t *testing.T) {
 		}
 	}
 }
+
+// On a node that enforces SELinux nothing is injected, cleaned or looked at by a pod
+// that is confined as any other.
+func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {
+	b := Builder{Namespace: "squall-chaos", Image: "squall:test", SELinuxType: "spc_t"}
+	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "calm", UID: "1"},
+		Spec: v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Level: v1beta1.LevelPod}}
+	chaosPod, err := b.ChaosPod(d, 0, v1beta1.InjectionTarget{Name: "web-0", UID: "2"}, d.Spec.Requested()[0], time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err := b.NodeCommand(Owner{Name: "a"}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}, []string{"audit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pod := range map[string]*corev1.Pod{"chaos pod": chaosPod, "cleaner": Cleaner(chaosPod), "command on a node": command} {
+		if got := pod.Spec.Containers[0].SecurityContext.SELinuxOptions; got == nil || *got != (corev1.SELinuxOptions{Type: "spc_t"}) {
+			t.Errorf("%s has SELinux options %v, want type spc_t", name, got)
+		}
+	}
+}

@@ -42,6 +42,7 @@ func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*co
 	}
 	container := &pod.Spec.Containers[0]
 	container.Image, container.ImagePullPolicy = b.Image, corev1.PullPolicy(b.ImagePullPolicy)
+	b.addSELinux(container)
 	container.Args, container.StartupProbe, container.ReadinessProbe = args, nil, nil
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	return pod, nil
