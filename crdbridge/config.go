@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/crdbridge/oninit"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/settings"
@@ -32,7 +33,10 @@ type Config struct {
 	// PollInterval is how often Temporal is asked for what nothing in the cluster
 	// tells, see temporal.PollInterval.
 	PollInterval time.Duration `mapstructure:"poll-interval"`
-	LogLevel     string        `mapstructure:"log-level"`
+	// MinimumCronFrequency is the shortest time between the end of a cron's run and
+	// the next one.
+	MinimumCronFrequency time.Duration `mapstructure:"minimum-cron-frequency"`
+	LogLevel             string        `mapstructure:"log-level"`
 }
 
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
@@ -64,6 +68,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Duration("on-init-max-timeout", time.Hour, "how long a pod may ask to be held back")
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, by which pods are held back")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for it; empty: the cluster's default")
+	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
 }
 
@@ -82,6 +87,9 @@ func (c Config) check() error {
 	}
 	if c.PollInterval < time.Second {
 		return fmt.Errorf("setting poll-interval is %s: want 1s or more, such as %s", c.PollInterval, temporal.PollInterval)
+	}
+	if c.MinimumCronFrequency < time.Second {
+		return fmt.Errorf("setting minimum-cron-frequency is %s: want 1s or more, such as %s", c.MinimumCronFrequency, schedule.LeastPause)
 	}
 	if err := c.OnInit.Check(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/squall-chaos/squall/crdbridge/cached"
+	"github.com/squall-chaos/squall/crdbridge/cron"
 	"github.com/squall-chaos/squall/crdbridge/disruption"
 	"github.com/squall-chaos/squall/crdbridge/emergencystop"
 	"github.com/squall-chaos/squall/crdbridge/oninit"
@@ -82,6 +83,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		cached.Index(m.GetFieldIndexer(), c.ChaosNamespace),
 		disruption.Setup(m, workflows, c.ChaosNamespace),
 		orphan.Setup(m, workflows, c.ChaosNamespace),
+		cron.Setup(m, workflows, c.MinimumCronFrequency),
 		oninit.Setup(m, c.OnInit, own, oninit.InCluster(own.System), certificate),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),

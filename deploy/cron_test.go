@@ -18,7 +18,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-const cronSample = "testdata/disruption-cron.yaml"
+const cronSample = "samples/disruption-cron.yaml"
 
 const (
 	workerUser = "system:serviceaccount:squall-system:squall-worker"
@@ -230,9 +230,8 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	// The bridge makes none of nodes, and a person's is judged as ever.
 	refused(t, func() error { return create(bridgeUser, nodes) }, "nodedisruptions")
 
-	administrator := resourcesAs(t, "", "disruptions", "default")
-	for _, d := range []*unstructured.Unstructured{aDisruption("a-persons"), run("disruption-cron-noon", "DisruptionCron", "noon", true)} {
-		if _, err := administrator.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+	for user, d := range map[string]*unstructured.Unstructured{"": aDisruption("a-persons"), workerUser: run("disruption-cron-noon", "DisruptionCron", "noon", true)} {
+		if _, err := resourcesAs(t, user, "disruptions", "default").Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,4 +253,54 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	polled(t, "the bridge adds its finalizer", func() bool { return patch(`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil })
 	refused(t, func() error { return patch(`{"spec":{"paused":true}}`) }, "may change the finalizers")
 	refused(t, func() error { return patch(`{"metadata":{"annotations":{"a":"b"}}}`) }, "may change the finalizers")
+}
+
+// rule C4: nobody but the worker makes a Disruption that passes for a run, also
+// not an administrator, and not by an edit.
+func TestOnlyTheWorkerMakesRuns(t *testing.T) {
+	kube := installed(t)
+	bind(t, kube, workerUser, "squall-disruptions", "default")
+	controller := true
+	owner := metav1.OwnerReference{APIVersion: "chaos.squall.dev/v1beta1", Kind: "DisruptionCron", Name: "dusk", UID: "b3a8cc1d-0000-0000-0000-000000000000", Controller: &controller}
+	const words = "the worker of Squall alone makes Disruptions that are runs of a DisruptionCron"
+	administrator := resourcesAs(t, "", "disruptions", "default")
+	marks := map[string]struct {
+		mark func(*unstructured.Unstructured)
+		edit string
+	}{
+		"an owner": {func(d *unstructured.Unstructured) { d.SetOwnerReferences([]metav1.OwnerReference{owner}) }, `{"metadata":{"ownerReferences":[{"apiVersion":"chaos.squall.dev/v1beta1","kind":"DisruptionCron","name":"dusk","uid":"b3a8cc1d-0000-0000-0000-000000000000"}]}}`},
+		"a label": {func(d *unstructured.Unstructured) {
+			d.SetLabels(map[string]string{"chaos.squall.dev/disruption-cron-name": "dusk"})
+		}, `{"metadata":{"labels":{"chaos.squall.dev/disruption-cron-name":"noon"}}}`},
+		"an annotation": {func(d *unstructured.Unstructured) {
+			d.SetAnnotations(map[string]string{"chaos.squall.dev/scheduled-at": "2026-11-23T12:00:00Z"})
+		}, `{"metadata":{"annotations":{"chaos.squall.dev/scheduled-at":"2026-11-23T12:00:00Z"}}}`},
+	}
+	if _, err := administrator.Create(t.Context(), aDisruption("unmarked"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(name, body string) error {
+		_, err := administrator.Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	ofTheWorker := aDisruption("disruption-cron-dusk")
+	for name, m := range marks {
+		t.Run(name, func(t *testing.T) {
+			d := aDisruption("passes-for-a-run")
+			m.mark(d)
+			refused(t, func() error { _, err := administrator.Create(t.Context(), d, dryRun); return err }, words)
+			refused(t, func() error { return patch("unmarked", m.edit) }, words)
+		})
+		m.mark(ofTheWorker)
+	}
+	polled(t, "the worker makes a run", func() bool {
+		_, err := resourcesAs(t, workerUser, "disruptions", "default").Create(t.Context(), ofTheWorker, metav1.CreateOptions{})
+		return err == nil
+	})
+	refused(t, func() error { return patch("disruption-cron-dusk", marks["a label"].edit) }, words)
+	for _, body := range []string{`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`, `{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"ownerReferences":null}}`} {
+		if err := patch("disruption-cron-dusk", body); err != nil {
+			t.Errorf("patch of a run with %s: %v, want it accepted", body, err)
+		}
+	}
 }

@@ -49,6 +49,8 @@ func TestImports(t *testing.T) {
 			"what users see follows from what happened, and decides nothing"},
 		{"activities/orphans", below(),
 			"what nobody owns is found without what owns it"},
+		{"activities/crons", below("chaospod", "nodecommand", "targets", "status", "orphans", "replacement"),
+			"a run is begun without a look at what it does"},
 		{"activities/nodecommand", append(below("targets", "status", "orphans"), temporal, module+"workflows"),
 			"a command on a node knows neither who asks nor why"},
 		{"activities/replacement", append(below("nodecommand", "targets", "status", "orphans", "chaospod"), temporal, module+"workflows"),
@@ -81,6 +83,8 @@ func TestImports(t *testing.T) {
 			"reading settings does nothing else"},
 		{"crdbridge/disruption", []string{module + "crdbridge/orphan", module + "crdbridge/emergencystop"},
 			"each controller is read without the others"},
+		{"crdbridge/cron", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", module + "crdbridge/emergencystop"},
+			"each controller is read without the others"},
 		{"crdbridge/orphan", []string{module + "crdbridge/disruption", module + "crdbridge/emergencystop"},
 			"each controller is read without the others"},
 		{"crdbridge/emergencystop", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", temporal},
@@ -105,11 +109,12 @@ func TestImportedOnlyBy(t *testing.T) {
 		"settings":                {"worker", "crdbridge", "cli"},
 		"activities":              {"workflows", "worker"},
 		"workflows":               {"worker"},
-		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/disruption", "cli", "cli/story"},
+		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/disruption", "cli", "cli/story"},
 		"crdbridge/disruption":    {"crdbridge"},
 		"crdbridge/orphan":        {"crdbridge"},
 		"crdbridge/emergencystop": {"crdbridge"},
-		"crdbridge/temporal":      {"crdbridge", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
+		"crdbridge/cron":          {"crdbridge"},
+		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
 	}
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 	cmd.Dir = ".."

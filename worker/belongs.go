@@ -52,6 +52,9 @@ func (b *belonging) ExecuteActivity(ctx context.Context, in *interceptor.Execute
 // done with these arguments. Those of a sweep are for no disruption, and decide by
 // what they read alone.
 func (b *belonging) refuse(workflow string, args []any) error {
+	if cron, found := first[contract.CronRef](args); found {
+		return b.refuseCron(workflow, cron)
+	}
 	ref, found := disruptionOf(args)
 	if !found {
 		return nil
@@ -68,30 +71,48 @@ func (b *belonging) refuse(workflow string, args []any) error {
 	return nil
 }
 
+// refuseCron is why the workflow with this ID may not carry out runs of the cron.
+func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
+	if b.cluster != "" && cron.Cluster != "" && cron.Cluster != b.cluster {
+		return temporal.NewApplicationError(fmt.Sprintf("DisruptionCron %s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
+			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", cron, cron.Cluster, b.cluster), otherCluster)
+	}
+	if !contract.RunsCron(cron, workflow) {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionCron %s, which only workflows of the schedule %s may; nothing was done",
+			workflow, cron, contract.CronScheduleID(cron)), otherWorkflow, nil)
+	}
+	return nil
+}
+
 // disruptionOf finds the disruption that an activity is for: its argument, or the
 // first part of it that names one.
 func disruptionOf(args []any) (ref v1beta1.DisruptionRef, found bool) {
+	return first[v1beta1.DisruptionRef](args)
+}
+
+// first finds the first value of a type among arguments and their parts.
+func first[T any](args []any) (ref T, found bool) {
 	for _, arg := range args {
-		if ref, found = refIn(reflect.ValueOf(arg)); found {
+		if ref, found = refIn[T](reflect.ValueOf(arg)); found {
 			return ref, true
 		}
 	}
 	return ref, false
 }
 
-func refIn(value reflect.Value) (ref v1beta1.DisruptionRef, found bool) {
+func refIn[T any](value reflect.Value) (ref T, found bool) {
 	value = reflect.Indirect(value)
 	if value.Kind() != reflect.Struct {
 		return ref, false
 	}
-	if value.Type() == reflect.TypeFor[v1beta1.DisruptionRef]() {
-		return value.Interface().(v1beta1.DisruptionRef), true
+	if value.Type() == reflect.TypeFor[T]() {
+		return value.Interface().(T), true
 	}
 	for i := range value.NumField() {
 		if !value.Type().Field(i).IsExported() {
 			continue
 		}
-		if ref, found = refIn(value.Field(i)); found {
+		if ref, found = refIn[T](value.Field(i)); found {
 			return ref, true
 		}
 	}

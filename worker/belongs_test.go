@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -28,6 +29,7 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	older, theirs := ours, ours
 	older.Cluster, theirs.Cluster = "", "there"
 	own := contract.WorkflowID(ours)
+	cron := contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1", Cluster: "here"}
 	for _, c := range []struct {
 		name     string
 		cluster  types.UID
@@ -43,6 +45,10 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		{"a workflow of an older release, which names no cluster", "here", own, older, "", false, nil},
 		{"a worker that may not know its cluster", "", own, theirs, "", false, nil},
 		{"a sweep", "here", contract.SweepSchedule + "-workflow-2026-11-22T13:00:00Z", orphans.Patience{}, "", false, nil},
+		{"a run of a cron", "here", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.BeginInput{Cron: cron}, "", false, nil},
+		{"a run of another cluster's cron", "there", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherCluster, true, []string{"shop/noon", "there", "here"}},
+		{"a run that no schedule began", "here", "anything", crons.BeginInput{Cron: cron}, otherWorkflow, false, []string{"anything", "shop/noon", "nothing was done"}},
+		{"a run of another cron's schedule", "here", "cron/shop/noon/c2-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherWorkflow, false, []string{"cron/shop/noon/c1"}},
 		{"in a shard that is to be cleaned", "here", "anything", activities.CleanInput{Shard: activities.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
 		{"another cluster", "here", own, activities.FinishInput{Disruption: theirs}, otherCluster, true, []string{"shop/half", "there", "here", "SQUALL_TEMPORAL_NAMESPACE"}},
 		{"another workflow", "here", "anything", ours, otherWorkflow, false, []string{"anything", own, "nothing was done"}},
@@ -85,6 +91,19 @@ func TestEveryActivitySaysItsDisruption(t *testing.T) {
 	}
 	if seen < 10 {
 		t.Errorf("%d activities seen, want all", seen)
+	}
+}
+
+func TestEveryActivityOfACronSaysIt(t *testing.T) {
+	seen := 0
+	for method := range reflect.TypeFor[*crons.Activities]().Methods() {
+		seen++
+		if _, found := first[contract.CronRef]([]any{reflect.New(method.Type.In(2)).Elem().Interface()}); !found {
+			t.Errorf("%s takes %s, which names no cron: anybody could ask for it", method.Name, method.Type.In(2))
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d activities seen, want 2", seen)
 	}
 }
 

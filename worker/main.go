@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	polling, fatal := context.WithCancelCause(ctx)
 	defer fatal(nil)
-	for _, q := range taskQueues(acts, newSweep(acts, temporal, cluster), cluster) {
+	for _, q := range taskQueues(acts, newSweep(acts, temporal, cluster), newRuns(acts, temporal), cluster) {
 		w := q.poll(temporal, fatal)
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("poll the task queue %s: %w", q.name, err)

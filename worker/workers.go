@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
+	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/probe"
@@ -40,7 +41,7 @@ type taskQueue struct {
 // taskQueues are all there are. Watchers keep their slots for as long as they
 // watch, and probers for as long as they ask, so they have queues of their own and
 // never keep a cleaning from starting.
-func taskQueues(acts *activities.Activities, sweep *orphans.Activities, cluster types.UID) []taskQueue {
+func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
 	own := &belongings{cluster: cluster}
 	return []taskQueue{
 		{
@@ -55,8 +56,10 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, cluster 
 			register: func(r worker.Registry) {
 				r.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
+				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 				r.RegisterActivity(acts)
 				r.RegisterActivity(sweep)
+				r.RegisterActivity(runs)
 			},
 		},
 		{
@@ -104,6 +107,11 @@ func newSweep(acts *activities.Activities, temporal client.Client, cluster types
 	return &orphans.Activities{
 		Kube: acts.Kube, Disruptions: acts.Disruptions, Temporal: temporal, Cluster: cluster, Builder: acts.Builder, Parallel: acts.Parallel,
 	}
+}
+
+// newRuns are the activities of runs of crons.
+func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activities {
+	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Temporal: temporal}
 }
 
 func newActivities(c Config) (*activities.Activities, error) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -33,8 +34,9 @@ func payloads() map[string]reflect.Type {
 		"start": reflect.TypeFor[contract.Input](), "signal-" + contract.SignalObserved: reflect.TypeFor[contract.Observation](),
 		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "signal-" + contract.SignalProbe: reflect.TypeFor[contract.ProbeTransition](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
 		"query-" + contract.QueryStatus: reflect.TypeFor[State](),
+		"DisruptionCron.in":             reflect.TypeFor[contract.CronInput](), "DisruptionCron.out": reflect.TypeFor[CronRun](),
 	}
-	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities]()} {
+	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities](), reflect.TypeFor[*crons.Activities]()} {
 		addActivities(all, methods)
 	}
 	return all

@@ -17,11 +17,14 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/histories"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 var record = flag.Bool("record", false, "write the histories of these tests into testdata, for the replay tests")
@@ -329,6 +332,42 @@ func TestEveryPathIsWalked(t *testing.T) {
 		})
 	}
 	t.Run("sweeps", func(t *testing.T) { sweeps(newStage(t, server)) })
+	t.Run("crons", func(t *testing.T) { runsOfCrons(newStage(t, server)) })
+}
+
+// runsOfCrons starts them by a schedule, as they ever are.
+func runsOfCrons(s *stage) {
+	s.cron("cron-began", crons.Begun{Reason: crons.Began, Message: "its disruption was created", UID: "u1"})
+	s.cron("cron-held", crons.Begun{Reason: crons.EmergencyStop, Message: fireStop})
+}
+
+// cron runs one to its end, and keeps its history.
+func (s *stage) cron(name string, begun crons.Begun) {
+	s.Helper()
+	s.begun = begun
+	ref := contract.CronRef{Namespace: "shop", Name: name, UID: "c1"}
+	var c v1beta1.DisruptionCronSpec
+	c.Schedule = "@daily"
+	times, err := schedule.Parse(c)
+	s.must(err)
+	_, _, err = start.KeepSchedule(s.Context(), s.temporal.ScheduleClient(), ref, c, times)
+	s.must(err)
+	handle := s.temporal.ScheduleClient().GetHandle(s.Context(), contract.CronScheduleID(ref))
+	s.must(handle.Trigger(s.Context(), client.ScheduleTriggerOptions{}))
+	s.eventually("the schedule starts a run", func() bool {
+		found, err := handle.Describe(s.Context())
+		s.must(err)
+		if len(found.Info.RecentActions) == 0 {
+			return false
+		}
+		s.id = found.Info.RecentActions[0].StartWorkflowResult.WorkflowID
+		return true
+	})
+	if !contract.RunsCron(ref, s.id) {
+		s.Errorf("its workflow is %s, which the worker would refuse", s.id)
+	}
+	s.must(s.temporal.GetWorkflow(s.Context(), s.id, "").Get(s.Context(), nil))
+	s.keep(name, "")
 }
 
 func sweeps(s *stage) {

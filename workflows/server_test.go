@@ -17,10 +17,12 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -57,6 +59,8 @@ type stage struct {
 	// leftOnNodes is what a search of nodes finds, finishes what Finish does.
 	leftOnNodes []string
 	finishes    []int
+	// begun answers BeginRun.
+	begun crons.Begun
 	// pages are how many pages of nodes a sweep finds.
 	pages int
 	// fails says how often an activity still fails, broken which one always does.
@@ -127,6 +131,7 @@ func (s *stage) decide() {
 	s.register(decider)
 	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
+	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
 	s.Cleanup(s.away)
@@ -200,6 +205,13 @@ func (s *stage) activities() map[string]any {
 			return orphans.SweptRecords{Records: orphans.Tally{Found: 2, Cleaned: 1, Left: 1}, Left: []orphans.Orphan{{What: "record squall-u1"}}}, s.may(ctx, "SweepRecords")
 		},
 		"SweepNodes": s.sweepNodes,
+		"BeginRun":   func(context.Context, crons.BeginInput) (crons.Begun, error) { return s.begun, nil },
+		"AwaitRun": func(ctx context.Context, _ crons.AwaitInput) (crons.Ended, error) {
+			if activity.GetInfo(ctx).Attempt < 3 {
+				return crons.Ended{}, temporal.NewApplicationErrorWithOptions("it is not over", crons.GoesOn, temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
+			}
+			return crons.Ended{Ending: "expired", Verdict: v1beta1.VerdictPassed}, nil
+		},
 	}
 }
 

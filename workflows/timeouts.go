@@ -63,6 +63,17 @@ func requiredOptions(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// awaitRunOptions are for looks at a run of a cron, one after the other for as long
+// as it goes on. Each that finds it going on says when the next one is due.
+func awaitRunOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Second,
+		HeartbeatTimeout:    heartbeat,
+		RetryPolicy:         &retries,
+		Summary:             "wait until the run is over",
+	})
+}
+
 // localOptions are for the one attempt as a local activity, with the summary of
 // the activity that takes its place if it fails.
 func localOptions(ctx, options workflow.Context) workflow.Context {

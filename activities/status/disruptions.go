@@ -41,6 +41,9 @@ func NewDisruptions(config *rest.Config) (*Disruptions, error) {
 	return &Disruptions{client, lru.New(1000)}, nil
 }
 
+// Client is a plain client for the resources of Squall.
+func (c *Disruptions) Client() rest.Interface { return c.client }
+
 // NewClient returns a plain client for the resources of Squall.
 func NewClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()

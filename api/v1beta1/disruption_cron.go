@@ -74,7 +74,7 @@ type DisruptionCronSpec struct {
 	Paused bool `json:"paused,omitempty"`
 	// DelayedStartTolerance is how late a run may begin, 0 or more: one that could
 	// not begin until then, because Squall or Temporal was away, is left out. Less
-	// than 10s counts as 10s while Temporal was away. Default 5m.
+	// than 10s counts as 10s. Default 5m.
 	//
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
@@ -168,7 +168,7 @@ const (
 	// take the schedule. The bridge writes it.
 	ConditionScheduled = "Scheduled"
 	// ConditionLastRun is True when the last run that was due began, and False with
-	// the reason why it did not: TooLate, Overlap, EmergencyStop, TargetMissing,
+	// the reason why it did not: TooLate, Overlap, Paused, EmergencyStop, TargetMissing,
 	// NameTaken or Refused.
 	ConditionLastRun = "LastRun"
 )

@@ -41,6 +41,7 @@ type Client interface {
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 	DescribeTaskQueue(ctx context.Context, taskQueue string, kind enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error)
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
+	ScheduleClient() client.ScheduleClient
 }
 
 // Setup lets m watch over c's health and the problems of workflows, and returns

@@ -83,5 +83,7 @@ var Files = []File{
 	{"new-run-while-stuck", Stage, []string{"signal resume", "new run"}},
 	{"carried-while-stuck", Stage, []string{"carried over", "activity CleanChaosPods", "ended: deleted"}},
 	{"sweep-left-overs", Stage, []string{"activity SweepRecords", "activity SweepNodes:3"}},
+	{"cron-began", Stage, []string{"activity BeginRun", "retried AwaitRun", "ended: expired"}},
+	{"cron-held", Stage, []string{"activity BeginRun", "ended: "}},
 	{"sweep-failed", Stage, []string{"failed SweepRecords", "failed"}},
 }

@@ -114,6 +114,9 @@ func (r *Recorder) list(query string) (answer *workflowservice.ListWorkflowExecu
 	return answer, r.answer, nil
 }
 
+// ScheduleClient knows no schedules: tests of crons have a real Temporal.
+func (r *Recorder) ScheduleClient() temporalclient.ScheduleClient { return nil }
+
 // Fails says from now on whether the tasks of d's workflow fail.
 func (r *Recorder) Fails(d *v1beta1.Disruption, fails bool) {
 	r.Mu.Lock()

@@ -1,0 +1,137 @@
+package crons
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+const (
+	// defaultGap is the time between two looks at a run: two API calls and a write of
+	// Temporal's each, and no event of history.
+	defaultGap = 10 * time.Second
+	// resultPatience is how long the result of a workflow is waited for that should
+	// have ended.
+	resultPatience = 5 * time.Second
+)
+
+// GoesOn is the type of the error by which AwaitRun asks to be called again.
+const GoesOn = "GoesOn"
+
+// AwaitInput is a run that began.
+type AwaitInput struct {
+	Cron contract.CronRef `json:"cron"`
+	// UID of the Disruption.
+	UID types.UID `json:"uid"`
+}
+
+// Ended says how a run ended.
+type Ended struct {
+	Ending  string          `json:"ending"`
+	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
+}
+
+// AwaitRun looks whether a run is over, and fails until it is: a try again costs no
+// event of history. Then it writes into the cron's status how it ended. The run
+// of a cron that is gone, or going, is deleted, and its own workflow cleans.
+func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error) {
+	c, err := a.get(ctx, in.Cron)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Ended{}, err
+	}
+	orphan := err != nil || c.DeletionTimestamp != nil
+	d, err := a.child(ctx, in.Cron)
+	if err != nil {
+		return Ended{}, err
+	}
+	if d == nil || d.UID != in.UID {
+		ended, over, err := a.result(ctx, in)
+		if err == nil && !over {
+			err = a.goesOn("its disruption is gone, and its workflow still cleans")
+		}
+		if err != nil {
+			return Ended{}, err
+		}
+		return a.record(ctx, in, ended, time.Now())
+	}
+	if orphan && d.DeletionTimestamp == nil {
+		if err := a.remove(ctx, d); err != nil {
+			return Ended{}, err
+		}
+		return Ended{}, a.goesOn("its cron is gone, and it is being deleted")
+	}
+	if !d.Settled() {
+		return Ended{}, a.goesOn("it is not over")
+	}
+	return a.record(ctx, in, endOf(d), endedAt(d))
+}
+
+// record writes how a run ended, unless that was written before.
+func (a *Activities) record(ctx context.Context, in AwaitInput, ended Ended, at time.Time) (Ended, error) {
+	return ended, a.updateStatus(ctx, in.Cron, func(c *v1beta1.DisruptionCron) {
+		for i := range c.Status.History {
+			run := &c.Status.History[i]
+			if run.UID != in.UID || run.EndedAt != nil {
+				continue
+			}
+			when := metav1.NewTime(at).Rfc3339Copy()
+			run.EndedAt, run.Ending, run.Verdict = &when, ended.Ending, ended.Verdict
+		}
+	})
+}
+
+func (a *Activities) goesOn(why string) error {
+	return temporal.NewApplicationErrorWithOptions(why, GoesOn, temporal.ApplicationErrorOptions{
+		NextRetryDelay: cmp.Or(a.Gap, defaultGap), Category: temporal.ApplicationErrorCategoryBenign,
+	})
+}
+
+// endOf is what a disruption that is over says of its end.
+func endOf(d *v1beta1.Disruption) Ended {
+	ended := Ended{Ending: cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), "deleted")}
+	if d.Status.SteadyState != nil {
+		ended.Verdict = d.Status.SteadyState.Verdict
+	}
+	return ended
+}
+
+// endedAt is when it was clean, as far as anybody knows.
+func endedAt(d *v1beta1.Disruption) time.Time {
+	if d.Status.CleanedAt != nil {
+		return d.Status.CleanedAt.Time
+	}
+	return time.Now()
+}
+
+// result is how the disruption ended that nobody can read any more, as its
+// workflow says it. over is false while that still cleans.
+func (a *Activities) result(ctx context.Context, in AwaitInput) (ended Ended, over bool, err error) {
+	call, cancel := context.WithTimeout(ctx, resultPatience)
+	defer cancel()
+	ref := v1beta1.DisruptionRef{Namespace: in.Cron.Namespace, Name: v1beta1.CronChildPrefix + in.Cron.Name, UID: in.UID}
+	err = a.Temporal.GetWorkflow(call, contract.WorkflowID(ref), "").Get(call, &ended)
+	_, none := errors.AsType[*serviceerror.NotFound](err)
+	_, failed := errors.AsType[*temporal.WorkflowExecutionError](err)
+	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // it may come before call has ended
+	switch {
+	case late, errors.Is(err, context.DeadlineExceeded), err != nil && call.Err() != nil:
+		return Ended{}, false, nil
+	case none, failed:
+		return Ended{Ending: "deleted"}, true, nil
+	case err != nil:
+		return ended, false, fmt.Errorf("read the result of workflow %s: %w", contract.WorkflowID(ref), err)
+	}
+	return ended, true, nil
+}

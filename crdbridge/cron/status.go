@@ -1,0 +1,128 @@
+package cron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/api/schedule"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/workflows/connect"
+)
+
+// Reasons of the condition Scheduled.
+const (
+	reasonScheduled   = "Scheduled"
+	reasonPaused      = "Paused"
+	reasonPausedThere = "PausedInTemporal"
+	reasonInvalid     = "InvalidSchedule"
+	reasonTooFrequent = "TooFrequent"
+	reasonRefused     = "TemporalRefused"
+	reasonDeleted     = "Deleted"
+)
+
+// state is what the bridge says of a cron.
+type state struct {
+	status          metav1.ConditionStatus
+	reason, message string
+	// next is when a run is due; zero if none is, or if nobody knows.
+	next time.Time
+}
+
+func scheduled(c *v1beta1.DisruptionCron, pausedThere bool, note string, next time.Time) state {
+	switch {
+	case c.Spec.Paused:
+		return state{metav1.ConditionFalse, reasonPaused, "spec.paused is true.", time.Time{}}
+	case pausedThere:
+		return state{metav1.ConditionFalse, reasonPausedThere, fmt.Sprintf("Somebody paused the schedule in Temporal, with the note %.500q; only that ends it there.", note), time.Time{}}
+	}
+	return state{metav1.ConditionTrue, reasonScheduled, "Runs begin by the schedule.", next}
+}
+
+// refused is for a schedule that is none.
+func refused(wrong error) state {
+	reason := reasonInvalid
+	if errors.Is(wrong, schedule.ErrTooFrequent) {
+		reason = reasonTooFrequent
+	}
+	return state{metav1.ConditionFalse, reason, wrong.Error(), time.Time{}}
+}
+
+// failed words an error so that repeating it yields the same words; status would
+// otherwise be written at every attempt.
+func failed(err error) state {
+	if temporal.Unreachable(err) {
+		return state{metav1.ConditionFalse, condition.ReasonUnreachable, "Temporal cannot be reached. This goes on by itself once it is back.", time.Time{}}
+	}
+	message := fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
+	if advice := connect.Advice(err); advice != "" {
+		message += "; " + advice
+	}
+	return state{metav1.ConditionFalse, reasonRefused, message, time.Time{}}
+}
+
+// ending is for a cron that is being deleted.
+func ending(err error) state {
+	if err != nil {
+		return failed(err)
+	}
+	return state{metav1.ConditionFalse, reasonDeleted, "It is being deleted, and its last run cleans.", time.Time{}}
+}
+
+// again is when to look again: what is next changes then.
+func (s state) again() time.Duration {
+	if s.next.IsZero() {
+		return recheck
+	}
+	return min(recheck, max(time.Until(s.next), 0)+time.Second)
+}
+
+// show writes what is not in status yet.
+func (r *reconciler) show(ctx context.Context, c *v1beta1.DisruptionCron, s state) error {
+	want := metav1.Condition{
+		Type: v1beta1.ConditionScheduled, Status: s.status, Reason: s.reason, Message: s.message,
+		ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
+	}
+	have := meta.FindStatusCondition(c.Status.Conditions, want.Type)
+	if have != nil && have.Status == want.Status {
+		want.LastTransitionTime = have.LastTransitionTime
+	}
+	var next *metav1.Time
+	if !s.next.IsZero() {
+		at := metav1.NewTime(s.next).Rfc3339Copy()
+		next = &at
+	}
+	if have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message &&
+		have.ObservedGeneration == want.ObservedGeneration && next.Equal(c.Status.NextScheduleTime) {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
+	if err != nil {
+		return fmt.Errorf("encode the condition: %w", err)
+	}
+	status := map[string]any{"conditions": []any{fields}}
+	if next != nil {
+		status["nextScheduleTime"] = next.UTC().Format(time.RFC3339)
+	}
+	patch := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1beta1.GroupVersion.String(), "kind": "DisruptionCron",
+		// Another object of the name is none of this one's.
+		"metadata": map[string]any{"namespace": c.Namespace, "name": c.Name, "uid": string(c.UID)},
+		"status":   status,
+	}}
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(fieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("write status of DisruptionCron %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	return nil
+}

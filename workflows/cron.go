@@ -1,0 +1,56 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// run names the activities of a run of a cron; it is never called.
+var run *crons.Activities
+
+// scheduledTime is set by Temporal for what a schedule starts: the time that it
+// was for, without jitter.
+var scheduledTime = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
+
+// CronRun is what the Temporal UI shows of a run of a cron that is over.
+type CronRun struct {
+	Summary string `json:"summary"`
+	crons.Begun
+	crons.Ended
+}
+
+// Cron carries out one run of a DisruptionCron: it has the Disruption created and
+// waits until that is over, so that the cron's status can say how it ended. The
+// Disruption has a workflow of its own and needs nothing of this one.
+func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
+	at, found := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledTime)
+	if !found {
+		at = workflow.GetInfo(ctx).WorkflowStartTime
+	}
+	at = at.UTC().Truncate(time.Second)
+	var r CronRun
+	err := workflow.ExecuteActivity(requiredOptions(ctx, "begin the run of "+at.Format(time.RFC3339)), run.BeginRun,
+		crons.BeginInput{Cron: in.Cron, ScheduledAt: at}).Get(ctx, &r.Begun)
+	if err != nil {
+		return r, err
+	}
+	if r.Reason != crons.Began {
+		r.Summary = fmt.Sprintf("nothing began (%s): %s", r.Reason, r.Message)
+		return r, nil
+	}
+	err = workflow.ExecuteActivity(awaitRunOptions(ctx), run.AwaitRun, crons.AwaitInput{Cron: in.Cron, UID: r.UID}).Get(ctx, &r.Ended)
+	if err != nil {
+		return r, err
+	}
+	r.Summary = "it ended: " + r.Ending
+	if r.Verdict != "" {
+		r.Summary += ", " + string(r.Verdict)
+	}
+	return r, nil
+}

@@ -1,0 +1,59 @@
+package workflows
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var noon = contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1"}
+
+func TestCron(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		begun crons.Begun
+		want  string
+		looks int
+	}{
+		{"a run that is waited for", crons.Begun{Reason: crons.Began, UID: "u1"}, "it ended: expired, Passed", 5},
+		{"one that does not begin is not", crons.Begun{Reason: crons.EmergencyStop, Message: "fire"}, "nothing began (EmergencyStop): fire", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			env.RegisterActivity(&crons.Activities{})
+			at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+			if err := env.SetTypedSearchAttributesOnStart(temporal.NewSearchAttributes(scheduledTime.ValueSet(at))); err != nil {
+				t.Fatal(err)
+			}
+			looks := 0
+			env.OnActivity(run.BeginRun, anything(2)...).Return(func(_ context.Context, in crons.BeginInput) (crons.Begun, error) {
+				if in.Cron != noon || !in.ScheduledAt.Equal(at) {
+					t.Errorf("begins %+v, want the run of %s", in, at)
+				}
+				return c.begun, nil
+			})
+			env.OnActivity(run.AwaitRun, anything(2)...).Return(func(_ context.Context, in crons.AwaitInput) (crons.Ended, error) {
+				if looks++; looks < c.looks {
+					return crons.Ended{}, temporal.NewApplicationErrorWithOptions("", crons.GoesOn, temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Second})
+				}
+				return crons.Ended{Ending: "expired", Verdict: v1beta1.VerdictPassed}, nil
+			})
+			env.ExecuteWorkflow(Cron, contract.CronInput{Cron: noon})
+			var r CronRun
+			if err := env.GetWorkflowResult(&r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Summary != c.want || looks != c.looks {
+				t.Errorf("%q after %d looks, want %q after %d", r.Summary, looks, c.want, c.looks)
+			}
+		})
+	}
+}
