@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +19,13 @@ import (
 func TestPolicies(t *testing.T) {
 	w := world.Start(t)
 	one := int32(1)
+	here := []string{w.Shop} // the other tests have the same API server
 	policy := &v1beta1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "prod"}, Spec: v1beta1.DisruptionPolicySpec{Rules: []v1beta1.PolicyRule{
-		{Name: "one-at-once", AtMost: &v1beta1.PolicyLimit{Targets: &one}},
-		{Name: "no-nodes", Level: v1beta1.LevelNode, Reason: "they are few"},
+		{Name: "one-at-once", Namespaces: here, AtMost: &v1beta1.PolicyLimit{Targets: &one}},
+		{Name: "no-nodes", Namespaces: here, Level: v1beta1.LevelNode, Reason: "they are few"},
 	}}}
 	w.Must(w.Disruptions.Create(w.Context(), policy))
+	w.Cleanup(func() { w.Must(w.Disruptions.Delete(context.Background(), policy)) })
 	s := scale{w, w.Worker().Start(), w.Bridge().Start()}
 	w.Targets(3)
 
