@@ -64,7 +64,7 @@ func (s *suite) stages() []stage {
 		{name: "packages", limit: 10 * time.Minute, run: s.packages},
 		{name: "cluster", needs: []string{"packages"}, limit: 40 * time.Minute, run: s.cluster},
 		{name: "unit", needs: []string{"packages"}, limit: 40 * time.Minute, least: 950, run: s.unit},
-		// What fits into three minutes of make test-kernel: 23 tests in User-Mode
+		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
 		// Linux, or some fewer in QEMU on a processor where that does not run.
 		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
 		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},

@@ -88,8 +88,8 @@ func TestBurnsTheShareAskedFor(t *testing.T) {
 			c := newContainer(t)
 			c.cpusOf(t, test.cpus)
 			injector := inject(t, v1beta1.CPUPressure{Count: test.count}, c.load(t))
-			if got, off := c.share(t), tolerance(t); got < test.want-off || got > test.want+off {
-				t.Errorf("the cgroup uses %.3f cores, want %.1f ± %.2f", got, test.want, off)
+			if got := c.share(t); got < test.want-0.1 || got > test.want+0.1 {
+				t.Errorf("the cgroup uses %.3f cores, want %.1f ± 0.1", got, test.want)
 			}
 			clean(t, injector)
 			if got := c.share(t); got > 0.01 {
@@ -98,15 +98,6 @@ func TestBurnsTheShareAskedFor(t *testing.T) {
 			clean(t, injector)
 		})
 	}
-}
-
-// tolerance is in cores. A User-Mode Linux accounts CPU time by its slow tick.
-func tolerance(t *testing.T) float64 {
-	t.Helper()
-	if strings.Contains(read(t, "/proc/cpuinfo"), "User Mode Linux") {
-		return 0.25
-	}
-	return 0.1
 }
 
 func TestBurnsAllOfTheAllowedCPUAndNoOther(t *testing.T) {
