@@ -17,12 +17,13 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Budgets are the PodDisruptionBudgets that limit which pods a disruption may
-// choose. Each lets as many pods be disrupted as its status allows, less those that
-// running disruptions hold: also where its status counts these already.
+// Budgets are the PodDisruptionBudgets, and the rules of policies, that limit how many
+// targets a disruption may choose. A PodDisruptionBudget lets as many pods be disrupted
+// as its status allows, less those that running disruptions hold: also where its status
+// counts these already.
 type Budgets []budget
 
-// budget is one PodDisruptionBudget as it was read.
+// budget is one PodDisruptionBudget as it was read, or one rule.
 type budget struct {
 	name string
 	// allowed is how many of pods may be disrupted, by its status.
@@ -198,11 +199,7 @@ func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Cla
 
 // shortList is some of the names, in order, and how many more there are.
 func shortList(set map[string]bool) string {
-	var names []string
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(set))
 	text := strings.Join(names[:min(len(names), namedHolders)], ", ")
 	if more := len(names) - namedHolders; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

@@ -70,31 +70,39 @@ func TestDisruptionsTogetherKeepABudget(t *testing.T) {
 	if len(web.pods) != 9 {
 		t.Fatalf("%d candidates, want 9", len(web.pods))
 	}
-	done := make(chan error, together)
-	var refs []v1beta1.DisruptionRef
-	for i := range together {
-		d := c.two(fmt.Sprint("d", i))
+	held := c.together(together, func(d *v1beta1.Disruption) error {
 		d.Spec.PodDisruptionBudget = v1beta1.BudgetsRespected
-		refs = append(refs, d.Ref())
-		go func() {
-			_, err := c.Claim(t.Context(), d, 0, healthy, Budgets{web})
-			done <- err
-		}()
+		_, err := c.Claim(t.Context(), d, 0, healthy, Budgets{web})
+		return err
+	})
+	if held > allowed || held == 0 {
+		t.Errorf("%d disruptions that want two each hold %d pods, of %d that the budget allows", together, held, allowed)
 	}
-	for range together {
+}
+
+// together lets n disruptions that want two pods each claim at the same time, and
+// counts the pods that they hold then.
+func (c *cluster) together(n int, claim func(*v1beta1.Disruption) error) int {
+	c.Helper()
+	done := make(chan error, n)
+	var all []*v1beta1.Disruption
+	for i := range n {
+		d := c.two(fmt.Sprint("d", i))
+		all = append(all, d)
+		go func() { done <- claim(d) }()
+	}
+	for range n {
 		c.must(<-done)
 	}
 	held := map[types.UID]bool{}
-	for _, ref := range refs {
-		shards, err := c.Shards(t.Context(), ref)
+	for _, d := range all {
+		shards, err := c.Shards(c.Context(), d.Ref())
 		c.must(err)
 		for _, target := range Active(shards) {
 			held[target.UID] = true
 		}
 	}
-	if len(held) > allowed || len(held) == 0 {
-		t.Errorf("%d disruptions that want two each hold %d pods, of %d that the budget allows", together, len(held), allowed)
-	}
+	return len(held)
 }
 
 // rule L13

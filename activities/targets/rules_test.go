@@ -136,32 +136,15 @@ func TestDisruptionsTogetherKeepARule(t *testing.T) {
 	c := newCluster(t)
 	c.targets(9, nil)
 	const together, allowed = 4, 5
-	done := make(chan error, together)
-	var refs []v1beta1.DisruptionRef
-	for i := range together {
-		d := c.two(fmt.Sprint("d", i))
-		refs = append(refs, d.Ref())
-		go func() {
-			healthy, err := c.Healthy(t.Context(), d)
-			if err == nil {
-				limits := Deny(rulesFor(t, v1beta1.PolicyRule{Name: "five", AtMost: atMost(allowed)}), healthy)
-				_, err = c.Claim(t.Context(), d, 0, healthy, limits)
-			}
-			done <- err
-		}()
-	}
-	for range together {
-		c.must(<-done)
-	}
-	held := map[types.UID]bool{}
-	for _, ref := range refs {
-		shards, err := c.Shards(t.Context(), ref)
-		c.must(err)
-		for _, target := range Active(shards) {
-			held[target.UID] = true
+	held := c.together(together, func(d *v1beta1.Disruption) error {
+		healthy, err := c.Healthy(t.Context(), d)
+		if err == nil {
+			limits := Deny(rulesFor(t, v1beta1.PolicyRule{Name: "five", AtMost: atMost(allowed)}), healthy)
+			_, err = c.Claim(t.Context(), d, 0, healthy, limits)
 		}
-	}
-	if len(held) > allowed || len(held) == 0 {
-		t.Errorf("%d disruptions that want two each hold %d pods, of %d that the rule allows", together, len(held), allowed)
+		return err
+	})
+	if held > allowed || held == 0 {
+		t.Errorf("%d disruptions that want two each hold %d pods, of %d that the rule allows", together, held, allowed)
 	}
 }
