@@ -16,6 +16,7 @@ import (
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/nodecommand"
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
@@ -42,6 +43,8 @@ type Activities struct {
 	Builder chaospod.Builder
 	// Prober asks the probes of disruptions. nil asks none.
 	Prober *steadystate.Prober
+	// Notify says who hears of disruptions. The zero value tells nobody.
+	Notify notify.Settings
 	// Parallel bounds the API calls one activity has under way at once.
 	Parallel int
 	// GonePatience and SuccessorPatience are how long ReplacePods waits for pods

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -36,6 +37,8 @@ type Plan struct {
 	ProbeRules int `json:"probeRules,omitempty"`
 	// Operations is there for a disruption that is an operation on its targets.
 	Operations *Operations `json:"operations,omitempty"`
+	// Notify is who hears of the disruption; nil if nobody does.
+	Notify *notify.Audience `json:"notify,omitempty"`
 	// CleanOnly says why nothing may be injected any more and only cleaning is
 	// left. Empty when the disruption is to be carried out.
 	CleanOnly string `json:"cleanOnly,omitempty"`
@@ -79,6 +82,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	}
 	if err == nil {
 		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun some
+		plan.Notify = a.Notify.Audience(begun.Spec.Reporting)
 	}
 	return plan, err
 }
@@ -136,6 +140,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if driver == "" {
 		plan.Operations = nil
 	}
+	plan.Notify = a.Notify.Audience(live.Spec.Reporting)
 	a.Disruptions.Remember(live.DeepCopy())
 	if !plan.CreateAt.After(time.Now()) {
 		return plan, nil // the choice of targets shows it in a moment
@@ -237,7 +242,7 @@ func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reaso
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
 	a.events().Warn(ctx, d, reason, why, d.Spec.Hash())
-	return Plan{Rejected: why, SpecHash: d.Spec.Hash()}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+	return Plan{Rejected: why, SpecHash: d.Spec.Hash(), Notify: a.Notify.Audience(d.Spec.Reporting)}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		status.ShowRejected(d, reason, why)
 	})
 }

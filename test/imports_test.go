@@ -49,6 +49,8 @@ func TestImports(t *testing.T) {
 			"what users see follows from what happened, and decides nothing"},
 		{"activities/orphans", below(),
 			"what nobody owns is found without what owns it"},
+		{"activities/notify", below("nodecommand", "orphans", "replacement", "crons", "probe"),
+			"whoever tells people knows nothing of how a disruption is carried out"},
 		{"activities/crons", below("chaospod", "nodecommand", "targets", "status", "orphans", "replacement"),
 			"a run is begun without a look at what it does"},
 		{"activities/nodecommand", append(below("targets", "status", "orphans"), temporal, module+"workflows"),

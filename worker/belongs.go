@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -64,7 +65,11 @@ func (b *belonging) refuse(workflow string, args []any) error {
 		return temporal.NewApplicationError(fmt.Sprintf("disruption %s/%s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
 			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", ref.Namespace, ref.Name, ref.Cluster, b.cluster), otherCluster)
 	}
-	if want := contract.WorkflowID(ref); workflow != want {
+	want := contract.WorkflowID(ref)
+	if told, found := first[notify.Notification](args); found {
+		want = contract.NotificationWorkflowID(ref, told.ID)
+	}
+	if workflow != want {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for disruption %s/%s, which only workflow %s may; nothing was done",
 			workflow, ref.Namespace, ref.Name, want), otherWorkflow, nil)
 	}

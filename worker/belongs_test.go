@@ -18,6 +18,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -30,6 +31,7 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	older.Cluster, theirs.Cluster = "", "there"
 	own := contract.WorkflowID(ours)
 	cron := contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1", Cluster: "here"}
+	told := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Disruption: ours}}
 	for _, c := range []struct {
 		name     string
 		cluster  types.UID
@@ -49,6 +51,10 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		{"a run of another cluster's cron", "there", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherCluster, true, []string{"shop/noon", "there", "here"}},
 		{"a run that no schedule began", "here", "anything", crons.BeginInput{Cron: cron}, otherWorkflow, false, []string{"anything", "shop/noon", "nothing was done"}},
 		{"a run of another cron's schedule", "here", "cron/shop/noon/c2-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherWorkflow, false, []string{"cron/shop/noon/c1"}},
+		{"a notification", "here", contract.NotificationWorkflowID(ours, told.Notification.ID), told, "", false, nil},
+		{"a notification in another one's name", "here", contract.NotificationWorkflowID(ours, "u1/stuck-1"), told, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1", "nothing was done"}},
+		{"a notification by the disruption itself", "here", own, notify.Undelivered{Delivery: told}, otherWorkflow, false, []string{"notification/shop/half/u1/finished-1"}},
+		{"a notification of another cluster's disruption", "there", contract.NotificationWorkflowID(ours, told.Notification.ID), told, otherCluster, true, []string{"shop/half"}},
 		{"in a shard that is to be cleaned", "here", "anything", activities.CleanInput{Shard: activities.Shard{Disruption: ours}}, otherWorkflow, false, []string{own}},
 		{"another cluster", "here", own, activities.FinishInput{Disruption: theirs}, otherCluster, true, []string{"shop/half", "there", "here", "SQUALL_TEMPORAL_NAMESPACE"}},
 		{"another workflow", "here", "anything", ours, otherWorkflow, false, []string{"anything", own, "nothing was done"}},
@@ -91,6 +97,20 @@ func TestEveryActivitySaysItsDisruption(t *testing.T) {
 	}
 	if seen < 10 {
 		t.Errorf("%d activities seen, want all", seen)
+	}
+}
+
+// What tells people is asked for by the notification's own workflow, see refuse.
+func TestEveryActivityOfANotificationSaysIt(t *testing.T) {
+	seen := 0
+	for method := range reflect.TypeFor[*notify.Activities]().Methods() {
+		seen++
+		if _, found := first[notify.Notification]([]any{reflect.New(method.Type.In(2)).Elem().Interface()}); !found {
+			t.Errorf("%s takes %s, which has no notification: anybody could ask for it", method.Name, method.Type.In(2))
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d activities seen, want 2", seen)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/cloud"
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/settings"
 )
@@ -49,6 +51,8 @@ type Config struct {
 	// PrometheusTokenFile holds a bearer token for it.
 	PrometheusAddress   string `mapstructure:"prometheus-address"`
 	PrometheusTokenFile string `mapstructure:"prometheus-token-file"`
+	// Notify says whom to tell of disruptions, and how.
+	Notify notify.Settings `mapstructure:",squash"`
 	// SweepInterval is how often the cluster is searched for what no live
 	// disruption owns; 0 means never.
 	SweepInterval  time.Duration `mapstructure:"sweep-interval"`
@@ -86,6 +90,13 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
 	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
 	flags.String("prometheus-token-file", "", "file with a bearer token for that server")
+	flags.String(notify.SettingWebhookURL, "", "URL to which notifications of all disruptions are posted as CloudEvents")
+	flags.String(notify.SettingWebhookSecretFile, "", "file with the secret by which these are signed; whsec_ and base64, or plain")
+	flags.String(notify.SettingSlackTokenFile, "", "file with the token of a Slack app, for notifications as spec.reporting says; empty: none")
+	flags.String(notify.SettingSlackChannel, "", "Slack channel that hears of all disruptions, too; empty: none")
+	flags.String(notify.SettingSlackURL, notify.SlackURL, "where Slack's methods are")
+	flags.String(notify.SettingLeastType, string(v1beta1.NotificationDefault), "least important notification for the webhook and that channel: "+v1beta1.NotificationTypes())
+	flags.String(notify.SettingCluster, "", "name of the cluster in notifications; empty: the UID of the namespace kube-system")
 	flags.Duration("sweep-interval", time.Hour, "how often the cluster is searched for what no live disruption owns; 0: never")
 	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
 	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
@@ -107,7 +118,7 @@ func (c Config) check() error {
 	if _, err := c.cloudRanges(); err != nil {
 		return err
 	}
-	if err := c.checkProbes(); err != nil {
+	if err := errors.Join(c.checkProbes(), c.Notify.Check()); err != nil {
 		return err
 	}
 	switch c.ImagePullPolicy {

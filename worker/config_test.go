@@ -41,6 +41,15 @@ func TestReadConfig(t *testing.T) {
 			t.Errorf("hosts = %+v, %v", c.AllowedHosts, err)
 		}
 	})
+	t.Run("a webhook, whose address is in no error", func(t *testing.T) {
+		c, err := readConfig([]string{"--notify-webhook-url", "https://hooks.example", "--notify-webhook-secret-file", "/s"}, io.Discard)
+		if err != nil || c.Notify.WebhookURL != "https://hooks.example" || c.Notify.WebhookSecretFile != "/s" || c.Notify.LeastType != "Success" {
+			t.Errorf("settings = %+v, %v", c.Notify, err)
+		}
+		if _, err := readConfig([]string{"--notify-webhook-url", "ftp://me:password@hooks.example"}, io.Discard); err == nil || strings.Contains(err.Error(), "password") {
+			t.Errorf("error = %v, want one that names the setting only", err)
+		}
+	})
 	for name, test := range map[string]struct {
 		args []string
 		want string
@@ -52,6 +61,11 @@ func TestReadConfig(t *testing.T) {
 		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
 		"a sweep as often as can be":          {[]string{"--sweep-interval", "1s"}, "at least 1m"},
 		"a sweep interval that is none":       {[]string{"--sweep-interval", "often"}, "sweep-interval"},
+		"a webhook that is no URL":            {[]string{"--notify-webhook-url", "hooks"}, "notify-webhook-url"},
+		"a webhook without a secret":          {[]string{"--notify-webhook-url", "https://hooks.example"}, "notify-webhook-secret-file is empty"},
+		"a secret without a webhook":          {[]string{"--notify-webhook-secret-file", "/x"}, "no notify-webhook-url"},
+		"a Slack channel without a token":     {[]string{"--notify-slack-channel", "chaos"}, "notify-slack-token-file"},
+		"a type of notification that is none": {[]string{"--notify-least-type", "Debug"}, `notify-least-type "Debug": want one of Info, Success, Completion, Warning, Error`},
 		"a file that is not there":            {[]string{"--config", "/nowhere.yaml"}, "/nowhere.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

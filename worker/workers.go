@@ -21,6 +21,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/probe"
@@ -40,10 +41,11 @@ type taskQueue struct {
 
 // taskQueues are all there are. Watchers keep their slots for as long as they
 // watch, and probers for as long as they ask, so they have queues of their own and
-// never keep a cleaning from starting.
+// never keep a cleaning from starting. So have notifications, which wait for others.
 func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
 	own := &belongings{cluster: cluster}
 	return []taskQueue{
+		notifications(acts, own),
 		{
 			name: contract.TaskQueue,
 			options: worker.Options{
@@ -82,6 +84,23 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *cr
 				MaxHeartbeatThrottleInterval: time.Second,
 			},
 			register: func(r worker.Registry) { r.RegisterActivity(acts) },
+		},
+	}
+}
+
+// notifications is the queue of those who tell people. Few at once are enough: each
+// takes no longer than an attempt.
+func notifications(acts *activities.Activities, own *belongings) taskQueue {
+	return taskQueue{
+		name: contract.NotificationTaskQueue,
+		options: worker.Options{
+			MaxConcurrentActivityExecutionSize:     20,
+			MaxConcurrentWorkflowTaskExecutionSize: 20,
+			Interceptors:                           []interceptor.WorkerInterceptor{own, &heartbeats{gap: 4 * time.Second}},
+		},
+		register: func(r worker.Registry) {
+			r.RegisterWorkflowWithOptions(workflows.Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+			r.RegisterActivity(&notify.Activities{Settings: acts.Notify, Kube: acts.Kube})
 		},
 	}
 }
@@ -159,6 +178,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 			PriorityClass: c.PriorityClass, SELinuxType: c.SELinuxType,
 		},
 		Prober:   c.prober(kube, config),
+		Notify:   c.Notify,
 		Parallel: c.Parallel,
 	}, nil
 }

@@ -41,13 +41,17 @@ func Disruption(ctx workflow.Context, in Input) (Result, error) {
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // from here on nothing stops us
 	d.endGuard()
+	d.tellEnding(ctx)
 	for !d.clean(ctx) {
 		if d.newRunDue {
 			return Result{}, d.continueAsNew(ctx)
 		}
 		d.awaitDecision(ctx)
 	}
-	return d.result(ctx), nil
+	result := d.result(ctx)
+	d.tellFinished(ctx, result)
+	d.awaitTellings(ctx)
+	return result, nil
 }
 
 // prepare has the spec read, checked and stored, and keeps the plan made of it.
@@ -63,6 +67,7 @@ func (d *disruption) prepare(ctx workflow.Context) error {
 	if plan.CleanOnly != "" {
 		d.Ending = plan.CleanOnly
 	}
+	d.tellPlan(ctx)
 	workflow.SetCurrentDetails(ctx, details(d.ref, d.State))
 	return nil
 }
@@ -201,6 +206,7 @@ func (d *disruption) replacePods(ctx workflow.Context) {
 	d.Injected = d.Injected || done.Total > 0 && done.Replaced == done.Total
 	d.Unannounced = nil
 	d.publishPhase(ctx, d.idlePhase())
+	d.tellInjected(ctx)
 }
 
 // createChaosPods creates the chaos pods of the added shards, several at once.
@@ -249,6 +255,7 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 		}
 		d.Injected = d.Injected || seen.Total > 0
 		d.publishPhase(ctx, d.idlePhase())
+		d.tellInjected(ctx)
 		if seen.Unproven > 0 {
 			d.awaitEffects(outer)
 		}

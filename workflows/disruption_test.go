@@ -59,6 +59,7 @@ type world struct {
 	// AwaitEffects then takes, finished what Finish was asked for.
 	unproven, looks int
 	finished        activities.FinishInput
+	finishedAt      time.Time
 	// cleaning is how long CleanChaosPods takes.
 	cleaning time.Duration
 	// operations answers each OperateTargets, endings each EndOperations that is the
@@ -143,7 +144,7 @@ func newWorld(t *testing.T) *world {
 		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
 	on(a.Finish, func(_ context.Context, in activities.FinishInput) (int, error) {
-		w.finished = in
+		w.finished, w.finishedAt = in, w.env.Now()
 		return next(&w.left), w.did("finish")
 	}, 2)
 	return w

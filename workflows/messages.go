@@ -160,6 +160,7 @@ func (d *disruption) applyResumes(ctx workflow.Context) {
 		d.Resumes = append(d.Resumes, v1beta1.ResumeRecord{
 			Action: r.Action, By: r.By, Reason: r.Reason, Targets: r.Targets, Time: metav1.NewTime(workflow.Now(ctx)),
 		})
+		d.tellResume(ctx, r.Resume)
 	}
 	d.Decided = nil
 	d.Resumes = d.Resumes[max(0, len(d.Resumes)-20):]

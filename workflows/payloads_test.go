@@ -19,6 +19,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -35,8 +36,9 @@ func payloads() map[string]reflect.Type {
 		"signal-" + contract.SignalEnd: reflect.TypeFor[contract.End](), "signal-" + contract.SignalProbe: reflect.TypeFor[contract.ProbeTransition](), "update-" + contract.UpdateResume: reflect.TypeFor[contract.Resume](),
 		"query-" + contract.QueryStatus: reflect.TypeFor[State](),
 		"DisruptionCron.in":             reflect.TypeFor[contract.CronInput](), "DisruptionCron.out": reflect.TypeFor[CronRun](),
+		"Notification.in": reflect.TypeFor[NotificationInput](), "Notification.out": reflect.TypeFor[Notified](),
 	}
-	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities](), reflect.TypeFor[*crons.Activities]()} {
+	for _, methods := range []reflect.Type{reflect.TypeFor[*activities.Activities](), reflect.TypeFor[*orphans.Activities](), reflect.TypeFor[*crons.Activities](), reflect.TypeFor[*notify.Activities]()} {
 		addActivities(all, methods)
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -310,6 +312,29 @@ var walks = map[string]func(s *stage){
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
 		s.result()
 	},
+	// Nobody ever answers: the disruption neither waits for it nor ends otherwise.
+	"notified": func(s *stage) {
+		s.notifies(func(ctx context.Context, _ notify.Delivery) error { <-ctx.Done(); return ctx.Err() })
+		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
+		s.beginAndHold()
+		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
+		s.enters(v1beta1.PhaseStuck)
+		s.signal(contract.SignalResume, contract.Resume{Action: contract.ActionRetry})
+		s.result()
+		s.wantNotifications("began-1", "ending-1", "finished-1", "injected-1", "resumed-1", "stuck-1")
+	},
+	"rejected-and-notified": func(s *stage) {
+		s.notifies(nil)
+		s.plan.Rejected = "count: must be positive"
+		s.begin()
+		s.result()
+		s.eventually("it is told", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.Contains(s.heard, contract.NotificationID(ref, toldRejected, 1))
+		})
+		s.wantNotifications("rejected-1")
+	},
 	"finish-found-a-chaos-pod": func(s *stage) {
 		s.finishes = []int{1, 0}
 		s.beginAndEnd()
@@ -332,6 +357,7 @@ func TestEveryPathIsWalked(t *testing.T) {
 		})
 	}
 	t.Run("sweeps", func(t *testing.T) { sweeps(newStage(t, server)) })
+	t.Run("notifications", func(t *testing.T) { notifications(newStage(t, server)) })
 	t.Run("crons", func(t *testing.T) { runsOfCrons(newStage(t, server)) })
 }
 

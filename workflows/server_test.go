@@ -81,6 +81,9 @@ type stage struct {
 	// operations and endings answer each OperateTargets and EndOperations.
 	operations []activities.OperateResult
 	endings    []activities.EndOperationsResult
+	// heard are the IDs of notifications that somebody was told, also those that an
+	// earlier stage left.
+	heard []string
 	// cleaning counts the CleanChaosPods that were asked for, reporting the ReportPhases.
 	cleaning, reporting int
 }

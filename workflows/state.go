@@ -39,6 +39,8 @@ type State struct {
 	Operations Operations `json:"operations,omitzero"`
 	// Resumes are the last 20 decisions of people, the oldest first.
 	Resumes []v1beta1.ResumeRecord `json:"resumes,omitempty"`
+	// Told counts what people were notified of, by its reason.
+	Told map[string]int `json:"told,omitempty"`
 }
 
 // Progress says how far the injection has come.
@@ -153,6 +155,8 @@ type disruption struct {
 		session int
 		behind  time.Duration
 	}
+	// telling counts the notifications that Temporal has not taken over yet.
+	telling int
 	// newRunDue is true when the history is long enough for a new run.
 	newRunDue bool
 }
@@ -173,6 +177,7 @@ func begin(ctx workflow.Context, in Input) (*disruption, error) {
 // handler never waits, so no update is half done now; an update that comes in
 // this very task was handled before.
 func (d *disruption) continueAsNew(ctx workflow.Context) error {
+	d.awaitTellings(ctx)
 	d.signals.drain(ctx, d)
 	state := d.State
 	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run

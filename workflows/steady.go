@@ -275,6 +275,9 @@ func (d *disruption) steadyNews(ctx workflow.Context) {
 	if finding, sentence := d.Steady.Worst(spec); finding != d.Steady.Told {
 		d.Steady.Told, message = finding, sentence
 		change = changes[finding]
+		if finding == steadystate.LostRecorded || finding == steadystate.BlindRecorded { // another one is told as the ending
+			d.tell(ctx, v1beta1.NotificationWarning, toldUnsteady, sentence)
+		}
 	}
 	d.tellSteadyState(ctx, change, message)
 	if why := d.Steady.WhyAborted(spec); why != "" && d.Ending == "" {

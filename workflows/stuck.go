@@ -17,6 +17,7 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 		if d.LeftChanged {
 			d.Rounds++ // the same events again would count as those of the last report
 			d.LeftChanged = false
+			d.tellStuck(ctx)
 		}
 		d.publishPhase(ctx, v1beta1.PhaseStuck)
 		d.report(ctx, d.stuckReport(v1beta1.PhaseStuck))
@@ -145,6 +146,7 @@ func (d *disruption) reportLeft(ctx workflow.Context, left activities.CleanResul
 	d.publishPhase(ctx, d.Phase)
 	if d.stuck() || wasStuck {
 		d.Rounds++
+		d.tellStuck(ctx)
 		d.report(ctx, d.stuckReport(d.idlePhase()))
 	}
 }

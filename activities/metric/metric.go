@@ -24,6 +24,7 @@ var (
 	OrphansFound      = Counter{"squall_orphans_found_total", "Orphans that sweeps found.", "what"}
 	OrphansCleaned    = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
 	OrphansLeft       = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
+	Notifications     = Counter{"squall_notifications_total", "Notifications that a recipient was sent, or was not in spite of all attempts.", "result"}
 	ProbeAnswers      = Counter{"squall_probe_answers_total", "Answers to probes, and questions that nobody could be asked.", "result"}
 	SweepNodesSkipped = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
 	InjectorInjected  = Counter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
@@ -32,7 +33,7 @@ var (
 
 // All are all counters.
 func All() []Counter {
-	return []Counter{ChaosPodsCreated, Stuck, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, ProbeAnswers, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
+	return []Counter{ChaosPodsCreated, Stuck, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, Notifications, ProbeAnswers, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
 }
 
 // Parts are the values that the label of c may have. Prometheus sees nothing of
@@ -42,6 +43,8 @@ func (c Counter) Parts() []string {
 	switch c {
 	case OrphansFound, OrphansCleaned, OrphansLeft:
 		return []string{"chaos-pod", "record", "mark"}
+	case Notifications:
+		return []string{"sent", "given-up"}
 	case ProbeAnswers:
 		return []string{"success", "failure", "error"}
 	case InjectorInjected, InjectorCleaned:

@@ -2,6 +2,8 @@ package v1beta1
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -48,6 +50,46 @@ func (r *Reporting) validate(path *field.Path) field.ErrorList {
 	if r.Purpose != "" {
 		errs = append(errs, length(path.Child("purpose"), r.Purpose, 10, 4096)...)
 	}
-	return append(errs, oneOf(path.Child("minNotificationType"), r.MinNotificationType,
-		"", "Info", "Success", "Completion", "Warning", "Error")...)
+	known := []string{""}
+	for _, kind := range notificationTypes {
+		known = append(known, string(kind))
+	}
+	return append(errs, oneOf(path.Child("minNotificationType"), r.MinNotificationType, known...)...)
+}
+
+// NotificationType says how important a notification is.
+type NotificationType string
+
+// The types of notifications, and the least that is sent where nobody says another.
+const (
+	NotificationInfo       NotificationType = "Info"
+	NotificationSuccess    NotificationType = "Success"
+	NotificationCompletion NotificationType = "Completion"
+	NotificationWarning    NotificationType = "Warning"
+	NotificationError      NotificationType = "Error"
+	NotificationDefault                     = NotificationSuccess
+)
+
+// notificationTypes are all, the least important first.
+var notificationTypes = []NotificationType{NotificationInfo, NotificationSuccess, NotificationCompletion, NotificationWarning, NotificationError}
+
+// NotificationTypes are all types, the least important first, for people.
+func NotificationTypes() string {
+	var names []string
+	for _, kind := range notificationTypes {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Known is true for the types that there are.
+func (t NotificationType) Known() bool { return slices.Contains(notificationTypes, t) }
+
+// Matters is true when t is as important as least, or more. Whatever is unknown
+// matters.
+func (t NotificationType) Matters(least NotificationType) bool {
+	if least == "" {
+		least = NotificationDefault
+	}
+	return !t.Known() || slices.Index(notificationTypes, t) >= slices.Index(notificationTypes, least)
 }

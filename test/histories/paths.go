@@ -3,6 +3,7 @@ package histories
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -76,6 +77,8 @@ func messagePath(event *history.HistoryEvent) string {
 		return "update " + event.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput().GetName()
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		return "cancelled by a person"
+	case enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+		return "child " + path.Base(event.GetStartChildWorkflowExecutionInitiatedEventAttributes().GetWorkflowId())
 	case enums.EVENT_TYPE_TIMER_FIRED:
 		return "timer fired"
 	case enums.EVENT_TYPE_TIMER_CANCELED:

@@ -1,0 +1,117 @@
+package notify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// passing are errors of Slack that go by; all others stay until somebody does
+// something about them.
+var passing = []string{"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+
+// slackError is how Slack words its errors. Nothing else of an answer is told.
+var slackError = regexp.MustCompile(`^[a-z_]{1,64}$`)
+
+// mostText is how much of a message or purpose Slack is told.
+const mostText = 1000
+
+// postSlack tells a channel of Slack, or a user by the e-mail address.
+func (s Settings) postSlack(ctx context.Context, to Recipient, n Notification) error {
+	if s.SlackTokenFile == "" {
+		return fmt.Errorf("setting %s is empty: this worker has no token for Slack any more", SettingSlackTokenFile)
+	}
+	token, err := secret(SettingSlackTokenFile, s.SlackTokenFile)
+	if err != nil {
+		return err
+	}
+	channel := to.To
+	if to.Way == SlackUser {
+		if channel, err = s.slackUser(ctx, token, to.To); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(map[string]any{"channel": channel, "text": s.text(n), "unfurl_links": false, "unfurl_media": false})
+	if err != nil {
+		return refused("write notification %s: %v", n.ID, err)
+	}
+	_, err = s.callSlack(ctx, token, "chat.postMessage", "application/json; charset=utf-8", body)
+	return err
+}
+
+// slackUser is the ID of a user. The address goes in the body: addresses of requests are logged.
+func (s Settings) slackUser(ctx context.Context, token, email string) (string, error) {
+	answer, err := s.callSlack(ctx, token, "users.lookupByEmail", "application/x-www-form-urlencoded", []byte(url.Values{"email": {email}}.Encode()))
+	if err != nil {
+		return "", err
+	}
+	return answer.User.ID, nil
+}
+
+type slackAnswer struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error"`
+	User  struct {
+		ID string `json:"id"`
+	} `json:"user"`
+}
+
+func (s Settings) callSlack(ctx context.Context, token, method, contentType string, body []byte) (answer slackAnswer, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.slack(method), bytes.NewReader(body))
+	if err != nil {
+		return answer, refused("setting %s is no URL", SettingSlackURL)
+	}
+	request.Header.Set("Content-Type", contentType)
+	request.Header.Set("Authorization", "Bearer "+token)
+	whom := "Slack (" + method + ")"
+	text, err := send(request, whom)
+	if err != nil {
+		return answer, err
+	}
+	if json.Unmarshal(text, &answer) != nil {
+		return answer, again(0, "%s answered something that is not JSON", whom)
+	}
+	switch {
+	case answer.OK:
+		return answer, nil
+	case !slackError.MatchString(answer.Error):
+		return answer, refused("%s refused and does not say why", whom)
+	case slices.Contains(passing, answer.Error):
+		return answer, again(0, "%s answered %s", whom, answer.Error)
+	}
+	return answer, refused("%s answered %s", whom, answer.Error)
+}
+
+// text is a message for people. What users wrote mentions nobody and links nowhere.
+func (s Settings) text(n Notification) string {
+	where := ""
+	if cluster := cmp.Or(s.Cluster, string(n.Disruption.Cluster)); cluster != "" {
+		where = " in cluster " + plain(cluster)
+	}
+	lines := []string{
+		fmt.Sprintf("*%s: %s* disruption `%s/%s`%s", n.Type, n.Reason, n.Disruption.Namespace, n.Disruption.Name, where),
+		plain(n.Message),
+	}
+	if len(n.Kinds) > 0 {
+		lines = append(lines, "Kinds: "+strings.Join(n.Kinds, ", "))
+	}
+	if n.Purpose != "" {
+		lines = append(lines, "Purpose: "+plain(n.Purpose))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// plain escapes what Slack would take for a mention or a link, and cuts what is long.
+func plain(text string) string {
+	if runes := []rune(text); len(runes) > mostText {
+		text = string(runes[:mostText]) + "..."
+	}
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}

@@ -1,0 +1,48 @@
+package activities
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Who hears of a disruption is decided when its spec is read: whether it is carried
+// out, refused, or cleaned after an earlier workflow.
+func TestPlansSayWhoHears(t *testing.T) {
+	reported := func(spec *v1beta1.DisruptionSpec) {
+		spec.Reporting = &v1beta1.Reporting{SlackChannel: "team", Purpose: "to be sure of it", MinNotificationType: "Warning"}
+	}
+	want := &notify.Audience{Purpose: "to be sure of it", Recipients: []notify.Recipient{
+		{Way: notify.Webhook, Least: "Success"}, {Way: notify.SlackChannel, To: "team", Least: "Warning"},
+	}}
+	hears := func(t *testing.T, what string, plan Plan) {
+		t.Helper()
+		if diff := cmp.Diff(want, plan.Notify); diff != "" {
+			t.Errorf("who hears of a disruption that is %s (-want +got):\n%s", what, diff)
+		}
+	}
+	c := newCluster(t)
+	c.Notify = notify.Settings{WebhookURL: "https://hooks.example", WebhookSecretFile: "/s", SlackTokenFile: "/t", LeastType: "Success"}
+	ref := c.Disruption("carried-out", reported)
+	hears(t, "carried out", do[Plan](c, c.Prepare, ref))
+
+	began := c.Disruption("began", reported)
+	_, err := c.Targets.StoreSpec(t.Context(), c.Get(began), "an earlier run", nil)
+	c.Must(err)
+	c.restartWorker()
+	plan := do[Plan](c, c.Prepare, began)
+	if plan.CleanOnly == "" {
+		t.Errorf("plan = %+v, want it cleaned only", plan)
+	}
+	hears(t, "cleaned only", plan)
+
+	c.Shop = c.Namespace
+	plan = do[Plan](c, c.Prepare, c.Disruption("refused", reported))
+	if plan.Rejected == "" {
+		t.Errorf("plan = %+v, want it rejected", plan)
+	}
+	hears(t, "rejected", plan)
+}

@@ -1,0 +1,122 @@
+package survival
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/world"
+)
+
+// post is a webhook, and a Slack without any channel.
+type post struct {
+	mu   sync.Mutex
+	away bool
+	// refused and got are the reasons that did not, and did, arrive, each once, by the
+	// ID of their notification.
+	refused, got map[string]string
+}
+
+func (p *post) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	if strings.HasPrefix(r.URL.Path, "/slack/") {
+		_, _ = io.WriteString(w, `{"ok":false,"error":"channel_not_found"}`)
+		return
+	}
+	var event struct {
+		ID   string
+		Data struct{ Reason string }
+	}
+	switch err := json.Unmarshal(body, &event); {
+	case err != nil || event.ID != r.Header.Get("Webhook-Id"):
+		w.WriteHeader(http.StatusBadRequest)
+	case p.away:
+		p.refused[event.ID] = event.Data.Reason
+		w.WriteHeader(http.StatusInternalServerError)
+	default:
+		p.got[event.ID] = event.Data.Reason
+	}
+}
+
+func (p *post) comesBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = false
+}
+
+// reasons are those of a map of p that are about d.
+func (p *post) reasons(of map[string]string, d *v1beta1.Disruption) (reasons []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, reason := range of {
+		if strings.HasPrefix(id, string(d.UID)+"/") {
+			reasons = append(reasons, reason)
+		}
+	}
+	slices.Sort(reasons)
+	return reasons
+}
+
+// rules M2, M3: while nobody takes notifications the disruption is injected and
+// cleaned as any other; the worker that tried to tell is killed, and all of them
+// arrive once somebody takes them. What is refused for good is told in an event.
+func TestNotifications(t *testing.T) {
+	p := &post{away: true, refused: map[string]string{}, got: map[string]string{}}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, 2, "SQUALL_NOTIFY_WEBHOOK_URL="+server.URL, "SQUALL_NOTIFY_WEBHOOK_SECRET_FILE="+secret, "SQUALL_NOTIFY_LEAST_TYPE=Info",
+		"SQUALL_NOTIFY_SLACK_TOKEN_FILE="+secret, "SQUALL_NOTIFY_SLACK_URL="+server.URL+"/slack")
+	d := s.Disruption("told", 2)
+	d.Spec.Reporting = &v1beta1.Reporting{SlackChannel: "gone"}
+	s.Create(d)
+	s.Injected(d)
+	world.Eventually(t, s.Patience, "it is tried to tell that it is injected", func() bool {
+		return slices.Contains(p.reasons(p.refused, d), "Injected")
+	})
+	s.Must(s.Disruptions.Delete(t.Context(), d.DeepCopy()))
+	s.Vanishes(d)
+	s.NothingLeft(d)
+	if result := s.Completed(d); result.Ending != "deleted" {
+		t.Errorf("result = %+v, want deleted", result)
+	}
+	if got := p.reasons(p.got, d); len(got) > 0 {
+		t.Errorf("told %q by a webhook that is away", got)
+	}
+	s.worker.Kill()
+	p.comesBack()
+	s.worker.Start()
+	want := []string{"Began", "Ending", "Finished", "Injected"}
+	world.Eventually(t, s.Patience, "everything arrives", func() bool { return len(p.reasons(p.got, d)) >= len(want) })
+	if diff := cmp.Diff(want, p.reasons(p.got, d)); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	world.Eventually(t, s.Patience, "an event says who was not told", func() bool {
+		events, err := s.Kube.CoreV1().Events(s.Shop).List(t.Context(), metav1.ListOptions{})
+		s.Must(err)
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.Reason == "NotNotified" && e.InvolvedObject.UID == d.UID && e.Type == corev1.EventTypeWarning &&
+				e.Message == "Slack channel gone was not told of Injected: Slack (chat.postMessage) answered channel_not_found"
+		})
+	})
+	if said := s.worker.Said(); strings.Contains(said, "a secret") {
+		t.Error("the worker's log has the secret")
+	}
+}

@@ -1,0 +1,106 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// hook is a webhook that hears of everything.
+var hook = notify.Recipient{Way: notify.Webhook, Least: v1beta1.NotificationInfo}
+
+// notifies has the disruption tell a webhook of everything, and somebody tell it:
+// each attempt fails as unheard says; nil is no error.
+func (s *stage) notifies(unheard func(context.Context, notify.Delivery) error) {
+	s.Helper()
+	s.plan.Notify = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}
+	w := worker.New(s.temporal, contract.NotificationTaskQueue, worker.Options{MaxHeartbeatThrottleInterval: beat})
+	w.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+	w.RegisterActivityWithOptions(func(ctx context.Context, in notify.Delivery) error {
+		var err error
+		if unheard != nil {
+			err = unheard(ctx, in)
+		}
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.heard = append(s.heard, in.Notification.ID)
+		}
+		return err
+	}, activity.RegisterOptions{Name: "Notify"})
+	w.RegisterActivityWithOptions(func(context.Context, notify.Undelivered) error { return nil }, activity.RegisterOptions{Name: "GiveUpNotification"})
+	s.must(w.Start())
+	s.Cleanup(w.Stop)
+}
+
+// wantNotifications wants these notifications started, and none of them to have
+// held up the disruption, which is over.
+func (s *stage) wantNotifications(want ...string) {
+	s.Helper()
+	var got []string
+	for _, event := range s.history("") {
+		if started := event.GetChildWorkflowExecutionStartedEventAttributes(); started != nil {
+			got = append(got, path.Base(started.WorkflowExecution.WorkflowId))
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("notifications (-want +got):\n%s", diff)
+	}
+}
+
+// notifications runs some to their ends, and keeps the history of one.
+func notifications(s *stage) {
+	refusing := notify.Recipient{Way: notify.SlackChannel, To: "gone", Least: v1beta1.NotificationInfo}
+	s.notifies(func(ctx context.Context, in notify.Delivery) error {
+		switch {
+		case in.To == refusing:
+			return temporal.NewNonRetryableApplicationError("Slack answered channel_not_found", "NotDelivered", nil)
+		case activity.GetInfo(ctx).Attempt < 3:
+			return errors.New("the webhook answered 500")
+		}
+		return nil
+	})
+	id := contract.NotificationID(ref, toldStuck, 7)
+	s.id = contract.NotificationWorkflowID(ref, id)
+	run, err := s.temporal.ExecuteWorkflow(s.Context(), client.StartWorkflowOptions{
+		ID: s.id, TaskQueue: contract.NotificationTaskQueue, StaticSummary: "Error: Stuck of disruption shop/calm",
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	}, contract.NotificationWorkflowType, NotificationInput{
+		Notification: notify.Notification{ID: id, Disruption: ref, Type: v1beta1.NotificationError, Reason: toldStuck}, To: []notify.Recipient{hook, refusing},
+	})
+	s.must(err)
+	var done Notified
+	s.must(run.Get(s.Context(), &done))
+	if want := "told: webhook; given up: Slack channel gone: Slack answered channel_not_found"; done.Summary != want {
+		s.Errorf("it says %q, want %q", done.Summary, want)
+	}
+	s.keep("notification-given-up", "")
+}
+
+// What cannot be started does not stop the disruption: here somebody has taken the
+// ID of its first notification.
+func TestADisruptionGoesOnWithoutItsNotification(t *testing.T) {
+	w := newWorld(t)
+	w.notified(t)
+	w.env.OnWorkflow(contract.NotificationWorkflowType, anything(2)...).Return(Notified{}, errors.New("it is broken"))
+	if result := w.run(t); !strings.Contains(result.Summary, "nothing is left") {
+		t.Errorf("result = %+v", result)
+	}
+	w.want(t, "prepare", "select", "create", "clean", "finish")
+}

@@ -1,0 +1,212 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// notified has the disruption tell a webhook of everything.
+func (w *world) notified(t *testing.T) {
+	t.Helper()
+	w.plan.Notify = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}
+	w.env.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+	w.env.RegisterActivity(&notify.Activities{})
+}
+
+// hears keeps what a webhook is told that always answers.
+func (w *world) hears(t *testing.T) (told func() []string) {
+	t.Helper()
+	w.notified(t)
+	var all []string
+	w.env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
+		n := in.Notification
+		if want := contract.NotificationID(ref, n.Reason, 1); n.Disruption != ref || n.Purpose != "to be sure of the retries" || !strings.HasPrefix(n.ID, want[:len(want)-1]) {
+			t.Errorf("told of %+v", n)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		all = append(all, fmt.Sprintf("%s %s: %s", n.Type, n.ID, n.Message))
+		return nil
+	})
+	return func() []string {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// rule M1
+func TestWhatIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		play func(w *world)
+		want []string
+	}{
+		{"it expires", func(*world) {}, []string{
+			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
+			"Success u1/injected-1: Disrupting 2 targets until 2026-11-20 13:00:00 UTC.",
+			"Info u1/ending-1: Everything is taken off: expired.",
+			"Completion u1/finished-1: 2 targets disrupted, ended (expired), nothing is left.",
+		}},
+		{"it is stopped", func(w *world) {
+			w.after(time.Minute, func() { w.env.SignalWorkflow(contract.SignalEnd, contract.End{Reason: fireStop}) })
+		}, []string{
+			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
+			"Success u1/injected-1: Disrupting 2 targets until 2026-11-20 13:00:00 UTC.",
+			"Warning u1/ending-1: Everything is taken off: emergency stop fire: payment is down.",
+			"Completion u1/finished-1: 2 targets disrupted, ended (emergency stop fire: payment is down), nothing is left.",
+		}},
+		{"it fails and is not clean", func(w *world) {
+			w.createError = temporal.NewNonRetryableApplicationError("no room", "", nil)
+			w.injecting = time.Hour
+			w.cleans = []activities.CleanResult{{UnverifiedNodes: []string{"n1"}}}
+			w.found = []string{"node n1: it is not ready"}
+		}, []string{
+			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
+			"Error u1/ending-1: Everything is taken off: failed: no room.",
+			"Warning u1/finished-1: 2 targets disrupted, ended (failed: no room); no chaos pod is left, but not every node is known to be clean. Not all targets were injected.",
+		}},
+		{"it is rejected", func(w *world) { w.plan.Rejected = "count: must be positive" }, []string{
+			"Error u1/rejected-1: Nothing is injected: count: must be positive",
+		}},
+		{"what an earlier workflow began is cleaned", func(w *world) { w.plan.CleanOnly = earlierRun }, []string{
+			"Completion u1/finished-1: 0 targets disrupted, ended (an earlier workflow began it), nothing is left.",
+		}},
+		{"it is stuck, twice", func(w *world) {
+			other := failedPod
+			other.Pod = "chaos-2"
+			w.cleans = []activities.CleanResult{stuckPods, stuckPods, stuckPods, {Remaining: 1, Left: []activities.LeftPod{other}},
+				{Remaining: 1, Left: []activities.LeftPod{other}}, {Remaining: 1, Left: []activities.LeftPod{other}}, {}}
+			w.after(2*time.Hour, func() {
+				w.env.SignalWorkflow(contract.SignalResume, contract.Resume{Action: contract.ActionRelease, By: "ann", Reason: "scrap"})
+			})
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			told := w.hears(t)
+			c.play(w)
+			w.run(t)
+			got := told()
+			if c.want == nil {
+				wantStuckTold(t, got)
+				return
+			}
+			if diff := cmp.Diff(sorted(c.want), sorted(got)); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func sorted(lines []string) []string { return slices.Sorted(slices.Values(lines)) }
+
+func wantStuckTold(t *testing.T, got []string) {
+	t.Helper()
+	all := strings.Join(got, "\n")
+	for _, want := range []string{"Error u1/stuck-1: Not clean: 1 chaos pod, such as chaos-1 of target web-1 on node n1: qdisc busy. Mend the node", "Completion u1/finished-1: "} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nobody was told %q:\n%s", want, all)
+		}
+	}
+}
+
+// Nobody is told below what they want to hear of, and without an audience nothing
+// is started.
+func TestOnlyWhatMattersIsTold(t *testing.T) {
+	w := newWorld(t)
+	told := w.hears(t)
+	w.plan.Notify.Recipients[0].Least = v1beta1.NotificationCompletion
+	w.run(t)
+	if got := told(); len(got) != 1 || !strings.HasPrefix(got[0], "Completion u1/finished-1") {
+		t.Errorf("told %q, want the end alone", got)
+	}
+	w = newWorld(t)
+	told = w.hears(t)
+	w.plan.Notify = nil
+	w.run(t)
+	if got := told(); got != nil {
+		t.Errorf("told %q, and nobody wants to hear", got)
+	}
+}
+
+// rule M2: with a webhook that never answers everything takes as long as without
+// one, by the workflow's clock.
+func TestAWebhookThatNeverAnswersDelaysNothing(t *testing.T) {
+	took := func(notified bool) (time.Duration, []string) {
+		w := newWorld(t)
+		if notified {
+			w.notified(t)
+			w.env.OnActivity(notifier.Notify, anything(2)...).After(time.Minute).Return(errors.New("the webhook cannot be reached"))
+			w.env.OnActivity(notifier.GiveUpNotification, anything(2)...).Return(nil)
+		}
+		w.after(10*time.Minute, w.end)
+		began := w.env.Now()
+		w.run(t)
+		return w.finishedAt.Sub(began), w.calls
+	}
+	alone, calls := took(false)
+	beside, same := took(true)
+	if diff := cmp.Diff(calls, same); diff != "" {
+		t.Errorf("activities without and with a webhook that never answers:\n%s", diff)
+	}
+	if beside > alone+time.Second {
+		t.Errorf("with a webhook that never answers it ended after %s, alone after %s", beside, alone)
+	}
+}
+
+// rule M3: a webhook that fails for an hour, in which it is asked some twenty times,
+// is told in the end; one that fails for good is given up after a day, and that is said.
+func TestANotificationIsTriedForADay(t *testing.T) {
+	for _, c := range []struct {
+		away    time.Duration
+		want    string
+		givenUp int
+	}{
+		{time.Hour, "told: webhook", 0},
+		{48 * time.Hour, "told: nobody; given up: webhook: the webhook answered 500", 1},
+	} {
+		t.Run("away for "+c.away.String(), func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			env.RegisterActivity(&notify.Activities{})
+			began, attempts, givenUp := env.Now(), 0, 0
+			env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
+				if attempts++; in.Notification.ID != "u1/stuck-1" {
+					t.Errorf("attempt %d has the ID %s", attempts, in.Notification.ID)
+				}
+				if env.Now().Sub(began) < c.away {
+					return temporal.NewApplicationError("the webhook answered 500", "NotDelivered")
+				}
+				return nil
+			})
+			env.OnActivity(notifier.GiveUpNotification, anything(2)...).Return(func(_ context.Context, in notify.Undelivered) error {
+				givenUp++
+				return nil
+			})
+			env.ExecuteWorkflow(Notification, NotificationInput{Notification: notify.Notification{ID: "u1/stuck-1"}, To: []notify.Recipient{hook}})
+			var done Notified
+			if err := env.GetWorkflowResult(&done); err != nil {
+				t.Fatal(err)
+			}
+			if done.Summary != c.want || givenUp != c.givenUp || attempts < 15 || attempts > 400 {
+				t.Errorf("%q after %d attempts, given up %d times; want %q", done.Summary, attempts, givenUp, c.want)
+			}
+		})
+	}
+}
