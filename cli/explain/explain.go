@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,13 +23,31 @@ type Topic struct {
 
 // Disruption explains d, whose defaults are set and which is valid.
 func Disruption(d *v1beta1.Disruption) []Topic {
-	return []Topic{
+	topics := []Topic{
 		{"what", what(d.Spec)},
 		{"whom", whom(d)},
 		{"how long", howLong(d.Spec)},
 		{"ends", ends(d.Spec)},
 		{"left out", leftOut(d.Spec)},
 	}
+	if told := tells(d.Spec.Reporting); len(told) > 0 {
+		topics = append(topics, Topic{"tells", told})
+	}
+	return topics
+}
+
+// tells is who hears of it, as far as the manifest says.
+func tells(r *v1beta1.Reporting) (lines []string) {
+	if r == nil {
+		return nil
+	}
+	least := cmp.Or(r.MinNotificationType, string(v1beta1.NotificationDefault))
+	for _, to := range []struct{ who, name string }{{"the Slack channel ", r.SlackChannel}, {"the Slack user ", r.SlackUserEmail}} {
+		if to.name != "" {
+			lines = append(lines, to.who+to.name+", of what is "+least+" or more important, if the worker has a token for Slack")
+		}
+	}
+	return lines
 }
 
 func what(s v1beta1.DisruptionSpec) []string {
