@@ -35,6 +35,9 @@ type Activities struct {
 	Targets *targets.Store
 	// Policies is this worker's one watch on DisruptionPolicies. nil judges by none.
 	Policies *policy.Watch
+	// OptIn is true where namespaces have to agree that they are disrupted, by their
+	// label. Then that is read live wherever policies are judged.
+	OptIn bool
 	// Clouds know the ranges of cloud providers' services.
 	Clouds *cloud.Clouds
 	// Namespace is where chaos pods and records live, never a target's own.

@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/policy"
@@ -148,19 +149,35 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
 
-// rules are those of policies that are about the disruption.
-func (a *Activities) rules(d *v1beta1.Disruption) []policy.Rule {
-	if a.Policies == nil {
-		return nil
+// rules are those that are about the disruption: of policies, and that of a namespace
+// that has not agreed, where it has to.
+func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
+	var rules []policy.Rule
+	if a.Policies != nil {
+		rules = policy.Rules(a.Policies.Policies(), d, time.Now())
 	}
-	return policy.Rules(a.Policies.Policies(), d, time.Now())
+	if !a.OptIn {
+		return rules, nil
+	}
+	namespace, err := a.Kube.CoreV1().Namespaces().Get(ctx, d.Namespace, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read whether namespace %s agrees to disruptions: %w", d.Namespace, err)
+	}
+	if err != nil || namespace.Labels[v1beta1.LabelDisruptions] != v1beta1.DisruptionsAllowed {
+		rules = append([]policy.Rule{policy.NotOptedIn(d.Namespace)}, rules...)
+	}
+	return rules, nil
 }
 
 // lacking is what the disruption needs and the cluster does not give, or a policy
 // does not allow: the reason and the words of its refusal, empty if it has all. driver moves pods, empty if
 // nobody does.
 func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver, reason, why string, err error) {
-	if why = policy.Refusal(a.rules(d)); why != "" {
+	rules, err := a.rules(ctx, d)
+	if err != nil {
+		return "", "", "", err
+	}
+	if why = policy.Refusal(rules); why != "" {
 		return "", v1beta1.ReasonDenied, why, nil
 	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {

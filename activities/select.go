@@ -49,11 +49,10 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 		}
 		control.Keep(healthy)
 	}
-	budgets, err := a.Targets.Budgets(ctx, d)
+	budgets, limits, err := a.bounds(ctx, d, healthy)
 	if err != nil {
 		return Selection{}, err
 	}
-	limits := targets.Deny(a.rules(d), healthy)
 	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, slices.Concat(budgets, limits))
 	if err != nil {
 		return Selection{}, err
@@ -84,6 +83,19 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 		run++ // status counts the one that waits
 	}
 	return selection, a.reportSelection(ctx, d, selection, shards, run)
+}
+
+// bounds are what PodDisruptionBudgets and rules leave room for. Candidates that a rule
+// denies are marked.
+func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (budgets, limits targets.Budgets, err error) {
+	if budgets, err = a.Targets.Budgets(ctx, d); err != nil {
+		return nil, nil, err
+	}
+	rules, err := a.rules(ctx, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	return budgets, targets.Deny(rules, healthy), nil
 }
 
 // endWaiting lets go of the targets that wait for their injection and are gone,

@@ -35,7 +35,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, onInit, onInitCertManager, probeExec, ComponentOfOperations, "components/prometheus-operator") // webhooks, rights for probes and labels, and nothing of ours
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, "components/prometheus-operator") // webhooks, rights for probes and labels, and nothing of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("components (-kinds of the worker and on-init +found):\n%s", diff)
@@ -95,6 +95,24 @@ func TestTheComponentOfPodReplacement(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "without its role nothing of it counts", func() bool { return !grants() })
+}
+
+// The component of the opt-in gives the worker one right, and the setting that uses it.
+func TestTheComponentOfTheOptIn(t *testing.T) {
+	base, overlay := rightsOfAll(t, "."), overlaid(t, ComponentOfOptIn)
+	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
+	if diff := cmp.Diff([]string{"squall-worker may get namespaces everywhere"}, more); diff != "" {
+		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
+	}
+	if rights, err := RightsOfOptIn(); err != nil || len(rights) != 1 {
+		t.Errorf("the worker asks for %v (%v), want this one", rights, err)
+	}
+	for _, object := range render(t, overlay) {
+		if object.GetKind() == "Deployment" && object.GetName() == "squall-worker" &&
+			!strings.Contains(fmt.Sprint(podOf(t, object).Spec.Containers[0].Env), "{SQUALL_NAMESPACE_OPT_IN enforce") {
+			t.Error("the component does not switch the worker's setting on")
+		}
+	}
 }
 
 const (

@@ -51,6 +51,15 @@ func RightsOfOperations() ([]Right, error) {
 	return rightsIn(ComponentOfOperations+"/rbac.yaml", "squall-pod-operations")
 }
 
+// ComponentOfOptIn is the directory of what an operator adds to the base so that
+// namespaces have to agree before they are disrupted.
+const ComponentOfOptIn = "components/namespace-opt-in-enforce"
+
+// RightsOfOptIn are what that component gives the worker.
+func RightsOfOptIn() ([]Right, error) {
+	return rightsIn(ComponentOfOptIn+"/rbac.yaml", "squall-namespace-opt-in")
+}
+
 // rightsIn are the rights of the roles of that name in a manifest.
 func rightsIn(file, role string) ([]Right, error) {
 	text, err := manifests.ReadFile(file)

@@ -32,6 +32,10 @@ type Config struct {
 	SELinuxType string `mapstructure:"chaos-pod-selinux-type"`
 	// AllowedHosts are never disturbed by a network disruption.
 	AllowedHosts []v1beta1.NetworkHost `mapstructure:"allowed-hosts"`
+	// NamespaceOptIn says what becomes of disruptions in namespaces without the label
+	// by which they agree: off, warn or enforce. Of the first two the worker does
+	// nothing; the API server warns.
+	NamespaceOptIn string `mapstructure:"namespace-opt-in"`
 	// CloudRanges is the ConfigMap, as namespace/name, with what cloud providers
 	// publish of their addresses; empty means that there is none.
 	CloudRanges string `mapstructure:"cloud-ranges"`
@@ -61,6 +65,13 @@ type Config struct {
 	LogLevel       string        `mapstructure:"log-level"`
 }
 
+// What namespace-opt-in may be.
+const (
+	optInOff     = "off"
+	optInWarn    = "warn"
+	optInEnforce = "enforce"
+)
+
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
 func readConfig(args []string, out io.Writer) (Config, error) {
 	program := settings.Program{
@@ -82,6 +93,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
+	flags.String("namespace-opt-in", optInWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
 	flags.String(cloud.SettingConfigMap, "", "namespace/name of the ConfigMap with the keys aws, gcp and datadog, whose values are what these publish of their addresses")
 	flags.Bool(cloud.SettingFetch, false, "fetch from a provider what that ConfigMap lacks, at most once a day")
 	flags.Float64("client-qps", -1, "most API calls in a second; below 0: the API server's own priorities and fairness decide")
@@ -125,6 +137,11 @@ func (c Config) check() error {
 	case "", "Always", "IfNotPresent", "Never":
 	default:
 		return fmt.Errorf("setting image-pull-policy %q: want Always, IfNotPresent or Never", c.ImagePullPolicy)
+	}
+	switch c.NamespaceOptIn {
+	case optInOff, optInWarn, optInEnforce:
+	default:
+		return fmt.Errorf("setting namespace-opt-in %q: want off, warn or enforce", c.NamespaceOptIn)
 	}
 	_, err := settings.Logger(c.LogLevel)
 	return err

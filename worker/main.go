@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	health := serveHealth(config, page, logger)
 	defer health.close()
-	if err := awaitRights(ctx, acts.Kube, config.ChaosNamespace, logger); err != nil {
+	if err := awaitRights(ctx, acts.Kube, config, logger); err != nil {
 		return err
 	}
 	cluster, err := identify(ctx, acts.Kube, logger)

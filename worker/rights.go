@@ -21,8 +21,8 @@ const account = "squall-worker"
 // awaitRights asks the cluster whether the worker may do what it will have to.
 // What is forbidden would otherwise show in the middle of a disruption. While
 // nobody answers it says so and waits.
-func awaitRights(ctx context.Context, kube kubernetes.Interface, chaosNamespace string, logger *zap.Logger) error {
-	return retryUntilReachable(ctx, logger, func() error { return checkRights(ctx, kube, chaosNamespace) }, func(err error) bool {
+func awaitRights(ctx context.Context, kube kubernetes.Interface, config Config, logger *zap.Logger) error {
+	return retryUntilReachable(ctx, logger, func() error { return checkRights(ctx, kube, config) }, func(err error) bool {
 		return !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) && !errors.Is(err, errForbidden)
 	})
 }
@@ -30,10 +30,23 @@ func awaitRights(ctx context.Context, kube kubernetes.Interface, chaosNamespace 
 // errForbidden means that the worker lacks rights in the cluster.
 var errForbidden = errors.New("the cluster does not let the worker")
 
-// checkRights names everything that deploy/rbac.yaml gives the worker and that
+// checkRights names everything that deploy gives the worker for its settings and that
 // is missing.
-func checkRights(ctx context.Context, kube kubernetes.Interface, chaosNamespace string) error {
-	rights, err := deploy.Rights(account)
+func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) error {
+	const base = "it needs the rights that deploy/rbac.yaml gives the service account " + account + ": kubectl apply -k deploy"
+	if err := checkThese(ctx, kube, config.ChaosNamespace, base, func() ([]deploy.Right, error) { return deploy.Rights(account) }); err != nil {
+		return err
+	}
+	if config.NamespaceOptIn != optInEnforce {
+		return nil
+	}
+	return checkThese(ctx, kube, config.ChaosNamespace,
+		"namespace-opt-in=enforce needs deploy/"+deploy.ComponentOfOptIn+" in the kustomization, or namespaceOptIn: enforce in the chart's values", deploy.RightsOfOptIn)
+}
+
+// checkThese names those of the rights that are missing, and the way to them.
+func checkThese(ctx context.Context, kube kubernetes.Interface, chaosNamespace, wayOut string, of func() ([]deploy.Right, error)) error {
+	rights, err := of()
 	if err != nil {
 		return err
 	}
@@ -57,7 +70,6 @@ func checkRights(ctx context.Context, kube kubernetes.Interface, chaosNamespace 
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w %s; it needs the rights that deploy/rbac.yaml gives the service account %s: "+
-		"kubectl apply -k deploy, and see with kubectl auth can-i --list --as=system:serviceaccount:squall-system:%[3]s -n %[4]s",
-		errForbidden, strings.Join(missing, ", "), account, chaosNamespace)
+	return fmt.Errorf("%w %s; %s, and see with kubectl auth can-i --list --as=system:serviceaccount:squall-system:%s -n %s",
+		errForbidden, strings.Join(missing, ", "), wayOut, account, chaosNamespace)
 }

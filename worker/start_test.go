@@ -100,11 +100,15 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 		UserName: "system:serviceaccount:squall-system:squall-worker", Groups: []string{"system:serviceaccounts", "system:authenticated"},
 	}
 	worker := clientOf(t, config)
-	ask := func() error { return awaitRights(t.Context(), worker, "squall-chaos", zap.NewNop()) }
+	settings := Config{ChaosNamespace: "squall-chaos"}
+	ask := func() error { return awaitRights(t.Context(), worker, settings, zap.NewNop()) }
 	wantWords(t, ask(), "list pods everywhere", "create pods in squall-chaos", "update disruptions/status everywhere", "get pods/log in squall-chaos",
 		"deploy/rbac.yaml", "kubectl apply -k deploy")
 	install(t, admin)
 	eventually(t, "the rights of deploy/rbac.yaml are enough", func() bool { return ask() == nil })
+	settings.NamespaceOptIn = optInEnforce
+	wantWords(t, ask(), "get namespaces everywhere", "namespace-opt-in=enforce needs deploy/components/namespace-opt-in-enforce")
+	settings.NamespaceOptIn = optInWarn
 	err := admin.RbacV1().Roles("squall-chaos").Delete(t.Context(), "squall-worker", metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -171,8 +171,8 @@ func newActivities(c Config) (*activities.Activities, error) {
 	return &activities.Activities{
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
 		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
-		Policies: policies,
-		Clouds:   &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
+		Policies: policies, OptIn: c.NamespaceOptIn == optInEnforce,
+		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
 			PriorityClass: c.PriorityClass, SELinuxType: c.SELinuxType,

@@ -24,6 +24,15 @@ type Rule struct {
 	Policy string
 	// targets are those that it is about; nil means all.
 	targets labels.Selector
+	// words name a rule that is in no policy.
+	words string
+}
+
+// NotOptedIn is the rule about a namespace whose owners have not agreed that it is
+// disrupted, where that is asked: it denies everything.
+func NotOptedIn(namespace string) Rule {
+	return Rule{words: fmt.Sprintf("the namespace opt-in: namespace %s has no label %s=%s; whoever may label it agrees by: kubectl label namespace %[1]s %[2]s=%[3]s",
+		namespace, v1beta1.LabelDisruptions, v1beta1.DisruptionsAllowed)}
 }
 
 // Rules are the rules that are about a disruption which goes on now, or is created
@@ -106,6 +115,9 @@ func (r Rule) ID() string { return r.Policy + "/" + r.Name }
 
 // String names the rule, and says why it is there.
 func (r Rule) String() string {
+	if r.words != "" {
+		return r.words
+	}
 	text := fmt.Sprintf("rule %q of DisruptionPolicy %q", r.Name, r.Policy)
 	if r.AtMost != nil {
 		text += " (" + r.limit() + ")"

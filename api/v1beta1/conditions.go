@@ -50,7 +50,8 @@ const ConditionClean = "Clean"
 const ReasonEmergencyStop = "EmergencyStop"
 
 // ReasonDenied is the reason of conditions and events of a disruption that a rule
-// of a DisruptionPolicy lets have no target, or that it refuses.
+// of a DisruptionPolicy, or a namespace that has not agreed to be disrupted, lets have
+// no target, or that it refuses.
 const ReasonDenied = "DeniedByPolicy"
 
 // ReasonInjectionFailed is the reason of a False Injected when a target cannot be

@@ -29,6 +29,14 @@ const (
 	OnInitContainer         = "squall-wait"
 )
 
+// A namespace carries LabelDisruptions, with the value DisruptionsAllowed, once
+// its owners agree that it is disrupted. Where the operator enforces it nothing is
+// disrupted from a namespace without.
+const (
+	LabelDisruptions   = "chaos.squall.dev/disruptions"
+	DisruptionsAllowed = "allowed"
+)
+
 // OnInitCommand is the subcommand of the injector that OnInitContainer runs.
 const OnInitCommand = "wait"
 

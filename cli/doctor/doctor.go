@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,7 +59,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 		return findings
 	}
 	findings = append(findings, examineRights(ctx, c))
-	findings = append(findings, examineAdmission(ctx, c))
+	findings = append(findings, examineAdmission(ctx, c), examineOptIn(ctx, c))
 	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
 		findings = append(findings, examineProgram(ctx, c, place.System, program), examineAccount(ctx, c, place, program))
 	}
@@ -163,6 +164,25 @@ func examineAdmission(ctx context.Context, c *cluster.Client) Finding {
 		return Finding{"admission", Warn, "could not be looked at: " + err.Error(), "ask somebody who may read ValidatingAdmissionPolicyBindings"}
 	}
 	return Finding{"admission", OK, "policies are in force", ""}
+}
+
+// examineOptIn says what becomes of disruptions in namespaces that have not agreed. An
+// installation without the policy is an older one.
+func examineOptIn(ctx context.Context, c *cluster.Client) Finding {
+	const name, what = "squall-namespace-opt-in", "opt-in"
+	binding, err := c.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
+	label := v1beta1.LabelDisruptions + "=" + v1beta1.DisruptionsAllowed
+	switch {
+	case apierrors.IsNotFound(err):
+		return Finding{what, OK, "off: nobody asks whether a namespace agrees to be disrupted", ""}
+	case err != nil:
+		return Finding{what, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read ValidatingAdmissionPolicyBindings"}
+	case slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny):
+		return Finding{what, OK, "enforce: disruptions in namespaces without the label " + label + " are refused", ""}
+	case slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Warn):
+		return Finding{what, OK, "warn: whoever disrupts a namespace without the label " + label + " is told so", ""}
+	}
+	return Finding{what, OK, "off: nobody is told that a namespace has not agreed to be disrupted", ""}
 }
 
 // examineProgram finds out whether a deployment has what it asks for.

@@ -61,6 +61,9 @@ func TestChartIsTheKustomization(t *testing.T) {
 			same(t, map[string]any{"components": map[string]any{name: true}}, folder)
 		})
 	}
+	for value, folder := range map[string]string{"off": "namespace-opt-in-off", "enforce": "namespace-opt-in-enforce"} {
+		t.Run("with "+folder, func(t *testing.T) { same(t, map[string]any{"namespaceOptIn": value}, folder) })
+	}
 }
 
 // comparable leaves out what differs on purpose: the namespace that helm installs
@@ -199,6 +202,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an unknown name further in":   {map[string]any{"worker": map[string]any{"replica": 3}}, "replica"},
 		"replicas that are no number":  {map[string]any{"worker": map[string]any{"replicas": "two"}}, "/worker/replicas"},
 		"an address without a port":    {map[string]any{"temporal": map[string]any{"address": "temporal.example"}}, "/temporal/address"},
+		"an opt-in that is none":       {map[string]any{"namespaceOptIn": "on"}, "/namespaceOptIn"},
 		"an unknown pull policy":       {map[string]any{"images": map[string]any{"pullPolicy": "Sometimes"}}, "/images/pullPolicy"},
 		"a setting without the prefix": {map[string]any{"settings": map[string]any{"LOG_LEVEL": "debug"}}, "LOG_LEVEL"},
 		"a setting that is no text":    {map[string]any{"settings": map[string]any{"SQUALL_PARALLEL": 3}}, "/settings/SQUALL_PARALLEL"},

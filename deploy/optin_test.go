@@ -1,0 +1,111 @@
+package deploy
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// bindingOf renders the base with a component and takes the binding of the opt-in.
+func bindingOf(t *testing.T, directory string) *unstructured.Unstructured {
+	t.Helper()
+	for _, object := range render(t, directory) {
+		if object.GetKind() == "ValidatingAdmissionPolicyBinding" && object.GetName() == "squall-namespace-opt-in" {
+			return object
+		}
+	}
+	t.Fatalf("%s has no binding of the opt-in", directory)
+	return nil
+}
+
+// rule S12: by default whoever disrupts a namespace that has not agreed is told so,
+// with one component they are refused, with the other nothing is said.
+func TestNamespacesOptIn(t *testing.T) {
+	kube := installed(t)
+	agreed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agreed-", Labels: map[string]string{v1beta1.LabelDisruptions: v1beta1.DisruptionsAllowed}}}
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-", Labels: map[string]string{v1beta1.LabelDisruptions: "no"}}}
+	for _, n := range []*corev1.Namespace{agreed, other} {
+		made, err := kube.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Name = made.Name
+	}
+	config := apiserver.Start(t)
+	base := bindingOf(t, ".")
+	t.Cleanup(func() { // the other tests are about the base
+		client := dynamic.NewForConfigOrDie(config)
+		text, err := base.MarshalJSON()
+		if err == nil {
+			_, err = client.Resource(bindings).Patch(context.Background(), base.GetName(), types.MergePatchType, text, metav1.PatchOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	try := func(user, namespace string) (said string, err error) {
+		heard := &warnings{}
+		as := *config
+		as.WarningHandler = heard
+		if user != "" {
+			as.Impersonate.UserName = user
+		}
+		_, err = dynamic.NewForConfigOrDie(&as).Resource(disruptionResource).Namespace(namespace).Create(t.Context(), aDisruption("asked"), dryRun)
+		return strings.Join(heard.texts, "\n"), err
+	}
+	words := "namespace " + other.Name + " has not agreed to be disrupted"
+	polled(t, "by default it warns", func() bool { said, err := try("", other.Name); return err == nil && strings.Contains(said, words) })
+	if said, err := try("", agreed.Name); err != nil || said != "" {
+		t.Errorf("in a namespace that has agreed: %q, %v", said, err)
+	}
+	for _, namespace := range []string{agreed.Name, other.Name} {
+		if _, err := disruptionsIn(t, "", namespace).Create(t.Context(), aDisruption("before"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, ComponentOfOptIn))})
+	polled(t, "with the component it refuses", func() bool {
+		_, err := try("", other.Name)
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), words) &&
+			strings.Contains(err.Error(), "kubectl label namespace "+other.Name+" chaos.squall.dev/disruptions=allowed")
+	})
+	if said, err := try("", agreed.Name); err != nil || said != "" {
+		t.Errorf("enforced, in a namespace that has agreed: %q, %v", said, err)
+	}
+	patch := func(body string) error {
+		_, err := disruptionsIn(t, "", other.Name).Patch(t.Context(), "before", types.MergePatchType, []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	if err := patch(`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"],"labels":{"a":"b"}}}`); err != nil {
+		t.Errorf("what was there before cannot be looked after: %v", err)
+	}
+	if err := patch(`{"spec":{"dryRun":true}}`); !apierrors.IsForbidden(err) {
+		t.Errorf("its spec can be edited: %v", err)
+	}
+	if err := patch(`{"metadata":{"finalizers":null}}`); err != nil {
+		t.Errorf("its finalizer stays: %v", err)
+	}
+	if _, err := try(workerUser, other.Name); err == nil || strings.Contains(err.Error(), words) {
+		t.Errorf("a run by the worker: %v, want the words of another policy, as it is no run", err)
+	}
+
+	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/namespace-opt-in-off"))})
+	polled(t, "with the other component it says nothing", func() bool { said, err := try("", other.Name); return err == nil && said == "" })
+}
+
+var (
+	disruptionResource = schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}
+	bindings           = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
+)
