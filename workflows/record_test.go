@@ -312,16 +312,18 @@ var walks = map[string]func(s *stage){
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
 		s.result()
 	},
-	// Nobody ever answers: the disruption neither waits for it nor ends otherwise.
+	// Nobody ever answers, and one notification cannot be started, as somebody has its
+	// ID: the disruption neither waits for it nor ends otherwise.
 	"notified": func(s *stage) {
 		s.notifies(func(ctx context.Context, _ notify.Delivery) error { <-ctx.Done(); return ctx.Err() })
+		s.takesID(contract.NotificationID(ref, toldBegan, 1))
 		s.cleans = []activities.CleanResult{hanging, hanging, hanging, {}}
 		s.beginAndHold()
 		s.signal(contract.SignalEnd, contract.End{Reason: "enough"})
 		s.enters(v1beta1.PhaseStuck)
 		s.signal(contract.SignalResume, contract.Resume{Action: contract.ActionRetry})
 		s.result()
-		s.wantNotifications("began-1", "ending-1", "finished-1", "injected-1", "resumed-1", "stuck-1")
+		s.wantNotifications("ending-1", "finished-1", "injected-1", "resumed-1", "stuck-1")
 	},
 	"rejected-and-notified": func(s *stage) {
 		s.notifies(nil)

@@ -79,6 +79,8 @@ func messagePath(event *history.HistoryEvent) string {
 		return "cancelled by a person"
 	case enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 		return "child " + path.Base(event.GetStartChildWorkflowExecutionInitiatedEventAttributes().GetWorkflowId())
+	case enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
+		return "not started " + path.Base(event.GetStartChildWorkflowExecutionFailedEventAttributes().GetWorkflowId())
 	case enums.EVENT_TYPE_TIMER_FIRED:
 		return "timer fired"
 	case enums.EVENT_TYPE_TIMER_CANCELED:
