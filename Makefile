@@ -88,6 +88,10 @@ bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and P
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
 		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
 
+.PHONY: release
+release: ## everything of a version into dist/: images, squall, manifest, chart, bill of materials, checksums (REGISTRY=name under which the images will be)
+	cd hack/release && go run . -o $(ROOT)/dist $(if $(REGISTRY),-registry $(REGISTRY))
+
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
 	cd hack && go run ./suite unit
@@ -98,8 +102,8 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
-	go vet ./... && go vet -tags e2e ./test/... && (cd test/ui && go vet ./...) && (cd test/chart && go vet ./...) && cd hack && go vet ./...
-	$(tool) staticcheck -tags e2e ./... && (cd test/ui && $(tool) staticcheck ./...) && (cd test/chart && $(tool) staticcheck ./...) && cd hack && $(tool) staticcheck ./...
+	go vet -tags e2e ./... && $(tool) staticcheck -tags e2e ./...
+	@for module in test/ui test/chart hack hack/release; do (cd $$module && go vet ./... && $(tool) staticcheck ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 

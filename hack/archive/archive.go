@@ -1,5 +1,6 @@
 // Package archive writes container images as docker-archive files, which
-// containerd imports. An image has one layer with some files, an /etc/passwd
+// containerd imports, and as OCI layouts, which also hold an image for several
+// architectures. An image has one layer with some files, an /etc/passwd
 // and a /tmp; that is all that a static program needs. The same input gives the
 // same bytes.
 package archive
@@ -7,6 +8,7 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -21,11 +23,12 @@ import (
 
 // Image says what an image is called, holds and runs.
 type Image struct {
-	Name       string   // with tag, such as squall.local/target:dev
-	Entrypoint []string // program and first arguments
-	Env        []string // NAME=value
-	User       string   // "" is root; otherwise "uid" or "uid:gid"
-	Files      []File
+	Name         string   // with tag, such as squall.local/target:dev
+	Architecture string   // as GOARCH; "" is this machine's
+	Entrypoint   []string // program and first arguments
+	Env          []string // NAME=value
+	User         string   // "" is root; otherwise "uid" or "uid:gid"
+	Files        []File
 }
 
 // File is a file of the host and its path in the image. It is executable by all.
@@ -67,7 +70,7 @@ func Write(w io.Writer, image Image) error {
 // configOf is the image's configuration, of which its identity is the digest.
 func configOf(image Image, layer []byte) ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH,
+		"architecture": cmp.Or(image.Architecture, runtime.GOARCH),
 		"os":           "linux",
 		"created":      "1970-01-01T00:00:00Z",
 		"config": map[string]any{

@@ -25,6 +25,8 @@ func (s *suite) parts() []stage {
 		// What disruptions cost beside bare pods.
 		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.make("bench", bench("1,10,100,1000", "targets,together,waiting")...)},
 		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.make("bench", bench("5000,10000", "targets")...)},
+		// Everything of a version, for all platforms.
+		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},
 		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make("bench", bench("1", "cluster")...)},
 	}
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// platform is one for which a program is built.
+type platform struct{ system, architecture string }
+
+func (p platform) String() string { return p.system + "-" + p.architecture }
+
+// program is one of the product's. image is the image that it is in; people run
+// the others.
+type program struct {
+	name, source, image string
+	tags                string
+	platforms           []platform
+}
+
+// binary is a program that was built.
+type binary struct {
+	program
+	platform
+	path string
+	info *buildinfo.BuildInfo
+}
+
+var (
+	nodes  = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
+	people = append([]platform{{"darwin", "amd64"}, {"darwin", "arm64"}}, nodes...)
+
+	programs = []program{
+		{name: "worker", source: "./worker", image: "squall", tags: "grpcnotrace", platforms: nodes},
+		{name: "crdbridge", source: "./crdbridge", image: "squall", tags: "grpcnotrace", platforms: nodes},
+		{name: "injector", source: "./injector", image: "injector", tags: "grpcnotrace", platforms: nodes},
+		{name: "squall", source: "./cli", platforms: people},
+	}
+)
+
+// build builds all programs for all their platforms. The same commit and the
+// same Go give the same bytes.
+func (r release) build(ctx context.Context, into string) ([]binary, error) {
+	var built []binary
+	for _, p := range r.programs {
+		for _, on := range p.platforms {
+			r.progress("build %s for %s", p.name, on)
+			path := filepath.Join(into, on.String(), p.name)
+			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-tags", p.tags, "-ldflags", "-s -w", "-o", path, p.source)
+			cmd.Dir = r.root
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+on.system, "GOARCH="+on.architecture)
+			if said, err := cmd.CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("build %s for %s: %w\n%s", p.name, on, err, said)
+			}
+			info, err := buildinfo.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			built = append(built, binary{p, on, path, info})
+		}
+	}
+	return built, nil
+}
+
+// identify takes version, revision and time from what Go noted in the programs,
+// so that a release and what its programs say of themselves cannot differ.
+func (r *release) identify(built []binary) error {
+	info := built[0].info
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.modified":
+			if setting.Value == "true" {
+				return fmt.Errorf("files differ from the commit: nobody could build this version again; commit them, or put them aside (git stash -u)")
+			}
+		case "vcs.revision":
+			r.revision = setting.Value
+		case "vcs.time":
+			at, err := time.Parse(time.RFC3339, setting.Value)
+			if err != nil {
+				return err
+			}
+			r.time = at
+		}
+	}
+	r.version = info.Main.Version
+	if r.revision == "" || !strings.HasPrefix(r.version, "v") {
+		return fmt.Errorf("the programs do not say of which commit they are (version %q, revision %q): want a checkout of git", r.version, r.revision)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+// Command release writes everything of a version into a directory: the program
+// squall for each platform, the images as OCI layouts for two architectures, one
+// manifest, the Helm chart, a bill of materials and checksums. It needs neither
+// a container engine nor a registry, and publishes nothing.
+//
+//	go run . -registry registry.example.com/chaos
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// release says what is made of which checkout.
+type release struct {
+	root     string // the checkout
+	out      string // directory of which each version is a subdirectory
+	registry string // where images are, such as registry.example.com/chaos
+	roots    string // file of certificate authorities for the programs' image
+	programs []program
+	say      io.Writer // what is done, for people
+
+	version  string    // v0.1.0, or Go's name of a commit without a tag
+	time     time.Time // of the commit, for archives
+	revision string
+}
+
+func main() {
+	r := release{programs: programs, say: os.Stderr}
+	flag.StringVar(&r.root, "root", "../..", "`directory` of the checkout")
+	flag.StringVar(&r.out, "o", "../../dist", "`directory` that gets one for the version")
+	flag.StringVar(&r.registry, "registry", "squall.local", "`name` under which manifest and chart have the images, without a tag")
+	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of certificate authorities, for a Temporal whose certificate a public one signed")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-registry NAME] [-o DIRECTORY]\n\nThe version is the tag of the commit. Without a tag it is Go's name of the commit.")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	made, err := r.run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+	fmt.Println(made)
+}
+
+// run returns the directory with the release, which replaces one of the same
+// version as a whole.
+func (r release) run(ctx context.Context) (string, error) {
+	if flag.NArg() > 0 {
+		return "", fmt.Errorf("argument %q: want flags only; see --help", flag.Arg(0))
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(r.out, ".work-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	built, err := r.build(ctx, filepath.Join(work, "bin"))
+	if err != nil {
+		return "", err
+	}
+	if err := r.identify(built); err != nil {
+		return "", err
+	}
+	into := filepath.Join(work, "release")
+	if err := os.Mkdir(into, 0o755); err != nil {
+		return "", err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(into string, built []binary) error
+	}{
+		{"command line", r.archives},
+		{"images", r.images},
+		{"manifest", r.manifest},
+		{"chart", r.chart},
+		{"bill of materials", r.materials},
+		{"checksums", r.checksums},
+	} {
+		r.progress("%s: %s", r.version, step.what)
+		if err := step.do(into, built); err != nil {
+			return "", fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	final := filepath.Join(r.out, r.version)
+	if err := errors.Join(os.RemoveAll(final), os.Rename(into, final)); err != nil {
+		return "", err
+	}
+	return final, nil
+}
+
+func (r release) progress(format string, args ...any) {
+	fmt.Fprintf(r.say, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}
