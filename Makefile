@@ -15,6 +15,9 @@ TIME ?= 1m
 # The development cluster's directory.
 DEV ?= $(ROOT)/.dev
 DEV_KUBECONFIG := $(DEV)/kubeconfig
+# The images of make release and make manifests.
+REGISTRY ?= squall.local
+TAG ?= dev
 # What make test-long runs; empty: every part.
 PART ?=
 # Flags of make soak; bin/soak --help lists them.
@@ -88,9 +91,20 @@ bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and P
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
 		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
 
+.PHONY: image-temporal
+image-temporal: ## image of the Temporal that deploy/components/temporal brings, for the development cluster too
+	cd hack/temporal && go build -ldflags "-s -w" -o $(ROOT)/bin/temporal .
+	cd hack && go build -o ../bin/image ./image
+	bin/image -o bin/temporal.tar -name squall.local/temporal:dev -entrypoint /temporal -user 65532:65532 bin/temporal=/temporal
+	@if [ -z "$$KUBECONFIG" ] || [ "$$KUBECONFIG" = $(DEV_KUBECONFIG) ]; then cd hack && go run ./devcluster images --dir $(DEV) ../bin/temporal.tar; fi
+
 .PHONY: release
-release: ## everything of a version into dist/: images, squall, manifest, chart, bill of materials, checksums (REGISTRY=name under which the images will be)
-	cd hack/release && go run . -o $(ROOT)/dist $(if $(REGISTRY),-registry $(REGISTRY))
+release: ## everything of a version into dist/: images, squall, manifests, chart, bill of materials, checksums (REGISTRY=name under which the images will be)
+	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)"
+
+.PHONY: manifests
+manifests: ## manifests and Helm chart into dist/TAG, for images that are in REGISTRY already (REGISTRY=... TAG=...)
+	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)" -tag "$(TAG)"
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped

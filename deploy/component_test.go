@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -36,6 +37,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, "components/prometheus-operator") // webhooks, rights for probes and labels, and nothing of ours
+	want = append(want, onInit, onInitCertManager, probeExec, ComponentOfOperations, ownTemporal, "components/prometheus-operator") // webhooks, rights for probes and labels, and what is not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("components (-kinds of the worker and on-init +found):\n%s", diff)
@@ -119,6 +121,7 @@ const (
 	onInit            = "components/on-init"
 	onInitCertManager = "components/on-init-cert-manager"
 	probeExec         = "components/probe-exec"
+	ownTemporal       = "components/temporal"
 )
 
 // The component of pod operations gives the worker what the worker asks for, and
@@ -136,6 +139,40 @@ func TestTheComponentOfPodOperations(t *testing.T) {
 	rights, err := RightsOfOperations()
 	if err != nil || len(rights) != len(want) {
 		t.Errorf("the worker asks for %v (%v), want these %d", rights, err, len(want))
+	}
+}
+
+// The component of Temporal tells the programs where it is, lets nobody else in,
+// and is a pod as squall-system wants them.
+func TestTheComponentOfTemporal(t *testing.T) {
+	kube := installed(t)
+	var pod *corev1.Pod
+	addresses := map[string]bool{}
+	for _, object := range render(t, overlaid(t, ownTemporal)) {
+		switch kind := object.GetKind(); {
+		case kind == "StatefulSet":
+			pod = podOf(t, object)
+		case kind == "ConfigMap" && strings.HasPrefix(object.GetName(), "squall-settings"):
+			address, _, _ := unstructured.NestedString(object.Object, "data", "SQUALL_TEMPORAL_ADDRESS")
+			addresses[address] = true
+		case kind == "Service" && object.GetName() == "squall-temporal":
+			addresses[object.GetName()+"."+object.GetNamespace()+":7233"] = true
+		case kind == "NetworkPolicy" && object.GetName() == "squall-temporal":
+			peers, _, _ := unstructured.NestedSlice(object.Object, "spec", "ingress")
+			if text := fmt.Sprint(peers); !strings.Contains(text, "squall-worker squall-crdbridge") || strings.Contains(text, "namespaceSelector") {
+				t.Errorf("Temporal lets in %s", text)
+			}
+		}
+	}
+	if len(addresses) != 1 {
+		t.Errorf("the Service and the programs' setting say different addresses: %v", addresses)
+	}
+	if pod == nil {
+		t.Fatal("the component has no Temporal")
+	}
+	pod.Name = "admitted"
+	if _, err := kube.CoreV1().Pods("squall-system").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -20,6 +20,7 @@ func (p platform) String() string { return p.system + "-" + p.architecture }
 // the others.
 type program struct {
 	name, source, image string
+	module              string // its directory; "" is the checkout's
 	tags                string
 	platforms           []platform
 }
@@ -40,20 +41,24 @@ var (
 		{name: "worker", source: "./worker", image: "squall", tags: "grpcnotrace", platforms: nodes},
 		{name: "crdbridge", source: "./crdbridge", image: "squall", tags: "grpcnotrace", platforms: nodes},
 		{name: "injector", source: "./injector", image: "injector", tags: "grpcnotrace", platforms: nodes},
+		{name: "temporal", source: ".", image: "temporal", module: "hack/temporal", platforms: nodes},
 		{name: "squall", source: "./cli", platforms: people},
 	}
 )
 
 // build builds all programs for all their platforms. The same commit and the
 // same Go give the same bytes.
-func (r release) build(ctx context.Context, into string) ([]binary, error) {
+func (r *release) build(ctx context.Context, into string) ([]binary, error) {
 	var built []binary
 	for _, p := range r.programs {
 		for _, on := range p.platforms {
 			r.progress("build %s for %s", p.name, on)
-			path := filepath.Join(into, on.String(), p.name)
+			path, err := filepath.Abs(filepath.Join(into, on.String(), p.name))
+			if err != nil {
+				return nil, err
+			}
 			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-tags", p.tags, "-ldflags", "-s -w", "-o", path, p.source)
-			cmd.Dir = r.root
+			cmd.Dir = filepath.Join(r.root, p.module)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+on.system, "GOARCH="+on.architecture)
 			if said, err := cmd.CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("build %s for %s: %w\n%s", p.name, on, err, said)
@@ -62,16 +67,20 @@ func (r release) build(ctx context.Context, into string) ([]binary, error) {
 			if err != nil {
 				return nil, err
 			}
+			if r.version == "" {
+				if err := r.identify(info); err != nil {
+					return nil, err
+				}
+			}
 			built = append(built, binary{p, on, path, info})
 		}
 	}
 	return built, nil
 }
 
-// identify takes version, revision and time from what Go noted in the programs,
-// so that a release and what its programs say of themselves cannot differ.
-func (r *release) identify(built []binary) error {
-	info := built[0].info
+// identify takes version, revision and time from what Go noted in the first
+// program, so that a release and what its programs say of themselves cannot differ.
+func (r *release) identify(info *buildinfo.BuildInfo) error {
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.modified":

@@ -16,7 +16,7 @@ import (
 
 // archives packs the programs that people run, each with its name as a plugin of
 // kubectl and the licence.
-func (r release) archives(into string, built []binary) error {
+func (r *release) archives(into string, built []binary) error {
 	licence, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ type packed struct {
 }
 
 // tarball writes files with the time of the commit.
-func (r release) tarball(path string, files []packed) error {
+func (r *release) tarball(path string, files []packed) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -77,11 +77,14 @@ func (r release) tarball(path string, files []packed) error {
 	return errors.Join(out.Close(), zip.Close(), f.Close())
 }
 
+// imageNames are those of the product; "squall" has worker and bridge.
+var imageNames = []string{"squall", "injector", "temporal"}
+
 // images writes one OCI layout for each image, and a list of their names with
 // the digests that they will have in a registry.
-func (r release) images(into string, built []binary) error {
+func (r *release) images(into string, built []binary) error {
 	var list strings.Builder
-	for _, name := range []string{"squall", "injector"} {
+	for _, name := range imageNames {
 		images := r.imagesOf(name, built)
 		f, err := os.Create(filepath.Join(into, fmt.Sprintf("image-%s-%s.tar", name, r.version)))
 		if err != nil {
@@ -96,11 +99,11 @@ func (r release) images(into string, built []binary) error {
 	return os.WriteFile(filepath.Join(into, "images.txt"), []byte(list.String()), 0o644)
 }
 
-func (r release) imageName(image string) string {
+func (r *release) imageName(image string) string {
 	return r.registry + "/" + image + ":" + r.version
 }
 
-func (r release) imagesOf(name string, built []binary) []archive.Image {
+func (r *release) imagesOf(name string, built []binary) []archive.Image {
 	var images []archive.Image
 	for _, on := range nodes {
 		image := archive.Image{Name: r.imageName(name), Architecture: on.architecture, User: "65532:65532"}
@@ -119,7 +122,7 @@ func (r release) imagesOf(name string, built []binary) []archive.Image {
 }
 
 // checksums writes SHA256SUMS, as sha256sum --check reads it.
-func (r release) checksums(into string, _ []binary) error {
+func (r *release) checksums(into string, _ []binary) error {
 	entries, err := os.ReadDir(into)
 	if err != nil {
 		return err

@@ -1,9 +1,10 @@
 // Command release writes everything of a version into a directory: the program
-// squall for each platform, the images as OCI layouts for two architectures, one
-// manifest, the Helm chart, a bill of materials and checksums. It needs neither
+// squall for each platform, the images as OCI layouts for two architectures,
+// manifests, the Helm chart, a bill of materials and checksums. It needs neither
 // a container engine nor a registry, and publishes nothing.
 //
 //	go run . -registry registry.example.com/chaos
+//	go run . -registry registry.example.com/chaos -tag v7      # manifests and chart for images that are there
 package main
 
 import (
@@ -28,7 +29,7 @@ type release struct {
 	programs []program
 	say      io.Writer // what is done, for people
 
-	version  string    // v0.1.0, or Go's name of a commit without a tag
+	version  string    // v0.1.0, or Go's name of a commit without a tag; if given, nothing is built
 	time     time.Time // of the commit, for archives
 	revision string
 }
@@ -38,9 +39,10 @@ func main() {
 	flag.StringVar(&r.root, "root", "../..", "`directory` of the checkout")
 	flag.StringVar(&r.out, "o", "../../dist", "`directory` that gets one for the version")
 	flag.StringVar(&r.registry, "registry", "squall.local", "`name` under which manifest and chart have the images, without a tag")
+	flag.StringVar(&r.version, "tag", "", "`tag` of images that are there already: nothing is built, manifests and chart are for these")
 	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of certificate authorities, for a Temporal whose certificate a public one signed")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-registry NAME] [-o DIRECTORY]\n\nThe version is the tag of the commit. Without a tag it is Go's name of the commit.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-registry NAME] [-o DIRECTORY] [-tag TAG]\n\nThe version is the tag of the commit. Without a tag it is Go's name of the commit.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -54,9 +56,15 @@ func main() {
 	fmt.Println(made)
 }
 
+// step makes files of a release out of the programs.
+type step struct {
+	what string
+	do   func(into string, built []binary) error
+}
+
 // run returns the directory with the release, which replaces one of the same
 // version as a whole.
-func (r release) run(ctx context.Context) (string, error) {
+func (r *release) run(ctx context.Context) (string, error) {
 	if flag.NArg() > 0 {
 		return "", fmt.Errorf("argument %q: want flags only; see --help", flag.Arg(0))
 	}
@@ -68,31 +76,22 @@ func (r release) run(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	built, err := r.build(ctx, filepath.Join(work, "bin"))
-	if err != nil {
-		return "", err
-	}
-	if err := r.identify(built); err != nil {
-		return "", err
-	}
 	into := filepath.Join(work, "release")
 	if err := os.Mkdir(into, 0o755); err != nil {
 		return "", err
 	}
-	for _, step := range []struct {
-		what string
-		do   func(into string, built []binary) error
-	}{
-		{"command line", r.archives},
-		{"images", r.images},
-		{"manifest", r.manifest},
-		{"chart", r.chart},
-		{"bill of materials", r.materials},
-		{"checksums", r.checksums},
-	} {
-		r.progress("%s: %s", r.version, step.what)
-		if err := step.do(into, built); err != nil {
-			return "", fmt.Errorf("%s: %w", step.what, err)
+	steps := []step{{"manifests", r.manifests}, {"chart", r.chart}}
+	var built []binary
+	if r.version == "" {
+		if built, err = r.build(ctx, filepath.Join(work, "bin")); err != nil {
+			return "", err
+		}
+		steps = append(steps, step{"command line", r.archives}, step{"images", r.images}, step{"bill of materials", r.materials})
+	}
+	for _, s := range append(steps, step{"checksums", r.checksums}) {
+		r.progress("%s: %s", r.version, s.what)
+		if err := s.do(into, built); err != nil {
+			return "", fmt.Errorf("%s: %w", s.what, err)
 		}
 	}
 	final := filepath.Join(r.out, r.version)
@@ -102,6 +101,6 @@ func (r release) run(ctx context.Context) (string, error) {
 	return final, nil
 }
 
-func (r release) progress(format string, args ...any) {
+func (r *release) progress(format string, args ...any) {
 	fmt.Fprintf(r.say, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

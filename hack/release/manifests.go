@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -17,15 +18,24 @@ import (
 
 const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: [%s]
-images: [{name: squall.local/squall, newName: %s, newTag: %s}]
+resources: [%[1]s]
+components: [%[2]s]
+images:
+- {name: squall.local/squall, newName: %[3]s/squall, newTag: %[4]s}
+- {name: squall.local/temporal, newName: %[3]s/temporal, newTag: %[4]s}
 configMapGenerator:
-- {name: squall-settings, namespace: squall-system, behavior: merge, literals: [SQUALL_INJECTOR_IMAGE=%s]}
+- {name: squall-settings, namespace: squall-system, behavior: merge, literals: [SQUALL_INJECTOR_IMAGE=%[3]s/injector:%[4]s]}
 `
 
-// manifest renders the kustomization with the images of this version, for
-// kubectl apply --filename.
-func (r release) manifest(into string, _ []binary) error {
+// manifests renders the kustomization with the images of this version, for
+// kubectl apply --filename: for those who have a Temporal, and with one.
+func (r *release) manifests(into string, _ []binary) error {
+	return errors.Join(
+		r.manifest(filepath.Join(into, "squall.yaml")),
+		r.manifest(filepath.Join(into, "squall-with-temporal.yaml"), "temporal"))
+}
+
+func (r *release) manifest(path string, components ...string) error {
 	folder, err := os.MkdirTemp(r.out, ".overlay-")
 	if err != nil {
 		return err
@@ -35,7 +45,10 @@ func (r release) manifest(into string, _ []binary) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf(overlay, deploy, r.registry+"/squall", r.version, r.imageName("injector"))
+	for i, name := range components {
+		components[i] = filepath.Join(deploy, "components", name)
+	}
+	text := fmt.Sprintf(overlay, deploy, strings.Join(components, ", "), r.registry, r.version)
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -47,7 +60,7 @@ func (r release) manifest(into string, _ []binary) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(into, "squall.yaml"), rendered, 0o644)
+	return os.WriteFile(path, rendered, 0o644)
 }
 
 // relative is the way from one directory to another, which kustomize wants.
@@ -62,11 +75,13 @@ func relative(from, to string) (string, error) {
 
 // chart packs the Helm chart, of which some files are links, with the version
 // and the images of this release as its defaults.
-func (r release) chart(into string, _ []binary) error {
-	version := strings.TrimPrefix(r.version, "v")
+func (r *release) chart(into string, _ []binary) error {
+	version := r.chartVersion()
 	changes := map[string][][2]string{
-		"Chart.yaml":  {{"version: 0.0.0-dev\n", "version: " + version + "\n"}, {"appVersion: dev\n", "appVersion: " + r.version + "\n"}},
-		"values.yaml": {{"squall: squall.local/squall:dev\n", "squall: " + r.imageName("squall") + "\n"}, {"injector: squall.local/injector:dev\n", "injector: " + r.imageName("injector") + "\n"}},
+		"Chart.yaml": {{"version: 0.0.0-dev\n", "version: " + version + "\n"}, {"appVersion: dev\n", "appVersion: " + r.version + "\n"}},
+	}
+	for _, name := range imageNames {
+		changes["values.yaml"] = append(changes["values.yaml"], [2]string{name + ": squall.local/" + name + ":dev\n", name + ": " + r.imageName(name) + "\n"})
 	}
 	log.SetOutput(io.Discard) // Helm says of each link that it follows it
 	loaded, err := loader.LoadDir(filepath.Join(r.root, "deploy", "chart"))
@@ -84,4 +99,14 @@ func (r release) chart(into string, _ []binary) error {
 		files = append(files, packed{name: "squall/" + file.Name, mode: 0o644, content: file.Data})
 	}
 	return r.tarball(filepath.Join(into, "squall-"+version+".tgz"), files)
+}
+
+// chartVersion is the version as Helm wants it: semantic, and without a v.
+func (r *release) chartVersion() string {
+	if version, found := strings.CutPrefix(r.version, "v"); found {
+		if _, err := semver.StrictNewVersion(version); err == nil {
+			return version
+		}
+	}
+	return "0.0.0-" + r.version
 }

@@ -17,7 +17,7 @@ import (
 
 // materials writes what the programs are made of, as CycloneDX 1.6: each program
 // with its digest, and the modules that Go noted in it.
-func (r release) materials(into string, built []binary) error {
+func (r *release) materials(into string, built []binary) error {
 	var (
 		components   []cyclonedx.Component
 		dependencies []cyclonedx.Dependency

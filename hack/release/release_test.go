@@ -53,7 +53,8 @@ func checkout(t *testing.T) string {
 	write("go.mod", "module example.com/squall\n\ngo 1.26.0\n")
 	write("LICENSE", "as you like\n")
 	write("roots.pem", "certificates\n")
-	for _, name := range []string{"worker", "crdbridge", "injector", "cli"} {
+	write("hack/temporal/go.mod", "module example.com/squall/hack/temporal\n\ngo 1.26.0\n")
+	for _, name := range []string{"worker", "crdbridge", "injector", "cli", "hack/temporal"} {
 		write(name+"/main.go", source)
 	}
 	if out, err := exec.Command("cp", "--recursive", "--no-dereference", "../../deploy", root).CombinedOutput(); err != nil {
@@ -74,8 +75,11 @@ func git(t *testing.T, root string, args ...string) {
 
 func made(t *testing.T, root string) (string, error) {
 	t.Helper()
-	r := release{root: root, out: filepath.Join(t.TempDir(), "dist"), registry: "registry.example/chaos", roots: filepath.Join(root, "roots.pem"), programs: programs, say: t.Output()}
-	return r.run(context.Background())
+	return releaseOf(t, root).run(context.Background())
+}
+
+func releaseOf(t *testing.T, root string) *release {
+	return &release{root: root, out: filepath.Join(t.TempDir(), "dist"), registry: "registry.example/chaos", roots: filepath.Join(root, "roots.pem"), programs: programs, say: t.Output()}
 }
 
 func TestRelease(t *testing.T) {
@@ -91,7 +95,10 @@ func TestRelease(t *testing.T) {
 	t.Run("checksums", func(t *testing.T) { checkSums(t, dir) })
 	t.Run("command line", func(t *testing.T) { checkProgram(t, dir) })
 	t.Run("images", func(t *testing.T) { checkImages(t, dir) })
-	t.Run("manifest", func(t *testing.T) { checkManifest(t, read(t, filepath.Join(dir, "squall.yaml"))) })
+	t.Run("manifests", func(t *testing.T) {
+		checkManifest(t, read(t, filepath.Join(dir, "squall.yaml")), false)
+		checkManifest(t, read(t, filepath.Join(dir, "squall-with-temporal.yaml")), true)
+	})
 	t.Run("chart", func(t *testing.T) { checkChart(t, filepath.Join(dir, "squall-1.2.3.tgz")) })
 	t.Run("bill of materials", func(t *testing.T) { checkMaterials(t, filepath.Join(dir, "squall-v1.2.3.cdx.json")) })
 	t.Run("the same again", func(t *testing.T) {
@@ -120,21 +127,41 @@ func TestReleaseOfACommit(t *testing.T) {
 	}
 }
 
+// For images that are there already manifests and chart are made, and nothing is built.
+func TestManifestsOfATag(t *testing.T) {
+	r := releaseOf(t, checkout(t))
+	r.version, r.programs = "dev", nil
+	dir, err := r.run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, filepath.Join(dir, "squall-with-temporal.yaml")); !strings.Contains(text, "image: registry.example/chaos/temporal:dev") {
+		t.Error("the manifest has not the tag that was given")
+	}
+	loaded, err := loader.Load(filepath.Join(dir, "squall-0.0.0-dev.tgz"))
+	if err != nil || loaded.Metadata.Version != "0.0.0-dev" {
+		t.Errorf("the chart is %v, %v", loaded, err)
+	}
+}
+
 func TestReleaseIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(root string) error
+		change func(t *testing.T, root string) error
 		want   string
 	}{
-		"a changed file": {func(root string) error {
+		"a changed file": {func(_ *testing.T, root string) error {
 			return os.WriteFile(filepath.Join(root, "cli", "main.go"), []byte(source+"// changed\n"), 0o644)
 		}, "files differ from the commit"},
-		"no repository": {func(root string) error { return os.RemoveAll(filepath.Join(root, ".git")) }, "want a checkout of git"},
-		"a program that is not there": {func(root string) error { return os.RemoveAll(filepath.Join(root, "injector")) },
-			"build injector for linux-amd64"},
+		"no repository": {func(_ *testing.T, root string) error { return os.RemoveAll(filepath.Join(root, ".git")) }, "want a checkout of git"},
+		"a program that is not there": {func(t *testing.T, root string) error {
+			git(t, root, "rm", "--quiet", "-r", "injector")
+			git(t, root, "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message", "less of it")
+			return nil
+		}, "build injector for linux-amd64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := checkout(t)
-			if err := test.change(root); err != nil {
+			if err := test.change(t, root); err != nil {
 				t.Fatal(err)
 			}
 			if dir, err := made(t, root); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -160,7 +187,7 @@ func checkSums(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 11 { // 4 archives, 2 images and their list, manifest, chart, bill, sums
+	if len(entries) != 13 { // 4 archives, 3 images and their list, 2 manifests, chart, bill, sums
 		t.Errorf("the release is %v", entries)
 	}
 	for _, entry := range entries {
@@ -189,7 +216,7 @@ func checkProgram(t *testing.T, dir string) {
 
 func checkImages(t *testing.T, dir string) {
 	list := strings.Fields(read(t, filepath.Join(dir, "images.txt")))
-	for i, name := range []string{"squall", "injector"} {
+	for i, name := range imageNames {
 		files := untar(t, filepath.Join(dir, "image-"+name+"-v1.2.3.tar"), false)
 		var entry struct {
 			Manifests []struct {
@@ -210,11 +237,15 @@ func checkImages(t *testing.T, dir string) {
 	}
 }
 
-func checkManifest(t *testing.T, text string) {
+func checkManifest(t *testing.T, text string, temporal bool) {
+	t.Helper()
 	for _, want := range []string{"image: registry.example/chaos/squall:v1.2.3", "SQUALL_INJECTOR_IMAGE: registry.example/chaos/injector:v1.2.3", "kind: CustomResourceDefinition"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the manifest has no %q", want)
 		}
+	}
+	if got := strings.Contains(text, "image: registry.example/chaos/temporal:v1.2.3"); got != temporal {
+		t.Errorf("there is a Temporal in it: %t, want %t", got, temporal)
 	}
 	if strings.Contains(text, "squall.local") {
 		t.Error("the manifest has an image of a development cluster")
@@ -242,7 +273,7 @@ func checkChart(t *testing.T, path string) {
 	for _, text := range files {
 		all.WriteString(text)
 	}
-	checkManifest(t, all.String())
+	checkManifest(t, all.String(), true)
 }
 
 func checkMaterials(t *testing.T, path string) {
@@ -262,8 +293,8 @@ func checkMaterials(t *testing.T, path string) {
 			}
 		}
 	}
-	if binaries != 10 || libraries != 1 || len(*bom.Dependencies) != binaries {
-		t.Errorf("%d programs of %d modules, %d with dependencies; want 10 of 1", binaries, libraries, len(*bom.Dependencies))
+	if binaries != 12 || libraries != 1 || len(*bom.Dependencies) != binaries {
+		t.Errorf("%d programs of %d modules, %d with dependencies; want 12 of 1", binaries, libraries, len(*bom.Dependencies))
 	}
 }
 

@@ -55,10 +55,13 @@ func TestChartIsTheKustomization(t *testing.T) {
 			t.Errorf("objects (-kustomize +helm):\n%s", diff)
 		}
 	}
-	t.Run("as it stands", func(t *testing.T) { same(t, nil) })
+	t.Run("as it stands", func(t *testing.T) { same(t, nil, "temporal") })
+	t.Run("with a Temporal elsewhere", func(t *testing.T) {
+		same(t, map[string]any{"temporal": map[string]any{"address": "temporal-frontend.temporal:7233"}}) // as in settings.env
+	})
 	for name, folder := range components {
 		t.Run("with "+folder, func(t *testing.T) {
-			same(t, map[string]any{"components": map[string]any{name: true}}, folder)
+			same(t, map[string]any{"components": map[string]any{name: true}}, "temporal", folder)
 		})
 	}
 	for value, folder := range map[string]string{"off": "namespace-opt-in-off", "enforce": "namespace-opt-in-enforce"} {
@@ -154,6 +157,33 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// The chart's own Temporal follows the values: image, namespace, and a store that
+// outlives its pod.
+func TestOwnTemporal(t *testing.T) {
+	all, err := helm(load(t), map[string]any{
+		"temporal": map[string]any{"storage": "2Gi", "namespace": "chaos"},
+		"images":   map[string]any{"temporal": "registry.example/temporal:v7", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(all["StatefulSet/squall-system/squall-temporal"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"image: registry.example/temporal:v7", "imagePullPolicy: Always", "- name: pull", "storage: 2Gi", "- --namespace=chaos"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("Temporal has no %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "emptyDir") {
+		t.Error("the store goes with the pod, though it has a volume")
+	}
+	if got := all["ConfigMap/squall-system/squall-settings"]["data"].(map[string]any)["SQUALL_TEMPORAL_NAMESPACE"]; got != "chaos" {
+		t.Errorf("the programs look for the namespace %v", got)
+	}
+}
+
 // A change of settings restarts the programs, and nothing else does.
 func TestSettingsRestart(t *testing.T) {
 	template := func(values map[string]any) string {
@@ -200,6 +230,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}{
 		"an unknown name":              {map[string]any{"wroker": map[string]any{}}, "wroker"},
 		"an unknown name further in":   {map[string]any{"worker": map[string]any{"replica": 3}}, "replica"},
+		"a volume of no size":          {map[string]any{"temporal": map[string]any{"storage": "much"}}, "/temporal/storage"},
 		"replicas that are no number":  {map[string]any{"worker": map[string]any{"replicas": "two"}}, "/worker/replicas"},
 		"an address without a port":    {map[string]any{"temporal": map[string]any{"address": "temporal.example"}}, "/temporal/address"},
 		"an opt-in that is none":       {map[string]any{"namespaceOptIn": "on"}, "/namespaceOptIn"},

@@ -28,7 +28,7 @@ Deployments, which have a template of their own. */ -}}
 {{- $_ := set $settings $parts._0 $parts._1 }}
 {{- end }}
 {{- end }}
-{{- $_ := set $settings "SQUALL_TEMPORAL_ADDRESS" .Values.temporal.address }}
+{{- $_ := set $settings "SQUALL_TEMPORAL_ADDRESS" (default "squall-temporal.squall-system:7233" .Values.temporal.address) }}
 {{- $_ := set $settings "SQUALL_TEMPORAL_NAMESPACE" .Values.temporal.namespace }}
 {{- $_ := set $settings "SQUALL_TEMPORAL_TLS" (toString .Values.temporal.tls) }}
 {{- $_ := set $settings "SQUALL_INJECTOR_IMAGE" .Values.images.injector }}
@@ -36,6 +36,13 @@ Deployments, which have a template of their own. */ -}}
 {{- $_ := set $settings "SQUALL_IMAGE_PULL_POLICY" .Values.images.pullPolicy }}
 {{- end }}
 {{- toYaml (merge (dict) .Values.settings $settings) }}
+{{- end }}
+
+{{- /* squall.pullSecrets: those of the values, as a pod lists them. */ -}}
+{{- define "squall.pullSecrets" -}}
+{{- range .Values.images.pullSecrets }}
+- name: {{ . }}
+{{- end }}
 {{- end }}
 
 {{- /* squall.deployment: the first object of a program's manifest with what the values say of it; env and
@@ -52,12 +59,8 @@ ports are added to those of its container. */ -}}
 {{- $_ := set $pod $field (index $.values $field) }}
 {{- end }}
 {{- end }}
-{{- $secrets := list }}
-{{- range .root.Values.images.pullSecrets }}
-{{- $secrets = append $secrets (dict "name" .) }}
-{{- end }}
-{{- if $secrets }}
-{{- $_ := set $pod "imagePullSecrets" $secrets }}
+{{- with include "squall.pullSecrets" .root | fromYamlArray }}
+{{- $_ := set $pod "imagePullSecrets" . }}
 {{- end }}
 {{- $container := first $pod.containers }}
 {{- $_ := set $container "image" .root.Values.images.squall }}
