@@ -92,11 +92,10 @@ bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and P
 		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: image-temporal
-image-temporal: ## image of the Temporal that deploy/components/temporal brings, for the development cluster too
-	cd hack/temporal && go build -ldflags "-s -w" -o $(ROOT)/bin/temporal .
+image-temporal: ## image of the Temporal that deploy/components/temporal brings, of the development cluster's program and for its nodes
 	cd hack && go build -o ../bin/image ./image
-	bin/image -o bin/temporal.tar -name squall.local/temporal:dev -entrypoint /temporal -user 65532:65532 bin/temporal=/temporal
-	@if [ -z "$$KUBECONFIG" ] || [ "$$KUBECONFIG" = $(DEV_KUBECONFIG) ]; then cd hack && go run ./devcluster images --dir $(DEV) ../bin/temporal.tar; fi
+	bin/image -o bin/temporal.tar -name squall.local/temporal:dev -entrypoint /temporal -user 65532:65532 $(DEV)/bin/temporal=/temporal
+	$(devcluster) images --dir $(DEV) ../bin/temporal.tar
 
 .PHONY: release
 release: ## everything of a version into dist/: images, squall, manifests, chart, bill of materials, checksums (REGISTRY=name under which the images will be)

@@ -69,6 +69,8 @@ func (s *suite) stages() []stage {
 		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
 		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images")},
+		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
+		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.started},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
 		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, least: 33, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.browser},

@@ -116,6 +116,14 @@ func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
 	}
 }
 
+// started makes the image of Squall's own Temporal, and does what the page for newcomers says.
+func (s *suite) started(ctx context.Context, c *counts) error {
+	if err := s.make("image-temporal")(ctx, c); err != nil {
+		return err
+	}
+	return s.endToEnd("./test/started")(ctx, c)
+}
+
 // browser tests Temporal's web interface, as people use it, on the same cluster.
 func (s *suite) browser(ctx context.Context, c *counts) error {
 	env, err := s.onCluster()

@@ -1,0 +1,122 @@
+//go:build e2e
+
+// Package started does what docs/getting-started.md says, word for word, on a
+// cluster with nothing of Squall's but images.
+package started
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	root = "../.."
+	page = root + "/docs/getting-started.md"
+
+	// shop is what the page takes for granted.
+	shop = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop, namespace: default}, spec: {replicas: 2, selector: {matchLabels: {app: shop}},
+  template: {metadata: {labels: {app: shop}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: shop, image: "squall.local/target:dev", imagePullPolicy: Never}]}}}}`
+)
+
+func TestGettingStarted(t *testing.T) {
+	u := user{t, t.TempDir()}
+	manifests := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", root, "manifests", "REGISTRY=squall.local", "TAG=dev")
+	if out, err := manifests.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	made, err := os.ReadFile(root + "/dist/dev/squall-with-temporal.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.save("squall-with-temporal.yaml", string(made))
+	u.save("first.yaml", blocks(t, string(text), "yaml")[0])
+	u.save("shop.yaml", shop)
+	t.Cleanup(func() { // worker and bridge stay for the stages that follow, which name another Temporal
+		u.leave("delete", "--ignore-not-found", "disruption/first", "deployment/shop")
+		u.leave("--namespace=squall-system", "delete", "--ignore-not-found", "statefulset/squall-temporal", "service/squall-temporal", "networkpolicy/squall-temporal")
+	})
+	u.do("kubectl apply -f shop.yaml")
+	u.do("kubectl rollout status deployment/shop --timeout=2m")
+	for _, block := range blocks(t, string(text), "sh") {
+		for line := range strings.Lines(block) {
+			u.do(strings.TrimSpace(line))
+		}
+	}
+	if left := u.do("kubectl --namespace=squall-chaos get pods,configmaps --selector=chaos.squall.dev/disruption-name=first --output=name"); left != "" {
+		t.Errorf("of a disruption that is gone there is left:\n%s", left)
+	}
+}
+
+// blocks are those of a page that are marked with a language.
+func blocks(t *testing.T, page, language string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		found = append(found, match[1])
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s has no block of %s", page, language)
+	}
+	return found
+}
+
+// user types what the page says.
+type user struct {
+	*testing.T
+	directory string
+}
+
+func (u user) save(name, content string) {
+	u.Helper()
+	if err := os.WriteFile(filepath.Join(u.directory, name), []byte(content), 0o600); err != nil {
+		u.Fatal(err)
+	}
+}
+
+// do runs a line of the page. What is refused as the page says is tried again, for as
+// long as it says and a while more.
+func (u user) do(line string) string {
+	u.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		out, err := u.kubectl(u.Context(), strings.Fields(line)[1:]...)
+		if err == nil {
+			u.Logf("$ %s\n%s", line, out)
+			return out
+		}
+		if !strings.Contains(out, "failed to find resource referenced by paramKind") || time.Now().After(deadline) {
+			u.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		u.Logf("$ %s\n%s", line, out)
+		<-time.After(5 * time.Second)
+	}
+}
+
+// leave runs at the end, when the test's own context is over.
+func (u user) leave(args ...string) {
+	if out, err := u.kubectl(context.Background(), args...); err != nil {
+		u.Errorf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (u user) kubectl(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
+	defer cancel()
+	program, err := filepath.Abs(root + "/.dev/bin/kubectl")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = u.directory
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
