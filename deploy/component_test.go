@@ -36,8 +36,8 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, "components/prometheus-operator") // webhooks, rights for probes and labels, and nothing of ours
-	want = append(want, onInit, onInitCertManager, probeExec, ComponentOfOperations, ownTemporal, "components/prometheus-operator") // webhooks, rights for probes and labels, and what is not of ours
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", onInit, onInitCertManager, probeExec, ComponentOfOperations)
+	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("components (-kinds of the worker and on-init +found):\n%s", diff)
