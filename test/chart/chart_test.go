@@ -32,7 +32,7 @@ const deploy = "../../deploy"
 
 // components are those of the chart, and the folders that kustomize has them in.
 var components = map[string]string{
-	"onInit": "on-init", "podReplacement": "pod-replacement", "probeExec": "probe-exec", "prometheusOperator": "prometheus-operator",
+	"onInit": "on-init", "podReplacement": "pod-replacement", "podOperations": "pod-operations", "probeExec": "probe-exec", "prometheusOperator": "prometheus-operator",
 }
 
 // objects are manifests by kind, namespace and name.
@@ -65,7 +65,23 @@ func TestChartIsTheKustomization(t *testing.T) {
 		})
 	}
 	for value, folder := range map[string]string{"off": "namespace-opt-in-off", "enforce": "namespace-opt-in-enforce"} {
-		t.Run("with "+folder, func(t *testing.T) { same(t, map[string]any{"namespaceOptIn": value}, folder) })
+		t.Run("with "+folder, func(t *testing.T) { same(t, map[string]any{"namespaceOptIn": value}, "temporal", folder) })
+	}
+}
+
+// A component that the chart has not is one that nobody who uses Helm can have.
+func TestChartHasEveryComponent(t *testing.T) {
+	folders, err := os.ReadDir(deploy + "/components")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := append(slices.Collect(maps.Values(components)),
+		"temporal", "namespace-opt-in-off", "namespace-opt-in-enforce", // other values
+		"on-init-cert-manager") // not in the chart
+	for _, folder := range folders {
+		if !slices.Contains(known, folder.Name()) {
+			t.Errorf("the chart has no value for deploy/components/%s", folder.Name())
+		}
 	}
 }
 
