@@ -36,7 +36,9 @@ type Config struct {
 	// MinimumCronFrequency is the shortest time between the end of a cron's run and
 	// the next one.
 	MinimumCronFrequency time.Duration `mapstructure:"minimum-cron-frequency"`
-	LogLevel             string        `mapstructure:"log-level"`
+	// TTLAfterFinished is how long after its end a Disruption is deleted; 0 means never.
+	TTLAfterFinished time.Duration `mapstructure:"ttl-after-finished"`
+	LogLevel         string        `mapstructure:"log-level"`
 }
 
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
@@ -69,6 +71,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, by which pods are held back")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for it; empty: the cluster's default")
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
+	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
 }
 
@@ -90,6 +93,9 @@ func (c Config) check() error {
 	}
 	if c.MinimumCronFrequency < time.Second {
 		return fmt.Errorf("setting minimum-cron-frequency is %s: want 1s or more, such as %s", c.MinimumCronFrequency, schedule.LeastPause)
+	}
+	if c.TTLAfterFinished != 0 && c.TTLAfterFinished < time.Minute {
+		return fmt.Errorf("setting ttl-after-finished is %s: want 0 (never), or 1m or more, so that whoever waits for the end sees it", c.TTLAfterFinished)
 	}
 	if err := c.OnInit.Check(); err != nil {
 		return err

@@ -81,7 +81,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 	return m, errors.Join(
 		registry.Register(disruption.NewGauges(m, workflows)),
 		cached.Index(m.GetFieldIndexer(), c.ChaosNamespace),
-		disruption.Setup(m, workflows, c.ChaosNamespace),
+		disruption.Setup(m, workflows, c.ChaosNamespace, c.TTLAfterFinished),
 		orphan.Setup(m, workflows, c.ChaosNamespace),
 		cron.Setup(m, workflows, c.MinimumCronFrequency),
 		oninit.Setup(m, c.OnInit, own, oninit.InCluster(own.System), certificate),

@@ -242,6 +242,28 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		refused(t, func() error { return remove(user, "a-persons") }, words)
 		polled(t, user+" deletes a run", func() bool { return remove(user, "disruption-cron-noon") == nil })
 	}
+	status := func(body string) {
+		t.Helper()
+		if _, err := resourcesAs(t, "", "disruptions", "default").Patch(t.Context(), "a-persons", types.MergePatchType, []byte(body), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finalizers := func(body string) {
+		t.Helper()
+		if _, err := resourcesAs(t, "", "disruptions", "default").Patch(t.Context(), "a-persons", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+body+`}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, phase := range []string{"Finished", "Rejected"} {
+		status(`{"status":{"phase":"` + phase + `"}}`)
+		polled(t, "the bridge deletes what is over", func() bool { return remove(bridgeUser, "a-persons") == nil })
+		refused(t, func() error { return remove(workerUser, "a-persons") }, words)
+		finalizers(`["finalizer.chaos.squall.dev"]`)
+		refused(t, func() error { return remove(bridgeUser, "a-persons") }, words)
+		finalizers(`null`)
+	}
+	status(`{"status":{"phase":"Holding"}}`)
+	refused(t, func() error { return remove(bridgeUser, "a-persons") }, words)
 
 	if _, err := resourcesAs(t, "", "disruptioncrons", "default").Create(t.Context(), aCron("held", nil), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

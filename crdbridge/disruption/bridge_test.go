@@ -3,6 +3,7 @@ package disruption
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -18,8 +19,14 @@ type bridge struct{ *bridgetest.Bridge }
 
 func newBridge(t *testing.T) *bridge {
 	t.Helper()
+	return newBridgeThatDeletes(t, 0)
+}
+
+// newBridgeThatDeletes has one that deletes what has ended that long ago.
+func newBridgeThatDeletes(t *testing.T, ttl time.Duration) *bridge {
+	t.Helper()
 	return &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {
-		return errors.Join(Setup(m, w, b.ChaosNamespace), emergencystop.Setup(m, b.ChaosNamespace, b.Watched))
+		return errors.Join(Setup(m, w, b.ChaosNamespace, ttl), emergencystop.Setup(m, b.ChaosNamespace, b.Watched))
 	}))}
 }
 

@@ -78,7 +78,7 @@ func TestGaugesOfABridge(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {
 		registry.MustRegister(NewGauges(m, w))
-		return Setup(m, w, b.ChaosNamespace)
+		return Setup(m, w, b.ChaosNamespace, 0)
 	}))}
 	b.Watched = []string{b.Namespace}
 	if shown := gather(t, registry); len(shown) != 0 {

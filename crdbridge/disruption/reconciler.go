@@ -42,6 +42,8 @@ type reconciler struct {
 	sent           *sentStates
 	// services are those that disruptions name.
 	services *service.Watches
+	// ttl is how long a disruption that has ended stays to be read; 0 means for ever.
+	ttl time.Duration
 }
 
 // Reconcile makes sure that a Disruption has its finalizer, then its workflow,
@@ -54,8 +56,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.services.Forget(req.NamespacedName)
 	}
 	if err != nil || d.Settled() {
-		r.sent.forget(req.NamespacedName)
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return r.settled(ctx, req.NamespacedName, d, err)
 	}
 	if !d.Ending() && cached.StopExists(ctx, r.client) {
 		return reconcile.Result{}, nil // the emergency stop marks d, and that update comes back here

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,14 +27,14 @@ import (
 
 // Setup adds the controller of Disruptions to m. It hears of every Disruption,
 // of the pods, nodes and PodDisruptionBudgets that concern one, and of the services it names. Handlers only put keys into the
-// queue.
-func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string) error {
+// queue. A Disruption that ended ttl ago is deleted; 0 means never.
+func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string, ttl time.Duration) error {
 	services, err := service.New(m.GetConfig())
 	if err != nil {
 		return err
 	}
 	r := &reconciler{
-		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services,
+		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services, ttl: ttl,
 	}
 	terminations := workflows.NewTerminationPoller(r.sent.lose)
 	err = builder.ControllerManagedBy(m).

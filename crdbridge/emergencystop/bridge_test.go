@@ -19,7 +19,7 @@ type bridge struct{ *bridgetest.Bridge }
 func newBridge(t *testing.T) *bridge {
 	t.Helper()
 	return &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {
-		return errors.Join(disruption.Setup(m, w, b.ChaosNamespace), Setup(m, b.ChaosNamespace, b.Watched))
+		return errors.Join(disruption.Setup(m, w, b.ChaosNamespace, 0), Setup(m, b.ChaosNamespace, b.Watched))
 	}))}
 }
 
