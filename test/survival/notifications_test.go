@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -104,7 +105,8 @@ func TestNotifications(t *testing.T) {
 	p.comesBack()
 	s.worker.Start()
 	want := []string{"Began", "Ending", "Finished", "Injected"}
-	world.Eventually(t, s.Patience, "everything arrives", func() bool { return len(p.reasons(p.got, d)) >= len(want) })
+	// On a slow machine the pause before the next attempt has grown up to 5 minutes.
+	world.Eventually(t, 6*time.Minute, "everything arrives", func() bool { return len(p.reasons(p.got, d)) >= len(want) })
 	if diff := cmp.Diff(want, p.reasons(p.got, d)); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
