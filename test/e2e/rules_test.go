@@ -1,0 +1,140 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// A run that is due begins, disrupts real pods, and ends with its cron, which
+// goes only after it.
+func TestACronRuns(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.deployment()
+	path := s.pathOf("disruptioncrons")
+	cron := &v1beta1.DisruptionCron{}
+	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionCron, metadata: {name: noon}, spec: {schedule: "@yearly",
+  targetResource: {kind: deployment, name: moved}, disruptionTemplate: {count: 1, duration: 5m, `+quick+`}}}`), cron)
+	t.Cleanup(func() { // a failed test leaves no schedule behind
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, cron.Name).Do(context.Background()).Error()
+	})
+	read := func() string {
+		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, cron.Name).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(raw, cron)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	eventually(t, func() string {
+		if problem := read(); problem != "" || !meta.IsStatusConditionTrue(cron.Status.Conditions, v1beta1.ConditionScheduled) {
+			return fmt.Sprintf("the cron has no schedule: %s %+v", problem, cron.Status)
+		}
+		return ""
+	})
+	schedule := s.temporal.ScheduleClient().GetHandle(t.Context(), "cron/"+s.name+"/noon/"+string(cron.UID))
+	if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	run := &v1beta1.Disruption{}
+	eventually(t, func() string {
+		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(s.path("disruption-cron-noon")).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(raw, run)
+		}
+		if err != nil {
+			return fmt.Sprintf("no run: %v", err)
+		}
+		return ""
+	})
+	s.injected(run)
+	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, cron.Name).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if err := s.kube.Discovery().RESTClient().Get().AbsPath(path, cron.Name).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the cron is still there: %v", err)
+		}
+		return ""
+	})
+	if live := s.read(run); live != nil {
+		t.Errorf("the cron went before its run, which is in phase %s", live.Status.Phase)
+	}
+	if _, err := schedule.Describe(t.Context()); err == nil {
+		t.Error("the schedule outlived its cron")
+	}
+}
+
+// Whoever is refused by a policy is told its rule, and nothing is injected.
+func TestAPolicyRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(1)
+	const path = "/apis/chaos.squall.dev/v1beta1/disruptionpolicies"
+	t.Cleanup(func() {
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, s.name).Do(context.Background()).Error()
+	})
+	s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionPolicy, metadata: {name: `+s.name+`}, spec: {rules: [
+  {name: no-network, reason: sale week, namespaces: [`+s.name+`], kinds: [network-disruption]}]}}`)
+	// The worker sees a policy by its watch, moments after it was made.
+	var refused *v1beta1.Disruption
+	for i := 0; refused == nil; i++ {
+		d := s.await(s.create(fmt.Sprintf("denied-%d", i), "{selector: {app: target}, count: 1, duration: 5m, "+quick+"}"), "refused or injected", func(d *v1beta1.Disruption) bool {
+			return d.Status.Phase == v1beta1.PhaseRejected || d.Status.InjectionStatus == v1beta1.Injected
+		})
+		if d.Status.Phase == v1beta1.PhaseRejected {
+			refused = d
+		} else if i == 9 {
+			t.Fatal("ten disruptions, one after the other, were injected despite the policy")
+		} else {
+			s.delete(d)
+			s.gone(d)
+		}
+	}
+	said := conditions(refused)
+	for _, want := range []string{"no-network", s.name, "sale week"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("conditions %s, want %q in them", said, want)
+		}
+	}
+	if pods := s.chaosPods(t, refused); len(pods) > 0 {
+		t.Errorf("%d chaos pods of a disruption that is denied", len(pods))
+	}
+	other := s.injected(s.create("allowed", "{selector: {app: target}, count: 1, duration: 5m, cpuPressure: {count: 1}}"))
+	s.delete(other)
+	s.gone(other)
+}
+
+// pathOf is where the API has the test's objects of a resource.
+func (s *space) pathOf(resource string) string {
+	return "/apis/chaos.squall.dev/v1beta1/namespaces/" + s.name + "/" + resource
+}
+
+// post makes an object of a YAML document, and returns it as the API server has it.
+func (s *space) post(path, document string) string {
+	s.t.Helper()
+	body, err := yaml.YAMLToJSONStrict([]byte(document))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	raw, err := s.kube.Discovery().RESTClient().Post().AbsPath(path).Param("fieldValidation", "Strict").
+		SetHeader("Content-Type", "application/json").Body(body).DoRaw(s.t.Context())
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, raw)
+	}
+	return string(raw)
+}
