@@ -67,6 +67,10 @@ dev-down: ## end that cluster; its state stays, until devcluster down --wipe
 demo: ## Squall disrupts real containers and lets go of them, measured (KUBECONFIG=... for a cluster of yours)
 	cd hack && go run ./demo
 
+.PHONY: uninstall
+uninstall: build ## take Squall out of the cluster of KUBECONFIG (by default the development cluster), once nothing of it is left
+	@export KUBECONFIG="$${KUBECONFIG:-$(DEV_KUBECONFIG)}"; bin/squall uninstall --yes && kubectl delete -k deploy
+
 .PHONY: e2e
 e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the development cluster with Squall installed
 	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -parallel 8 -timeout 20m -v ./test/e2e

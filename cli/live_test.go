@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,11 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -188,6 +192,62 @@ func TestEmergencyStop(t *testing.T) {
 	l.want(l.squall("estop", "off"), exitOK, "emergency stop all is called off")
 	l.want(l.squall("estop", "off"), exitOK, "no emergency stop is in force")
 	l.want(l.squall("estop", "maybe"), exitUsage, "maybe")
+}
+
+// forgetOthers takes away what tests before left in the same API server.
+func (l *live) forgetOthers() {
+	l.t.Helper()
+	for _, resource := range []string{"disruptions", "disruptioncrons"} {
+		var list metav1.PartialObjectMetadataList
+		text, err := l.Plain.Get().Resource(resource).Do(l.Context()).Raw()
+		l.Must(err)
+		l.Must(json.Unmarshal(text, &list))
+		for _, o := range list.Items {
+			one := func(r *rest.Request) error {
+				return client.IgnoreNotFound(r.Namespace(o.Namespace).Resource(resource).Name(o.Name).Do(l.Context()).Error())
+			}
+			l.Must(one(l.Plain.Patch(types.MergePatchType).Body([]byte(`{"metadata":{"finalizers":null}}`))))
+			l.Must(one(l.Plain.Delete()))
+		}
+	}
+}
+
+// rule S14: everything is ended before Squall is removed, and what is stuck is told.
+func TestUninstall(t *testing.T) {
+	l := newLive(t)
+	l.forgetOthers()
+	t.Cleanup(func() {
+		_ = l.Plain.Delete().Resource("emergencystops").Name("uninstall").Do(context.Background()).Error()
+	})
+	ref := l.Disruption("lossy", nil)
+	cron := &v1beta1.DisruptionCron{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "DisruptionCron"},
+		ObjectMeta: metav1.ObjectMeta{Name: "noon", Namespace: l.Shop},
+		Spec: v1beta1.DisruptionCronSpec{
+			Schedule: "0 12 * * *", TargetResource: v1beta1.TargetResource{Kind: "deployment", Name: "shop"}, DisruptionTemplate: l.Get(ref).Spec,
+		},
+	}
+	l.Must(l.Plain.Post().Namespace(l.Shop).Resource("disruptioncrons").Body(cron).Do(l.Context()).Error())
+	record, err := l.Client.CoreV1().ConfigMaps(l.Chaos).Create(l.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "record", Labels: map[string]string{v1beta1.LabelDisruptionUID: string(ref.UID)}}}, metav1.CreateOptions{})
+	l.Must(err)
+	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), exitError, "1 crons, ", "1 records are left", "squall uninstall --yes")
+	if l.Get(ref).DeletionTimestamp != nil {
+		t.Error("without --yes it deletes")
+	}
+	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.IsStuckOnRemoval = true })
+	uninstall := func() call { return l.squall("uninstall", "--yes", "--chaos-namespace", l.Chaos) }
+	l.want(uninstall(), exitStuck, l.Shop+"/lossy")
+	l.want(l.squall("estop"), exitOK, "Squall is being uninstalled")
+	if err := l.Plain.Get().Namespace(l.Shop).Resource("disruptioncrons").Name("noon").Do(l.Context()).Error(); !apierrors.IsNotFound(err) {
+		t.Errorf("the cron is there: %v", err)
+	}
+	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.IsStuckOnRemoval = false })
+	ended := l.begin("uninstall", "--yes", "--chaos-namespace", l.Chaos)
+	l.letGo(ref)
+	l.Must(l.Client.CoreV1().ConfigMaps(l.Chaos).Delete(l.Context(), record.Name, metav1.DeleteOptions{}))
+	l.want(<-ended, exitOK, "nothing is left to be cleaned", "kubectl delete -k deploy", "squall-sweep")
+	l.want(l.squall("estop", "off", "--name", "uninstall"), exitOK, "is called off")
 }
 
 func TestAClusterThatIsAway(t *testing.T) {

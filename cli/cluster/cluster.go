@@ -58,8 +58,9 @@ func New(config *rest.Config, namespace string) (*Client, error) {
 }
 
 const (
-	disruptions    = "disruptions"
-	emergencyStops = "emergencystops"
+	disruptions     = "disruptions"
+	emergencyStops  = "emergencystops"
+	disruptionCrons = "disruptioncrons"
 )
 
 // Disruption reads one live.
@@ -108,6 +109,23 @@ func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList
 		list.Items[i].APIVersion, list.Items[i].Kind = list.APIVersion, "EmergencyStop"
 	}
 	return list, c.advise(ctx, err, "", "")
+}
+
+// DisruptionCrons lists those of all namespaces; none where an older Squall knows none.
+func (c *Client) DisruptionCrons(ctx context.Context) (*v1beta1.DisruptionCronList, error) {
+	list := &v1beta1.DisruptionCronList{}
+	err := c.own.Get().Resource(disruptionCrons).Do(ctx).Into(list)
+	if apierrors.IsNotFound(err) {
+		return list, nil
+	}
+	return list, c.advise(ctx, err, "", "")
+}
+
+// DeleteCron asks for the end of this very cron.
+func (c *Client) DeleteCron(ctx context.Context, cron *v1beta1.DisruptionCron) error {
+	err := c.own.Delete().Namespace(cron.Namespace).Resource(disruptionCrons).Name(cron.Name).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &cron.UID}}).Do(ctx).Error()
+	return c.advise(ctx, err, cron.Namespace, "")
 }
 
 // DisruptionPolicies are those of the cluster, by name. forbidden is true when the

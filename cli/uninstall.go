@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/view"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// uninstallStop is the emergency stop that keeps new disruptions away meanwhile.
+const uninstallStop = "uninstall"
+
+func (c *command) uninstall() *cobra.Command {
+	var flags clusterFlags
+	var chaosNamespace string
+	var yes bool
+	var timeout time.Duration
+	command := &cobra.Command{
+		Use:   "uninstall",
+		Short: "End everything, so that Squall can be removed, and say how",
+		Long: "Makes an EmergencyStop, deletes all DisruptionCrons and Disruptions of the cluster, also those that have ended, and\n" +
+			"waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
+			"removes them, as it says in the end. Without --yes it only counts. The exit code is 6 when nothing but stuck\n" +
+			"disruptions is left: then a person must decide.",
+		Example: "  squall uninstall --yes && kubectl delete -k deploy",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := flags.connect(c)
+			if err != nil {
+				return err
+			}
+			if !yes {
+				left, err := c.leftOf(cmd.Context(), client, chaosNamespace, false)
+				if err != nil {
+					return err
+				}
+				return fmt.Errorf("%s: squall uninstall --yes ends and deletes them, and nothing new begins then", left)
+			}
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			return c.emptied(ctx, client, chaosNamespace)
+		},
+	}
+	flags.add(command)
+	chaosNamespaceFlag(command, &chaosNamespace)
+	command.Flags().BoolVar(&yes, "yes", false, "do it")
+	command.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 5m; 0 is for ever")
+	return command
+}
+
+// remains are what an installation must not leave behind.
+type remains struct {
+	crons, disruptions, chaosPods, records int
+	// stuck are disruptions that wait for a person.
+	stuck []v1beta1.Disruption
+}
+
+func (r remains) String() string {
+	return fmt.Sprintf("%d crons, %d disruptions, %d chaos pods and %d records are left", r.crons, r.disruptions, r.chaosPods, r.records)
+}
+
+// emptied stops everything, and returns once nothing is left but what is stuck.
+func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosNamespace string) error {
+	err := client.CreateEmergencyStop(ctx, &v1beta1.EmergencyStop{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "EmergencyStop"},
+		ObjectMeta: metav1.ObjectMeta{Name: uninstallStop}, Spec: v1beta1.EmergencyStopSpec{Reason: "Squall is being uninstalled"},
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	p := c.progress()
+	defer p.end()
+	for {
+		left, err := c.leftOf(ctx, client, chaosNamespace, true)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("emergency stop %s is in force, and not all is clean yet: begin again, it goes on where it was; squall list -A --stuck says what needs a person", uninstallStop)
+		case err != nil:
+			return err
+		case left.crons+left.disruptions+left.chaosPods+left.records == 0:
+			p.end()
+			_, _ = fmt.Fprintf(c.out, "%s; remove Squall the way it was installed, Temporal's schedule too:\n"+
+				"  kubectl delete -k deploy\n  temporal schedule delete --schedule-id %s\n", c.paint(green, "nothing is left to be cleaned"), contract.SweepSchedule)
+			return nil
+		case left.disruptions > 0 && left.disruptions == len(left.stuck):
+			p.end()
+			for i := range left.stuck {
+				c.describe(&left.stuck[i], false)
+			}
+			return silently(exitStuck)
+		}
+		p.say(left.String(), left.String())
+		select {
+		case <-ctx.Done():
+		case <-time.After(refresh):
+		}
+	}
+}
+
+// leftOf counts what is left, and asks for the end of what is not ending if it should.
+func (c *command) leftOf(ctx context.Context, client *cluster.Client, chaosNamespace string, end bool) (remains, error) {
+	var left remains
+	crons, err := client.DisruptionCrons(ctx)
+	if err != nil {
+		return left, err
+	}
+	list, err := client.Disruptions(ctx, "")
+	if err != nil {
+		return left, err
+	}
+	left.crons, left.disruptions = len(crons.Items), len(list.Items)
+	for i := range crons.Items {
+		if cron := &crons.Items[i]; end && cron.DeletionTimestamp == nil {
+			if err := client.DeleteCron(ctx, cron); err != nil && !apierrors.IsNotFound(err) {
+				return left, err
+			}
+		}
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		if view.Stuck(d) {
+			left.stuck = append(left.stuck, *d)
+		}
+		if !end || d.DeletionTimestamp != nil {
+			continue
+		}
+		if err := client.Delete(ctx, d.Ref()); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return left, err
+		}
+	}
+	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
+	pods, err := client.Kube.CoreV1().Pods(chaosNamespace).List(ctx, ours)
+	if err != nil {
+		return left, client.Unreachable(err)
+	}
+	records, err := client.Kube.CoreV1().ConfigMaps(chaosNamespace).List(ctx, ours)
+	if err != nil {
+		return left, client.Unreachable(err)
+	}
+	left.chaosPods, left.records = len(pods.Items), len(records.Items)
+	return left, nil
+}
