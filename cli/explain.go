@@ -22,7 +22,7 @@ func (c *command) explain() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "explain FILE... | -",
 		Short:   "Say in plain words what a manifest does",
-		Long:    "Says of each Disruption, and of the runs of each DisruptionCron, of the files what it does, to whom, for how long, what ends it, and what it leaves out.",
+		Long:    "Says of each Disruption, and of the runs of each DisruptionCron and DisruptionRollout, of the files what it does, to whom, for how long, what ends it, and what it leaves out.",
 		Example: "  squall explain lossy.yaml\n  kubectl get disruption lossy -o yaml | squall explain -",
 	}
 	takesFiles(command, 0, func(_ *cobra.Command, files []string) error {
@@ -41,10 +41,12 @@ func (c *command) explain() *cobra.Command {
 				all = append(all, explained{d.String(), explain.Disruption(d.Disruption)})
 			case d.DisruptionCron != nil:
 				all = append(all, explained{d.String(), explain.Cron(d.DisruptionCron, time.Now())})
+			case d.DisruptionRollout != nil:
+				all = append(all, explained{d.String(), explain.Rollout(d.DisruptionRollout)})
 			}
 		}
 		if len(all) == 0 {
-			return fmt.Errorf("there is no Disruption and no DisruptionCron in it")
+			return fmt.Errorf("there is no Disruption, DisruptionCron or DisruptionRollout in it")
 		}
 		return c.showExplained(all, output)
 	})

@@ -197,7 +197,7 @@ func TestEmergencyStop(t *testing.T) {
 // forgetOthers takes away what tests before left in the same API server.
 func (l *live) forgetOthers() {
 	l.t.Helper()
-	for _, resource := range []string{"disruptions", "disruptioncrons"} {
+	for _, resource := range []string{"disruptions", "disruptioncrons", "disruptionrollouts"} {
 		var list metav1.PartialObjectMetadataList
 		text, err := l.Plain.Get().Resource(resource).Do(l.Context()).Raw()
 		l.Must(err)
@@ -228,10 +228,16 @@ func TestUninstall(t *testing.T) {
 		},
 	}
 	l.Must(l.Plain.Post().Namespace(l.Shop).Resource("disruptioncrons").Body(cron).Do(l.Context()).Error())
+	rollout := &v1beta1.DisruptionRollout{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.KindDisruptionRollout},
+		ObjectMeta: metav1.ObjectMeta{Name: "releases", Namespace: l.Shop},
+		Spec:       v1beta1.DisruptionRolloutSpec{TargetResource: cron.Spec.TargetResource, DisruptionTemplate: cron.Spec.DisruptionTemplate},
+	}
+	l.Must(l.Plain.Post().Namespace(l.Shop).Resource("disruptionrollouts").Body(rollout).Do(l.Context()).Error())
 	record, err := l.Client.CoreV1().ConfigMaps(l.Chaos).Create(l.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "record", Labels: map[string]string{v1beta1.LabelDisruptionUID: string(ref.UID)}}}, metav1.CreateOptions{})
 	l.Must(err)
-	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), exitError, "1 crons, ", "1 records are left", "squall uninstall --yes")
+	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), exitError, "2 crons and rollouts, ", "1 records are left", "squall uninstall --yes")
 	if l.Get(ref).DeletionTimestamp != nil {
 		t.Error("without --yes it deletes")
 	}

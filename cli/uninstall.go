@@ -26,8 +26,8 @@ func (c *command) uninstall() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "End everything, so that Squall can be removed, and say how",
-		Long: "Makes an EmergencyStop, deletes all DisruptionCrons and Disruptions of the cluster, also those that have ended, and\n" +
-			"waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
+		Long: "Makes an EmergencyStop, deletes all DisruptionCrons, DisruptionRollouts and Disruptions of the cluster, also those that\n" +
+			"have ended, and waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
 			"removes them, as it says in the end. Without --yes it only counts. The exit code is 6 when nothing but stuck\n" +
 			"disruptions is left: then a person must decide.",
 		Example: "  squall uninstall --yes && kubectl delete -k deploy",
@@ -62,13 +62,13 @@ func (c *command) uninstall() *cobra.Command {
 
 // remains are what an installation must not leave behind.
 type remains struct {
-	crons, disruptions, chaosPods, records int
+	repeated, disruptions, chaosPods, records int
 	// stuck are disruptions that wait for a person.
 	stuck []v1beta1.Disruption
 }
 
 func (r remains) String() string {
-	return fmt.Sprintf("%d crons, %d disruptions, %d chaos pods and %d records are left", r.crons, r.disruptions, r.chaosPods, r.records)
+	return fmt.Sprintf("%d crons and rollouts, %d disruptions, %d chaos pods and %d records are left", r.repeated, r.disruptions, r.chaosPods, r.records)
 }
 
 // emptied stops everything, and returns once nothing is left but what is stuck.
@@ -89,7 +89,7 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 			return fmt.Errorf("emergency stop %s is in force, and not all is clean yet: begin again, it goes on where it was; squall list -A --stuck says what needs a person", uninstallStop)
 		case err != nil:
 			return err
-		case left.crons+left.disruptions+left.chaosPods+left.records == 0:
+		case left.repeated+left.disruptions+left.chaosPods+left.records == 0:
 			p.end()
 			_, _ = fmt.Fprintf(c.out, "%s; remove Squall the way it was installed, Temporal's schedule too:\n"+
 				"  kubectl delete -k deploy\n  temporal schedule delete --schedule-id %s\n", c.paint(green, "nothing is left to be cleaned"), contract.SweepSchedule)
@@ -112,7 +112,7 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 // leftOf counts what is left, and asks for the end of what is not ending if it should.
 func (c *command) leftOf(ctx context.Context, client *cluster.Client, chaosNamespace string, end bool) (remains, error) {
 	var left remains
-	crons, err := client.DisruptionCrons(ctx)
+	repeated, err := client.Repeated(ctx)
 	if err != nil {
 		return left, err
 	}
@@ -120,10 +120,10 @@ func (c *command) leftOf(ctx context.Context, client *cluster.Client, chaosNames
 	if err != nil {
 		return left, err
 	}
-	left.crons, left.disruptions = len(crons.Items), len(list.Items)
-	for i := range crons.Items {
-		if cron := &crons.Items[i]; end && cron.DeletionTimestamp == nil {
-			if err := client.DeleteCron(ctx, cron); err != nil && !apierrors.IsNotFound(err) {
+	left.repeated, left.disruptions = len(repeated), len(list.Items)
+	for _, r := range repeated {
+		if end && r.DeletionTimestamp == nil {
+			if err := client.DeleteRepeated(ctx, r); err != nil && !apierrors.IsNotFound(err) {
 				return left, err
 			}
 		}

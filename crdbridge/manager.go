@@ -18,6 +18,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/emergencystop"
 	"github.com/squall-chaos/squall/crdbridge/oninit"
 	"github.com/squall-chaos/squall/crdbridge/orphan"
+	"github.com/squall-chaos/squall/crdbridge/rollout"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 )
 
@@ -84,6 +85,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		disruption.Setup(m, workflows, c.ChaosNamespace, c.TTLAfterFinished),
 		orphan.Setup(m, workflows, c.ChaosNamespace),
 		cron.Setup(m, workflows, c.MinimumCronFrequency),
+		rollout.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, own, oninit.InCluster(own.System), certificate),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),

@@ -199,6 +199,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	for _, user := range []string{workerUser, bridgeUser} {
 		bind(t, kube, user, "squall-disruptions", "default")
 		bind(t, kube, user, "squall-disruption-crons", "default")
+		bind(t, kube, user, "squall-disruption-rollouts", "default")
 	}
 	run := func(name, kind, owner string, controller bool) *unstructured.Unstructured {
 		d := aDisruption(name)
@@ -214,15 +215,17 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		_, err := resourcesAs(t, user, "disruptions", "default").Create(t.Context(), d, dryRun)
 		return err
 	}
-	for _, allowed := range []*unstructured.Unstructured{run("disruption-cron-noon", "DisruptionCron", "noon", true), nodes} {
+	for _, allowed := range []*unstructured.Unstructured{run("disruption-cron-noon", "DisruptionCron", "noon", true), run("disruption-rollout-noon", "DisruptionRollout", "noon", true), nodes} {
 		polled(t, "the worker makes a run", func() bool { return create(workerUser, allowed) == nil })
 	}
-	const words = "make and delete Disruptions that are runs of a DisruptionCron, and no others"
+	const words = "make and delete Disruptions that are runs of a DisruptionCron or DisruptionRollout, and no others but those that are over"
 	for name, d := range map[string]*unstructured.Unstructured{
 		"nobody's":              aDisruption("disruption-cron-noon"),
 		"another owner's":       run("disruption-cron-noon", "ConfigMap", "noon", true),
 		"of another name":       run("disruption-cron-dusk", "DisruptionCron", "noon", true),
 		"not its controller's":  run("disruption-cron-noon", "DisruptionCron", "noon", false),
+		"of a cron's name":      run("disruption-cron-noon", "DisruptionRollout", "noon", true),
+		"of a rollout's name":   run("disruption-rollout-noon", "DisruptionCron", "noon", true),
 		"of no name of its own": run("x", "DisruptionCron", "noon", true),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, func() error { return create(workerUser, d) }, words) })
@@ -284,6 +287,8 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 	bind(t, kube, workerUser, "squall-disruptions", "default")
 	controller := true
 	owner := metav1.OwnerReference{APIVersion: "chaos.squall.dev/v1beta1", Kind: "DisruptionCron", Name: "dusk", UID: "b3a8cc1d-0000-0000-0000-000000000000", Controller: &controller}
+	ofRollouts := owner
+	ofRollouts.Kind = "DisruptionRollout"
 	const words = "the worker of Squall alone makes Disruptions that are runs of a DisruptionCron"
 	administrator := resourcesAs(t, "", "disruptions", "default")
 	marks := map[string]struct {
@@ -294,6 +299,10 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 		"a label": {func(d *unstructured.Unstructured) {
 			d.SetLabels(map[string]string{"chaos.squall.dev/disruption-cron-name": "dusk"})
 		}, `{"metadata":{"labels":{"chaos.squall.dev/disruption-cron-name":"noon"}}}`},
+		"a label of rollouts": {func(d *unstructured.Unstructured) {
+			d.SetLabels(map[string]string{"chaos.squall.dev/disruption-rollout-name": "dusk"})
+		}, `{"metadata":{"labels":{"chaos.squall.dev/disruption-rollout-name":"noon"}}}`},
+		"a rollout as owner": {func(d *unstructured.Unstructured) { d.SetOwnerReferences([]metav1.OwnerReference{ofRollouts}) }, `{"metadata":{"ownerReferences":[{"apiVersion":"chaos.squall.dev/v1beta1","kind":"DisruptionRollout","name":"dusk","uid":"b3a8cc1d-0000-0000-0000-000000000000"}]}}`},
 		"an annotation": {func(d *unstructured.Unstructured) {
 			d.SetAnnotations(map[string]string{"chaos.squall.dev/scheduled-at": "2026-11-23T12:00:00Z"})
 		}, `{"metadata":{"annotations":{"chaos.squall.dev/scheduled-at":"2026-11-23T12:00:00Z"}}}`},
@@ -313,7 +322,9 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 			refused(t, func() error { _, err := administrator.Create(t.Context(), d, dryRun); return err }, words)
 			refused(t, func() error { return patch("unmarked", m.edit) }, words)
 		})
-		m.mark(ofTheWorker)
+	}
+	for _, name := range []string{"an owner", "a label", "an annotation"} {
+		marks[name].mark(ofTheWorker)
 	}
 	polled(t, "the worker makes a run", func() bool {
 		_, err := resourcesAs(t, workerUser, "disruptions", "default").Create(t.Context(), ofTheWorker, metav1.CreateOptions{})

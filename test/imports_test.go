@@ -85,7 +85,9 @@ func TestImports(t *testing.T) {
 			"reading settings does nothing else"},
 		{"crdbridge/disruption", []string{module + "crdbridge/orphan", module + "crdbridge/emergencystop"},
 			"each controller is read without the others"},
-		{"crdbridge/cron", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", module + "crdbridge/emergencystop"},
+		{"crdbridge/cron", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", module + "crdbridge/emergencystop", module + "crdbridge/rollout"},
+			"each controller is read without the others"},
+		{"crdbridge/rollout", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", module + "crdbridge/emergencystop", module + "crdbridge/cron"},
 			"each controller is read without the others"},
 		{"crdbridge/orphan", []string{module + "crdbridge/disruption", module + "crdbridge/emergencystop"},
 			"each controller is read without the others"},
@@ -111,12 +113,14 @@ func TestImportedOnlyBy(t *testing.T) {
 		"settings":                {"worker", "crdbridge", "cli"},
 		"activities":              {"workflows", "worker"},
 		"workflows":               {"worker"},
-		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/disruption", "cli", "cli/story"},
+		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/runs", "crdbridge/disruption", "cli", "cli/story"},
 		"crdbridge/disruption":    {"crdbridge"},
 		"crdbridge/orphan":        {"crdbridge"},
 		"crdbridge/emergencystop": {"crdbridge"},
 		"crdbridge/cron":          {"crdbridge"},
-		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
+		"crdbridge/rollout":       {"crdbridge"},
+		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout"},
+		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
 	}
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 	cmd.Dir = ".."

@@ -79,14 +79,25 @@ func (b *belonging) refuse(workflow string, args []any) error {
 // refuseCron is why the workflow with this ID may not carry out runs of the cron.
 func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
 	if b.cluster != "" && cron.Cluster != "" && cron.Cluster != b.cluster {
-		return temporal.NewApplicationError(fmt.Sprintf("DisruptionCron %s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
-			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", cron, cron.Cluster, b.cluster), otherCluster)
+		return temporal.NewApplicationError(fmt.Sprintf("%s %s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
+			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", kindOf(cron), cron, cron.Cluster, b.cluster), otherCluster)
+	}
+	if !contract.RunsCron(cron, workflow) && cron.Rollout() {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionRollout %s, which only workflows of its own releases may; nothing was done",
+			workflow, cron), otherWorkflow, nil)
 	}
 	if !contract.RunsCron(cron, workflow) {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionCron %s, which only workflows of the schedule %s may; nothing was done",
 			workflow, cron, contract.CronScheduleID(cron)), otherWorkflow, nil)
 	}
 	return nil
+}
+
+func kindOf(cron contract.CronRef) string {
+	if cron.Rollout() {
+		return v1beta1.KindDisruptionRollout
+	}
+	return v1beta1.KindDisruptionCron
 }
 
 // disruptionOf finds the disruption that an activity is for: its argument, or the

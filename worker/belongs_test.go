@@ -32,6 +32,8 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	own := contract.WorkflowID(ours)
 	cron := contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1", Cluster: "here"}
 	told := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Disruption: ours}}
+	rollout := cron
+	rollout.Kind = v1beta1.KindDisruptionRollout
 	for _, c := range []struct {
 		name     string
 		cluster  types.UID
@@ -49,6 +51,9 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		{"a sweep", "here", contract.SweepSchedule + "-workflow-2026-11-22T13:00:00Z", orphans.Patience{}, "", false, nil},
 		{"a run of a cron", "here", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.BeginInput{Cron: cron}, "", false, nil},
 		{"a run of another cluster's cron", "there", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherCluster, true, []string{"shop/noon", "there", "here"}},
+		{"a run of a rollout", "here", "rollout/shop/noon/c1/3-abc", crons.BeginInput{Cron: rollout}, "", false, nil},
+		{"a run of another rollout", "here", "rollout/shop/noon/c2/3-abc", crons.BeginInput{Cron: rollout}, otherWorkflow, false, []string{"DisruptionRollout shop/noon", "nothing was done"}},
+		{"a run of a rollout that a schedule began", "here", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: rollout}, otherWorkflow, false, []string{"its own releases"}},
 		{"a run that no schedule began", "here", "anything", crons.BeginInput{Cron: cron}, otherWorkflow, false, []string{"anything", "shop/noon", "nothing was done"}},
 		{"a run of another cron's schedule", "here", "cron/shop/noon/c2-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherWorkflow, false, []string{"cron/shop/noon/c1"}},
 		{"a notification", "here", contract.NotificationWorkflowID(ours, told.Notification.ID), told, "", false, nil},

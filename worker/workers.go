@@ -59,6 +59,7 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *cr
 				r.RegisterWorkflowWithOptions(workflows.Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
+				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
 				r.RegisterActivity(acts)
 				r.RegisterActivity(sweep)
 				r.RegisterActivity(runs)
@@ -128,7 +129,7 @@ func newSweep(acts *activities.Activities, temporal client.Client, cluster types
 	}
 }
 
-// newRuns are the activities of runs of crons.
+// newRuns are the activities of runs of crons and rollouts.
 func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activities {
 	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Temporal: temporal}
 }

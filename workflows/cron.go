@@ -25,18 +25,22 @@ type CronRun struct {
 	crons.Ended
 }
 
-// Cron carries out one run of a DisruptionCron: it has the Disruption created and
+// Cron carries out one run of a DisruptionCron, or of a DisruptionRollout, which
+// waits until its release is rolled out: it has the Disruption created and
 // waits until that is over, so that the cron's status can say how it ended. The
 // Disruption has a workflow of its own and needs nothing of this one.
 func Cron(ctx workflow.Context, in contract.CronInput) (CronRun, error) {
 	at, found := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledTime)
-	if !found {
+	switch {
+	case in.Release != nil:
+		at = in.Release.SeenAt
+	case !found:
 		at = workflow.GetInfo(ctx).WorkflowStartTime
 	}
 	at = at.UTC().Truncate(time.Second)
 	var r CronRun
 	err := workflow.ExecuteActivity(requiredOptions(ctx, "begin the run of "+at.Format(time.RFC3339)), run.BeginRun,
-		crons.BeginInput{Cron: in.Cron, ScheduledAt: at}).Get(ctx, &r.Begun)
+		crons.BeginInput{Cron: in.Cron, ScheduledAt: at, Release: in.Release}).Get(ctx, &r.Begun)
 	if err != nil {
 		return r, err
 	}

@@ -15,6 +15,29 @@ import (
 
 var noon = contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1"}
 
+// The run of a rollout is for its release, and of the time when that was seen.
+func TestCronOfARelease(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivity(&crons.Activities{})
+	ref := contract.CronRef{Namespace: "shop", Name: "releases", UID: "r1", Kind: v1beta1.KindDisruptionRollout}
+	release := contract.Release{Number: 3, SeenAt: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Containers: "c0ffee"}
+	env.OnActivity(run.BeginRun, anything(2)...).Return(func(_ context.Context, in crons.BeginInput) (crons.Begun, error) {
+		if in.Cron != ref || !in.ScheduledAt.Equal(release.SeenAt) || in.Release == nil || *in.Release != release {
+			t.Errorf("begins %+v, want the run for %+v", in, release)
+		}
+		return crons.Begun{Reason: crons.Superseded, Message: "there was a later release"}, nil
+	})
+	env.ExecuteWorkflow(Cron, contract.CronInput{Cron: ref, Release: &release})
+	var r CronRun
+	if err := env.GetWorkflowResult(&r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "nothing began (Superseded): there was a later release"; r.Summary != want {
+		t.Errorf("%q, want %q", r.Summary, want)
+	}
+}
+
 func TestCron(t *testing.T) {
 	for _, c := range []struct {
 		name  string

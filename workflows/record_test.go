@@ -367,6 +367,21 @@ func TestEveryPathIsWalked(t *testing.T) {
 func runsOfCrons(s *stage) {
 	s.cron("cron-began", crons.Begun{Reason: crons.Began, Message: "its disruption was created", UID: "u1"})
 	s.cron("cron-held", crons.Begun{Reason: crons.EmergencyStop, Message: fireStop})
+	s.release("rollout-began", crons.Begun{Reason: crons.Began, Message: "its disruption was created", UID: "u1"})
+}
+
+// release runs the one of a rollout to its end, and keeps its history.
+func (s *stage) release(name string, begun crons.Begun) {
+	s.Helper()
+	s.begun = begun
+	ref := contract.CronRef{Namespace: "shop", Name: name, UID: "r1", Kind: v1beta1.KindDisruptionRollout}
+	release := contract.Release{Number: 3, SeenAt: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Containers: "c0ffee"}
+	s.must(start.Rollout(s.Context(), s.temporal, ref, release))
+	s.must(start.Rollout(s.Context(), s.temporal, ref, release))
+	s.id = contract.RolloutWorkflowID(ref, release)
+	s.must(s.temporal.GetWorkflow(s.Context(), s.id, "").Get(s.Context(), nil))
+	s.must(start.Rollout(s.Context(), s.temporal, ref, release)) // it is not begun again
+	s.keep(name, "")
 }
 
 // cron runs one to its end, and keeps its history.

@@ -44,14 +44,14 @@ type Ended struct {
 }
 
 // AwaitRun looks whether a run is over, and fails until it is: a try again costs no
-// event of history. Then it writes into the cron's status how it ended. The run
+// event of history. Then it writes into the status of its cron or rollout how it ended. The run
 // of a cron that is gone, or going, is deleted, and its own workflow cleans.
 func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error) {
 	c, err := a.get(ctx, in.Cron)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Ended{}, err
 	}
-	orphan := err != nil || c.DeletionTimestamp != nil
+	orphan := err != nil || c.meta.DeletionTimestamp != nil
 	d, err := a.child(ctx, in.Cron)
 	if err != nil {
 		return Ended{}, err
@@ -70,7 +70,7 @@ func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error)
 		if err := a.remove(ctx, d); err != nil {
 			return Ended{}, err
 		}
-		return Ended{}, a.goesOn("its cron is gone, and it is being deleted")
+		return Ended{}, a.goesOn("what it was a run of is gone, and it is being deleted")
 	}
 	if !d.Settled() {
 		return Ended{}, a.goesOn("it is not over")
@@ -80,9 +80,9 @@ func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error)
 
 // record writes how a run ended, unless that was written before.
 func (a *Activities) record(ctx context.Context, in AwaitInput, ended Ended, at time.Time) (Ended, error) {
-	return ended, a.updateStatus(ctx, in.Cron, func(c *v1beta1.DisruptionCron) {
-		for i := range c.Status.History {
-			run := &c.Status.History[i]
+	return ended, a.updateStatus(ctx, in.Cron, func(c *parent) {
+		for i := range *c.history {
+			run := &(*c.history)[i]
 			if run.UID != in.UID || run.EndedAt != nil {
 				continue
 			}
@@ -120,7 +120,7 @@ func endedAt(d *v1beta1.Disruption) time.Time {
 func (a *Activities) result(ctx context.Context, in AwaitInput) (ended Ended, over bool, err error) {
 	call, cancel := context.WithTimeout(ctx, resultPatience)
 	defer cancel()
-	ref := v1beta1.DisruptionRef{Namespace: in.Cron.Namespace, Name: v1beta1.CronChildPrefix + in.Cron.Name, UID: in.UID}
+	ref := v1beta1.DisruptionRef{Namespace: in.Cron.Namespace, Name: childName(in.Cron), UID: in.UID}
 	err = a.Temporal.GetWorkflow(call, contract.WorkflowID(ref), "").Get(call, &ended)
 	_, none := errors.AsType[*serviceerror.NotFound](err)
 	_, failed := errors.AsType[*temporal.WorkflowExecutionError](err)

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-// Reasons of the condition LastRun, and why a run of a cron that is no more did not
-// begin, which is told nobody.
+// Reasons of the condition LastRun. The last two are told nobody: the cron is no
+// more, or a later release has a run of its own.
 const (
 	Began         = "Began"
 	TooLate       = "TooLate"
@@ -27,7 +28,9 @@ const (
 	TargetMissing = "TargetMissing"
 	NameTaken     = "NameTaken"
 	Refused       = "Refused"
+	Waiting       = "Waiting"
 	Gone          = "Gone"
+	Superseded    = "Superseded"
 )
 
 // BeginInput is a run that is due.
@@ -35,6 +38,8 @@ type BeginInput struct {
 	Cron contract.CronRef `json:"cron"`
 	// ScheduledAt is the time of the schedule, in whole seconds.
 	ScheduledAt time.Time `json:"scheduledAt"`
+	// Release is what a rollout's run is for, which was seen at ScheduledAt.
+	Release *contract.Release `json:"release,omitempty"`
 }
 
 // Begun says what became of a run that was due.
@@ -47,62 +52,61 @@ type Begun struct {
 }
 
 // BeginRun creates the Disruption of a run and tells so, or why not, in the status
-// of its cron. Called again for the same time it finds what it created. A
-// schedule whose cron is gone is deleted.
+// of its cron or rollout. Called again for the same time it finds what it created. A
+// schedule whose cron is gone is deleted. It fails while the run for a release
+// has to wait: a try again costs no event of history.
 func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error) {
 	in.ScheduledAt = in.ScheduledAt.UTC().Truncate(time.Second)
 	c, err := a.get(ctx, in.Cron)
 	if apierrors.IsNotFound(err) {
+		if in.Cron.Rollout() {
+			return Begun{Reason: Gone, Message: "there is no such DisruptionRollout any more"}, nil
+		}
 		gone := Begun{Reason: Gone, Message: "there is no such DisruptionCron any more; its schedule is deleted"}
 		return gone, start.DeleteSchedule(ctx, a.Temporal.ScheduleClient(), in.Cron)
 	}
 	if err != nil {
 		return Begun{}, err
 	}
-	if c.DeletionTimestamp != nil {
-		return Begun{Reason: Gone, Message: "the DisruptionCron is being deleted"}, nil
+	if c.meta.DeletionTimestamp != nil {
+		return Begun{Reason: Gone, Message: "the " + c.kind + " is being deleted"}, nil
 	}
 	d, begun, err := a.begin(ctx, c, in)
 	if err != nil {
 		return Begun{}, err
 	}
-	activity.GetLogger(ctx).Info("run of a cron", "cron", in.Cron.String(), "scheduled", in.ScheduledAt, "reason", begun.Reason, "message", begun.Message)
-	return begun, a.updateStatus(ctx, in.Cron, func(c *v1beta1.DisruptionCron) { show(c, in.ScheduledAt, d, begun) })
+	if begun.Reason == Superseded {
+		return begun, nil
+	}
+	err = a.updateStatus(ctx, in.Cron, func(c *parent) {
+		if in.Release == nil || c.releases <= in.Release.Number || begun.Reason == Began {
+			show(c, in.ScheduledAt, d, begun)
+		}
+	})
+	if begun.Reason == Waiting && err == nil {
+		return Begun{}, a.goesOn(begun.Message)
+	}
+	activity.GetLogger(ctx).Info("run", "kind", c.kind, "name", in.Cron.String(), "scheduled", in.ScheduledAt, "reason", begun.Reason, "message", begun.Message)
+	return begun, err
 }
 
 // begin creates the Disruption unless something is against it.
-func (a *Activities) begin(ctx context.Context, c *v1beta1.DisruptionCron, in BeginInput) (*v1beta1.Disruption, Begun, error) {
+func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput) (*v1beta1.Disruption, Begun, error) {
 	have, err := a.child(ctx, in.Cron)
 	if err != nil {
 		return nil, Begun{}, err
 	}
-	if have != nil && c.Owns(have) && have.Annotations[v1beta1.AnnotationScheduledAt] == in.ScheduledAt.Format(time.RFC3339) {
+	if have != nil && c.owns(have) && have.Annotations[v1beta1.AnnotationScheduledAt] == in.ScheduledAt.Format(time.RFC3339) {
 		return have, began(have.UID), nil
 	}
-	for _, run := range c.Status.History {
+	for _, run := range *c.history {
 		if run.ScheduledAt != nil && run.ScheduledAt.Time.Equal(in.ScheduledAt) {
 			return nil, began(run.UID), nil // somebody deleted it since
 		}
 	}
-	if refusal := against(c, in.ScheduledAt, time.Now(), have); refusal.Reason != "" {
-		return nil, refusal, nil
-	}
-	stop, err := a.Stops.EmergencyStop(ctx)
-	if err != nil {
-		return nil, Begun{}, err
-	}
-	if stop != "" {
-		return nil, Begun{Reason: EmergencyStop, Message: stop}, nil
-	}
-	selector, err := a.selector(ctx, c)
-	if apierrors.IsNotFound(err) {
-		return nil, Begun{Reason: TargetMissing, Message: fmt.Sprintf("there is no %s in %s", c.Spec.TargetResource, c.Namespace)}, nil
-	}
-	if err != nil {
-		return nil, Begun{}, fmt.Errorf("read %s in %s: %w", c.Spec.TargetResource, c.Namespace, err)
-	}
-	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return nil, Begun{Reason: Refused, Message: fmt.Sprintf("%s selects no pods", c.Spec.TargetResource)}, nil
+	selector, refusal, err := a.mayBegin(ctx, c, in, have)
+	if err != nil || refusal.Reason != "" {
+		return nil, refusal, err
 	}
 	if have != nil { // it is over: the next one has its name
 		// Whoever waited for it may have been terminated.
@@ -114,6 +118,45 @@ func (a *Activities) begin(ctx context.Context, c *v1beta1.DisruptionCron, in Be
 		}
 	}
 	return a.create(ctx, disruptionOf(c, *selector, in.ScheduledAt))
+}
+
+// mayBegin says what keeps a run from beginning, and otherwise by what the
+// workload selects its pods.
+func (a *Activities) mayBegin(ctx context.Context, c *parent, in BeginInput, have *v1beta1.Disruption) (*metav1.LabelSelector, Begun, error) {
+	if in.Release != nil && c.releases > in.Release.Number {
+		return nil, Begun{Reason: Superseded, Message: "there was a later release"}, nil
+	}
+	if in.Release == nil || c.paused {
+		if refusal := against(c, in.ScheduledAt, time.Now(), have); refusal.Reason != "" {
+			return nil, refusal, nil
+		}
+	}
+	workload, err := a.workload(ctx, c)
+	if apierrors.IsNotFound(err) {
+		return nil, Begun{Reason: TargetMissing, Message: fmt.Sprintf("there is no %s in %s", c.target, c.meta.Namespace)}, nil
+	}
+	if err != nil {
+		return nil, Begun{}, fmt.Errorf("read %s in %s: %w", c.target, c.meta.Namespace, err)
+	}
+	if in.Release != nil {
+		if why := waits(c, *in.Release, have, workload); why != "" {
+			return nil, held(c, in.ScheduledAt, time.Now(), why), nil
+		}
+		if refusal := against(c, in.ScheduledAt, time.Now(), have); refusal.Reason != "" {
+			return nil, refusal, nil
+		}
+	}
+	stop, err := a.Stops.EmergencyStop(ctx)
+	if err != nil {
+		return nil, Begun{}, err
+	}
+	if stop != "" {
+		return nil, Begun{Reason: EmergencyStop, Message: stop}, nil
+	}
+	if workload.Selector == nil || len(workload.Selector.MatchLabels)+len(workload.Selector.MatchExpressions) == 0 {
+		return nil, Begun{Reason: Refused, Message: fmt.Sprintf("%s selects no pods", c.target)}, nil
+	}
+	return workload.Selector, Begun{}, nil
 }
 
 // create makes the disruption. What the API server refuses is refused for good:
@@ -136,40 +179,36 @@ func began(uid types.UID) Begun {
 	return Begun{Reason: Began, Message: "its disruption was created", UID: uid}
 }
 
-// selector is how the workload selects its pods.
-func (a *Activities) selector(ctx context.Context, c *v1beta1.DisruptionCron) (*metav1.LabelSelector, error) {
-	var found *metav1.LabelSelector
-	if c.Spec.TargetResource.Kind == v1beta1.TargetStatefulSet {
-		set, err := a.Kube.AppsV1().StatefulSets(c.Namespace).Get(ctx, c.Spec.TargetResource.Name, metav1.GetOptions{})
+// workload reads the target, live.
+func (a *Activities) workload(ctx context.Context, c *parent) (kube.Workload, error) {
+	apps, namespace := a.Kube.AppsV1(), c.meta.Namespace
+	if c.target.Kind == v1beta1.TargetStatefulSet {
+		set, err := apps.StatefulSets(namespace).Get(ctx, c.target.Name, metav1.GetOptions{})
 		if err != nil {
-			return nil, err
+			return kube.Workload{}, err
 		}
-		found = set.Spec.Selector
-	} else {
-		deployment, err := a.Kube.AppsV1().Deployments(c.Namespace).Get(ctx, c.Spec.TargetResource.Name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		found = deployment.Spec.Selector
+		return kube.StatefulSetWorkload(set), nil
 	}
-	if found == nil {
-		found = &metav1.LabelSelector{}
+	deployment, err := apps.Deployments(namespace).Get(ctx, c.target.Name, metav1.GetOptions{})
+	if err != nil {
+		return kube.Workload{}, err
 	}
-	return found, nil
+	return kube.DeploymentWorkload(deployment), nil
 }
 
-// show writes what became of a run into the status of its cron.
-func show(c *v1beta1.DisruptionCron, at time.Time, d *v1beta1.Disruption, b Begun) {
+// show writes what became of a run into the status of its cron or rollout.
+func show(c *parent, at time.Time, d *v1beta1.Disruption, b Begun) {
 	condition := metav1.Condition{
-		Type: v1beta1.ConditionLastRun, Status: metav1.ConditionFalse, Reason: b.Reason, ObservedGeneration: c.Generation,
+		Type: v1beta1.ConditionLastRun, Status: metav1.ConditionFalse, Reason: b.Reason, ObservedGeneration: c.meta.Generation,
 		Message: fmt.Sprintf("the run of %s: %s", at.Format(time.RFC3339), b.Message),
 	}
 	if b.Reason == Began {
 		condition.Status = metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&c.Status.Conditions, condition)
-	since := &c.Status.TargetResourcePreviouslyMissing
+	meta.SetStatusCondition(c.conditions, condition)
+	since := c.missing
 	switch {
+	case since == nil:
 	case b.Reason == TargetMissing && *since == nil:
 		now := metav1.Now().Rfc3339Copy()
 		*since = &now
@@ -179,22 +218,22 @@ func show(c *v1beta1.DisruptionCron, at time.Time, d *v1beta1.Disruption, b Begu
 	if d == nil {
 		return
 	}
-	if scheduled := metav1.NewTime(at); c.Status.LastScheduleTime == nil || c.Status.LastScheduleTime.Before(&scheduled) {
-		c.Status.LastScheduleTime = &scheduled
+	if scheduled := metav1.NewTime(at); c.lastTime != nil && (*c.lastTime == nil || (*c.lastTime).Before(&scheduled)) {
+		*c.lastTime = &scheduled
 	}
-	remember(&c.Status, d, at)
+	remember(c.history, d, at)
 }
 
 // remember adds the run to the history, once.
-func remember(s *v1beta1.DisruptionCronStatus, d *v1beta1.Disruption, at time.Time) {
-	for _, run := range s.History {
+func remember(history *[]v1beta1.DisruptionRun, d *v1beta1.Disruption, at time.Time) {
+	for _, run := range *history {
 		if run.UID == d.UID {
 			return
 		}
 	}
 	scheduled := metav1.NewTime(at)
-	s.History = append(s.History, v1beta1.DisruptionRun{
+	*history = append(*history, v1beta1.DisruptionRun{
 		Name: d.Name, Kind: "Disruption", UID: d.UID, ScheduledAt: &scheduled, CreatedAt: d.CreationTimestamp,
 	})
-	s.History = s.History[max(0, len(s.History)-v1beta1.MostRuns):]
+	*history = (*history)[max(0, len(*history)-v1beta1.MostRuns):]
 }

@@ -1,7 +1,8 @@
-// Package crons carries out single runs of DisruptionCrons: it creates the
-// Disruption of a run, at most one at a time for each cron, and writes into the
-// cron's status what became of it. When a run is due is Temporal's to know, and
-// what is disrupted the Disruption's own workflow decides.
+// Package crons carries out single runs of DisruptionCrons and DisruptionRollouts: it
+// creates the Disruption of a run, at most one at a time for each of them, and
+// writes into its status what became of it. When a run is due is Temporal's to
+// know, or the bridge's, which sees releases; what is disrupted the Disruption's
+// own workflow decides.
 package crons
 
 import (
@@ -13,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
@@ -24,6 +24,7 @@ import (
 
 const (
 	crons       = "disruptioncrons"
+	rollouts    = "disruptionrollouts"
 	disruptions = "disruptions"
 )
 
@@ -51,24 +52,11 @@ type Activities struct {
 	Gap time.Duration
 }
 
-// get reads a cron, live. Another one of its name counts as not found.
-func (a *Activities) get(ctx context.Context, ref contract.CronRef) (*v1beta1.DisruptionCron, error) {
-	found := &v1beta1.DisruptionCron{}
-	err := a.Client.Get().Namespace(ref.Namespace).Resource(crons).Name(ref.Name).Do(ctx).Into(found)
-	if err == nil && found.UID != ref.UID {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupVersion.Group, Resource: crons}, ref.Name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read DisruptionCron %s: %w", ref, err)
-	}
-	return found, nil
-}
-
 // child reads the disruption that has the name of the cron's runs; nil if there is
 // none.
 func (a *Activities) child(ctx context.Context, ref contract.CronRef) (*v1beta1.Disruption, error) {
 	found := &v1beta1.Disruption{}
-	name := v1beta1.CronChildPrefix + ref.Name
+	name := childName(ref)
 	err := a.Client.Get().Namespace(ref.Namespace).Resource(disruptions).Name(name).Do(ctx).Into(found)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -89,26 +77,26 @@ func (a *Activities) remove(ctx context.Context, d *v1beta1.Disruption) error {
 	return nil
 }
 
-// updateStatus lets change edit the status of a cron, and writes it unless nothing
-// changed. A cron that is gone is no error.
-func (a *Activities) updateStatus(ctx context.Context, ref contract.CronRef, change func(*v1beta1.DisruptionCron)) error {
+// updateStatus lets change edit the status of a cron or rollout, and writes it
+// unless nothing changed. One that is gone is no error.
+func (a *Activities) updateStatus(ctx context.Context, ref contract.CronRef, change func(*parent)) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		c, err := a.get(ctx, ref)
 		if err != nil {
 			return err
 		}
-		before := c.Status.DeepCopy()
+		before := c.object.DeepCopyObject()
 		change(c)
-		if equality.Semantic.DeepEqual(before, &c.Status) {
+		if equality.Semantic.DeepEqual(before, c.object) {
 			return nil
 		}
-		return a.Client.Put().Namespace(ref.Namespace).Resource(crons).Name(ref.Name).SubResource("status").Body(c).Do(ctx).Error()
+		return a.Client.Put().Namespace(ref.Namespace).Resource(c.resource).Name(ref.Name).SubResource("status").Body(c.object).Do(ctx).Error()
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("write status of DisruptionCron %s: %w", ref, err)
+		return fmt.Errorf("write status of %s: %w", ref, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package crons
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,7 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -114,7 +116,7 @@ func (c *cluster) see(ref contract.CronRef) *v1beta1.DisruptionCron {
 	c.Helper()
 	found, err := c.get(c.Context(), ref)
 	c.must(err)
-	return found
+	return found.object.(*v1beta1.DisruptionCron)
 }
 
 func (c *cluster) run(ref contract.CronRef) *v1beta1.Disruption {
@@ -252,7 +254,7 @@ func TestWhatKeepsARunFromBeginning(t *testing.T) {
 		{"somebody else's disruption has the name", NameTaken, []string{"disruption-cron-noon"}, func(c *cluster) (contract.CronRef, time.Time) {
 			c.deployment()
 			ref := c.cron()
-			d := disruptionOf(c.see(ref), metav1.LabelSelector{}, now)
+			d := disruptionOf(ofCron(c.see(ref)), metav1.LabelSelector{}, now)
 			d.OwnerReferences = nil
 			c.must(c.Client.Post().Namespace(c.namespace).Resource(disruptions).Body(d).Do(c.Context()).Error())
 			return ref, now
@@ -311,6 +313,173 @@ func TestNoRunDuringAnEmergencyStop(t *testing.T) {
 	c.must(remove())
 	if begun := c.begin(ref, at.Add(time.Second)); begun.Reason != Began {
 		t.Errorf("begun = %+v once it is called off", begun)
+	}
+}
+
+// rollout makes one on the deployment, which has seen so many releases.
+func (c *cluster) rollout(releases int64, change ...func(*v1beta1.DisruptionRolloutSpec)) contract.CronRef {
+	c.Helper()
+	one := intstr.FromInt(1)
+	made := &v1beta1.DisruptionRollout{
+		ObjectMeta: metav1.ObjectMeta{Name: "releases"},
+		Spec: v1beta1.DisruptionRolloutSpec{
+			TargetResource:     v1beta1.TargetResource{Kind: v1beta1.TargetDeployment, Name: "shop"},
+			DisruptionTemplate: v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Count: &one},
+		},
+	}
+	for _, f := range change {
+		f(&made.Spec)
+	}
+	c.must(c.Client.Post().Namespace(c.namespace).Resource(rollouts).Body(made).Do(c.Context()).Into(made))
+	made.Status.Releases = releases
+	c.must(c.Client.Put().Namespace(c.namespace).Resource(rollouts).Name(made.Name).SubResource("status").Body(made).Do(c.Context()).Into(made))
+	return contract.CronRef{Namespace: c.namespace, Name: made.Name, UID: made.UID, Kind: v1beta1.KindDisruptionRollout}
+}
+
+// rolledOut gives the deployment the status of one with all its pods, or of one
+// that has none of its new template yet, and returns its release.
+func (c *cluster) rolledOut(done bool, number int64, at time.Time) contract.Release {
+	c.Helper()
+	d, err := c.Kube.AppsV1().Deployments(c.namespace).Get(c.Context(), "shop", metav1.GetOptions{})
+	c.must(err)
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
+	if done {
+		d.Status.UpdatedReplicas = 1
+	}
+	_, err = c.Kube.AppsV1().Deployments(c.namespace).UpdateStatus(c.Context(), d, metav1.UpdateOptions{})
+	c.must(err)
+	release := kube.ReleaseOf(d.Spec.Template.Spec)
+	return contract.Release{Number: number, SeenAt: at, Containers: release.Containers, InitContainers: release.InitContainers}
+}
+
+// beginFor begins the run for a release; begun is without a reason while it waits.
+func (c *cluster) beginFor(ref contract.CronRef, r contract.Release) (begun Begun) {
+	c.Helper()
+	answer, err := c.env.ExecuteActivity(c.BeginRun, BeginInput{Cron: ref, ScheduledAt: r.SeenAt, Release: &r})
+	if goes, ok := errors.AsType[*temporal.ApplicationError](err); ok && goes.Type() == GoesOn {
+		return Begun{}
+	}
+	c.must(err)
+	c.must(answer.Get(&begun))
+	return begun
+}
+
+// saysOf wants the condition LastRun of a rollout with the reason.
+func (c *cluster) saysOf(ref contract.CronRef, reason string, words ...string) *v1beta1.DisruptionRollout {
+	c.Helper()
+	found, err := c.get(c.Context(), ref)
+	c.must(err)
+	last := meta.FindStatusCondition(*found.conditions, v1beta1.ConditionLastRun)
+	if last == nil || last.Reason != reason {
+		c.Fatalf("LastRun = %+v, want %s", last, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(last.Message, word) {
+			c.Errorf("LastRun says %q, want %q in it", last.Message, word)
+		}
+	}
+	return found.object.(*v1beta1.DisruptionRollout)
+}
+
+// rule C9: the run for a release waits until that is rolled out and the run before
+// it is over.
+func TestTheRunForARelease(t *testing.T) {
+	c := servers(t)(t)
+	c.deployment()
+	ref := c.rollout(1)
+	at := time.Now().Truncate(time.Second)
+	one := c.rolledOut(false, 1, at)
+	if begun := c.beginFor(ref, one); begun.Reason != "" || c.run(ref) != nil {
+		t.Errorf("begun = %+v before its release is rolled out", begun)
+	}
+	c.saysOf(ref, Waiting, "not rolled out", "0 are of the new template")
+	c.rolledOut(true, 1, at)
+	begun := c.beginFor(ref, one)
+	d := c.run(ref)
+	r := c.saysOf(ref, Began)
+	if begun.Reason != Began || d == nil || !r.Owns(d) || d.Name != "disruption-rollout-releases" || d.Labels[v1beta1.LabelRollout] != "releases" || d.Spec.Selector["tier"] != "web" {
+		t.Fatalf("begun = %+v, %+v", begun, d)
+	}
+	if again := c.beginFor(ref, one); again != begun {
+		t.Errorf("begun again: %+v, want %+v", again, begun)
+	}
+	two := one
+	two.Number, two.SeenAt = 2, at.Add(time.Second)
+	if begun := c.beginFor(ref, two); begun.Reason != "" {
+		t.Errorf("begun = %+v while the run before goes on", begun)
+	}
+	c.saysOf(ref, Waiting, "the run before it is not over")
+	c.finish(d, "expired", v1beta1.VerdictPassed)
+	if ended, over := c.await(ref, d.UID); !over || ended.Ending != "expired" {
+		t.Errorf("ended = %+v, %t", ended, over)
+	}
+	if begun := c.beginFor(ref, two); begun.Reason != Began {
+		t.Errorf("begun = %+v once the run before is over", begun)
+	}
+	if r := c.saysOf(ref, Began); len(r.Status.History) != 2 || r.Status.History[0].Verdict != v1beta1.VerdictPassed {
+		t.Errorf("history = %+v", r.Status.History)
+	}
+}
+
+// rule C9
+func TestWhatKeepsTheRunForAReleaseFromBeginning(t *testing.T) {
+	in := servers(t)
+	now := time.Now().Truncate(time.Second)
+	for _, part := range []struct {
+		name, reason, words string
+		done                bool
+		change              func(*v1beta1.DisruptionRolloutSpec, *contract.Release)
+	}{
+		{"it is paused", Paused, "spec.paused", true, func(s *v1beta1.DisruptionRolloutSpec, _ *contract.Release) { s.Paused = true }},
+		{"it never is rolled out", TooLate, "of 1 pods wanted 0 are of the new template", false, func(_ *v1beta1.DisruptionRolloutSpec, r *contract.Release) { r.SeenAt = now.Add(-time.Hour) }},
+		{"it is taken back", TooLate, "changed again", true, func(_ *v1beta1.DisruptionRolloutSpec, r *contract.Release) {
+			r.SeenAt, r.Containers = now.Add(-time.Hour), "another"
+		}},
+		{"Squall was away", TooLate, "delayedStartTolerance is 15m0s", true, func(_ *v1beta1.DisruptionRolloutSpec, r *contract.Release) { r.SeenAt = now.Add(-time.Hour) }},
+		{"there is no such set", TargetMissing, "statefulset shop", true, func(s *v1beta1.DisruptionRolloutSpec, _ *contract.Release) {
+			s.TargetResource.Kind = v1beta1.TargetStatefulSet
+		}},
+		{"a later one was seen", Superseded, "", true, func(_ *v1beta1.DisruptionRolloutSpec, r *contract.Release) { r.Number = 1 }},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			c := in(t)
+			c.deployment()
+			release := c.rolledOut(part.done, 2, now)
+			ref := c.rollout(2, func(s *v1beta1.DisruptionRolloutSpec) { part.change(s, &release) })
+			if begun := c.beginFor(ref, release); begun.Reason != part.reason || c.run(ref) != nil {
+				t.Errorf("begun = %+v, %v; want %s and nothing", begun, c.run(ref), part.reason)
+			}
+			if part.reason != Superseded {
+				c.saysOf(ref, part.reason, part.words)
+			}
+		})
+	}
+}
+
+// rules C5, C6: an emergency stop holds rollouts, and a rollout that is gone has no run.
+func TestARolloutIsHeldAndGoes(t *testing.T) {
+	c := servers(t)(t)
+	c.deployment()
+	ref := c.rollout(1)
+	release := c.rolledOut(true, 1, time.Now().Truncate(time.Second))
+	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: "rollouts"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
+	c.must(c.Client.Post().Resource("emergencystops").Body(stop).Do(t.Context()).Error())
+	t.Cleanup(func() {
+		_ = c.Client.Delete().Resource("emergencystops").Name(stop.Name).Do(context.Background()).Error()
+	})
+	if begun := c.beginFor(ref, release); begun.Reason != EmergencyStop || c.run(ref) != nil {
+		t.Errorf("begun = %+v, want nothing", begun)
+	}
+	c.saysOf(ref, EmergencyStop, "payment is down")
+	c.must(c.Client.Delete().Resource("emergencystops").Name(stop.Name).Do(t.Context()).Error())
+	release.Number, release.SeenAt = 2, release.SeenAt.Add(time.Second)
+	begun := c.beginFor(ref, release)
+	c.must(c.Client.Delete().Namespace(ref.Namespace).Resource(rollouts).Name(ref.Name).Do(t.Context()).Error())
+	if _, over := c.await(ref, begun.UID); over || c.run(ref) != nil {
+		t.Errorf("over = %t, want the run deleted", over)
+	}
+	if gone := c.beginFor(ref, release); gone.Reason != Gone {
+		t.Errorf("begun = %+v, want nothing", gone)
 	}
 }
 
@@ -374,7 +543,7 @@ func TestLabelsOfTheWorkloadNarrowDown(t *testing.T) {
 	c := &v1beta1.DisruptionCron{ObjectMeta: metav1.ObjectMeta{Name: "noon"}}
 	c.Spec.DisruptionTemplate.Selector = map[string]string{"app": "cart"}
 	c.Spec.Reporting = &v1beta1.Reporting{SlackChannel: "team"}
-	d := disruptionOf(c, metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop", "tier": "web"}}, time.Now())
+	d := disruptionOf(ofCron(c), metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop", "tier": "web"}}, time.Now())
 	if diff := cmp.Diff(map[string]string{"app": "cart", "tier": "web"}, d.Spec.Selector); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
 	}

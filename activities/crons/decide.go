@@ -9,45 +9,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // against is what keeps a run from beginning, as far as its cron and have, the
 // disruption that has its name, can tell; without a reason if nothing does.
-func against(c *v1beta1.DisruptionCron, scheduled, now time.Time, have *v1beta1.Disruption) Begun {
-	late := now.Sub(scheduled) - start.Jitter(c.Spec)
+func against(c *parent, scheduled, now time.Time, have *v1beta1.Disruption) Begun {
+	late := now.Sub(scheduled) - c.jitter
 	switch {
-	case c.Spec.Paused:
+	case c.paused:
 		return Begun{Reason: Paused, Message: "spec.paused is true"}
-	case late > start.Lateness(c.Spec):
-		return Begun{Reason: TooLate, Message: fmt.Sprintf("it could have begun %s late, and delayedStartTolerance is %s", late.Truncate(time.Second), start.Lateness(c.Spec))}
+	case late > c.lateness:
+		return Begun{Reason: TooLate, Message: fmt.Sprintf("it could have begun %s late, and delayedStartTolerance is %s", late.Truncate(time.Second), c.lateness)}
 	case have == nil:
 		return Begun{}
-	case !c.Owns(have):
-		return Begun{Reason: NameTaken, Message: fmt.Sprintf("there is a Disruption %s that is no run of this cron: delete it, or give the cron another name", have.Name)}
+	case !c.owns(have):
+		return Begun{Reason: NameTaken, Message: fmt.Sprintf("there is a Disruption %s that is no run of this %s: delete it, or give the %s another name", have.Name, c.kind, c.kind)}
 	case !have.Settled():
 		return Begun{Reason: Overlap, Message: "the run before it is not over"}
 	}
 	return Begun{}
 }
 
-// disruptionOf is the run of a cron. The labels by which the workload selects its
+// disruptionOf is the run of a cron or rollout. The labels by which the workload selects its
 // pods narrow down what the template selects, and never widen it.
-func disruptionOf(c *v1beta1.DisruptionCron, workload metav1.LabelSelector, at time.Time) *v1beta1.Disruption {
+func disruptionOf(c *parent, workload metav1.LabelSelector, at time.Time) *v1beta1.Disruption {
 	controller := true
 	d := &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace, Name: c.ChildName(),
-			Labels:      map[string]string{v1beta1.LabelCron: c.Name},
+			Namespace: c.meta.Namespace, Name: c.child,
+			Labels:      map[string]string{c.label: c.meta.Name},
 			Annotations: map[string]string{v1beta1.AnnotationScheduledAt: at.UTC().Format(time.RFC3339)},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1beta1.GroupVersion.String(), Kind: "DisruptionCron", Name: c.Name, UID: c.UID, Controller: &controller,
+				APIVersion: v1beta1.GroupVersion.String(), Kind: c.kind, Name: c.meta.Name, UID: c.meta.UID, Controller: &controller,
 			}},
 		},
-		Spec: *c.Spec.DisruptionTemplate.DeepCopy(),
+		Spec: *c.template.DeepCopy(),
 	}
 	if d.Spec.Reporting == nil {
-		d.Spec.Reporting = c.Spec.Reporting.DeepCopy()
+		d.Spec.Reporting = c.reporting.DeepCopy()
 	}
 	if d.Spec.Selector == nil {
 		d.Spec.Selector = map[string]string{}

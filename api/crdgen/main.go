@@ -17,6 +17,7 @@ import (
 var files = []struct{ name, field string }{
 	{"deploy/crds/chaos.squall.dev_disruptions.yaml", ""},
 	{"deploy/crds/chaos.squall.dev_disruptioncrons.yaml", "disruptionTemplate"},
+	{"deploy/crds/chaos.squall.dev_disruptionrollouts.yaml", "disruptionTemplate"},
 }
 
 func main() {

@@ -59,9 +59,7 @@ func (s DisruptionCronSpec) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("jitter"), s.Jitter.String(), "want a duration of 0 to 1h"))
 	}
 	errs = append(errs, s.DelayedStartTolerance.validateDelay(path.Child("delayedStartTolerance"))...)
-	target := path.Child("targetResource")
-	errs = append(errs, oneOf(target.Child("kind"), s.TargetResource.Kind, TargetDeployment, TargetStatefulSet)...)
-	errs = append(errs, length(target.Child("name"), s.TargetResource.Name, 1, 253)...)
+	errs = append(errs, s.TargetResource.validate(path.Child("targetResource"))...)
 	errs = append(errs, s.Reporting.validate(path.Child("reporting"))...)
 	return append(errs, validateTemplate(path.Child("disruptionTemplate"), s.DisruptionTemplate)...)
 }

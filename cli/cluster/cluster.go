@@ -58,9 +58,10 @@ func New(config *rest.Config, namespace string) (*Client, error) {
 }
 
 const (
-	disruptions     = "disruptions"
-	emergencyStops  = "emergencystops"
-	disruptionCrons = "disruptioncrons"
+	disruptions        = "disruptions"
+	emergencyStops     = "emergencystops"
+	disruptionCrons    = "disruptioncrons"
+	disruptionRollouts = "disruptionrollouts"
 )
 
 // Disruption reads one live.
@@ -111,21 +112,36 @@ func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList
 	return list, c.advise(ctx, err, "", "")
 }
 
-// DisruptionCrons lists those of all namespaces; none where an older Squall knows none.
-func (c *Client) DisruptionCrons(ctx context.Context) (*v1beta1.DisruptionCronList, error) {
-	list := &v1beta1.DisruptionCronList{}
-	err := c.own.Get().Resource(disruptionCrons).Do(ctx).Into(list)
-	if apierrors.IsNotFound(err) {
-		return list, nil
-	}
-	return list, c.advise(ctx, err, "", "")
+// Repeated is a DisruptionCron or a DisruptionRollout.
+type Repeated struct {
+	resource string
+	metav1.ObjectMeta
 }
 
-// DeleteCron asks for the end of this very cron.
-func (c *Client) DeleteCron(ctx context.Context, cron *v1beta1.DisruptionCron) error {
-	err := c.own.Delete().Namespace(cron.Namespace).Resource(disruptionCrons).Name(cron.Name).
-		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &cron.UID}}).Do(ctx).Error()
-	return c.advise(ctx, err, cron.Namespace, "")
+// Repeated lists the DisruptionCrons and DisruptionRollouts of all namespaces; none
+// of a kind that an older Squall does not know.
+func (c *Client) Repeated(ctx context.Context) ([]Repeated, error) {
+	crons, rollouts := &v1beta1.DisruptionCronList{}, &v1beta1.DisruptionRolloutList{}
+	for resource, list := range map[string]runtime.Object{disruptionCrons: crons, disruptionRollouts: rollouts} {
+		if err := c.own.Get().Resource(resource).Do(ctx).Into(list); err != nil && !apierrors.IsNotFound(err) {
+			return nil, c.advise(ctx, err, "", "")
+		}
+	}
+	var all []Repeated
+	for i := range crons.Items {
+		all = append(all, Repeated{disruptionCrons, crons.Items[i].ObjectMeta})
+	}
+	for i := range rollouts.Items {
+		all = append(all, Repeated{disruptionRollouts, rollouts.Items[i].ObjectMeta})
+	}
+	return all, nil
+}
+
+// DeleteRepeated asks for the end of this very one.
+func (c *Client) DeleteRepeated(ctx context.Context, r Repeated) error {
+	err := c.own.Delete().Namespace(r.Namespace).Resource(r.resource).Name(r.Name).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}}).Do(ctx).Error()
+	return c.advise(ctx, err, r.Namespace, "")
 }
 
 // DisruptionPolicies are those of the cluster, by name. forbidden is true when the

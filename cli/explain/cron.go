@@ -11,25 +11,41 @@ import (
 // Cron explains c, whose defaults are set and which is valid: when it runs, as
 // seen at now, and what each run does.
 func Cron(c *v1beta1.DisruptionCron, now time.Time) []Topic {
-	run := &v1beta1.Disruption{Spec: *c.Spec.DisruptionTemplate.DeepCopy()}
-	run.Namespace = c.Namespace
+	return runs(c.Namespace, c.Spec.TargetResource, c.Spec.DisruptionTemplate, when(c.Spec, now))
+}
+
+// Rollout explains r, whose defaults are set and which is valid.
+func Rollout(r *v1beta1.DisruptionRollout) []Topic {
+	lines := []string{"each time the containers of the " + r.Spec.TargetResource.String() + " change, once that is rolled out; not for what it is when it is seen first"}
+	if r.Spec.Paused {
+		lines = append(lines, "paused: no run begins until that is taken off")
+	}
+	lines = append(lines, "one run at a time; one that cannot begin within "+span(r.Spec.DelayedStartTolerance)+" of the change is left out")
+	return runs(r.Namespace, r.Spec.TargetResource, r.Spec.DisruptionTemplate, lines)
+}
+
+// runs explains what begins at certain times, on the pods of a workload.
+func runs(namespace string, target v1beta1.TargetResource, template v1beta1.DisruptionSpec, when []string) []Topic {
+	run := &v1beta1.Disruption{Spec: *template.DeepCopy()}
+	run.Namespace = namespace
 	topics := Disruption(run)
 	for i := range topics {
 		if topics[i].Name == "whom" {
-			topics[i].Lines[0] = amount(run.Spec) + " " + thoseOf(c)
+			topics[i].Lines[0] = amount(run.Spec) + " " + thoseOf(namespace, target, template)
 		}
 	}
-	return append([]Topic{{"when", when(c.Spec, now)}}, topics...)
+	return append([]Topic{{"when", when}}, topics...)
 }
 
-// thoseOf are the pods that a cron's runs choose from.
-func thoseOf(c *v1beta1.DisruptionCron) string {
-	namespace := "the namespace it is created in"
-	if c.Namespace != "" {
-		namespace = "namespace " + c.Namespace
+// thoseOf are the pods that runs choose from.
+func thoseOf(namespace string, target v1beta1.TargetResource, template v1beta1.DisruptionSpec) string {
+	if namespace == "" {
+		namespace = "the namespace it is created in"
+	} else {
+		namespace = "namespace " + namespace
 	}
-	said := "pods of the " + c.Spec.TargetResource.String() + " of " + namespace
-	if len(c.Spec.DisruptionTemplate.Selector)+len(c.Spec.DisruptionTemplate.AdvancedSelector) > 0 {
+	said := "pods of the " + target.String() + " of " + namespace
+	if len(template.Selector)+len(template.AdvancedSelector) > 0 {
 		said += " that the template's selectors match, too"
 	}
 	return said

@@ -42,3 +42,26 @@ func TestCron(t *testing.T) {
 		t.Errorf("when, paused = %q", lines)
 	}
 }
+
+func TestRollout(t *testing.T) {
+	two := intstr.FromInt(2)
+	r := &v1beta1.DisruptionRollout{Spec: v1beta1.DisruptionRolloutSpec{
+		TargetResource:     v1beta1.TargetResource{Kind: v1beta1.TargetStatefulSet, Name: "db"},
+		DisruptionTemplate: v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Count: &two},
+		Paused:             true,
+	}}
+	r.Namespace = "shop"
+	r.Default()
+	want := []string{
+		"each time the containers of the statefulset db change, once that is rolled out; not for what it is when it is seen first",
+		"paused: no run begins until that is taken off",
+		"one run at a time; one that cannot begin within 15m of the change is left out",
+	}
+	topics := Rollout(r)
+	if diff := cmp.Diff(want, topics[0].Lines); diff != "" {
+		t.Errorf("when (-want +got):\n%s", diff)
+	}
+	if whom := topics[1]; whom.Name == "whom" && whom.Lines[0] != "2 pods of the statefulset db of namespace shop" {
+		t.Errorf("whom = %q", whom.Lines)
+	}
+}

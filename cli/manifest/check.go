@@ -33,6 +33,9 @@ func Check(documents []Document, rules Rules) {
 			d.Problems = append(d.Problems, rules.disruption(d.Disruption)...)
 		case d.DisruptionCron != nil:
 			d.Problems = append(d.Problems, rules.cron(d.DisruptionCron)...)
+		case d.DisruptionRollout != nil:
+			d.DisruptionRollout.Default()
+			d.Problems = append(d.Problems, sentences(append(rules.placed(d.DisruptionRollout.ObjectMeta), d.DisruptionRollout.Validate()...))...)
 		case d.EmergencyStop != nil:
 			d.Problems = append(d.Problems, rules.emergencyStop(d.EmergencyStop)...)
 		case d.Policy != nil: // the rest is for the API server

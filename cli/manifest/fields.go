@@ -40,6 +40,8 @@ func suggest(path, kind string) string {
 	switch kind {
 	case "DisruptionCron":
 		root = reflect.TypeFor[v1beta1.DisruptionCron]()
+	case "DisruptionRollout":
+		root = reflect.TypeFor[v1beta1.DisruptionRollout]()
 	case "EmergencyStop":
 		root = reflect.TypeFor[v1beta1.EmergencyStop]()
 	case "DisruptionPolicy":

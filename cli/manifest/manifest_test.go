@@ -62,7 +62,7 @@ func FuzzRead(f *testing.F) {
 		documents := Read("f", []byte(text))
 		Check(documents, Rules{Now: time.Unix(0, 0)})
 		for _, d := range documents {
-			if d.Disruption == nil && d.DisruptionCron == nil && d.EmergencyStop == nil && d.Policy == nil && !d.Foreign && len(d.Problems) == 0 {
+			if d.Disruption == nil && d.DisruptionCron == nil && d.DisruptionRollout == nil && d.EmergencyStop == nil && d.Policy == nil && !d.Foreign && len(d.Problems) == 0 {
 				t.Errorf("nothing is said of %+v", d)
 			}
 		}

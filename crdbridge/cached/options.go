@@ -39,11 +39,12 @@ func Options(chaosNamespace string, watched []string) cache.Options {
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1beta1.Disruption{}:     {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
-			&v1beta1.DisruptionCron{}: {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
-			&v1beta1.EmergencyStop{}:  {Transform: cache.TransformStripManagedFields()},
-			&corev1.Pod{}:             {Transform: stripPod, Namespaces: only(watched, chaosNamespace)},
-			&corev1.Node{}:            {Transform: stripNode},
+			&v1beta1.Disruption{}:        {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
+			&v1beta1.DisruptionCron{}:    {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
+			&v1beta1.DisruptionRollout{}: {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
+			&v1beta1.EmergencyStop{}:     {Transform: cache.TransformStripManagedFields()},
+			&corev1.Pod{}:                {Transform: stripPod, Namespaces: only(watched, chaosNamespace)},
+			&corev1.Node{}:               {Transform: stripNode},
 
 			&policyv1.PodDisruptionBudget{}: {Transform: stripBudget, Namespaces: only(watched)},
 		},

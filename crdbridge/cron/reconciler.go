@@ -11,8 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -24,8 +22,8 @@ import (
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/runs"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
-	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
 
@@ -41,9 +39,8 @@ const (
 
 // reconciler brings Temporal's schedule of a cron in line with its spec.
 type reconciler struct {
-	client client.Client
-	// live reads from the API server.
-	live      client.Reader
+	client    client.Client
+	runs      runs.Keeper
 	workflows *temporal.Workflows
 	// least is the shortest time between the end of a run and the next one.
 	least time.Duration
@@ -52,32 +49,20 @@ type reconciler struct {
 // Setup adds the controller of DisruptionCrons to m. Between the end of a run and
 // the next one there is to be least.
 func Setup(m manager.Manager, workflows *temporal.Workflows, least time.Duration) error {
-	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, least: least}
+	r := &reconciler{client: m.GetClient(), workflows: workflows, least: least, runs: runs.Keeper{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Kind: v1beta1.KindDisruptionCron, Owner: fieldManager,
+	}}
 	err := builder.ControllerManagedBy(m).
 		Named("cron").
 		WithOptions(queue.Options[reconcile.Request]()).
 		// A deletion is a new generation too; what we write into status is none.
 		For(&v1beta1.DisruptionCron{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(r.cronThatWaits)).
+		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(r.runs.ThatWaits(func() client.Object { return &v1beta1.DisruptionCron{} }))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the controller of DisruptionCrons: %w", err)
 	}
 	return nil
-}
-
-// cronThatWaits is the cron that goes when this run is gone.
-func (r *reconciler) cronThatWaits(ctx context.Context, object client.Object) []reconcile.Request {
-	owner := metav1.GetControllerOf(object)
-	if owner == nil || owner.Kind != "DisruptionCron" {
-		return nil
-	}
-	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}
-	c := &v1beta1.DisruptionCron{}
-	if err := r.client.Get(ctx, key, c); err != nil || c.DeletionTimestamp == nil {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: key}}
 }
 
 // Reconcile makes sure that a cron has its finalizer, then its schedule, and says
@@ -96,7 +81,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		now = ending(err)
 	} else {
-		if err := r.ensureFinalizer(ctx, c); err != nil {
+		if err := r.runs.EnsureFinalizer(ctx, c); err != nil {
 			return retry(err)
 		}
 		now, err = r.keep(ctx, c)
@@ -143,49 +128,14 @@ func (r *reconciler) end(ctx context.Context, c *v1beta1.DisruptionCron) (done b
 		return true, nil
 	}
 	noSchedule := r.workflows.DeleteSchedule(ctx, c)
-	gone, err := r.endRun(ctx, c)
+	gone, err := r.runs.EndRun(ctx, c)
 	if err = errors.Join(err, noSchedule); err != nil || !gone {
 		return false, err
 	}
-	patch, found := kube.FinalizerPatch(c, v1beta1.CronFinalizer)
-	if !found {
-		return true, nil
-	}
-	err = r.client.Patch(ctx, c, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
-	if err = client.IgnoreNotFound(err); err != nil {
-		return false, fmt.Errorf("remove the finalizer of DisruptionCron %s/%s: %w", c.Namespace, c.Name, err)
+	if err := r.runs.RemoveFinalizer(ctx, c); err != nil {
+		return false, err
 	}
 	return true, nil
-}
-
-// endRun deletes the run under way, whose own workflow cleans. It is looked for
-// live: one that was just begun is not in the cache yet.
-func (r *reconciler) endRun(ctx context.Context, c *v1beta1.DisruptionCron) (gone bool, err error) {
-	d := &v1beta1.Disruption{}
-	err = r.live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.ChildName()}, d)
-	if apierrors.IsNotFound(err) || err == nil && !c.Owns(d) {
-		return true, nil
-	}
-	if err == nil && d.DeletionTimestamp == nil {
-		err = r.client.Delete(ctx, d, client.Preconditions{UID: &d.UID})
-	}
-	if err = client.IgnoreNotFound(err); err != nil {
-		return false, fmt.Errorf("end the run of DisruptionCron %s/%s: %w", c.Namespace, c.Name, err)
-	}
-	return false, nil // its going comes back here
-}
-
-// ensureFinalizer comes before the schedule, which must not outlive the cron.
-func (r *reconciler) ensureFinalizer(ctx context.Context, c *v1beta1.DisruptionCron) error {
-	before := c.DeepCopy()
-	if !controllerutil.AddFinalizer(c, v1beta1.CronFinalizer) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, c, patch, client.FieldOwner(fieldManager)); err != nil {
-		return fmt.Errorf("add the finalizer: %w", err)
-	}
-	return nil
 }
 
 // retry treats an outdated write as what it is: no error, a newer version is coming.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,9 +14,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/crdbridge/condition"
-	"github.com/squall-chaos/squall/crdbridge/temporal"
-	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/crdbridge/runs"
 )
 
 // Reasons of the condition Scheduled.
@@ -27,7 +24,6 @@ const (
 	reasonPausedThere = "PausedInTemporal"
 	reasonInvalid     = "InvalidSchedule"
 	reasonTooFrequent = "TooFrequent"
-	reasonRefused     = "TemporalRefused"
 	reasonDeleted     = "Deleted"
 )
 
@@ -58,17 +54,10 @@ func refused(wrong error) state {
 	return state{metav1.ConditionFalse, reason, wrong.Error(), time.Time{}}
 }
 
-// failed words an error so that repeating it yields the same words; status would
-// otherwise be written at every attempt.
+// failed is for a Temporal that does not take the schedule.
 func failed(err error) state {
-	if temporal.Unreachable(err) {
-		return state{metav1.ConditionFalse, condition.ReasonUnreachable, "Temporal cannot be reached. This goes on by itself once it is back.", time.Time{}}
-	}
-	message := fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
-	if advice := connect.Advice(err); advice != "" {
-		message += "; " + advice
-	}
-	return state{metav1.ConditionFalse, reasonRefused, message, time.Time{}}
+	reason, message := runs.Failed(err)
+	return state{metav1.ConditionFalse, reason, message, time.Time{}}
 }
 
 // ending is for a cron that is being deleted.

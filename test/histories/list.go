@@ -85,6 +85,7 @@ var Files = []File{
 	{"sweep-left-overs", Stage, []string{"activity SweepRecords", "activity SweepNodes:3"}},
 	{"cron-began", Stage, []string{"activity BeginRun", "retried AwaitRun", "ended: expired"}},
 	{"cron-held", Stage, []string{"activity BeginRun", "ended: "}},
+	{"rollout-began", Stage, []string{"activity BeginRun", "retried AwaitRun", "ended: expired"}},
 	{"notified", Stage, []string{"child began-1", "not started began-1", "child injected-1", "child ending-1", "child stuck-1", "child resumed-1", "child finished-1", "ended: enough"}},
 	{"rejected-and-notified", Stage, []string{"child rejected-1", "ended: rejected"}},
 	{"notification-given-up", Stage, []string{"activity Notify:2", "retried Notify", "failed Notify", "activity GiveUpNotification", "ended: "}},

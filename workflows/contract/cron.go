@@ -3,15 +3,21 @@ package contract
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// CronWorkflowType is the registered name of the workflow that carries out one
-// run of a DisruptionCron.
-const CronWorkflowType = "DisruptionCron"
+// The registered names of the workflow that carries out one run: of a
+// DisruptionCron, or of a DisruptionRollout.
+const (
+	CronWorkflowType    = "DisruptionCron"
+	RolloutWorkflowType = "DisruptionRollout"
+)
 
-// CronRef names a DisruptionCron for good.
+// CronRef names a DisruptionCron, or a DisruptionRollout, for good.
 type CronRef struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -19,14 +25,32 @@ type CronRef struct {
 	// Cluster is the cluster that it is of, by the UID of the namespace
 	// kube-system. Empty where nobody may read that.
 	Cluster types.UID `json:"cluster,omitempty"`
+	// Kind is DisruptionRollout, or empty for a DisruptionCron.
+	Kind string `json:"kind,omitempty"`
 }
 
 // String is namespace/name.
 func (c CronRef) String() string { return c.Namespace + "/" + c.Name }
 
+// Rollout is true for that of a DisruptionRollout.
+func (c CronRef) Rollout() bool { return c.Kind == v1beta1.KindDisruptionRollout }
+
 // CronInput starts the workflow of a run.
 type CronInput struct {
 	Cron CronRef `json:"cron"`
+	// Release is what the run of a rollout is for.
+	Release *Release `json:"release,omitempty"`
+}
+
+// Release is a change of a workload's containers.
+type Release struct {
+	// Number counts the releases that the rollout has seen.
+	Number int64 `json:"number"`
+	// SeenAt is when it was seen, in whole seconds.
+	SeenAt time.Time `json:"seenAt"`
+	// Containers and InitContainers are hashes of them.
+	Containers     string `json:"containers"`
+	InitContainers string `json:"initContainers"`
 }
 
 // CronScheduleID is the schedule of a DisruptionCron: one per UID. Temporal puts
@@ -35,7 +59,20 @@ func CronScheduleID(ref CronRef) string {
 	return fmt.Sprintf("cron/%s/%s/%s", ref.Namespace, ref.Name, ref.UID)
 }
 
-// RunsCron is true for the ID of a workflow that the schedule of ref started.
+// RolloutWorkflowID is the workflow of the run for a release: one for each.
+func RolloutWorkflowID(ref CronRef, r Release) string {
+	return fmt.Sprintf("%s%d-%.12s", rolloutPrefix(ref), r.Number, r.Containers)
+}
+
+func rolloutPrefix(ref CronRef) string {
+	return fmt.Sprintf("rollout/%s/%s/%s/", ref.Namespace, ref.Name, ref.UID)
+}
+
+// RunsCron is true for the ID of a workflow that the schedule of ref started, or,
+// of a rollout, that is for one of its releases.
 func RunsCron(ref CronRef, workflow string) bool {
+	if ref.Rollout() {
+		return strings.HasPrefix(workflow, rolloutPrefix(ref))
+	}
 	return strings.HasPrefix(workflow, CronScheduleID(ref)+"-")
 }

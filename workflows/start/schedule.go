@@ -40,6 +40,15 @@ func Lateness(c v1beta1.DisruptionCronSpec) time.Duration {
 	return max(tolerance, leastCatchup)
 }
 
+// RolloutLateness is how late after a release its run may begin.
+func RolloutLateness(r v1beta1.DisruptionRolloutSpec) time.Duration {
+	tolerance := v1beta1.DefaultRolloutTolerance
+	if r.DelayedStartTolerance != nil {
+		tolerance = r.DelayedStartTolerance.Duration
+	}
+	return max(tolerance, leastCatchup)
+}
+
 // Jitter is by how much a run may begin later than its time.
 func Jitter(c v1beta1.DisruptionCronSpec) time.Duration {
 	if c.Jitter == nil {

@@ -1,0 +1,32 @@
+package crons
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// waits is what the run for a release waits for: until the pods are those of the
+// release, the targets would be gone soon. Empty when it may begin.
+func waits(p *parent, release contract.Release, have *v1beta1.Disruption, workload kube.Workload) string {
+	switch {
+	case workload.Release != (kube.Release{Containers: release.Containers, InitContainers: release.InitContainers}):
+		return "the containers have changed again"
+	case !workload.RolledOut:
+		return "the release is not rolled out: " + workload.Waits
+	case have != nil && p.owns(have) && !have.Settled():
+		return "the run before it is not over"
+	}
+	return ""
+}
+
+// held says that the run for a release waits, or that it did for too long.
+func held(p *parent, scheduled, now time.Time, why string) Begun {
+	if late := now.Sub(scheduled); late > p.lateness {
+		return Begun{Reason: TooLate, Message: fmt.Sprintf("%s, and delayedStartTolerance is %s", why, p.lateness)}
+	}
+	return Begun{Reason: Waiting, Message: why}
+}

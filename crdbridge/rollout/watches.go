@@ -1,0 +1,175 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// watches are those on the workloads that rollouts name, and on no others. Of a
+// workload only the hashes of its containers are kept. It is safe for concurrent
+// use.
+type watches struct {
+	client kubernetes.Interface
+	// changed has an event for a rollout whenever its workload came, went, or has
+	// other containers.
+	changed chan event.GenericEvent
+
+	all  context.Context // ends with the bridge
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu    sync.Mutex
+	named map[types.NamespacedName]*watch // by rollout
+}
+
+// watch is that on the workload of one rollout.
+type watch struct {
+	target   v1beta1.TargetResource
+	informer cache.SharedIndexInformer
+	stop     context.CancelFunc
+}
+
+func newWatches(cluster *rest.Config) (*watches, error) {
+	client, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return nil, fmt.Errorf("watch workloads: %w", err)
+	}
+	w := &watches{client: client, changed: make(chan event.GenericEvent, 100), named: map[types.NamespacedName]*watch{}}
+	w.all, w.stop = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// Start ends all watches when ctx does.
+func (w *watches) Start(ctx context.Context) error {
+	<-ctx.Done()
+	w.stop()
+	w.done.Wait()
+	return nil
+}
+
+// follow watches the workload of r, and says what it is: listed is false before
+// the API server has told, and release nil if there is none.
+func (w *watches) follow(r *v1beta1.DisruptionRollout) (release *kube.Release, listed bool) {
+	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	watched := w.named[name]
+	if watched == nil || watched.target != r.Spec.TargetResource {
+		w.end(name)
+		watched = w.begin(name, r.Spec.TargetResource)
+		w.named[name] = watched
+	}
+	return watched.release(), watched.informer.HasSynced()
+}
+
+// forget ends the watch of a rollout that is gone.
+func (w *watches) forget(rollout types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(rollout)
+}
+
+// end ends a watch. The mutex is held.
+func (w *watches) end(rollout types.NamespacedName) {
+	if watched := w.named[rollout]; watched != nil {
+		watched.stop()
+		delete(w.named, rollout)
+	}
+}
+
+func (w *watches) begin(rollout types.NamespacedName, target v1beta1.TargetResource) *watch {
+	ctx, stop := context.WithCancel(w.all)
+	resource, object := "deployments", runtime.Object(&appsv1.Deployment{})
+	if target.Kind == v1beta1.TargetStatefulSet {
+		resource, object = "statefulsets", &appsv1.StatefulSet{}
+	}
+	one := fields.OneTermEqualSelector(metav1.ObjectNameField, target.Name)
+	list := cache.NewListWatchFromClient(w.client.AppsV1().RESTClient(), resource, rollout.Namespace, one)
+	watched := &watch{target: target, stop: stop, informer: cache.NewSharedIndexInformer(kube.QuickReconnect(list), object, 0, cache.Indexers{})}
+	tell := func() { w.tell(ctx, rollout) }
+	// Both fail only for an informer that has begun or ended.
+	_ = watched.informer.SetTransform(strip)
+	_, _ = watched.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { tell() }, DeleteFunc: func(any) { tell() },
+		UpdateFunc: func(before, after any) {
+			if releaseOf(before) != releaseOf(after) {
+				tell()
+			}
+		},
+	})
+	w.done.Go(func() { watched.informer.RunWithContext(ctx) })
+	w.done.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), watched.informer.HasSynced) {
+			tell() // also of a workload that is not there
+		}
+	})
+	return watched
+}
+
+// tell has a rollout looked at.
+func (w *watches) tell(ctx context.Context, rollout types.NamespacedName) {
+	r := &v1beta1.DisruptionRollout{ObjectMeta: metav1.ObjectMeta{Namespace: rollout.Namespace, Name: rollout.Name}}
+	select {
+	case w.changed <- event.GenericEvent{Object: r}:
+	case <-ctx.Done():
+	}
+}
+
+// release is what the workload is, nil if there is none.
+func (w *watch) release() *kube.Release {
+	for _, object := range w.informer.GetStore().List() {
+		release := releaseOf(object)
+		return &release
+	}
+	return nil
+}
+
+// stripped is what is kept of a workload.
+type stripped struct {
+	metav1.PartialObjectMetadata
+	release kube.Release
+}
+
+// DeepCopyObject makes it an object of its own type.
+func (s *stripped) DeepCopyObject() runtime.Object {
+	return &stripped{*s.DeepCopy(), s.release}
+}
+
+// strip keeps the hashes: containers may hold secrets in their environment.
+func strip(o any) (any, error) {
+	var pod corev1.PodSpec
+	var meta metav1.ObjectMeta
+	switch object := o.(type) {
+	case *appsv1.Deployment:
+		pod, meta = object.Spec.Template.Spec, object.ObjectMeta
+	case *appsv1.StatefulSet:
+		pod, meta = object.Spec.Template.Spec, object.ObjectMeta
+	default:
+		return o, nil // it was stripped before
+	}
+	kept := &stripped{release: kube.ReleaseOf(pod)}
+	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = meta.Namespace, meta.Name, meta.UID, meta.ResourceVersion
+	return kept, nil
+}
+
+func releaseOf(o any) kube.Release {
+	if kept, ok := o.(*stripped); ok {
+		return kept.release
+	}
+	return kube.Release{}
+}

@@ -1,0 +1,119 @@
+// Package runs is what the bridge does alike for everything that has Disruptions
+// as its runs, DisruptionCrons and DisruptionRollouts: the finalizer, the end of
+// the run under way when its parent is deleted, and the words for a Temporal that
+// is away.
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/workflows/connect"
+)
+
+// ReasonRefused is why a condition is False that Temporal does not let be true.
+const ReasonRefused = "TemporalRefused"
+
+// Parent is what has runs.
+type Parent interface {
+	client.Object
+	// ChildName is the name of all of its runs, and Owns is true for those.
+	ChildName() string
+	Owns(d *v1beta1.Disruption) bool
+}
+
+// Keeper reads and writes parents of a kind, and their runs.
+type Keeper struct {
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Kind is that of the parents, Owner the field manager of what is written.
+	Kind  string
+	Owner client.FieldOwner
+}
+
+// EnsureFinalizer comes before the first run, whose cleaning the parent waits for.
+func (k Keeper) EnsureFinalizer(ctx context.Context, p Parent) error {
+	before, ok := p.DeepCopyObject().(client.Object)
+	if !ok || !controllerutil.AddFinalizer(p, v1beta1.CronFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := k.Client.Patch(ctx, p, patch, k.Owner); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	return nil
+}
+
+// RemoveFinalizer lets a parent go.
+func (k Keeper) RemoveFinalizer(ctx context.Context, p Parent) error {
+	patch, found := kube.FinalizerPatch(p, v1beta1.CronFinalizer)
+	if !found {
+		return nil
+	}
+	err := k.Client.Patch(ctx, p, client.RawPatch(types.JSONPatchType, patch), k.Owner)
+	if err = client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("remove the finalizer of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
+	}
+	return nil
+}
+
+// EndRun deletes the run under way, whose own workflow cleans. It is looked for
+// live: one that was just begun is not in the cache yet.
+func (k Keeper) EndRun(ctx context.Context, p Parent) (gone bool, err error) {
+	d := &v1beta1.Disruption{}
+	err = k.Live.Get(ctx, client.ObjectKey{Namespace: p.GetNamespace(), Name: p.ChildName()}, d)
+	if apierrors.IsNotFound(err) || err == nil && !p.Owns(d) {
+		return true, nil
+	}
+	if err == nil && d.DeletionTimestamp == nil {
+		err = k.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID})
+	}
+	if err = client.IgnoreNotFound(err); err != nil {
+		return false, fmt.Errorf("end the run of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
+	}
+	return false, nil // its going comes back here
+}
+
+// ThatWaits finds the parent that goes when a run is gone, of which one is made by
+// empty.
+func (k Keeper) ThatWaits(empty func() client.Object) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []reconcile.Request {
+		owner := metav1.GetControllerOf(object)
+		if owner == nil || owner.Kind != k.Kind {
+			return nil
+		}
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}
+		parent := empty()
+		if err := k.Client.Get(ctx, key, parent); err != nil || parent.GetDeletionTimestamp() == nil {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+}
+
+// Failed words an error of Temporal so that repeating it yields the same words;
+// status would otherwise be written at every attempt.
+func Failed(err error) (reason, message string) {
+	if temporal.Unreachable(err) {
+		return condition.ReasonUnreachable, "Temporal cannot be reached. This goes on by itself once it is back."
+	}
+	message = fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
+	if advice := connect.Advice(err); advice != "" {
+		message += "; " + advice
+	}
+	return ReasonRefused, message
+}
