@@ -57,7 +57,9 @@ func newWatches(cluster *rest.Config) (*watches, error) {
 // Start ends all watches when ctx does.
 func (w *watches) Start(ctx context.Context) error {
 	<-ctx.Done()
+	w.mu.Lock()
 	w.stop()
+	w.mu.Unlock()
 	w.done.Wait()
 	return nil
 }
@@ -68,6 +70,9 @@ func (w *watches) follow(r *v1beta1.DisruptionRollout) (release *kube.Release, l
 	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.all.Err() != nil {
+		return nil, false // nothing begins that Start would not wait for
+	}
 	watched := w.named[name]
 	if watched == nil || watched.target != r.Spec.TargetResource {
 		w.end(name)
