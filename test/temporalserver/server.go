@@ -47,8 +47,26 @@ func New(t testing.TB) *Server {
 }
 
 // Start returns when the server answers and knows the search attributes. It
-// runs until the test ends or Kill is called.
+// runs until the test ends or Kill is called. Its parts take ports that were free
+// when it looked; it is started again if somebody took one of them meanwhile.
 func (s *Server) Start() *Server {
+	s.t.Helper()
+	var out *bytes.Buffer
+	for range 5 {
+		if out = s.run(); out == nil {
+			return s
+		}
+		if !bytes.Contains(out.Bytes(), []byte("address already in use")) {
+			break
+		}
+	}
+	s.t.Fatalf("Temporal ended:\n%s", out.String())
+	return nil
+}
+
+// run starts the server once. It returns what a server said that ended by itself,
+// and nil once one answers.
+func (s *Server) run() *bytes.Buffer {
 	s.t.Helper()
 	var out bytes.Buffer
 	command := exec.Command(s.binary, "-address", s.Address, "-ui-address", "", "-db", s.store, "-retention", "840h")
@@ -70,11 +88,11 @@ func (s *Server) Start() *Server {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 		select {
 		case <-ended:
-			s.t.Fatalf("Temporal ended:\n%s", out.String())
+			return &out
 		default:
 		}
 		if s.answers(temporal) {
-			return s
+			return nil
 		}
 	}
 	s.t.Fatal("Temporal did not answer within a minute")
