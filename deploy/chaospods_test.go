@@ -140,9 +140,10 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	t.Run("a chaos pod that is there", func(t *testing.T) {
 		pod := one.DeepCopy()
 		pod.Namespace, pod.Name = "squall-chaos", "there"
-		if _, err := as(worker).CoreV1().Pods("squall-chaos").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		polled(t, "the image of the namespace is forgotten", func() bool { // admission reads namespaces from a cache
+			_, err := as(worker).CoreV1().Pods("squall-chaos").Create(t.Context(), pod, metav1.CreateOptions{})
+			return err == nil
+		})
 		patch := func(user, body string, subresources ...string) error {
 			_, err := as(user).CoreV1().Pods("squall-chaos").Patch(t.Context(), "there", types.StrategicMergePatchType, []byte(body),
 				metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
