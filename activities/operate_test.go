@@ -26,7 +26,7 @@ func (c *cluster) withDriver() {
 	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "kuperator"},
 		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: kuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			Name: podops.KuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
 			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
 		}},
 	}, metav1.CreateOptions{})
@@ -279,6 +279,21 @@ func TestAPodThatNoDriverMoves(t *testing.T) {
 		}
 		c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "unmanagedPods Skip")
 	})
+}
+
+// A cluster in which the component of the bridge's driver is installed has a driver.
+func TestTheDriverOfTheBridge(t *testing.T) {
+	c := newCluster(t)
+	webhooks := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err := webhooks.Create(c.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: podops.BuiltInDriver}}, metav1.CreateOptions{})
+	c.Must(err)
+	t.Cleanup(func() { c.Must(webhooks.Delete(context.Background(), podops.BuiltInDriver, metav1.DeleteOptions{})) })
+	ref := c.Disruption("served", func(spec *v1beta1.DisruptionSpec) {
+		spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined}
+	})
+	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil {
+		t.Errorf("plan = %+v, want operations, as the bridge is a driver", plan)
+	}
 }
 
 func TestWithoutADriver(t *testing.T) {

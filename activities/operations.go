@@ -209,12 +209,9 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 	return left, nil
 }
 
-// kuperatorWebhook is the name of the webhook by which Kuperator moves pods.
-const kuperatorWebhook = "mutating-pod.apps.kusionstack.io"
-
 // noDriver says what to do where nobody moves pods.
 const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that would give it any pod: install Kuperator, " +
-	"or set podOpsLifecycle.whenUnavailable to Proceed, or policy to Respect, and create the disruption again"
+	"or the component pod-ops-driver, or set podOpsLifecycle.whenUnavailable to Proceed, or policy to Respect, and create the disruption again"
 
 // operationsOf is what the workflow needs to know of a disruption's operations; nil
 // when it is none.
@@ -235,12 +232,14 @@ func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string,
 	if err != nil {
 		return "", fmt.Errorf("look for a driver of PodOpsLifecycle: %w", err)
 	}
+	builtIn := ""
 	for _, configuration := range list.Items {
-		for _, webhook := range configuration.Webhooks {
-			if webhook.Name == kuperatorWebhook {
-				return "Kuperator", nil
-			}
+		if podops.OfKuperator(&configuration) {
+			return "Kuperator", nil
+		}
+		if configuration.Name == podops.BuiltInDriver {
+			builtIn = "crdbridge"
 		}
 	}
-	return "", nil
+	return builtIn, nil
 }

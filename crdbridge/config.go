@@ -30,6 +30,8 @@ type Config struct {
 	LeaderElectionLease time.Duration `mapstructure:"leader-election-lease"`
 	// OnInit is about the admission webhook that holds starting pods back.
 	OnInit oninit.Settings `mapstructure:",squash"`
+	// PodOpsDriver lets the bridge move pods that opted in through PodOpsLifecycle.
+	PodOpsDriver bool `mapstructure:"pod-ops-driver"`
 	// PollInterval is how often Temporal is asked for what nothing in the cluster
 	// tells, see temporal.PollInterval.
 	PollInterval time.Duration `mapstructure:"poll-interval"`
@@ -70,6 +72,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Duration("on-init-max-timeout", time.Hour, "how long a pod may ask to be held back")
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, by which pods are held back")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for it; empty: the cluster's default")
+	flags.Bool("pod-ops-driver", false, "move pods that opted in through PodOpsLifecycle, unless Kuperator is installed")
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
 	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")

@@ -18,6 +18,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/emergencystop"
 	"github.com/squall-chaos/squall/crdbridge/oninit"
 	"github.com/squall-chaos/squall/crdbridge/orphan"
+	"github.com/squall-chaos/squall/crdbridge/podops"
 	"github.com/squall-chaos/squall/crdbridge/rollout"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 )
@@ -87,6 +88,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		cron.Setup(m, workflows, c.MinimumCronFrequency),
 		rollout.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, own, oninit.InCluster(own.System), certificate),
+		podops.Setup(m, c.PodOpsDriver),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),
 		m.AddReadyzCheck("ping", healthz.Ping),

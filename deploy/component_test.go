@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
@@ -120,6 +121,7 @@ func TestTheComponentOfTheOptIn(t *testing.T) {
 const (
 	onInit            = "components/on-init"
 	onInitCertManager = "components/on-init-cert-manager"
+	podOpsDriver      = "components/pod-ops-driver"
 	probeExec         = "components/probe-exec"
 	ownTemporal       = "components/temporal"
 )
@@ -139,6 +141,34 @@ func TestTheComponentOfPodOperations(t *testing.T) {
 	rights, err := RightsOfOperations()
 	if err != nil || len(rights) != len(want) {
 		t.Errorf("the worker asks for %v (%v), want these %d", rights, err, len(want))
+	}
+}
+
+// The component of the driver gives the bridge what it writes and watches, switches
+// it on, and tells workers, by a webhook configuration that calls nobody.
+func TestTheComponentOfTheDriver(t *testing.T) {
+	base, overlay := rightsOfAll(t, "."), overlaid(t, podOpsDriver)
+	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
+	want := []string{
+		"squall-crdbridge may list,watch mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
+		"squall-crdbridge may patch pods everywhere",
+		"squall-crdbridge may patch pods/status everywhere",
+	}
+	if diff := cmp.Diff(want, more); diff != "" {
+		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
+	}
+	on, told := false, false
+	for _, object := range render(t, overlay) {
+		switch object.GetKind() + " " + object.GetName() {
+		case "Deployment squall-crdbridge":
+			on = strings.Contains(fmt.Sprint(podOf(t, object).Spec.Containers[0].Env), "{SQUALL_POD_OPS_DRIVER true")
+		case "MutatingWebhookConfiguration " + podops.BuiltInDriver:
+			webhooks, _, err := unstructured.NestedSlice(object.Object, "webhooks")
+			told = err == nil && len(webhooks) == 0
+		}
+	}
+	if !on || !told {
+		t.Errorf("the bridge is switched on: %t, workers are told: %t", on, told)
 	}
 }
 

@@ -93,6 +93,8 @@ func TestImports(t *testing.T) {
 			"each controller is read without the others"},
 		{"crdbridge/emergencystop", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", temporal},
 			"an emergency stop needs no Temporal"},
+		{"crdbridge/podops", []string{module + "crdbridge/disruption", module + "crdbridge/orphan", module + "crdbridge/emergencystop", temporal},
+			"a driver of pods serves whoever operates on them, and knows nothing of disruptions"},
 	} {
 		t.Run(rule.part+": "+rule.reason, func(t *testing.T) {
 			for _, dependency := range dependencies(t, rule.part) {
@@ -118,6 +120,7 @@ func TestImportedOnlyBy(t *testing.T) {
 		"crdbridge/orphan":        {"crdbridge"},
 		"crdbridge/emergencystop": {"crdbridge"},
 		"crdbridge/cron":          {"crdbridge"},
+		"crdbridge/podops":        {"crdbridge"},
 		"crdbridge/rollout":       {"crdbridge"},
 		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout"},
 		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},

@@ -192,6 +192,12 @@ func Ready(pod *corev1.Pod) bool { return conditionIs(pod, corev1.PodReady, core
 // before the traffic does. The error names an annotation that cannot be read.
 func Available(pod *corev1.Pod) (bool, error) {
 	_, labelled := pod.Labels[LabelAvailable]
+	back, err := expected(pod)
+	return back && labelled && conditionIs(pod, corev1.PodReady, corev1.ConditionTrue), err
+}
+
+// expected is true when all are back that are to bring traffic to the pod.
+func expected(pod *corev1.Pod) (bool, error) {
 	expected := struct {
 		ExpectedFinalizers map[string]string `json:"expectedFinalizers"`
 	}{}
@@ -205,7 +211,7 @@ func Available(pod *corev1.Pod) (bool, error) {
 			return false, nil
 		}
 	}
-	return labelled && conditionIs(pod, corev1.PodReady, corev1.ConditionTrue), nil
+	return true, nil
 }
 
 func conditionIs(pod *corev1.Pod, condition corev1.PodConditionType, status corev1.ConditionStatus) bool {

@@ -1,0 +1,211 @@
+// Package podops is the bridge's driver of PodOpsLifecycle, off by default: it moves
+// pods that opted in from phase to phase, for whoever operates on them, and does
+// nothing where another driver is installed.
+package podops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/kube/podops"
+)
+
+// askAgain is after how long the budgets are read again for an operation that they
+// had no room for.
+const askAgain = 2 * time.Second
+
+// reconciler moves one pod by one write. It decides from the cache, as every write
+// is refused when the pod is another one by then.
+type reconciler struct {
+	client client.Client
+	live   client.Reader
+	now    func() time.Time
+
+	mu    sync.Mutex
+	state string // what was said of other drivers last
+}
+
+// Setup adds the driver to m if it is wanted.
+func Setup(m manager.Manager, wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now}
+	options := queue.Options[reconcile.Request]()
+	options.MaxConcurrentReconciles = 1 // two that are permitted together could exceed a budget
+	managed := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[podops.LabelManaged] == podops.ManagedValue })
+	err := builder.ControllerManagedBy(m).
+		Named("pod-ops-driver").
+		WithOptions(options).
+		For(&corev1.Pod{}, builder.WithPredicates(managed)).
+		Watches(&admissionv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("build the driver of PodOpsLifecycle: %w", err)
+	}
+	return nil
+}
+
+// all are the pods to look at when a driver has come or gone.
+func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	if down, err := r.standsDown(ctx); down || err != nil {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.MatchingLabels{podops.LabelManaged: podops.ManagedValue}); err != nil {
+		return nil // the cache is not there yet, and will tell of each pod
+	}
+	for i := range pods.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+	}
+	return requests
+}
+
+// standsDown is true while Kuperator is installed: two drivers of one pod would undo
+// each other's steps. It is asked before each write.
+func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
+	var list admissionv1.MutatingWebhookConfigurationList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("look for another driver of PodOpsLifecycle: %w", err)
+	}
+	other := slices.IndexFunc(list.Items, func(c admissionv1.MutatingWebhookConfiguration) bool { return podops.OfKuperator(&c) })
+	state := "this driver moves the pods"
+	if other >= 0 {
+		state = "another driver is installed: this one does nothing"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != state {
+		r.state = state
+		log.FromContext(ctx).Info("driver of PodOpsLifecycle", "state", state)
+	}
+	return other >= 0, nil
+}
+
+// Reconcile makes the next write to a pod, if there is one; the watch brings us back
+// for the one after it.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if down, err := r.standsDown(ctx); down || err != nil {
+		return reconcile.Result{}, err
+	}
+	pod := &corev1.Pod{}
+	if err := r.client.Get(ctx, request.NamespacedName, pod); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !podops.Drivable(pod) {
+		return reconcile.Result{}, nil
+	}
+	asks := podops.Asks(pod)
+	permitted := asks && podops.Taken(pod) // out of service already
+	if asks && !permitted {
+		var err error
+		if permitted, err = r.permitted(ctx, pod); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	result := reconcile.Result{}
+	if asks && !permitted {
+		result.RequeueAfter = askAgain
+	}
+	move, problem := podops.Drive(pod, permitted, r.now())
+	if err := r.write(ctx, pod, move); err != nil {
+		return reconcile.Result{}, err
+	}
+	if problem != nil {
+		return reconcile.Result{}, reconcile.TerminalError(problem) // only a change of the pod can mend it
+	}
+	return result, nil
+}
+
+func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, move podops.Move) error {
+	patch, ofStatus := move.Patch(pod, r.now())
+	if patch == nil {
+		return nil
+	}
+	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	var err error
+	if ofStatus {
+		err = r.client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch))
+	} else {
+		err = r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch))
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && r.other(ctx, pod) {
+		return nil // it changed or went meanwhile: the watch tells of it
+	}
+	if err != nil {
+		return fmt.Errorf("move pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// other is true when the pod of that name is not this one any more: the patch of
+// another UID is invalid.
+func (r *reconciler) other(ctx context.Context, pod *corev1.Pod) bool {
+	var now metav1.PartialObjectMetadata
+	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
+}
+
+// permitted is true when each PodDisruptionBudget that covers the pod has room for
+// it. The pods that operations have already are subtracted from what it allows, as
+// its status may not count them yet: that errs on the side of fewer. Both are read
+// live.
+func (r *reconciler) permitted(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := r.live.List(ctx, &budgets, client.InNamespace(pod.Namespace)); err != nil {
+		return false, fmt.Errorf("read the PodDisruptionBudgets of namespace %s: %w", pod.Namespace, err)
+	}
+	var covering []policyv1.PodDisruptionBudget
+	for _, budget := range budgets.Items {
+		if covers(&budget, pod) {
+			covering = append(covering, budget)
+		}
+	}
+	if len(covering) == 0 {
+		return true, nil
+	}
+	var pods corev1.PodList
+	if err := r.live.List(ctx, &pods, client.InNamespace(pod.Namespace), client.MatchingLabels{podops.LabelManaged: podops.ManagedValue}); err != nil {
+		return false, fmt.Errorf("read the managed pods of namespace %s: %w", pod.Namespace, err)
+	}
+	return !slices.ContainsFunc(covering, func(budget policyv1.PodDisruptionBudget) bool { return room(&budget, pods.Items) < 1 }), nil
+}
+
+// room is how many more pods may be taken; a status older than its spec allows none.
+func room(budget *policyv1.PodDisruptionBudget, pods []corev1.Pod) int32 {
+	if budget.Status.ObservedGeneration < budget.Generation {
+		return 0
+	}
+	allowed := budget.Status.DisruptionsAllowed
+	for i := range pods {
+		if podops.Taken(&pods[i]) && covers(budget, &pods[i]) {
+			allowed--
+		}
+	}
+	return allowed
+}
+
+func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}

@@ -1,0 +1,310 @@
+package podops
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/kuperator"
+)
+
+func TestMain(m *testing.M) { bridgetest.Main(m) }
+
+const traffic = podops.FinalizerPrefix + "traffic"
+
+// cluster has pods of workloads, a kubelet and who brings traffic, both played, and
+// a driver.
+type cluster struct {
+	*bridgetest.Bridge
+	client kubernetes.Interface
+	// drive is what is to be done for the driver between two looks.
+	drive func()
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{drive: func() {}}
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error { return Setup(m, true) }))
+	config := apiserver.Start(t)
+	config.QPS = -1
+	var err error
+	c.client, err = kubernetes.NewForConfig(config)
+	c.Must(err)
+	return c
+}
+
+// pod makes one of a workload of that kind, which opted in.
+func (c *cluster) pod(name, owner string) {
+	c.T.Helper()
+	controller := true
+	pod, err := c.client.CoreV1().Pods(c.Namespace).Create(c.T.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"app": "web", podops.LabelManaged: podops.ManagedValue},
+			Annotations:     map[string]string{podops.AnnotationAvailable: `{"expectedFinalizers":{"Service/shop/web":"` + traffic + `"}}`},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: owner, Name: "web", UID: types.UID("of-" + name), Controller: &controller}},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{{Name: "main", Image: "i"}},
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}},
+	}, metav1.CreateOptions{})
+	c.Must(err)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	_, err = c.client.CoreV1().Pods(c.Namespace).UpdateStatus(c.T.Context(), pod, metav1.UpdateOptions{})
+	c.Must(err)
+	c.T.Cleanup(func() { // nothing may keep it
+		_, _ = c.client.CoreV1().Pods(c.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	})
+}
+
+func (c *cluster) get(name string) *corev1.Pod {
+	c.T.Helper()
+	pod, err := c.client.CoreV1().Pods(c.Namespace).Get(c.T.Context(), name, metav1.GetOptions{})
+	c.Must(err)
+	return pod
+}
+
+func (c *cluster) patch(name string, patch []byte) {
+	c.T.Helper()
+	_, err := c.client.CoreV1().Pods(c.Namespace).Patch(c.T.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	c.Must(err)
+}
+
+// kubelet says that the pod is ready, or not, as its condition says.
+func (c *cluster) kubelet(name string) {
+	c.T.Helper()
+	want, pod := "False", c.get(name)
+	if gate(pod) == corev1.ConditionTrue {
+		want = "True"
+	}
+	if podops.Ready(pod) == (want == "True") {
+		return
+	}
+	_, err := c.client.CoreV1().Pods(c.Namespace).Patch(c.T.Context(), name, types.StrategicMergePatchType,
+		[]byte(`{"status":{"conditions":[{"type":"Ready","status":"`+want+`"}]}}`), metav1.PatchOptions{}, "status")
+	c.Must(err)
+}
+
+// serve puts the finalizer of who brings traffic on, or takes it off.
+func (c *cluster) serve(name string, on bool) {
+	c.T.Helper()
+	list := "null"
+	if on {
+		list = `["` + traffic + `"]`
+	}
+	c.patch(name, []byte(`{"metadata":{"finalizers":`+list+`}}`))
+}
+
+// until lets driver and kubelet do their work until it holds.
+func (c *cluster) until(name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
+	c.T.Helper()
+	var pod *corev1.Pod
+	bridgetest.Eventually(c.T, bridgetest.Soon, name+": "+what, func() bool {
+		c.kubelet(name)
+		c.drive()
+		pod = c.get(name)
+		return holds(pod)
+	})
+	return pod
+}
+
+func (c *cluster) inService(name string) {
+	c.T.Helper()
+	c.until(name, "ready", podops.Ready)
+	c.serve(name, true)
+	c.until(name, "in service", func(pod *corev1.Pod) bool { in, _ := podops.Available(pod); return in })
+}
+
+func gate(pod *corev1.Pod) corev1.ConditionStatus {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == podops.ReadinessGate {
+			return condition.Status
+		}
+	}
+	return ""
+}
+
+var chaos = podops.Operation{ID: "chaos-1", Type: "chaos"}
+
+func left(pod *corev1.Pod) (labels []string) {
+	for key := range pod.Labels {
+		if strings.Contains(key, "."+podops.Domain+"/") {
+			labels = append(labels, key)
+		}
+	}
+	return labels
+}
+
+// rules L17, L18, L19, L21: each driver, with pods of each workload.
+func TestAnOperationWithEachDriver(t *testing.T) {
+	for _, driver := range []string{"of the bridge", "that stands in for Kuperator"} {
+		for _, owner := range []string{"ReplicaSet", "StatefulSet"} {
+			t.Run(driver+", a pod of a "+owner, func(t *testing.T) {
+				c := newCluster(t)
+				if driver == "of the bridge" {
+					c.Start()
+				} else {
+					c.drive = func() { c.Must(kuperator.Settle(t.Context(), c.client, c.Namespace, true)) }
+				}
+				c.pod("web-0", owner)
+				c.wholeOperation("web-0")
+			})
+		}
+	}
+}
+
+func (c *cluster) wholeOperation(name string) {
+	t := c.T
+	t.Helper()
+	pod := c.until(name, "a new pod is ready", podops.Ready)
+	if _, early := pod.Labels[podops.LabelAvailable]; early {
+		t.Error("it is said to be in service before its traffic is there")
+	}
+	c.inService(name)
+	c.patch(name, chaos.Begin(c.get(name).UID, time.Now()))
+	pod = c.until(name, "out of service", func(pod *corev1.Pod) bool { return gate(pod) == corev1.ConditionFalse })
+	if chaos.Holds(pod) || pod.Labels[podops.LabelAvailable] != "" {
+		t.Errorf("Preparing: labels = %v, want it neither given nor available", pod.Labels)
+	}
+	c.serve(name, false)
+	c.until(name, "given", chaos.Holds)
+	c.until(name, "to be operated on", func(pod *corev1.Pod) bool { return chaos.Next(pod) == podops.StepOperate })
+	c.patch(name, chaos.End(c.get(name)))
+	c.until(name, "Completing", func(pod *corev1.Pod) bool { return gate(pod) == corev1.ConditionTrue && podops.Ready(pod) })
+	if pod = c.get(name); pod.Labels[podops.LabelCompleting+"/"+chaos.ID] == "" || pod.Labels[podops.LabelAvailable] != "" {
+		t.Errorf("Completing without the finalizer that is expected: labels = %v", pod.Labels)
+	}
+	c.inService(name)
+	pod = c.get(name)
+	if labels := left(pod); len(labels) > 0 {
+		t.Errorf("labels %v are left", labels)
+	}
+	scheduled := false
+	for _, condition := range pod.Status.Conditions {
+		scheduled = scheduled || condition.Type == corev1.PodScheduled
+	}
+	if !scheduled {
+		t.Error("the conditions of others are gone")
+	}
+}
+
+// kuperatorThere installs the webhook of Kuperator, which is called for nothing.
+func (c *cluster) kuperatorThere() (away func()) {
+	c.T.Helper()
+	ignore, none, url := admissionv1.Ignore, admissionv1.SideEffectClassNone, "https://127.0.0.1:1/"
+	webhooks := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err := webhooks.Create(c.T.Context(), &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kuperator"},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: podops.KuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+		}},
+	}, metav1.CreateOptions{})
+	c.Must(err)
+	gone := false
+	away = func() {
+		if !gone {
+			gone = true
+			c.Must(webhooks.Delete(context.Background(), "kuperator", metav1.DeleteOptions{}))
+		}
+	}
+	c.T.Cleanup(away)
+	return away
+}
+
+// reconciles is how many looks the driver has ended, of all bridges of this process.
+func reconciles(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetValue() == "pod-ops-driver" {
+					n += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// rule L14: where Kuperator is the driver writes nothing, from its start on and when
+// Kuperator comes later; when it goes the driver goes on.
+func TestTheDriverStandsDown(t *testing.T) {
+	c := newCluster(t)
+	c.pod("web-0", "StatefulSet")
+	away := c.kuperatorThere()
+	c.Start()
+	bridgetest.Eventually(t, bridgetest.Soon, "it has read the webhooks and the pods", func() bool {
+		return c.Traffic.Count("WATCH mutatingwebhookconfigurations") > 0 && c.Manager.GetCache().WaitForCacheSync(t.Context())
+	})
+	looks := reconciles(t)
+	c.patch("web-0", chaos.Begin(c.get("web-0").UID, time.Now()))
+	c.Seen(c.get("web-0"))
+	bridgetest.Eventually(t, bridgetest.Soon, "the driver has looked at the pod", func() bool { return reconciles(t) > looks })
+	if writes := c.Traffic.Count("PATCH pods"); writes != 0 {
+		t.Errorf("%d writes to pods where Kuperator is: %v", writes, c.Traffic.All())
+	}
+	away()
+	c.until("web-0", "the driver goes on", func(pod *corev1.Pod) bool { return podops.Taken(pod) })
+}
+
+// rule L13 with the driver of the bridge: a budget without room permits nothing, and
+// with room it permits no more than it has.
+func TestTheDriverKeepsABudget(t *testing.T) {
+	c := newCluster(t)
+	budget, err := c.client.PolicyV1().PodDisruptionBudgets(c.Namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}, metav1.CreateOptions{})
+	c.Must(err)
+	allow := func(n int32) {
+		budget.Status.DisruptionsAllowed, budget.Status.ObservedGeneration = n, budget.Generation
+		budget, err = c.client.PolicyV1().PodDisruptionBudgets(c.Namespace).UpdateStatus(t.Context(), budget, metav1.UpdateOptions{})
+		c.Must(err)
+	}
+	allow(0)
+	c.Start()
+	names := []string{"web-0", "web-1"}
+	for _, name := range names {
+		c.pod(name, "StatefulSet")
+		c.patch(name, chaos.Begin(c.get(name).UID, time.Now()))
+		c.until(name, "waits", func(pod *corev1.Pod) bool { return pod.Labels[podops.LabelPreCheck+"/"+chaos.ID] != "" })
+	}
+	allow(1)
+	taken := func() (n int) {
+		for _, name := range names {
+			if podops.Taken(c.get(name)) {
+				n++
+			}
+		}
+		return n
+	}
+	bridgetest.Eventually(t, bridgetest.Soon, "one is permitted", func() bool { return taken() > 0 })
+	asked := c.Traffic.Count("LIST poddisruptionbudgets")
+	bridgetest.Eventually(t, bridgetest.Soon, "the other one asked again, twice", func() bool {
+		return c.Traffic.Count("LIST poddisruptionbudgets") > asked+1
+	})
+	if n := taken(); n != 1 {
+		t.Errorf("%d pods are taken under a budget of 1", n)
+	}
+}
