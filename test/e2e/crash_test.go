@@ -56,7 +56,7 @@ func TestInjectorEndsByItselfWhenAllElseIsDead(t *testing.T) {
 	s := newSpace(t)
 	pods := s.targets(2)
 	before := s.snapshots(pods)
-	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 20s, "+quick+"}"))
+	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 45s, "+quick+"}"))
 	s.scale("squall-worker", 0)
 	defer func() { s.scale("squall-worker", 2); s.awaitSystem() }()
 	s.injectorsSucceed(d)

@@ -51,7 +51,7 @@ func TestWhatStaysSteadyHasPassed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.targets(1)
-	d := s.create("passed", "{selector: {app: target}, count: 1, duration: 15s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}, steadyState: {probes: ["+answers+"]}}")
+	d := s.create("passed", "{selector: {app: target}, count: 1, duration: 60s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}, steadyState: {probes: ["+answers+"]}}")
 	d = s.judged(d, v1beta1.VerdictPassed)
 	if d.Status.InjectedTime == nil {
 		t.Error("it passed without having been injected")
@@ -65,7 +65,7 @@ func TestTheFaultIsToldFromABadDay(t *testing.T) {
 	s := newSpace(t)
 	pods := s.targets(3)
 	before := s.snapshots(pods)
-	d := s.create("compared", "{selector: {app: target}, count: 1, duration: 20s, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}, "+
+	d := s.create("compared", "{selector: {app: target}, count: 1, duration: 60s, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}, "+
 		"steadyState: {controlGroup: 1, probes: [{name: answers, scope: PerTarget, onFailure: Record, periodSeconds: 1, failureThreshold: 3, httpGet: {port: 8080, path: /healthz}}]}}")
 	d = s.judged(d, v1beta1.VerdictFailed)
 	steady := d.Status.SteadyState
