@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/client"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -124,17 +123,12 @@ func (s *space) pathOf(resource string) string {
 	return "/apis/chaos.squall.dev/v1beta1/namespaces/" + s.name + "/" + resource
 }
 
-// post makes an object of a YAML document, and returns it as the API server has it.
+// post is tryPost for what must be taken.
 func (s *space) post(path, document string) string {
 	s.t.Helper()
-	body, err := yaml.YAMLToJSONStrict([]byte(document))
+	raw, err := s.tryPost(path, document)
 	if err != nil {
 		s.t.Fatal(err)
-	}
-	raw, err := s.kube.Discovery().RESTClient().Post().AbsPath(path).Param("fieldValidation", "Strict").
-		SetHeader("Content-Type", "application/json").Body(body).DoRaw(s.t.Context())
-	if err != nil {
-		s.t.Fatalf("%v: %s", err, raw)
 	}
 	return string(raw)
 }

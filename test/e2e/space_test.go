@@ -120,7 +120,7 @@ func (s *space) describe(ctx context.Context) {
 
 // path is where the API has the test's disruptions.
 func (s *space) path(more ...string) string {
-	return strings.Join(append([]string{"/apis/chaos.squall.dev/v1beta1/namespaces", s.name, "disruptions"}, more...), "/")
+	return strings.Join(append([]string{s.pathOf("disruptions")}, more...), "/")
 }
 
 // targets starts pods named and labelled in the same way, alternately on the
@@ -195,21 +195,26 @@ func (s *space) create(name, spec string) *v1beta1.Disruption {
 
 // tryCreate makes it as kubectl does: unknown fields are refused.
 func (s *space) tryCreate(name, spec string) (*v1beta1.Disruption, error) {
-	document, err := yaml.YAMLToJSONStrict([]byte("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: " + name + "}\nspec: " + spec))
-	if err != nil {
-		return nil, err
-	}
-	result := s.kube.Discovery().RESTClient().Post().AbsPath(s.path()).Param("fieldValidation", "Strict").
-		SetHeader("Content-Type", "application/json").Body(document).Do(s.t.Context())
-	if err := result.Error(); err != nil {
-		return nil, err
-	}
-	raw, err := result.Raw()
+	raw, err := s.tryPost(s.path(), "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: "+name+"}\nspec: "+spec)
 	if err != nil {
 		return nil, err
 	}
 	d := &v1beta1.Disruption{}
 	return d, json.Unmarshal(raw, d)
+}
+
+// tryPost makes an object of a YAML document, and returns it as the API server has it.
+func (s *space) tryPost(path, document string) ([]byte, error) {
+	body, err := yaml.YAMLToJSONStrict([]byte(document))
+	if err != nil {
+		return nil, err
+	}
+	result := s.kube.Discovery().RESTClient().Post().AbsPath(path).Param("fieldValidation", "Strict").
+		SetHeader("Content-Type", "application/json").Body(body).Do(s.t.Context())
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }
 
 // read returns nil when the disruption is gone.
