@@ -122,8 +122,11 @@ type Repeated struct {
 // of a kind that an older Squall does not know.
 func (c *Client) Repeated(ctx context.Context) ([]Repeated, error) {
 	crons, rollouts := &v1beta1.DisruptionCronList{}, &v1beta1.DisruptionRolloutList{}
-	for resource, list := range map[string]runtime.Object{disruptionCrons: crons, disruptionRollouts: rollouts} {
-		if err := c.own.Get().Resource(resource).Do(ctx).Into(list); err != nil && !apierrors.IsNotFound(err) {
+	for _, of := range []struct {
+		resource string
+		list     runtime.Object
+	}{{disruptionCrons, crons}, {disruptionRollouts, rollouts}} {
+		if err := c.own.Get().Resource(of.resource).Do(ctx).Into(of.list); err != nil && !apierrors.IsNotFound(err) {
 			return nil, c.advise(ctx, err, "", "")
 		}
 	}
