@@ -130,7 +130,8 @@ const (
 //   - all that are left have ended, and our finalizer holds some of them, or
 //   - the last round was a second ago and half of them have ended.
 //
-// What finalizeSeen will let go is left to it.
+// What finalizeSeen will let go is left to it, and what the last round deleted has
+// not ended though the watch has not seen that yet.
 func (c *cleaning) needsRound(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
@@ -141,7 +142,7 @@ func (c *cleaning) needsRound(since time.Duration) bool {
 		_, known := c.waiting[pod.UID]
 		outcome, _ := chaospod.Judge(pod, true)
 		switch {
-		case outcome == chaospod.Waiting && pod.DeletionTimestamp != nil, known && outcome == chaospod.Clean:
+		case outcome == chaospod.Waiting && (known || pod.DeletionTimestamp != nil), known && outcome == chaospod.Clean:
 			running++
 		case slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) || pod.Labels[v1beta1.LabelCleaner] != "":
 			held++

@@ -71,15 +71,21 @@ func (c *cluster) wantEvent(reason string, words ...string) {
 // may answer it; nil sends the request on.
 func (c *cluster) through(answer func(*http.Request) (*http.Response, error)) {
 	c.Helper()
+	c.around(func(r *http.Request, server http.RoundTripper) (*http.Response, error) {
+		if response, err := answer(r); response != nil || err != nil {
+			return response, err
+		}
+		return server.RoundTrip(r)
+	})
+}
+
+// around hands every call of the client from now on to do, which may ask server.
+func (c *cluster) around(do func(r *http.Request, server http.RoundTripper) (*http.Response, error)) {
+	c.Helper()
 	config := apiserver.Start(c.T)
 	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if response, err := answer(r); response != nil || err != nil {
-				return response, err
-			}
-			return next.RoundTrip(r)
-		})
+	config.Wrap(func(server http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return do(r, server) })
 	})
 	var err error
 	c.Kube, err = kubernetes.NewForConfig(config)

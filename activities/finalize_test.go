@@ -98,7 +98,19 @@ func TestARoundIsDueWhenHalfHaveEnded(t *testing.T) {
 	cleaning := &cleaning{a: c.Activities, in: CleanInput{Shard: shard}}
 	pods := c.ChaosPodsOf(ref)
 	for _, pod := range pods {
-		c.Becomes(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ConditionTrue)
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	}
+	// What the last round deleted is waited for, whatever the watch says.
+	cleaning.waiting = map[types.UID]*corev1.Pod{}
+	for i := range pods {
+		cleaning.waiting[pods[i].UID] = &pods[i]
+	}
+	c.Eventually("the watch has seen all", func() bool { return len(c.ChaosPods.OfShard(ref, 0)) == len(pods) })
+	if cleaning.needsRound(2 * roundGap) {
+		t.Error("a round is due before the watch has seen the deletions of the last one")
+	}
+	cleaning.waiting = nil
+	for _, pod := range pods {
 		c.Must(c.delete(t.Context(), &pod))
 	}
 	for exits := 0; ; exits++ {
