@@ -58,10 +58,11 @@ func (r *release) materials(into string, built []binary) error {
 }
 
 // modules are those that a program is linked from, Go's own library among them.
+// One that lies in this checkout keeps its name: its place says nothing elsewhere.
 func modules(info *buildinfo.BuildInfo) []debug.Module {
 	found := []debug.Module{{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}}
 	for _, module := range info.Deps {
-		if module.Replace != nil {
+		if module.Replace != nil && module.Replace.Version != "" {
 			module = module.Replace
 		}
 		found = append(found, *module)

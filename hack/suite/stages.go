@@ -69,6 +69,7 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 		end <- errors.Join(
 			s.goTest(ctx, &beside, s.root, append(slices.Clone(env), "CGO_ENABLED=1"), slices.Concat([]string{"-race"}, oneByOne, raced)...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "hack"), env, append(oneByOne, "./...")...),
+			s.goTest(ctx, &beside, filepath.Join(s.root, "injector", "grpcdisruption", "listener"), env, append(oneByOne, "./...")...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "hack", "release"), env, append(oneByOne, "./...")...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "test", "chart"), env, append(oneByOne, "./...")...))
 	}()

@@ -448,3 +448,45 @@ func (s *space) wantSame(before, after map[string]string) {
 		s.t.Errorf("the targets are not as they were (-before +after):\n%s", diff)
 	}
 }
+
+func TestGRPCIsFeltAndTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Image, pod.Spec.Containers[0].Args = probeImage, []string{"grpc"}
+	})
+	victim, client := pods[0], pods[1]
+	s.label(client, "client")
+	answers := func(count int) map[string]int {
+		codes := map[string]int{}
+		if err := s.exec(t.Context(), &codes, s.name, client.Name, "/probe", "call", "--to", victim.Status.PodIP+":50051", "--count", fmt.Sprint(count)); err != nil {
+			t.Fatal(err)
+		}
+		return codes
+	}
+	eventually(t, func() string {
+		if codes := answers(1); codes["OK"] != 1 {
+			return fmt.Sprintf("the application answers %v", codes)
+		}
+		return ""
+	})
+
+	d := s.injected(s.create("refuse", `{selector: {app: target}, count: 1, duration: 5m, grpc: {port: 50051, endpoints: [
+		{endpoint: /grpc.health.v1.Health/Check, error: UNAVAILABLE, queryPercent: 30},
+		{endpoint: /grpc.health.v1.Health/Check, error: ABORTED, queryPercent: 10}]}}`))
+	// 1,000 calls: 30 and 10 %, give or take 1.5 and 1.
+	during := answers(1000)
+	for code, want := range map[string]int{"Unavailable": 300, "Aborted": 100, "OK": 600} {
+		if got := during[code]; got < want-80 || got > want+80 {
+			t.Errorf("%d of 1000 calls were answered %s, want %d, give or take 80: %v", got, code, want, during)
+		}
+	}
+	s.await(d, "its effect is proven", func(d *v1beta1.Disruption) bool {
+		return condition(d, v1beta1.ConditionEffectVerified).Status == metav1.ConditionTrue
+	})
+	s.delete(d)
+	s.gone(d)
+	if after := answers(100); after["OK"] != 100 {
+		t.Errorf("after: %v, want 100 times OK", after)
+	}
+}

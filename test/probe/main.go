@@ -12,6 +12,8 @@
 //	probe hold                        is ready at once and waits to be ended
 //	probe heal --disruption UID --container ID   kills an injector, and says how long its journal stays, as JSON
 //	probe busy --for 60s              the processors of this machine that were at work, as JSON
+//	probe grpc --listen ADDRESS       is a gRPC application that can be disrupted
+//	probe call --to ADDRESS --count N calls such an application, and counts the codes of its answers, as JSON
 package main
 
 import (
@@ -35,10 +37,10 @@ import (
 func main() {
 	commands := map[string]func(context.Context, []string) (any, error){
 		"serve": serve, "snapshot": snapshot, "cpu": cpu, "memory": memory, "kill": kill, "spoil": spoil, "mend": mend,
-		"hold": hold, "heal": heal, "busy": busy,
+		"hold": hold, "heal": heal, "busy": busy, "grpc": serveGRPC, "call": callGRPC,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, memory, kill, spoil, mend, hold, heal or busy")
+		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, memory, kill, spoil, mend, hold, heal, busy, grpc or call")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

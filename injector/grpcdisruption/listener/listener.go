@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/squall-chaos/squall/injector/grpcdisruption/protocol"
+	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
 )
 
 // Listener holds what is altered. The zero value alters nothing.

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/squall-chaos/squall/injector/grpcdisruption/listener"
-	"github.com/squall-chaos/squall/injector/grpcdisruption/protocol"
+	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
