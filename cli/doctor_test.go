@@ -36,7 +36,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "way out: install them",
 		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
 		"fail  rights of squall-worker: "+account+" may not ", "kubectl apply -k deploy",
-		"ok    emergency stop: none is in force", "ok    opt-in: off",
+		"ok    emergency stop: none is in force", "ok    opt-in: off", "ok    safe mode: off",
 		"ok    temporal: "+server.Address+" answers", "ok    search attributes", "ok    retention: finished workflows are kept for 840h",
 		"fail  workers: no worker asks for work on task queue squall-disruptions", "warn  sweep: there is no schedule")
 
@@ -52,7 +52,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		last = doctor()
 		return strings.Contains(last.out, "ok    workers: ")
 	})
-	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: whoever disrupts a namespace without the label chaos.squall.dev/disruptions=allowed", "ok    squall-worker: 2 of 2 ready, image squall:test", "warn  squall-crdbridge: 1 of 2 ready",
+	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: whoever disrupts a namespace without the label chaos.squall.dev/disruptions=allowed", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "warn  squall-crdbridge: 1 of 2 ready",
 		"ok    rights of squall-worker: all", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
 	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
 	l.letGo(stuck)
@@ -81,7 +81,7 @@ func (l *live) install() {
 	}, metav1.CreateOptions{})
 	l.Must(err)
 	bindings := l.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	for name, action := range map[string]admissionregistrationv1.ValidationAction{"squall-emergency-stop": admissionregistrationv1.Deny, "squall-namespace-opt-in": admissionregistrationv1.Warn} {
+	for name, action := range map[string]admissionregistrationv1.ValidationAction{"squall-emergency-stop": admissionregistrationv1.Deny, "squall-namespace-opt-in": admissionregistrationv1.Warn, "squall-safe-mode": admissionregistrationv1.Deny} {
 		_, err = bindings.Create(l.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{action},

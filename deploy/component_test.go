@@ -37,7 +37,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver)
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver)
 	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {

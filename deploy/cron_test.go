@@ -130,6 +130,7 @@ func TestACronNeedsTheRightsOfItsRuns(t *testing.T) {
 		{"the node of a pod", map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{"shutdown": true}}, "nodedisruptions"},
 		{"hosts that the operator protects", map[string]any{"network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": true}}, "unsafedisruptions"},
 		{"no safety nets", map[string]any{"unsafeMode": map[string]any{"disableAll": true}}, "unsafedisruptions"},
+		{"all traffic", map[string]any{"unsafeMode": map[string]any{"disableNeitherHostNorPort": true}}, "unsafedisruptions"},
 		{"a root that fails", map[string]any{"cpuPressure": nil, "diskFailure": root, "unsafeMode": map[string]any{"allowRootDiskFailure": true}}, "unsafedisruptions"},
 		{"a day and a second", map[string]any{"duration": "24h1s"}, "longdisruptions"},
 		{"a day and a bit, as a number", map[string]any{"duration": int64(24*3600*1e9 + 1)}, "longdisruptions"},

@@ -17,16 +17,31 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// bindingOf renders the base with a component and takes the binding of the opt-in.
-func bindingOf(t *testing.T, directory string) *unstructured.Unstructured {
+// bindingOf renders the base with a component and takes the binding of a policy.
+func bindingOf(t *testing.T, directory, policy string) *unstructured.Unstructured {
 	t.Helper()
 	for _, object := range render(t, directory) {
-		if object.GetKind() == "ValidatingAdmissionPolicyBinding" && object.GetName() == "squall-namespace-opt-in" {
+		if object.GetKind() == "ValidatingAdmissionPolicyBinding" && object.GetName() == policy {
 			return object
 		}
 	}
-	t.Fatalf("%s has no binding of the opt-in", directory)
+	t.Fatalf("%s has no binding of %s", directory, policy)
 	return nil
+}
+
+// restored puts the base's binding back after the test: the other tests are about the base.
+func restored(t *testing.T, policy string) {
+	t.Helper()
+	client, base := dynamic.NewForConfigOrDie(apiserver.Start(t)), bindingOf(t, ".", policy)
+	t.Cleanup(func() {
+		text, err := base.MarshalJSON()
+		if err == nil {
+			_, err = client.Resource(bindings).Patch(context.Background(), policy, types.MergePatchType, text, metav1.PatchOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // rule S12: by default whoever disrupts a namespace that has not agreed is told so,
@@ -43,17 +58,7 @@ func TestNamespacesOptIn(t *testing.T) {
 		n.Name = made.Name
 	}
 	config := apiserver.Start(t)
-	base := bindingOf(t, ".")
-	t.Cleanup(func() { // the other tests are about the base
-		client := dynamic.NewForConfigOrDie(config)
-		text, err := base.MarshalJSON()
-		if err == nil {
-			_, err = client.Resource(bindings).Patch(context.Background(), base.GetName(), types.MergePatchType, text, metav1.PatchOptions{})
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	restored(t, "squall-namespace-opt-in")
 	try := func(user, namespace string) (said string, err error) {
 		heard := &warnings{}
 		as := *config
@@ -75,7 +80,7 @@ func TestNamespacesOptIn(t *testing.T) {
 		}
 	}
 
-	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, ComponentOfOptIn))})
+	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, ComponentOfOptIn), "squall-namespace-opt-in")})
 	polled(t, "with the component it refuses", func() bool {
 		_, err := try("", other.Name)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), words) &&
@@ -101,7 +106,7 @@ func TestNamespacesOptIn(t *testing.T) {
 		t.Errorf("a run by the worker: %v, want the words of another policy, as it is no run", err)
 	}
 
-	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/namespace-opt-in-off"))})
+	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/namespace-opt-in-off"), "squall-namespace-opt-in")})
 	polled(t, "with the other component it says nothing", func() bool { said, err := try("", other.Name); return err == nil && said == "" })
 }
 

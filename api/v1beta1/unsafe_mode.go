@@ -2,16 +2,16 @@ package v1beta1
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// UnsafeMode switches safety nets off. There is one so far: "/" cannot fail at
-// level node. The fields of the others are accepted and have no effect.
+// UnsafeMode sets safe mode aside for one disruption, and lets "/" fail at level
+// node. The fields of nets that do not exist yet are accepted and have no effect.
 type UnsafeMode struct {
 	// DisableAll switches every safety net off.
 	DisableAll bool `json:"disableAll,omitempty"`
 	// DisableCountTooLarge has no effect yet: a disruption of most of a namespace
 	// or cluster is not refused.
 	DisableCountTooLarge bool `json:"disableCountTooLarge,omitempty"`
-	// DisableNeitherHostNorPort has no effect yet: a network disruption of all
-	// traffic is not refused.
+	// DisableNeitherHostNorPort allows a network disruption that names neither host
+	// nor port, and so disturbs traffic with everybody.
 	DisableNeitherHostNorPort bool `json:"disableNeitherHostNorPort,omitempty"`
 	// DisableSpecificContainDisk has no effect; it is accepted so that older
 	// manifests stay valid.

@@ -59,7 +59,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 		return findings
 	}
 	findings = append(findings, examineRights(ctx, c))
-	findings = append(findings, examineAdmission(ctx, c), examineOptIn(ctx, c))
+	findings = append(findings, examineAdmission(ctx, c), examineOptIn(ctx, c), examineSafeMode(ctx, c))
 	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
 		findings = append(findings, examineProgram(ctx, c, place.System, program), examineAccount(ctx, c, place, program))
 	}
@@ -166,23 +166,45 @@ func examineAdmission(ctx context.Context, c *cluster.Client) Finding {
 	return Finding{"admission", OK, "policies are in force", ""}
 }
 
-// examineOptIn says what becomes of disruptions in namespaces that have not agreed. An
-// installation without the policy is an older one.
+// examineOptIn says what becomes of disruptions in namespaces that have not agreed.
 func examineOptIn(ctx context.Context, c *cluster.Client) Finding {
-	const name, what = "squall-namespace-opt-in", "opt-in"
-	binding, err := c.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
 	label := v1beta1.LabelDisruptions + "=" + v1beta1.DisruptionsAllowed
+	return examineSwitch(ctx, c, policySwitch{
+		name: "squall-namespace-opt-in", what: "opt-in",
+		enforce: "disruptions in namespaces without the label " + label + " are refused",
+		warn:    "whoever disrupts a namespace without the label " + label + " is told so",
+		off:     "nobody is told that a namespace has not agreed to be disrupted",
+	})
+}
+
+// examineSafeMode says what becomes of disruptions that safe mode catches.
+func examineSafeMode(ctx context.Context, c *cluster.Client) Finding {
+	return examineSwitch(ctx, c, policySwitch{
+		name: "squall-safe-mode", what: "safe mode",
+		enforce: "disruptions of more than anybody named are refused",
+		warn:    "whoever disrupts more than anybody named is told so",
+		off:     "nobody is told that a disruption is of more than anybody named",
+	})
+}
+
+// policySwitch is a policy that an operator sets to off, warn or enforce, and what each means.
+type policySwitch struct{ name, what, enforce, warn, off string }
+
+// examineSwitch reads from its binding how it is set. An installation without the policy
+// is an older one.
+func examineSwitch(ctx context.Context, c *cluster.Client, s policySwitch) Finding {
+	binding, err := c.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, s.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return Finding{what, OK, "off: nobody asks whether a namespace agrees to be disrupted", ""}
+		return Finding{s.what, OK, "off: there is no ValidatingAdmissionPolicyBinding " + s.name, ""}
 	case err != nil:
-		return Finding{what, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read ValidatingAdmissionPolicyBindings"}
+		return Finding{s.what, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read ValidatingAdmissionPolicyBindings"}
 	case slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny):
-		return Finding{what, OK, "enforce: disruptions in namespaces without the label " + label + " are refused", ""}
+		return Finding{s.what, OK, "enforce: " + s.enforce, ""}
 	case slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Warn):
-		return Finding{what, OK, "warn: whoever disrupts a namespace without the label " + label + " is told so", ""}
+		return Finding{s.what, OK, "warn: " + s.warn, ""}
 	}
-	return Finding{what, OK, "off: nobody is told that a namespace has not agreed to be disrupted", ""}
+	return Finding{s.what, OK, "off: " + s.off, ""}
 }
 
 // examineProgram finds out whether a deployment has what it asks for.

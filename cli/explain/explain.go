@@ -30,6 +30,9 @@ func Disruption(d *v1beta1.Disruption) []Topic {
 		{"ends", ends(d.Spec)},
 		{"left out", leftOut(d.Spec)},
 	}
+	if caught := d.Spec.CaughtBySafeMode(); len(caught) > 0 {
+		topics = append(topics, Topic{"safe mode", caught})
+	}
 	if told := tells(d.Spec.Reporting); len(told) > 0 {
 		topics = append(topics, Topic{"tells", told})
 	}

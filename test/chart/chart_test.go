@@ -64,8 +64,11 @@ func TestChartIsTheKustomization(t *testing.T) {
 			same(t, map[string]any{"components": map[string]any{name: true}}, "temporal", folder)
 		})
 	}
-	for value, folder := range map[string]string{"off": "namespace-opt-in-off", "enforce": "namespace-opt-in-enforce"} {
-		t.Run("with "+folder, func(t *testing.T) { same(t, map[string]any{"namespaceOptIn": value}, "temporal", folder) })
+	for name, folder := range map[string]string{"namespaceOptIn": "namespace-opt-in", "safeMode": "safe-mode"} {
+		for _, value := range []string{"off", "enforce"} {
+			of := folder + "-" + value
+			t.Run("with "+of, func(t *testing.T) { same(t, map[string]any{name: value}, "temporal", of) })
+		}
 	}
 }
 
@@ -76,7 +79,7 @@ func TestChartHasEveryComponent(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := append(slices.Collect(maps.Values(components)),
-		"temporal", "namespace-opt-in-off", "namespace-opt-in-enforce", // other values
+		"temporal", "namespace-opt-in-off", "namespace-opt-in-enforce", "safe-mode-off", "safe-mode-enforce", // other values
 		"on-init-cert-manager") // not in the chart
 	for _, folder := range folders {
 		if !slices.Contains(known, folder.Name()) {
@@ -250,6 +253,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"replicas that are no number":  {map[string]any{"worker": map[string]any{"replicas": "two"}}, "/worker/replicas"},
 		"an address without a port":    {map[string]any{"temporal": map[string]any{"address": "temporal.example"}}, "/temporal/address"},
 		"an opt-in that is none":       {map[string]any{"namespaceOptIn": "on"}, "/namespaceOptIn"},
+		"a safe mode that is none":     {map[string]any{"safeMode": "on"}, "/safeMode"},
 		"an unknown pull policy":       {map[string]any{"images": map[string]any{"pullPolicy": "Sometimes"}}, "/images/pullPolicy"},
 		"a setting without the prefix": {map[string]any{"settings": map[string]any{"LOG_LEVEL": "debug"}}, "LOG_LEVEL"},
 		"a setting that is no text":    {map[string]any{"settings": map[string]any{"SQUALL_PARALLEL": 3}}, "/settings/SQUALL_PARALLEL"},

@@ -4,8 +4,9 @@ Deployments, which have a template of their own. */ -}}
 {{- range $text := splitList "\n---\n" (.root.Files.Get .file) }}
 {{- $object := fromYaml $text }}
 {{- if and $object.kind (ne $object.kind "Deployment") (not (and (eq $object.kind "Namespace") (eq $object.metadata.name $.root.Release.Namespace))) }}
-{{- if and (eq $object.kind "ValidatingAdmissionPolicyBinding") (eq $object.metadata.name "squall-namespace-opt-in") }}
-{{- $_ := set $object.spec "validationActions" (list (index (dict "off" "Audit" "warn" "Warn" "enforce" "Deny") $.root.Values.namespaceOptIn)) }}
+{{- $switch := index (dict "squall-namespace-opt-in" $.root.Values.namespaceOptIn "squall-safe-mode" $.root.Values.safeMode) $object.metadata.name }}
+{{- if and (eq $object.kind "ValidatingAdmissionPolicyBinding") $switch }}
+{{- $_ := set $object.spec "validationActions" (list (index (dict "off" "Audit" "warn" "Warn" "enforce" "Deny") $switch)) }}
 {{- end }}
 {{- if $.labels }}
 {{- $_ := set $object.metadata "labels" (merge (deepCopy $.labels) (default dict $object.metadata.labels)) }}
