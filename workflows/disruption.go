@@ -203,7 +203,7 @@ func (d *disruption) replacePods(ctx workflow.Context) {
 		d.end(done.Stopped)
 	}
 	d.Targets -= done.Lost
-	d.Injected = d.Injected || done.Total > 0 && done.Replaced == done.Total
+	d.noteInjected(done.Total > 0 && done.Replaced == done.Total)
 	d.Unannounced = nil
 	d.publishPhase(ctx, d.idlePhase())
 	d.tellInjected(ctx)
@@ -253,13 +253,21 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 			d.fail(ctx, err)
 			return
 		}
-		d.Injected = d.Injected || seen.Total > 0
+		d.noteInjected(seen.Total > 0)
 		d.publishPhase(ctx, d.idlePhase())
 		d.tellInjected(ctx)
 		if seen.Unproven > 0 {
 			d.awaitEffects(outer)
 		}
 	})
+}
+
+// noteInjected notes that all targets are injected, for good.
+func (d *disruption) noteInjected(all bool) {
+	d.Injected = d.Injected || all
+	if d.Steady != nil {
+		d.Steady.Injected = d.Steady.Injected || all
+	}
 }
 
 // awaitEffects asks in the background for the effects that are not proven, until all

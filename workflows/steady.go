@@ -399,10 +399,11 @@ func (d *disruption) verdict(ctx workflow.Context) *v1beta1.SteadyStateStatus {
 	if !d.guarded() {
 		return nil
 	}
-	course := d.Steady
-	if course == nil {
-		course = &steadystate.Course{} // it ended before it came to the gate
+	var course steadystate.Course // nothing, if it ended before it came to the gate
+	if d.Steady != nil {
+		course = *d.Steady
 	}
+	course.Injected = course.Injected || d.Injected // which older workers did not note there
 	last := course.Status(*d.Plan.SteadyState, true, workflow.Now(ctx))
 	return &last
 }

@@ -118,6 +118,11 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 			t.Errorf("asked %s", p.asked())
 		}
 	})
+	t.Run("not every target is injected before the end", func(t *testing.T) {
+		p := guardedWorld(t)
+		p.injecting = 24 * time.Hour
+		p.wantVerdict(t, p.run(t), v1beta1.VerdictInconclusive, "not every target was injected")
+	})
 	t.Run("it opens late", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[before] = true

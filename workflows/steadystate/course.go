@@ -54,6 +54,8 @@ type Course struct {
 	// Disturbed is true once something may be injected: the gate has opened, and the
 	// probes of phase During are asked. The workflow sets it.
 	Disturbed bool `json:"disturbed,omitempty"`
+	// Injected is true once all targets were injected. The workflow sets it.
+	Injected bool `json:"injected,omitempty"`
 	// Over is true once phase After is: nothing more is asked.
 	Over bool `json:"over,omitempty"`
 	// Session counts those who were told to ask. HeardSession and HeardSeq number
@@ -331,8 +333,17 @@ func (c *Course) Worst(spec v1beta1.SteadyState) (worst Worst, sentence string) 
 	return worst, sentence
 }
 
-// Verdict is that of the disruption: the worst of its probes'.
+// Verdict is that of the disruption: the worst of its probes'. That all were steady
+// shows nothing unless every target was injected.
 func (c *Course) Verdict(spec v1beta1.SteadyState) v1beta1.Verdict {
+	verdict := c.ofProbes(spec)
+	if verdict == v1beta1.VerdictPassed && !c.Injected {
+		return v1beta1.VerdictInconclusive
+	}
+	return verdict
+}
+
+func (c *Course) ofProbes(spec v1beta1.SteadyState) v1beta1.Verdict {
 	var verdicts []v1beta1.Verdict
 	for i := range spec.Probes {
 		verdicts = append(verdicts, c.VerdictOf(spec, i))

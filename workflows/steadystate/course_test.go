@@ -80,12 +80,18 @@ func TestCourse(t *testing.T) {
 		name         string
 		onProberLost v1beta1.ProbeOnFailure
 		steps        []step
+		spared       bool // not every target was injected
 		want         v1beta1.Verdict
 		aborts       bool
 		summary      string
 	}{
 		{name: "steady all the time", steps: steps(steady(before), steady(in), steady(after)),
 			want: v1beta1.VerdictPassed, summary: "Passed: every probe was steady in each of its phases."},
+		{name: "steady all the time, and not every target was injected", steps: steps(steady(before), steady(in), steady(after)), spared: true,
+			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: every probe was steady, but not every target was injected before the end."},
+		{name: "not back, and not every target was injected", spared: true,
+			steps: steps(steady(before), steady(in), []step{begin(after), hear(after, said("shop", success, 9, "status 200"), said("slow", failure, 9, "status 503")), end(true)}),
+			want:  v1beta1.VerdictFailed, summary: "Failed: probe slow did not come back in time: status 503."},
 		{name: "nothing ever happened", want: v1beta1.VerdictInconclusive,
 			summary: "Inconclusive: probe shop was not steady yet when the gate was left."},
 		{name: "the gate's time is over", steps: []step{begin(before), hear(before, said("shop", success, 1, "status 200"), said("slow", failure, 1, "status 503")), end(true)},
@@ -125,7 +131,7 @@ func TestCourse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := two(test.onProberLost)
-			var once, twice Course
+			once, twice := Course{Injected: !test.spared}, Course{Injected: !test.spared}
 			for _, do := range test.steps {
 				do(&once, spec)
 				do(&twice, spec)

@@ -165,6 +165,9 @@ func (c *Course) conclusion(spec v1beta1.SteadyState) string {
 	if verdict == v1beta1.VerdictPassed {
 		return "Passed: every probe was steady in each of its phases."
 	}
+	if verdict != c.ofProbes(spec) {
+		return "Inconclusive: every probe was steady, but not every target was injected before the end."
+	}
 	for _, shown := range []bool{true, false} {
 		for _, phase := range []v1beta1.ProbePhase{v1beta1.ProbeBefore, v1beta1.ProbeDuring, v1beta1.ProbeAfter} {
 			for i, probe := range spec.Probes {
