@@ -8,7 +8,7 @@ ROOT := $(CURDIR)
 NODES ?= 2
 # What make bench measures.
 N ?= 1,10,100,1000,5000,10000
-PARTS ?= targets,together,waiting,cluster
+PARTS ?= targets,together,waiting,aborts,cluster
 PROGRAMS := worker crdbridge injector
 # How long make fuzz tries each target.
 TIME ?= 1m
@@ -91,9 +91,9 @@ soak: ## 1,000 disruptions while all that carries them out is killed at random: 
 	set -a; . $(DEV)/env; set +a; bin/soak -dev $(DEV) $(SOAK)
 
 .PHONY: bench
-bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,cluster choose, WRITE=1 renews the document
+bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,cluster choose, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
-		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
+		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -lost 100 -aborts 20 -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: image-temporal
 image-temporal: ## image of the Temporal that deploy/components/temporal brings, of the development cluster's program and for its nodes

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // What is measured. The defaults take seconds and only show that it works.
 var (
 	numbers    = flag.String("targets", "1,10", "numbers of targets")
-	parts      = flag.String("parts", "targets,waiting", "what is measured: targets, together, waiting, cluster")
+	parts      = flag.String("parts", "targets,waiting,aborts", "what is measured: targets, together, waiting, aborts, cluster")
 	kinds      = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
 	several    = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
 	runs       = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
@@ -35,6 +35,8 @@ var (
 	held       = flag.Int("held", 1, "how many targets are held on real nodes")
 	write      = flag.Bool("write", false, "write what was measured into docs/bench.md, and its picture")
 	holdingFor = flag.Duration("holding", time.Second, "how long they are held while the processors are looked at")
+	lost       = flag.Int("lost", 10, "how many targets a disruption has that a probe ends")
+	aborts     = flag.Int("aborts", 1, "how many disruptions a probe ends")
 	profile    = flag.String("profile", "", "directory for profiles of the API server while 100 or more are created and deleted")
 )
 
@@ -53,7 +55,7 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wanted("targets") || wanted("together") || wanted("waiting") {
+	if wanted("targets") || wanted("together") || wanted("waiting") || wanted("aborts") {
 		control(t, commit)
 	}
 	if wanted("cluster") {
@@ -81,6 +83,9 @@ func control(t *testing.T, commit string) {
 	}
 	if wanted("waiting") && !t.Failed() {
 		t.Run("waiting", func(t *testing.T) { b.in(t).waiting(*idle, *sample) })
+	}
+	if wanted("aborts") && !t.Failed() {
+		t.Run("aborts", func(t *testing.T) { b.in(t).aborts(*lost, *aborts) })
 	}
 	if wanted("targets") {
 		all = append(all, b.targets(t, large)...)

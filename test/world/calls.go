@@ -73,6 +73,7 @@ type Meter struct {
 	mu    sync.Mutex
 	at    int64 // how far the log was read
 	calls Calls
+	last  map[string]time.Time // when a call was last answered, by its name
 }
 
 // Read are the calls of the programs so far. Watches are not among them: they
@@ -85,6 +86,16 @@ func (m *Meter) Read(t testing.TB) Calls {
 		t.Fatal(err)
 	}
 	return maps.Clone(m.calls)
+}
+
+// Last is when the last call of this name was answered, by the API server's clock;
+// the zero time if there was none.
+func (m *Meter) Last(t testing.TB, name string) time.Time {
+	t.Helper()
+	m.Read(t)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last[name]
 }
 
 func (m *Meter) read() error {
@@ -101,28 +112,32 @@ func (m *Meter) read() error {
 		if !strings.HasSuffix(line, "\n") {
 			return nil // still being written
 		}
-		name, err := callOf([]byte(line))
+		name, at, err := callOf([]byte(line))
 		if err != nil {
 			return err
 		}
 		m.at += int64(len(line))
 		m.calls[name]++
+		if at.After(m.last[name]) {
+			m.last[name] = at
+		}
 	}
 	return nil
 }
 
-// callOf names the call of one line of an audit log.
-func callOf(line []byte) (string, error) {
+// callOf names the call of one line of an audit log, and says when it was answered.
+func callOf(line []byte) (name string, answered time.Time, err error) {
 	var event struct {
-		Verb       string `json:"verb"`
-		RequestURI string `json:"requestURI"`
-		ObjectRef  *struct {
+		StageTimestamp time.Time `json:"stageTimestamp"`
+		Verb           string    `json:"verb"`
+		RequestURI     string    `json:"requestURI"`
+		ObjectRef      *struct {
 			Resource    string `json:"resource"`
 			Subresource string `json:"subresource"`
 		} `json:"objectRef"`
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
-		return "", fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
+		return "", time.Time{}, fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
 	}
 	verb := strings.ToUpper(event.Verb)
 	if method, ok := map[string]string{"create": "POST", "update": "PUT"}[event.Verb]; ok {
@@ -130,13 +145,13 @@ func callOf(line []byte) (string, error) {
 	}
 	if event.ObjectRef == nil { // what the API server can do, its version
 		path, _, _ := strings.Cut(event.RequestURI, "?")
-		return verb + " " + path, nil
+		return verb + " " + path, event.StageTimestamp, nil
 	}
 	resource := event.ObjectRef.Resource
 	if event.ObjectRef.Subresource != "" {
 		resource += "/" + event.ObjectRef.Subresource
 	}
-	return verb + " " + resource, nil
+	return verb + " " + resource, event.StageTimestamp, nil
 }
 
 // Settled reads until the programs have no more work.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -21,7 +22,7 @@ func TestMeterCountsEveryResource(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := &Meter{log: log, calls: Calls{}}
+	m := &Meter{log: log, calls: Calls{}, last: map[string]time.Time{}}
 	add(`{"verb":"list","requestURI":"/apis/x/v1/emergencystops?limit=500","objectRef":{"resource":"emergencystops","apiGroup":"x"}}
 {"verb":"update","objectRef":{"resource":"leases","namespace":"a","name":"b"}}
 {"verb":"update","objectRef":{"resource":"disruptions","subresource":"status"}}
@@ -33,10 +34,13 @@ func TestMeterCountsEveryResource(t *testing.T) {
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	add(`rce":"pods"}}` + "\n" + `{"verb":"patch","objectRef":{"resource":"leases"}}` + "\n")
+	add(`rce":"pods"},"stageTimestamp":"2026-11-23T10:00:00.250000Z"}` + "\n" + `{"verb":"patch","objectRef":{"resource":"leases"}}` + "\n")
 	made := m.Read(t).Since(first)
 	if diff := cmp.Diff(Calls{"POST pods": 1, "PATCH leases": 1}, made); diff != "" {
 		t.Errorf("calls since then (-want +got):\n%s", diff)
+	}
+	if last := m.Last(t, "POST pods"); last.UnixMilli() != time.Date(2026, 11, 23, 10, 0, 0, 250e6, time.UTC).UnixMilli() {
+		t.Errorf("the last POST was answered at %s", last)
 	}
 	if diff := cmp.Diff(Calls{"POST pods": 1}, made.Work().Writes()); diff != "" {
 		t.Errorf("writes but for leases (-want +got):\n%s", diff)

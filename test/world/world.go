@@ -57,7 +57,7 @@ func Start(t testing.TB) *World {
 	w := &World{TB: t, Patience: 2 * time.Minute, API: apiserver.Start(t), Temporal: temporal.Start()}
 	var log string
 	w.programs, log = apiserver.StartAudited(t)
-	w.Meter = &Meter{log: log, calls: Calls{}}
+	w.Meter = &Meter{log: log, calls: Calls{}, last: map[string]time.Time{}}
 	w.API.QPS = -1
 	w.API.WarningHandler = rest.NoWarnings{}
 	w.connect()
