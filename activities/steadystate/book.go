@@ -179,6 +179,9 @@ func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeRepo
 		report.Since = now
 		if there && before.State == report.State {
 			report.Since = before.Since
+			if report.Text == "" { // the session before had the answer
+				report.Text = before.Text
+			}
 		}
 		b.before[p.Name] = report
 		all = append(all, report)

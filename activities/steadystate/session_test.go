@@ -372,6 +372,29 @@ func TestAnotherSessionGoesOn(t *testing.T) {
 	})
 }
 
+// What a probe answered is said by those who go on, though they do not ask it again.
+func TestAnAnswerIsKeptByTheNextSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back, slow := everySecond("back", v1beta1.ProbeOnce), everySecond("slow", v1beta1.ProbeOnce)
+		a := ask(t, Input{Phase: v1beta1.ProbeAfter}, 0, back, slow)
+		a.answers(func(name string, _ types.UID) probe.Answer {
+			if name == "slow" {
+				return bad
+			}
+			return good
+		})
+		a.after(10 * time.Second)
+		close(a.stop)
+		a.wantEnd(ErrStopped)
+		b := ask(t, Input{Phase: v1beta1.ProbeAfter, Session: 2, Began: a.Began, Resume: &a.snapshot}, 0, back, slow)
+		for _, report := range b.wantEnd(nil).Probes {
+			if report.State != v1beta1.ProbeSuccess || report.Text != good.Text {
+				t.Errorf("the result says %+v, want %q", report, good.Text)
+			}
+		}
+	})
+}
+
 // A probe that nobody can ask becomes unknown once the limit is over, also over
 // several sessions, and comes back with an answer.
 func TestBlindness(t *testing.T) {
