@@ -28,6 +28,8 @@ type work struct {
 	expires bool
 	// fails is a node on which nothing can be cleaned until somebody mends it.
 	fails bool
+	// guarded is one with a probe, which asks whether the pod called guard is ready.
+	guarded bool
 	// play is a person's part, after all targets are injected.
 	play func(*run) error
 }
@@ -46,6 +48,7 @@ var workloads = []work{
 	{name: "network", targets: 1, faults: v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).deleted},
 	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
 	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
+	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, play: (*run).probeAborts},
 }
 
 // run is a workload under way in a slot.
@@ -115,7 +118,7 @@ func (r *run) whole() error {
 
 func (r *run) disruption() *v1beta1.Disruption {
 	all := intstr.FromString("100%")
-	return &v1beta1.Disruption{
+	d := &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "it"},
 		Spec: v1beta1.DisruptionSpec{
 			Count: &all, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
@@ -123,22 +126,61 @@ func (r *run) disruption() *v1beta1.Disruption {
 			UnsafeMode: &v1beta1.UnsafeMode{DisableAll: true},
 		},
 	}
+	if r.guarded {
+		d.Spec.SteadyState = steadyState()
+	}
+	return d
+}
+
+// guard is the pod, and the label of it, whose readiness is the steady state.
+const guard = "guard"
+
+// steadyState has one probe in all phases. Two failures end the disruption. That
+// nobody can ask does so only after a minute and more, which is longer than any
+// recovery: its time-out counts for that, and its handler needs none.
+func steadyState() *v1beta1.SteadyState {
+	return &v1beta1.SteadyState{
+		GateTimeoutSeconds: int32(patience.Seconds()), RecoveryTimeoutSeconds: int32(patience.Seconds()),
+		Probes: []v1beta1.Probe{{
+			Name: "shop", PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 50,
+			ProbeHandler: v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": guard}}},
+		}},
+	}
 }
 
 // makeTargets makes pods of fixed names, so that what is about them is named
 // alike in every run.
 func (r *run) makeTargets() error {
 	for i := range r.targets {
-		made, err := r.world.Kube.CoreV1().Pods(r.shop).Create(r.ctx, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Labels: map[string]string{"app": "web"}},
-			Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i), Containers: []corev1.Container{{Name: "main", Image: "web"}}},
-		}, metav1.CreateOptions{})
-		if err != nil {
+		if err := r.makePod(fmt.Sprintf("web-%d", i), "web", fmt.Sprintf("node-%d", i)); err != nil {
 			return err
 		}
+	}
+	if r.guarded {
+		if err := r.makePod(guard, guard, "node-0"); err != nil {
+			return err
+		}
+	}
+	return r.until("the targets run", func() bool { return r.world.Kubelets.Ready(r.shop) == r.pods() })
+}
+
+func (r *run) makePod(name, app, node string) error {
+	made, err := r.world.Kube.CoreV1().Pods(r.shop).Create(r.ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+	}, metav1.CreateOptions{})
+	if err == nil {
 		r.current.names.know(string(made.UID), made.Name)
 	}
-	return r.until("the targets run", func() bool { return r.world.Kubelets.Ready(r.shop) == r.targets })
+	return err
+}
+
+// pods is how many there are of the run in its namespace.
+func (r *run) pods() int {
+	if r.guarded {
+		return r.targets + 1
+	}
+	return r.targets
 }
 
 // see brings d up to date; false when it is gone. The last that was seen stays.
@@ -180,6 +222,24 @@ func (r *run) over() error {
 	return r.untilWithin(patience+r.lasts, "the disruption is over", func() bool {
 		return r.see() && r.d.Status.Phase == v1beta1.PhaseFinished && len(r.d.Finalizers) == 0
 	})
+}
+
+// probeAborts is what the probe asks for that goes, and comes again once that has
+// ended the disruption.
+func (r *run) probeAborts() error {
+	if err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, guard, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	err := r.until("the disruption is aborted, and "+guard+" gone", func() bool {
+		return r.see() && strings.HasPrefix(r.d.Status.Ending, v1beta1.EndingAborted) && r.world.Kubelets.There(r.shop) == r.pods()-1
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.makePod(guard, guard, "node-0"); err != nil {
+		return err
+	}
+	return r.over()
 }
 
 // targetDies is a target that goes while it is disrupted.
@@ -250,8 +310,12 @@ func (r *run) leave() error {
 	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
 		return err
 	}
+	names := []string{guard}
 	for i := range r.targets {
-		err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, fmt.Sprintf("web-%d", i), metav1.DeleteOptions{})
+		names = append(names, fmt.Sprintf("web-%d", i))
+	}
+	for _, name := range names {
+		err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
