@@ -38,6 +38,8 @@ type Activities struct {
 	// OptIn is true where namespaces have to agree that they are disrupted, by their
 	// label. Then that is read live wherever policies are judged.
 	OptIn bool
+	// SafeMode judges disruptions of more than anybody named. nil judges none.
+	SafeMode *SafeMode
 	// Clouds know the ranges of cloud providers' services.
 	Clouds *cloud.Clouds
 	// Namespace is where chaos pods and records live, never a target's own.

@@ -150,12 +150,13 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 }
 
 // rules are those that are about the disruption: of policies, and that of a namespace
-// that has not agreed, where it has to.
+// that has not agreed, where it has to, and of safe mode, where it is enforced.
 func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
 	var rules []policy.Rule
 	if a.Policies != nil {
 		rules = policy.Rules(a.Policies.Policies(), d, time.Now())
 	}
+	rules = append(a.SafeMode.rules(d), rules...)
 	if !a.OptIn {
 		return rules, nil
 	}

@@ -64,6 +64,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteBudgets(healthy, budgets, claims)
 	selection.NoteDenied(healthy, limits, claims)
 	selection.NoteLost(d.Spec, shards)
+	selection.Caught = a.SafeMode.warning(d, healthy)
 	for number := in.Known; number < len(shards); number++ {
 		selection.Added = append(selection.Added, number)
 		selection.Versions = append(selection.Versions, shards[number].Version())
@@ -86,7 +87,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 }
 
 // bounds are what PodDisruptionBudgets and rules leave room for. Candidates that a rule
-// denies are marked.
+// denies are marked; all are where safe mode is enforced and the disruption wants too many.
 func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (budgets, limits targets.Budgets, err error) {
 	if budgets, err = a.Targets.Budgets(ctx, d); err != nil {
 		return nil, nil, err
@@ -95,7 +96,7 @@ func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy 
 	if err != nil {
 		return nil, nil, err
 	}
-	return budgets, targets.Deny(rules, healthy), nil
+	return budgets, targets.Deny(append(rules, a.SafeMode.limits(d, healthy)...), healthy), nil
 }
 
 // endWaiting lets go of the targets that wait for their injection and are gone,

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -64,6 +66,9 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 		found.Unread = append(found.Unread, "DisruptionPolicies")
 	}
 	p := plan.Of(d, found)
+	if why := tooMany(ctx, client, d, targets.Wanted(d.Spec, found.Healthy)); why != "" {
+		p.Warnings = append(p.Warnings, "safe mode, unless the operator set other limits: "+why)
+	}
 	if refusal := policy.Refusal(rules); refusal != "" {
 		p.Refusals = append(p.Refusals, refusal)
 	}
@@ -82,6 +87,39 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
 	}
 	return p, nil
+}
+
+// tooMany is what safe mode would say of so many targets, as far as the caller may know
+// how many pods and nodes there are. Pods that have ended count here where only the
+// API server knows how many there are.
+func tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, wanted int) string {
+	of := policy.Population{Cluster: math.MaxInt32, Nodes: math.MaxInt32} // unless it is known
+	one := metav1.ListOptions{Limit: 1}                                   // the answer tells how many more there are
+	if nodes, err := client.Kube.CoreV1().Nodes().List(ctx, one); err == nil {
+		of.Nodes = sizeOf(len(nodes.Items), nodes.RemainingItemCount)
+	}
+	if pods, err := client.Kube.CoreV1().Pods("").List(ctx, one); err == nil {
+		of.Cluster = sizeOf(len(pods.Items), pods.RemainingItemCount)
+	}
+	page := metav1.ListOptions{Limit: 1000, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"}
+	for {
+		pods, err := client.Kube.CoreV1().Pods(d.Namespace).List(ctx, page)
+		if err != nil {
+			return "" // who may not list them has been told
+		}
+		of.Namespace += len(pods.Items)
+		if page.Continue = pods.Continue; page.Continue == "" {
+			break
+		}
+	}
+	return policy.DefaultThresholds.TooMany(d, wanted, of)
+}
+
+func sizeOf(listed int, more *int64) int {
+	if more != nil {
+		listed += int(*more)
+	}
+	return listed
 }
 
 func (c *command) showPlan(p plan.Plan, output format) error {

@@ -51,6 +51,25 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Safe mode counts for a plan as it does for the worker.
+func TestPlanOfMostOfANamespace(t *testing.T) {
+	l := newLive(t)
+	l.MakeTargets(4, nil)
+	most := strings.Replace(planned, "50%", "100%", 1)
+	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "safe mode, unless the operator set other limits: 4 of the 4 pods of namespace "+l.Shop+" are more than 80 %")
+	ended := l.MakeTargets(2, map[string]string{"app": "other"})
+	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "targets", "4")
+	if p := do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos); strings.Contains(p.out, "safe mode") {
+		t.Errorf("of 4 of 6 pods it says %s", p.out)
+	}
+	for _, pod := range ended {
+		pod.Status.Phase = corev1.PodSucceeded
+		_, err := l.Client.CoreV1().Pods(l.Shop).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+		l.Must(err)
+	}
+	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "4 of the 4 pods of namespace "+l.Shop)
+}
+
 // plan is the plan of the usual disruption.
 func (l *live) plan() plan.Plan {
 	l.t.Helper()

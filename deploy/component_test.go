@@ -118,6 +118,23 @@ func TestTheComponentOfTheOptIn(t *testing.T) {
 	}
 }
 
+// The components of safe mode give nobody a right, and tell the worker.
+func TestTheComponentsOfSafeMode(t *testing.T) {
+	base := rightsOfAll(t, ".")
+	for _, value := range []string{"off", "enforce"} {
+		overlay := overlaid(t, "components/safe-mode-"+value)
+		if diff := cmp.Diff(base, rightsOfAll(t, overlay)); diff != "" {
+			t.Errorf("rights (-base +%s):\n%s", value, diff)
+		}
+		for _, object := range render(t, overlay) {
+			if object.GetKind() == "Deployment" && object.GetName() == "squall-worker" &&
+				!strings.Contains(fmt.Sprint(podOf(t, object).Spec.Containers[0].Env), "{SQUALL_SAFE_MODE "+value) {
+				t.Errorf("with %s the worker's setting is another", value)
+			}
+		}
+	}
+}
+
 const (
 	onInit            = "components/on-init"
 	onInitCertManager = "components/on-init-cert-manager"

@@ -131,6 +131,8 @@ func TestACronNeedsTheRightsOfItsRuns(t *testing.T) {
 		{"hosts that the operator protects", map[string]any{"network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": true}}, "unsafedisruptions"},
 		{"no safety nets", map[string]any{"unsafeMode": map[string]any{"disableAll": true}}, "unsafedisruptions"},
 		{"all traffic", map[string]any{"unsafeMode": map[string]any{"disableNeitherHostNorPort": true}}, "unsafedisruptions"},
+		{"too many", map[string]any{"unsafeMode": map[string]any{"disableCountTooLarge": true}}, "unsafedisruptions"},
+		{"a limit of its own", map[string]any{"unsafeMode": map[string]any{"config": map[string]any{"countTooLarge": map[string]any{"clusterThreshold": int64(90)}}}}, "unsafedisruptions"},
 		{"a root that fails", map[string]any{"cpuPressure": nil, "diskFailure": root, "unsafeMode": map[string]any{"allowRootDiskFailure": true}}, "unsafedisruptions"},
 		{"a day and a second", map[string]any{"duration": "24h1s"}, "longdisruptions"},
 		{"a day and a bit, as a number", map[string]any{"duration": int64(24*3600*1e9 + 1)}, "longdisruptions"},

@@ -74,6 +74,8 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 		{"hosts that the operator protects", map[string]any{"network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": true}}, "unsafedisruptions", false},
 		{"no safety nets", map[string]any{"unsafeMode": map[string]any{"disableAll": true}}, "unsafedisruptions", false},
 		{"all traffic", map[string]any{"unsafeMode": map[string]any{"disableNeitherHostNorPort": true}}, "unsafedisruptions", false},
+		{"too many", map[string]any{"unsafeMode": map[string]any{"disableCountTooLarge": true}}, "unsafedisruptions", false},
+		{"a limit of its own", map[string]any{"unsafeMode": map[string]any{"config": map[string]any{"countTooLarge": map[string]any{"clusterThreshold": int64(90)}}}}, "unsafedisruptions", false},
 		{"a root that fails", map[string]any{"cpuPressure": nil, "diskFailure": root, "unsafeMode": map[string]any{"allowRootDiskFailure": true}}, "unsafedisruptions", false},
 		{"a day and a second", map[string]any{"duration": "24h1s"}, "longdisruptions", true},
 		{"a day and a bit, as a number", map[string]any{"duration": int64(24*3600*1e9 + 1)}, "longdisruptions", true},

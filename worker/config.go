@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/settings"
 )
@@ -36,6 +37,11 @@ type Config struct {
 	// by which they agree: off, warn or enforce. Of the first two the worker does
 	// nothing; the API server warns.
 	NamespaceOptIn string `mapstructure:"namespace-opt-in"`
+	// SafeMode says what becomes of disruptions of more than anybody named: off, warn or
+	// enforce. The thresholds are the shares, in percent, from which there are too many targets.
+	SafeMode                   string `mapstructure:"safe-mode"`
+	SafeModeNamespaceThreshold int    `mapstructure:"safe-mode-namespace-threshold"`
+	SafeModeClusterThreshold   int    `mapstructure:"safe-mode-cluster-threshold"`
 	// CloudRanges is the ConfigMap, as namespace/name, with what cloud providers
 	// publish of their addresses; empty means that there is none.
 	CloudRanges string `mapstructure:"cloud-ranges"`
@@ -65,11 +71,11 @@ type Config struct {
 	LogLevel       string        `mapstructure:"log-level"`
 }
 
-// What namespace-opt-in may be.
+// What namespace-opt-in and safe-mode may be.
 const (
-	optInOff     = "off"
-	optInWarn    = "warn"
-	optInEnforce = "enforce"
+	switchOff     = "off"
+	switchWarn    = "warn"
+	switchEnforce = "enforce"
 )
 
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
@@ -93,7 +99,10 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
-	flags.String("namespace-opt-in", optInWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
+	flags.String("namespace-opt-in", switchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
+	flags.String("safe-mode", switchWarn, "off, warn or enforce: what becomes of disruptions of more than anybody named, such as most pods of a namespace; the API server judges by the policy squall-safe-mode")
+	flags.Int("safe-mode-namespace-threshold", policy.DefaultThresholds.Namespace, "share of a namespace's pods, in percent, of which safe mode lets a disruption have no more")
+	flags.Int("safe-mode-cluster-threshold", policy.DefaultThresholds.Cluster, "the same of the cluster's pods, and at level node of its nodes")
 	flags.String(cloud.SettingConfigMap, "", "namespace/name of the ConfigMap with the keys aws, gcp and datadog, whose values are what these publish of their addresses")
 	flags.Bool(cloud.SettingFetch, false, "fetch from a provider what that ConfigMap lacks, at most once a day")
 	flags.Float64("client-qps", -1, "most API calls in a second; below 0: the API server's own priorities and fairness decide")
@@ -138,13 +147,31 @@ func (c Config) check() error {
 	default:
 		return fmt.Errorf("setting image-pull-policy %q: want Always, IfNotPresent or Never", c.ImagePullPolicy)
 	}
-	switch c.NamespaceOptIn {
-	case optInOff, optInWarn, optInEnforce:
-	default:
-		return fmt.Errorf("setting namespace-opt-in %q: want off, warn or enforce", c.NamespaceOptIn)
+	if err := c.checkSwitches(); err != nil {
+		return err
 	}
 	_, err := settings.Logger(c.LogLevel)
 	return err
+}
+
+// checkSwitches looks at what is off, warned about or enforced.
+func (c Config) checkSwitches() error {
+	for _, s := range []struct{ name, value string }{{"namespace-opt-in", c.NamespaceOptIn}, {"safe-mode", c.SafeMode}} {
+		switch s.value {
+		case switchOff, switchWarn, switchEnforce:
+		default:
+			return fmt.Errorf("setting %s %q: want off, warn or enforce", s.name, s.value)
+		}
+	}
+	for _, s := range []struct {
+		name    string
+		percent int
+	}{{"safe-mode-namespace-threshold", c.SafeModeNamespaceThreshold}, {"safe-mode-cluster-threshold", c.SafeModeClusterThreshold}} {
+		if s.percent < 1 || s.percent > 100 {
+			return fmt.Errorf("setting %s %d: want 1 to 100, in percent", s.name, s.percent)
+		}
+	}
+	return nil
 }
 
 // checkProbes looks at the settings of probes.

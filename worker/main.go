@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"k8s.io/klog/v2"
 
+	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
 )
@@ -61,10 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer temporal.Close()
-	go acts.ChaosPods.Run(ctx)
-	go acts.Targets.Watch.Run(ctx)
-	go acts.Policies.Run(ctx)
-	if err := errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx), acts.Policies.Sync(ctx)); err != nil {
+	if err := watch(ctx, acts); err != nil {
 		return err
 	}
 	polling, fatal := context.WithCancelCause(ctx)
@@ -88,4 +86,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return nil // asked to end
 	}
 	return fmt.Errorf("poll temporal at %s: %w", config.Temporal.Address, connect.Advise(context.Cause(polling)))
+}
+
+// watch begins the worker's watches and waits until they have seen what there is.
+func watch(ctx context.Context, acts *activities.Activities) error {
+	go acts.ChaosPods.Run(ctx)
+	go acts.Targets.Watch.Run(ctx)
+	go acts.Policies.Run(ctx)
+	go acts.SafeMode.Run(ctx)
+	return errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx), acts.Policies.Sync(ctx), acts.SafeMode.Sync(ctx))
 }

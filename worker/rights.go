@@ -37,7 +37,7 @@ func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) 
 	if err := checkThese(ctx, kube, config.ChaosNamespace, base, func() ([]deploy.Right, error) { return deploy.Rights(account) }); err != nil {
 		return err
 	}
-	if config.NamespaceOptIn != optInEnforce {
+	if config.NamespaceOptIn != switchEnforce {
 		return nil
 	}
 	return checkThese(ctx, kube, config.ChaosNamespace,

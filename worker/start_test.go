@@ -106,9 +106,9 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 		"deploy/rbac.yaml", "kubectl apply -k deploy")
 	install(t, admin)
 	eventually(t, "the rights of deploy/rbac.yaml are enough", func() bool { return ask() == nil })
-	settings.NamespaceOptIn = optInEnforce
+	settings.NamespaceOptIn = switchEnforce
 	wantWords(t, ask(), "get namespaces everywhere", "namespace-opt-in=enforce needs deploy/components/namespace-opt-in-enforce")
-	settings.NamespaceOptIn = optInWarn
+	settings.NamespaceOptIn = switchWarn
 	err := admin.RbacV1().Roles("squall-chaos").Delete(t.Context(), "squall-worker", metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/census"
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/crons"
@@ -169,10 +170,14 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
+	safeMode, err := c.safeMode(fast)
+	if err != nil {
+		return nil, err
+	}
 	return &activities.Activities{
 		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
 		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
-		Policies: policies, OptIn: c.NamespaceOptIn == optInEnforce,
+		Policies: policies, OptIn: c.NamespaceOptIn == switchEnforce, SafeMode: safeMode,
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
@@ -182,6 +187,18 @@ func newActivities(c Config) (*activities.Activities, error) {
 		Notify:   c.Notify,
 		Parallel: c.Parallel,
 	}, nil
+}
+
+// safeMode judges as the settings say; nil if nobody does.
+func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
+	if c.SafeMode == switchOff {
+		return nil, nil
+	}
+	count, err := census.New(config, c.ChaosNamespace)
+	return &activities.SafeMode{
+		Enforced: c.SafeMode == switchEnforce, Census: count,
+		Thresholds: policy.Thresholds{Namespace: c.SafeModeNamespaceThreshold, Cluster: c.SafeModeClusterThreshold},
+	}, err
 }
 
 // prober asks probes, as far as the settings allow it.

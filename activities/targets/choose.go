@@ -36,6 +36,9 @@ type Selection struct {
 	// Denied names the rules of policies that let fewer be disrupted. Empty when none
 	// does.
 	Denied string `json:"denied,omitempty"`
+	// Caught is what safe mode has against the disruption where it only warns. Empty when
+	// it has nothing.
+	Caught string `json:"caught,omitempty"`
 	// Lost says that targets were lost and are not replaced any more. Empty while all
 	// are.
 	Lost string `json:"lost,omitempty"`
@@ -71,6 +74,9 @@ func (s Selection) String() string {
 		if why != "" && s.Selected < s.Desired {
 			text += "; " + why
 		}
+	}
+	if s.Caught != "" {
+		text += "; safe mode would refuse it: " + s.Caught
 	}
 	return text
 }
@@ -147,6 +153,11 @@ func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) Sel
 		}
 	}
 	return Selection{Matching: matching, Desired: spec.Wanted(matching), Selected: len(active)}
+}
+
+// Wanted is how many of the candidates a disruption wants, whoever has them.
+func Wanted(spec v1beta1.DisruptionSpec, healthy []Candidate) int {
+	return min(spec.Wanted(len(healthy)), len(healthy))
 }
 
 // past are the tries that every target has had which was ever chosen; maxTries

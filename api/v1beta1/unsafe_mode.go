@@ -3,12 +3,11 @@ package v1beta1
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
 // UnsafeMode sets safe mode aside for one disruption, and lets "/" fail at level
-// node. The fields of nets that do not exist yet are accepted and have no effect.
+// node.
 type UnsafeMode struct {
 	// DisableAll switches every safety net off.
 	DisableAll bool `json:"disableAll,omitempty"`
-	// DisableCountTooLarge has no effect yet: a disruption of most of a namespace
-	// or cluster is not refused.
+	// DisableCountTooLarge allows a disruption of most of a namespace or cluster.
 	DisableCountTooLarge bool `json:"disableCountTooLarge,omitempty"`
 	// DisableNeitherHostNorPort allows a network disruption that names neither host
 	// nor port, and so disturbs traffic with everybody.
@@ -18,18 +17,18 @@ type UnsafeMode struct {
 	DisableSpecificContainDisk bool `json:"disableSpecificContainDisk,omitempty"`
 	// AllowRootDiskFailure allows a disk failure of "/" at level node.
 	AllowRootDiskFailure bool `json:"allowRootDiskFailure,omitempty"`
-	// Config has no effect yet: there are no limits to move.
+	// Config moves the limits of safe mode.
 	Config *UnsafeModeConfig `json:"config,omitempty"`
 }
 
-// UnsafeModeConfig is for the limits of safety nets that do not exist yet.
+// UnsafeModeConfig are the limits of safe mode for one disruption.
 type UnsafeModeConfig struct {
-	// CountTooLarge has no effect yet: any share of pods may be disturbed at once.
+	// CountTooLarge are the shares of pods, or nodes, that may be disrupted.
 	CountTooLarge *CountTooLarge `json:"countTooLarge,omitempty"`
 }
 
-// CountTooLarge are the shares of pods that may be disturbed at once, which
-// nothing counts yet. At least one is needed.
+// CountTooLarge are the shares of pods, or nodes, that may be disrupted, in place of
+// the operator's, 80 and 66 unless they set others. At least one is needed.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.namespaceThreshold) || has(self.clusterThreshold)",message="set namespaceThreshold, clusterThreshold or both"
 type CountTooLarge struct {
@@ -38,7 +37,8 @@ type CountTooLarge struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	NamespaceThreshold *int `json:"namespaceThreshold,omitempty"`
-	// ClusterThreshold is the share of the cluster's pods, in percent, 1 to 100.
+	// ClusterThreshold is the share of the cluster's pods, or at level node of its
+	// nodes, in percent, 1 to 100.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100

@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Thresholds are the shares, in percent, of which safe mode lets a disruption have no
+// more targets: of the pods of its namespace, and of the cluster's pods, or nodes.
+type Thresholds struct{ Namespace, Cluster int }
+
+// DefaultThresholds are those of an operator who sets none.
+var DefaultThresholds = Thresholds{Namespace: 80, Cluster: 66}
+
+// Of are the thresholds for one disruption, which may set its own.
+func (t Thresholds) Of(unsafe *v1beta1.UnsafeMode) Thresholds {
+	if unsafe == nil || unsafe.Config == nil || unsafe.Config.CountTooLarge == nil {
+		return t
+	}
+	if own := unsafe.Config.CountTooLarge.NamespaceThreshold; own != nil {
+		t.Namespace = *own
+	}
+	if own := unsafe.Config.CountTooLarge.ClusterThreshold; own != nil {
+		t.Cluster = *own
+	}
+	return t
+}
+
+// Population is how many pods there are in the disruption's namespace and in the
+// cluster, and how many nodes.
+type Population struct{ Namespace, Cluster, Nodes int }
+
+// TooMany says what safe mode has against a disruption that wants so many targets;
+// empty if it has nothing, or unsafeMode sets it aside.
+func (t Thresholds) TooMany(d *v1beta1.Disruption, wanted int, of Population) string {
+	if unsafe := d.Spec.UnsafeMode; unsafe != nil && (unsafe.DisableAll || unsafe.DisableCountTooLarge) {
+		return ""
+	}
+	t = t.Of(d.Spec.UnsafeMode)
+	const way = ": want a smaller count; unsafeMode.disableCountTooLarge or config.countTooLarge allow it to those who may"
+	over := func(all, percent int, what string) string {
+		if wanted*100 <= max(all, wanted)*percent {
+			return ""
+		}
+		return fmt.Sprintf("%d of the %d %s are more than %d %%", wanted, max(all, wanted), what, percent) + way
+	}
+	if d.Spec.Level == v1beta1.LevelNode {
+		return over(of.Nodes, t.Cluster, "nodes")
+	}
+	if why := over(of.Namespace, t.Namespace, "pods of namespace "+d.Namespace); why != "" {
+		return why
+	}
+	return over(max(of.Cluster, of.Namespace), t.Cluster, "pods of the cluster")
+}
+
+// SafeMode is the rule by which safe mode denies a disruption, for the reason that it has.
+func SafeMode(why string) Rule { return Rule{words: "safe mode: " + why} }

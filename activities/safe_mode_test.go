@@ -1,0 +1,93 @@
+package activities
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/census"
+	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// judges lets safe mode judge, of a namespace that has n pods.
+func (c *cluster) judges(n int, enforced bool) {
+	c.Helper()
+	if c.SafeMode == nil {
+		count, err := census.New(apiserver.Start(c.T), c.Chaos)
+		c.Must(err)
+		// Of the cluster the tests share nothing is known: only the namespace counts.
+		c.SafeMode = &SafeMode{Census: count, Thresholds: policy.Thresholds{Namespace: 80, Cluster: 100}}
+		go c.SafeMode.Run(c.Context())
+		c.Must(c.SafeMode.Sync(c.Context()))
+	}
+	c.SafeMode.Enforced = enforced
+	c.Eventually("the pods are counted", func() bool { in, _ := c.SafeMode.Census.Pods(c.Shop); return in == n })
+}
+
+// rule S16: a disruption of most of a namespace is told, and where safe mode is enforced
+// it gets no target; what has targets keeps them and gets no more.
+func TestADisruptionOfMostOfANamespace(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(4, nil)
+	c.judges(4, false)
+	warned, selection := c.selectFor("warned", all)
+	if selection.Selected != 4 || !strings.Contains(selection.String(), "safe mode would refuse it: 4 of the 4 pods of namespace "+c.Shop) {
+		t.Errorf("by default: %q of %+v, want all 4 and a warning", selection, selection)
+	}
+	c.WantCondition(warned, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "safe mode would refuse it: 4 of the 4 pods")
+	c.Must(c.Targets.DeleteRecords(t.Context(), warned))
+
+	c.judges(4, true)
+	refused, selection := c.selectFor("refused", all)
+	if selection.Selected != 0 || selection.Caught != "" {
+		t.Errorf("enforced: %+v, want no target", selection)
+	}
+	c.WantCondition(refused, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "denied by safe mode: 4 of the 4 pods of namespace "+c.Shop)
+	c.wantEvent(v1beta1.ReasonDenied, "safe mode")
+	if _, selection = c.selectFor("unsafe", func(spec *v1beta1.DisruptionSpec) {
+		all(spec)
+		spec.UnsafeMode = &v1beta1.UnsafeMode{DisableCountTooLarge: true}
+	}); selection.Selected != 4 {
+		t.Errorf("set aside by its spec: %+v, want all 4", selection)
+	}
+}
+
+// A disruption that began when it wanted less goes on with what it has.
+func TestADisruptionThatWantsTooMuchLater(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, map[string]string{"app": "other"})
+	c.MakeTargets(2, nil)
+	c.judges(4, true)
+	running, selection := c.selectFor("running", all)
+	if selection.Selected != 2 {
+		t.Fatalf("half of the namespace: %+v, want both", selection)
+	}
+	c.MakeTargets(8, nil)
+	c.judges(12, true)
+	selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: running, Known: 1})
+	if selection.Selected != 2 || !strings.Contains(selection.Denied, "10 of the 12 pods") {
+		t.Errorf("it wants 10 of 12: %+v, want the 2 of before", selection)
+	}
+}
+
+// rule S16: what was created before safe mode was enforced is judged when it begins.
+func TestSafeModeIsJudgedWhenADisruptionBegins(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(1, nil)
+	everything := func(spec *v1beta1.DisruptionSpec) {
+		spec.Faults = v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 10}}
+	}
+	c.judges(1, false)
+	if plan := do[Plan](c, c.Prepare, c.Disruption("warned", everything)); plan.Rejected != "" {
+		t.Errorf("by default it is rejected: %s", plan.Rejected)
+	}
+	c.judges(1, true)
+	ref := c.Disruption("refused", everything)
+	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "denied by safe mode: network names neither host nor port") {
+		t.Errorf("enforced it is rejected with %q", plan.Rejected)
+	}
+	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, "unsafeMode.disableNeitherHostNorPort")
+}
