@@ -149,6 +149,14 @@ func (s *suite) onCluster() ([]string, error) {
 // counts is that all begin, end and leave nothing, not how soon.
 const shortSoak = "-disruptions 20 -alone 20 -parallel 8 -every 1s -bound 10m -heal 12m -seed 1"
 
+// soak installs Squall again, which the stage before has taken out of the cluster.
+func (s *suite) soak(ctx context.Context, c *counts) error {
+	if err := s.program("./demo", "install")(ctx, c); err != nil {
+		return err
+	}
+	return s.make("soak", "SOAK="+shortSoak)(ctx, c)
+}
+
 func (s *suite) make(target string, settings ...string) func(context.Context, *counts) error {
 	return func(ctx context.Context, _ *counts) error {
 		return s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root, target}, settings...)...).Run()
