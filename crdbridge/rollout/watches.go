@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/internal/informers"
 	"github.com/squall-chaos/squall/kube"
 )
 
@@ -29,9 +30,8 @@ type watches struct {
 	// other containers.
 	changed chan event.GenericEvent
 
-	all  context.Context // ends with the bridge
-	stop context.CancelFunc
-	done sync.WaitGroup
+	// Group ends the watches with the bridge.
+	*informers.Group
 
 	mu    sync.Mutex
 	named map[types.NamespacedName]*watch // by rollout
@@ -49,19 +49,9 @@ func newWatches(cluster *rest.Config) (*watches, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch workloads: %w", err)
 	}
-	w := &watches{client: client, changed: make(chan event.GenericEvent, 100), named: map[types.NamespacedName]*watch{}}
-	w.all, w.stop = context.WithCancel(context.Background())
-	return w, nil
-}
-
-// Start ends all watches when ctx does.
-func (w *watches) Start(ctx context.Context) error {
-	<-ctx.Done()
-	w.mu.Lock()
-	w.stop()
-	w.mu.Unlock()
-	w.done.Wait()
-	return nil
+	return &watches{
+		client: client, changed: make(chan event.GenericEvent, 100), Group: informers.NewGroup(), named: map[types.NamespacedName]*watch{},
+	}, nil
 }
 
 // follow watches the workload of r, and says what it is: listed is false before
@@ -70,9 +60,6 @@ func (w *watches) follow(r *v1beta1.DisruptionRollout) (release *kube.Release, l
 	name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.all.Err() != nil {
-		return nil, false // nothing begins that Start would not wait for
-	}
 	watched := w.named[name]
 	if watched == nil || watched.target != r.Spec.TargetResource {
 		w.end(name)
@@ -98,7 +85,7 @@ func (w *watches) end(rollout types.NamespacedName) {
 }
 
 func (w *watches) begin(rollout types.NamespacedName, target v1beta1.TargetResource) *watch {
-	ctx, stop := context.WithCancel(w.all)
+	ctx, stop := w.Context()
 	resource, object := "deployments", runtime.Object(&appsv1.Deployment{})
 	if target.Kind == v1beta1.TargetStatefulSet {
 		resource, object = "statefulsets", &appsv1.StatefulSet{}
@@ -117,12 +104,7 @@ func (w *watches) begin(rollout types.NamespacedName, target v1beta1.TargetResou
 			}
 		},
 	})
-	w.done.Go(func() { watched.informer.RunWithContext(ctx) })
-	w.done.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), watched.informer.HasSynced) {
-			tell() // also of a workload that is not there
-		}
-	})
+	w.Run(ctx, tell, watched.informer) // it tells also of a workload that is not there
 	return watched
 }
 

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/internal/informers"
 	"github.com/squall-chaos/squall/kube"
 )
 
@@ -33,9 +34,8 @@ type Watches struct {
 	// may have changed.
 	Changed chan event.GenericEvent
 
-	all  context.Context // ends with the bridge
-	stop context.CancelFunc
-	done sync.WaitGroup
+	// Group ends the watches with the bridge.
+	*informers.Group
 
 	mu     sync.Mutex
 	byName map[types.NamespacedName]*watch
@@ -60,20 +60,10 @@ func New(cluster *rest.Config) (*Watches, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch services: %w", err)
 	}
-	w := &Watches{
-		client: client, Changed: make(chan event.GenericEvent, 100),
+	return &Watches{
+		client: client, Changed: make(chan event.GenericEvent, 100), Group: informers.NewGroup(),
 		byName: map[types.NamespacedName]*watch{}, named: map[types.NamespacedName]following{},
-	}
-	w.all, w.stop = context.WithCancel(context.Background())
-	return w, nil
-}
-
-// Start ends all watches when ctx does.
-func (w *Watches) Start(ctx context.Context) error {
-	<-ctx.Done()
-	w.stop()
-	w.done.Wait()
-	return nil
+	}, nil
 }
 
 // Follow watches what d names, and nothing more that only d has named. An edit
@@ -162,7 +152,7 @@ func (w *Watches) disruptionsOf(service types.NamespacedName) []types.Namespaced
 
 // begin watches a service and its slices.
 func (w *Watches) begin(name types.NamespacedName) *watch {
-	ctx, stop := context.WithCancel(w.all)
+	ctx, stop := w.Context()
 	one := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name)
 	services := cache.NewListWatchFromClient(w.client.CoreV1().RESTClient(), "services", name.Namespace, one)
 	parts := cache.NewFilteredListWatchFromClient(w.client.DiscoveryV1().RESTClient(), "endpointslices", name.Namespace,
@@ -174,13 +164,8 @@ func (w *Watches) begin(name types.NamespacedName) *watch {
 		_, _ = i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
 		})
-		w.done.Go(func() { i.RunWithContext(ctx) })
 	}
-	w.done.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), watched.service.HasSynced, watched.parts.HasSynced) {
-			tell() // also of a service that is not there
-		}
-	})
+	w.Run(ctx, tell, watched.service, watched.parts) // it tells also of a service that is not there
 	return watched
 }
 
