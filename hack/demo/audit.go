@@ -15,7 +15,7 @@ var auditPod string
 // nothingLeft counts what Squall keeps in the cluster, and lets every node look
 // for marks of injections.
 func (s *story) nothingLeft(ctx context.Context) error {
-	s.screen.chapter("6. Nothing is left")
+	s.screen.chapter("7. Nothing is left")
 	for _, kind := range []string{"pods", "configmaps"} {
 		left := podList{}
 		if err := s.get(ctx, &left, "-n", chaosNamespace, kind, "-l", "chaos.squall.dev/disruption-namespace="+namespace); err != nil {

@@ -80,8 +80,12 @@ type podList struct{ Items []pod }
 type disruption struct {
 	Metadata struct{ Name, UID string }
 	Status   struct {
-		Phase, InjectionStatus string
-		TargetInjections       map[string]map[string]struct{ InjectorPodName string }
-		Workflow               struct{ ID, RunID string }
+		Phase, InjectionStatus, Ending string
+		TargetInjections               map[string]map[string]struct{ InjectorPodName string }
+		Workflow                       struct{ ID, RunID string }
+		SteadyState                    struct {
+			Verdict, Summary string
+			Probes           []struct{ State string }
+		}
 	}
 }

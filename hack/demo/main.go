@@ -1,7 +1,7 @@
 // Command demo shows Squall at work on a real cluster: it disturbs containers
-// in three ways, measures before, while and after, ends one disruption early,
-// and lets every node say that nothing is left. Its exit code is 1 if any figure
-// is not what it should be.
+// in three ways, measures before, while and after, ends one disruption early, lets
+// a probe end another, and lets every node say that nothing is left. Its exit code
+// is 1 if any figure is not what it should be.
 //
 //	go run ./demo            the whole story
 //	go run ./demo install    only install Squall and wait until it runs

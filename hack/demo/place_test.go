@@ -66,7 +66,7 @@ func TestWriteOverlayForAClusterOfTheUsersOwn(t *testing.T) {
 }
 
 func TestManifest(t *testing.T) {
-	for _, name := range []string{"drop-packets", "burn-cpu", "kill-container"} {
+	for _, name := range []string{"drop-packets", "burn-cpu", "kill-container", "refuse-answers"} {
 		document, err := manifest(name)
 		if err != nil || strings.Count(document, "kind: Disruption") != 1 {
 			t.Errorf("manifest(%s) = %q, %v, want one Disruption", name, document, err)

@@ -35,7 +35,7 @@ type story struct {
 
 func (s *story) tell(ctx context.Context) error {
 	for _, chapter := range []func(context.Context) error{
-		s.workload, s.network, s.pressure, s.early, s.failure, s.over, s.nothingLeft,
+		s.workload, s.network, s.pressure, s.early, s.failure, s.over, s.aborted, s.nothingLeft,
 	} {
 		if err := chapter(ctx); err != nil {
 			return err
@@ -193,16 +193,35 @@ func (s *story) over(ctx context.Context) error {
 	return s.list(ctx)
 }
 
+// aborted lets a probe end a disruption, with nobody doing anything.
+func (s *story) aborted(ctx context.Context) error {
+	s.screen.chapter("6. No request reaches a pod any more, for 10 minutes: a probe ends it by itself")
+	const name = "refuse-answers"
+	if err := s.apply(ctx, name); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := s.wait(ctx, name, ".status.phase", "Finished"); err != nil {
+		return err
+	}
+	d := disruption{}
+	if err := s.get(ctx, &d, "-n", namespace, "disruption", name); err != nil {
+		return err
+	}
+	s.uids = append(s.uids, d.Metadata.UID)
+	if err := s.list(ctx, name); err != nil {
+		return err
+	}
+	steady := d.Status.SteadyState
+	s.screen.check(steady.Verdict == "Aborted" && strings.HasPrefix(d.Status.Ending, "aborted: "), "verdict %s after %.0f s, ending %q", steady.Verdict, time.Since(began).Seconds(), d.Status.Ending)
+	s.screen.check(len(steady.Probes) == 1 && steady.Probes[0].State == "Success", "the pod answers again")
+	return nil
+}
+
 // inject creates a disruption, waits until it is in place and returns its
 // targets.
 func (s *story) inject(ctx context.Context, name string) ([]string, error) {
-	document, err := manifest(name)
-	if err != nil {
-		return nil, err
-	}
-	_, spec, _ := strings.Cut(document, "\nspec:")
-	s.screen.quote("$ kubectl apply -f " + name + ".yaml\n" + "spec:" + spec)
-	if _, err := s.feed(ctx, document, "-n", namespace, "apply", "-f", "-"); err != nil {
+	if err := s.apply(ctx, name); err != nil {
 		return nil, err
 	}
 	if err := s.wait(ctx, name, ".status.injectionStatus", "Injected"); err != nil {
@@ -224,6 +243,18 @@ func (s *story) inject(ctx context.Context, name string) ([]string, error) {
 		s.screen.say("  in Temporal: %s/namespaces/default/workflows/%s/%s/history", s.place.ui, url.PathEscape(d.Status.Workflow.ID), d.Status.Workflow.RunID)
 	}
 	return s.chosen[name], nil
+}
+
+// apply creates a disruption, as a user does.
+func (s *story) apply(ctx context.Context, name string) error {
+	document, err := manifest(name)
+	if err != nil {
+		return err
+	}
+	_, spec, _ := strings.Cut(document, "\nspec:")
+	s.screen.quote("$ kubectl apply -f " + name + ".yaml\n" + "spec:" + spec)
+	_, err = s.feed(ctx, document, "-n", namespace, "apply", "-f", "-")
+	return err
 }
 
 func manifest(name string) (string, error) {

@@ -39,6 +39,9 @@ func TestDemoShowsWhatItPromises(t *testing.T) {
 		"both nodes audited":   `(?s)was searched for marks.*was searched for marks`,
 		"kubectl get dis":      `drop-packets +network-disruption +pod +2/2 +Injected`,
 		"the end of it":        `drop-packets +network-disruption +pod +0/2 +PreviouslyInjected +Finished`,
+		"the end by a probe":   `refuse-answers +network-disruption +pod .*Finished +Aborted`,
+		"why it ended":         `ok     verdict Aborted after \d+ s, ending "aborted: `,
+		"that all is back":     `ok     the pod answers again`,
 		"links to Temporal":    `http://\S+/namespaces/default/workflows/disruption%2Fsquall-demo%2Fdrop-packets%2F\S+/history`,
 		"seconds on each line": `(?m)^ +\d+\.\d s  `,
 	} {
