@@ -184,8 +184,11 @@ func (r *run) events() (told []string, err error) {
 		return nil, err
 	}
 	for _, e := range events.Items {
-		if e.Reason == "Chosen" {
-			continue // it tells that nothing was injected for two seconds, which depends on how long a recovery takes
+		switch e.Reason {
+		case "Chosen": // it tells that nothing was injected for two seconds, which depends on how long a recovery takes
+			continue
+		case "ProbeFailed": // each process that asks tells what it sees, which a watch may keep from it for a while
+			continue
 		}
 		told = append(told, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
 	}

@@ -77,7 +77,7 @@ func (r *run) untilWithin(patience time.Duration, what string, holds func() bool
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not within %s: %s; status %+v", patience, what, r.d.Status)
+			return fmt.Errorf("not within %s: %s; status %+v, steady state %+v", patience, what, r.d.Status, r.d.Status.SteadyState)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
