@@ -30,6 +30,8 @@ type work struct {
 	fails bool
 	// guarded is one with a probe, which asks whether the pod called guard is ready.
 	guarded bool
+	// long is one that is left out unless all points are tried, or it is named.
+	long bool
 	// play is a person's part, after all targets are injected.
 	play func(*run) error
 }
@@ -48,7 +50,7 @@ var workloads = []work{
 	{name: "network", targets: 1, faults: v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).deleted},
 	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
 	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
-	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, play: (*run).probeAborts},
+	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
 
 // run is a workload under way in a slot.
