@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,8 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	if why := tooMany(ctx, client, d, targets.Wanted(d.Spec, found.Healthy)); why != "" {
 		p.Warnings = append(p.Warnings, "safe mode, unless the operator set other limits: "+why)
 	}
-	if refusal := policy.Refusal(rules); refusal != "" {
+	refusal := policy.Refusal(rules)
+	if refusal != "" {
 		p.Refusals = append(p.Refusals, refusal)
 	}
 	missing, err := client.Missing(ctx, doctor.RightsToRun(d.Namespace)...)
@@ -82,7 +84,7 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	switch _, err := client.Create(ctx, d, true); {
 	case apierrors.IsAlreadyExists(err):
 		p.Refusals = append(p.Refusals, createError(err, d).Error())
-	case apierrors.IsForbidden(err) && len(missing) > 0: // said already
+	case apierrors.IsForbidden(err) && (len(missing) > 0 || refusal != "" && strings.Contains(err.Error(), refusal)): // said already
 	case err != nil:
 		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
 	}

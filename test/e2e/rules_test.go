@@ -88,7 +88,8 @@ func TestAPolicyRefuses(t *testing.T) {
 		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, s.name).Do(context.Background()).Error()
 	})
 	s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionPolicy, metadata: {name: `+s.name+`}, spec: {rules: [
-  {name: no-network, reason: sale week, namespaces: [`+s.name+`], kinds: [network-disruption]}]}}`)
+  {name: no-network, reason: sale week, namespaces: [`+s.name+`], kinds: [network-disruption],
+   windows: [{timeZone: UTC}]}]}}`) // with a window, though of all day, the worker judges it, and not the API server
 	// The worker sees a policy by its watch, moments after it was made.
 	var refused *v1beta1.Disruption
 	for i := 0; refused == nil; i++ {
