@@ -13,6 +13,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/squall-chaos/squall/crdbridge/cached"
+	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/cron"
 	"github.com/squall-chaos/squall/crdbridge/disruption"
 	"github.com/squall-chaos/squall/crdbridge/emergencystop"
@@ -69,13 +70,13 @@ func managerOptions(c Config) (manager.Options, error) {
 func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal.Client, registry prometheus.Registerer) (manager.Manager, error) {
 	cluster = rest.CopyConfig(cluster)
 	cluster.QPS = -1 // the API server's own priorities and fairness decide
-	certificate := &oninit.Certificate{}
-	o.WebhookServer = oninit.Server(c.OnInit, certificate)
+	own := &certificate.Certificate{}
+	o.WebhookServer = oninit.Server(c.OnInit, own)
 	m, err := manager.New(cluster, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}
-	own := oninit.Namespaces{System: c.LeaderElectionNamespace, Chaos: c.ChaosNamespace, Watched: c.WatchNamespaces}
+	namespaces := oninit.Namespaces{System: c.LeaderElectionNamespace, Chaos: c.ChaosNamespace, Watched: c.WatchNamespaces}
 	workflows, err := temporal.Setup(m, client, registry, c.PollInterval)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		orphan.Setup(m, workflows, c.ChaosNamespace),
 		cron.Setup(m, workflows, c.MinimumCronFrequency),
 		rollout.Setup(m, workflows),
-		oninit.Setup(m, c.OnInit, own, oninit.InCluster(own.System), certificate),
+		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
 		podops.Setup(m, c.PodOpsDriver),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),

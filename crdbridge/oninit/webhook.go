@@ -1,6 +1,6 @@
 // Package oninit serves the admission webhook that gives a pod with the label
 // disrupt-on-init an init container of ours, which holds it back until it is
-// disturbed, and keeps the webhook's certificate. It promises that no other pod is
+// disturbed. It promises that no other pod is
 // changed, nor one of Squall's own or of the cluster's, and that a pod starts
 // whatever becomes of the webhook, as long as that is registered to be ignored when
 // it fails.
@@ -8,11 +8,9 @@ package oninit
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -22,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/squall-chaos/squall/crdbridge/certificate"
 )
 
 const (
@@ -83,41 +83,23 @@ func (n Namespaces) changes(namespace string) bool {
 	return len(n.Watched) == 0 || slices.Contains(n.Watched, namespace)
 }
 
-// Place is where the webhook's own objects are.
-type Place struct {
-	// Host is the name by which API servers call the webhook.
-	Host string
-	// Secret of the namespace System of Namespaces, and Configuration, by name.
-	Secret, Configuration string
-}
-
 // InCluster is the place that deploy/components/on-init makes.
-func InCluster(systemNamespace string) Place {
-	return Place{Host: Name + "." + systemNamespace + ".svc", Secret: Name, Configuration: Name}
+func InCluster(systemNamespace string) certificate.Place {
+	return certificate.Place{Host: Name + "." + systemNamespace + ".svc", Namespace: systemNamespace, Secret: Name, Configuration: Name}
 }
 
 // Server is the webhook's, for the options of a manager: nil if it is off. Which
 // certificate it has is known once Setup was called.
-func Server(s Settings, certificate *Certificate) webhook.Server {
+func Server(s Settings, own *certificate.Certificate) webhook.Server {
 	if !s.Enabled {
 		return nil
 	}
-	return webhook.NewServer(webhook.Options{Port: s.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS12
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if s.Certificates == "" {
-				return certificate.now()
-			}
-			// Read each time: whoever renews it need not tell.
-			pair, err := tls.LoadX509KeyPair(filepath.Join(s.Certificates, corev1.TLSCertKey), filepath.Join(s.Certificates, corev1.TLSPrivateKeyKey))
-			return &pair, err
-		}
-	}}})
+	return certificate.Server(s.Port, s.Certificates, own)
 }
 
 // Setup serves the webhook in every replica of m, and, unless it is given one, has
 // each see to the certificate.
-func Setup(m manager.Manager, s Settings, n Namespaces, p Place, certificate *Certificate) error {
+func Setup(m manager.Manager, s Settings, n Namespaces, p certificate.Place, own *certificate.Certificate) error {
 	if !s.Enabled {
 		return nil
 	}
@@ -125,10 +107,7 @@ func Setup(m manager.Manager, s Settings, n Namespaces, p Place, certificate *Ce
 	if s.Certificates != "" {
 		return nil
 	}
-	return m.Add(&keeper{
-		live: m.GetAPIReader(), client: m.GetClient(), log: m.GetLogger().WithName("on-init"),
-		namespace: n.System, place: p, certificate: certificate,
-	})
+	return certificate.Keep(m, "on-init", p, own)
 }
 
 // handler answers the API server.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -39,14 +40,14 @@ type served struct {
 func newServed(t *testing.T) *served {
 	settings := testSettings()
 	settings.Port = freePort(t)
-	certificate := &Certificate{}
+	own := &certificate.Certificate{}
 	s := &served{}
 	s.Bridge = bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
-		return Setup(m, settings, Namespaces{System: s.system, Chaos: b.ChaosNamespace}, Place{Host: "localhost", Secret: Name, Configuration: s.name}, certificate)
+		return Setup(m, settings, Namespaces{System: s.system, Chaos: b.ChaosNamespace}, certificate.Place{Host: "localhost", Namespace: s.system, Secret: Name, Configuration: s.name}, own)
 	}))
 	s.Options = func(o *manager.Options) {
-		*certificate = Certificate{} // a program that starts anew has none
-		o.WebhookServer = Server(settings, certificate)
+		*own = certificate.Certificate{} // a program that starts anew has none
+		o.WebhookServer = Server(settings, own)
 	}
 	config := apiserver.Start(t)
 	config.WarningHandler = rest.NoWarnings{}

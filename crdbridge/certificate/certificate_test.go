@@ -1,4 +1,4 @@
-package oninit
+package certificate
 
 import (
 	"bytes"

@@ -1,4 +1,6 @@
-package oninit
+// Package certificate keeps the certificates of the bridge's admission webhooks, and
+// has the API server trust them.
+package certificate
 
 import (
 	"bytes"
@@ -9,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 const (
@@ -43,13 +48,45 @@ func (c *Certificate) now() (*tls.Certificate, error) {
 	return nil, errors.New("the webhook has no certificate yet")
 }
 
+// Place is where a webhook's own objects are.
+type Place struct {
+	// Host is the name by which API servers call the webhook.
+	Host string
+	// Namespace of the Secret.
+	Namespace string
+	// Secret and Configuration, by name.
+	Secret, Configuration string
+	// Validating is true for a webhook that refuses, and false for one that changes.
+	Validating bool
+}
+
+// Server serves at the port with the certificate, or with what the directory has: tls.crt
+// and tls.key.
+func Server(port int, directory string, certificate *Certificate) webhook.Server {
+	return webhook.NewServer(webhook.Options{Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS12
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if directory == "" {
+				return certificate.now()
+			}
+			// Read each time: whoever renews it need not tell.
+			pair, err := tls.LoadX509KeyPair(filepath.Join(directory, corev1.TLSCertKey), filepath.Join(directory, corev1.TLSPrivateKeyKey))
+			return &pair, err
+		}
+	}}})
+}
+
+// Keep has every replica of m see to the certificate.
+func Keep(m manager.Manager, name string, place Place, certificate *Certificate) error {
+	return m.Add(&keeper{live: m.GetAPIReader(), client: m.GetClient(), log: m.GetLogger().WithName(name), place: place, certificate: certificate})
+}
+
 // keeper keeps the certificate in a Secret, renews it in time, and has the API
 // server trust it. All replicas do so: what one has written the others read.
 type keeper struct {
 	live        client.Reader
 	client      client.Client
 	log         logr.Logger
-	namespace   string
 	place       Place
 	certificate *Certificate
 }
@@ -78,7 +115,7 @@ func (k *keeper) Start(ctx context.Context) error {
 // writes carry the version that was read.
 func (k *keeper) keep(ctx context.Context) error {
 	secret := &corev1.Secret{}
-	if err := k.live.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: k.place.Secret}, secret); err != nil {
+	if err := k.live.Get(ctx, types.NamespacedName{Namespace: k.place.Namespace, Name: k.place.Secret}, secret); err != nil {
 		return fmt.Errorf("read the certificate: %w", err)
 	}
 	data, renewed, err := inOrder(secret.Data, k.place.Host, time.Now())
@@ -102,13 +139,13 @@ func (k *keeper) keep(ctx context.Context) error {
 
 // trust tells the API server which certificates the webhook may have.
 func (k *keeper) trust(ctx context.Context, authorities []byte) error {
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	configuration, clients := k.place.configuration()
 	if err := k.live.Get(ctx, types.NamespacedName{Name: k.place.Configuration}, configuration); err != nil {
 		return fmt.Errorf("read the webhook's configuration: %w", err)
 	}
 	changed := false
-	for i := range configuration.Webhooks {
-		if theirs := &configuration.Webhooks[i].ClientConfig; !bytes.Equal(theirs.CABundle, authorities) {
+	for _, theirs := range clients() {
+		if !bytes.Equal(theirs.CABundle, authorities) {
 			theirs.CABundle, changed = authorities, true
 		}
 	}
@@ -119,6 +156,27 @@ func (k *keeper) trust(ctx context.Context, authorities []byte) error {
 		return fmt.Errorf("write the webhook's configuration: %w", err)
 	}
 	return nil
+}
+
+// configuration is an empty one of its kind, and what it says, once it is read, of
+// how its webhooks are called.
+func (p Place) configuration() (client.Object, func() []*admissionregistrationv1.WebhookClientConfig) {
+	if p.Validating {
+		c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		return c, func() (clients []*admissionregistrationv1.WebhookClientConfig) {
+			for i := range c.Webhooks {
+				clients = append(clients, &c.Webhooks[i].ClientConfig)
+			}
+			return clients
+		}
+	}
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	return c, func() (clients []*admissionregistrationv1.WebhookClientConfig) {
+		for i := range c.Webhooks {
+			clients = append(clients, &c.Webhooks[i].ClientConfig)
+		}
+		return clients
+	}
 }
 
 // inOrder returns data if it holds a certificate for host that is good for a while,
