@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/crdbridge/oninit"
+	"github.com/squall-chaos/squall/crdbridge/podops"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
@@ -30,8 +31,8 @@ type Config struct {
 	LeaderElectionLease time.Duration `mapstructure:"leader-election-lease"`
 	// OnInit is about the admission webhook that holds starting pods back.
 	OnInit oninit.Settings `mapstructure:",squash"`
-	// PodOpsDriver lets the bridge move pods that opted in through PodOpsLifecycle.
-	PodOpsDriver bool `mapstructure:"pod-ops-driver"`
+	// PodOps lets the bridge move pods that opted in through PodOpsLifecycle.
+	PodOps podops.Settings `mapstructure:",squash"`
 	// PollInterval is how often Temporal is asked for what nothing in the cluster
 	// tells, see temporal.PollInterval.
 	PollInterval time.Duration `mapstructure:"poll-interval"`
@@ -73,6 +74,8 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, by which pods are held back")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for it; empty: the cluster's default")
 	flags.Bool("pod-ops-driver", false, "move pods that opted in through PodOpsLifecycle, unless Kuperator is installed")
+	flags.Bool("graceful-delete", false, "refuse the deletion of such a pod until it is out of service, and then delete it; needs pod-ops-driver")
+	flags.Int("graceful-delete-port", 9444, "where the webhook for it is served")
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
 	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
@@ -103,11 +106,25 @@ func (c Config) check() error {
 	if err := c.OnInit.Check(); err != nil {
 		return err
 	}
-	if c.OnInit.Enabled && c.LeaderElectionNamespace == "" {
-		return fmt.Errorf("setting leader-election-namespace is empty, and on-init is on, whose certificate is kept there")
+	if err := c.PodOps.Check(); err != nil {
+		return err
+	}
+	if err := c.checkWebhooks(); err != nil {
+		return err
 	}
 	_, err := settings.Logger(c.LogLevel)
 	return err
+}
+
+// checkWebhooks: each has a certificate that is kept somewhere, and a port.
+func (c Config) checkWebhooks() error {
+	if c.LeaderElectionNamespace == "" && (c.OnInit.Enabled || c.PodOps.GracefulDelete) {
+		return fmt.Errorf("setting leader-election-namespace is empty, and on-init or graceful-delete is on, whose certificate is kept there")
+	}
+	if c.OnInit.Enabled && c.PodOps.GracefulDelete && c.OnInit.Port == c.PodOps.Port {
+		return fmt.Errorf("settings on-init-port and graceful-delete-port are both %d: want two ports", c.PodOps.Port)
+	}
+	return nil
 }
 
 // connection is lazy: the bridge starts, and says so in every Disruption, while

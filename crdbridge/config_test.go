@@ -87,6 +87,10 @@ func TestConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"polls without a pause", "poll-interval: 15\n", nil, "poll-interval is 15ns: want 1s or more"},
 		{"a lease that is lost at once", "", []string{"--leader-election-lease=1s"}, "leader-election-lease is 1s: want whole seconds, 2s or more"},
 		{"a lease of a part of a second", "", []string{"--leader-election-lease=2500ms"}, "leader-election-lease is 2.5s: want whole seconds"},
+		{"deletions that nobody carries out", "graceful-delete: true\n", nil, "pod-ops-driver, which deletes the pods in the end, is off"},
+		{"a port that is none", "graceful-delete: true\npod-ops-driver: true\ngraceful-delete-port: 0\n", nil, "graceful-delete-port 0: want a port"},
+		{"two webhooks at one port", "graceful-delete: true\npod-ops-driver: true\non-init: true\non-init-port: 9444\n", nil, "are both 9444: want two ports"},
+		{"a certificate that is kept nowhere", "graceful-delete: true\npod-ops-driver: true\nleader-election: false\nleader-election-namespace: ''\n", nil, "leader-election-namespace is empty, and on-init or graceful-delete is on"},
 		{"an API key on the command line", "", []string{"--temporal-api-key=secret"}, "unknown flag"},
 	}
 	for _, test := range tests {

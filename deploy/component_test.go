@@ -37,7 +37,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver)
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete)
 	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -139,6 +139,7 @@ const (
 	onInit            = "components/on-init"
 	onInitCertManager = "components/on-init-cert-manager"
 	podOpsDriver      = "components/pod-ops-driver"
+	gracefulDelete    = "components/graceful-delete"
 	probeExec         = "components/probe-exec"
 	ownTemporal       = "components/temporal"
 )
@@ -186,6 +187,32 @@ func TestTheComponentOfTheDriver(t *testing.T) {
 	}
 	if !on || !told {
 		t.Errorf("the bridge is switched on: %t, workers are told: %t", on, told)
+	}
+}
+
+// The component of graceful deletion lets the bridge delete pods, and keep the
+// certificate of its webhook, which it switches on.
+func TestTheComponentOfGracefulDeletion(t *testing.T) {
+	base, overlay := rightsOfAll(t, overlaid(t, podOpsDriver)), overlaid(t, podOpsDriver, gracefulDelete)
+	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
+	want := []string{
+		"squall-crdbridge may delete pods everywhere",
+		"squall-crdbridge may get,update secrets named squall-graceful-delete in squall-system",
+		"squall-crdbridge may get,update validatingwebhookconfigurations.admissionregistration.k8s.io named squall-graceful-delete everywhere",
+	}
+	if diff := cmp.Diff(want, more); diff != "" {
+		t.Errorf("rights beyond the driver's (-want +got):\n%s", diff)
+	}
+	on, port := false, false
+	for _, object := range render(t, overlay) {
+		if object.GetKind() == "Deployment" && object.GetName() == "squall-crdbridge" {
+			bridge := podOf(t, object).Spec.Containers[0]
+			on = strings.Contains(fmt.Sprint(bridge.Env), "{SQUALL_GRACEFUL_DELETE true")
+			port = slices.ContainsFunc(bridge.Ports, func(p corev1.ContainerPort) bool { return p.Name == "graceful-del" && p.ContainerPort == 9444 })
+		}
+	}
+	if !on || !port {
+		t.Errorf("the bridge is switched on: %t, its port is open: %t", on, port)
 	}
 }
 

@@ -122,6 +122,7 @@ func TestImportedOnlyBy(t *testing.T) {
 		"crdbridge/cron":          {"crdbridge"},
 		"crdbridge/podops":        {"crdbridge"},
 		"crdbridge/rollout":       {"crdbridge"},
+		"crdbridge/certificate":   {"crdbridge", "crdbridge/oninit", "crdbridge/podops"},
 		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout"},
 		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
 	}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/queue"
 	"github.com/squall-chaos/squall/kube/podops"
 )
@@ -36,20 +37,27 @@ const askAgain = 2 * time.Second
 // reconciler moves one pod by one write. It decides from the cache, as every write
 // is refused when the pod is another one by then.
 type reconciler struct {
-	client client.Client
-	live   client.Reader
-	now    func() time.Time
+	client  client.Client
+	live    client.Reader
+	now     func() time.Time
+	deletes bool // deletions begin an operation
 
 	mu    sync.Mutex
 	state string // what was said of other drivers last
 }
 
-// Setup adds the driver to m if it is wanted.
-func Setup(m manager.Manager, wanted bool) error {
-	if !wanted {
+// Setup adds the driver to m if it is wanted, and the webhook that refuses deletions
+// if that is, for the pods of the namespaces watched (all, if there are none).
+func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place) error {
+	if !s.Driver {
 		return nil
 	}
-	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now}
+	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, deletes: s.GracefulDelete}
+	if s.GracefulDelete {
+		if err := serve(m, s, watched, p, r); err != nil {
+			return fmt.Errorf("serve the webhook of graceful deletion: %w", err)
+		}
+	}
 	options := queue.Options[reconcile.Request]()
 	options.MaxConcurrentReconciles = 1 // two that are permitted together could exceed a budget
 	managed := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[podops.LabelManaged] == podops.ManagedValue })
@@ -114,8 +122,14 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !podops.Drivable(pod) {
 		return reconcile.Result{}, nil
 	}
+	if r.deletes {
+		if acted, err := r.deletion(ctx, pod); acted || err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	asks := podops.Asks(pod)
-	permitted := asks && podops.Taken(pod) // out of service already
+	// Out of service already, or about to be deleted: no budget has ever kept back a DELETE.
+	permitted := asks && (podops.Taken(pod) || r.deletes && podops.ToBeDeleted(pod))
 	if asks && !permitted {
 		var err error
 		if permitted, err = r.permitted(ctx, pod); err != nil {
@@ -142,12 +156,14 @@ func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, move podops.Mov
 		return nil
 	}
 	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	var err error
 	if ofStatus {
-		err = r.client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch))
-	} else {
-		err = r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch))
+		return r.written(ctx, pod, r.client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch)))
 	}
+	return r.written(ctx, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// written is what the answer to a write means.
+func (r *reconciler) written(ctx context.Context, pod *corev1.Pod, err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && r.other(ctx, pod) {
 		return nil // it changed or went meanwhile: the watch tells of it
 	}

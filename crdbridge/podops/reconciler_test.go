@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube/podops"
@@ -38,7 +39,9 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{drive: func() {}}
-	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error { return Setup(m, true) }))
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		return Setup(m, Settings{Driver: true}, nil, certificate.Place{})
+	}))
 	config := apiserver.Start(t)
 	config.QPS = -1
 	var err error
@@ -51,7 +54,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) pod(name, owner string) {
 	c.T.Helper()
 	controller := true
-	pod, err := c.client.CoreV1().Pods(c.Namespace).Create(c.T.Context(), &corev1.Pod{
+	_, err := c.client.CoreV1().Pods(c.Namespace).Create(c.T.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{"app": "web", podops.LabelManaged: podops.ManagedValue},
 			Annotations:     map[string]string{podops.AnnotationAvailable: `{"expectedFinalizers":{"Service/shop/web":"` + traffic + `"}}`},
@@ -61,9 +64,8 @@ func (c *cluster) pod(name, owner string) {
 			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}},
 	}, metav1.CreateOptions{})
 	c.Must(err)
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
-	_, err = c.client.CoreV1().Pods(c.Namespace).UpdateStatus(c.T.Context(), pod, metav1.UpdateOptions{})
+	_, err = c.client.CoreV1().Pods(c.Namespace).Patch(c.T.Context(), name, types.StrategicMergePatchType, // the driver writes meanwhile
+		[]byte(`{"status":{"phase":"Running","conditions":[{"type":"PodScheduled","status":"True"}]}}`), metav1.PatchOptions{}, "status")
 	c.Must(err)
 	c.T.Cleanup(func() { // nothing may keep it
 		_, _ = c.client.CoreV1().Pods(c.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})

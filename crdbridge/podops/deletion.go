@@ -1,0 +1,146 @@
+package podops
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/squall-chaos/squall/crdbridge/certificate"
+	"github.com/squall-chaos/squall/kube/podops"
+)
+
+const (
+	// GracefulDelete is the name of the Service, of the Secret with the certificate,
+	// and of the ValidatingWebhookConfiguration.
+	GracefulDelete = "squall-graceful-delete"
+	// Path is where the webhook is served.
+	Path = "/graceful-delete"
+)
+
+// Settings are what an installation chooses.
+type Settings struct {
+	// Driver moves pods. Without it the rest cannot be.
+	Driver bool `mapstructure:"pod-ops-driver"`
+	// GracefulDelete refuses the deletion of a pod that has to wait, Port is where the
+	// webhook for it is served.
+	GracefulDelete bool `mapstructure:"graceful-delete"`
+	Port           int  `mapstructure:"graceful-delete-port"`
+}
+
+// Check says what is wrong with the settings.
+func (s Settings) Check() error {
+	switch {
+	case !s.GracefulDelete:
+		return nil
+	case !s.Driver:
+		return fmt.Errorf("setting graceful-delete is on, and pod-ops-driver, which deletes the pods in the end, is off: switch both on, or none")
+	case s.Port < 1 || s.Port > 65535:
+		return fmt.Errorf("setting graceful-delete-port %d: want a port from 1 to 65535", s.Port)
+	}
+	return nil
+}
+
+// InCluster is the place that deploy/components/graceful-delete makes.
+func InCluster(systemNamespace string) certificate.Place {
+	return certificate.Place{
+		Host: GracefulDelete + "." + systemNamespace + ".svc", Namespace: systemNamespace,
+		Secret: GracefulDelete, Configuration: GracefulDelete, Validating: true,
+	}
+}
+
+// serve adds the webhook to every replica of m.
+func serve(m manager.Manager, s Settings, watched []string, p certificate.Place, r *reconciler) error {
+	// Replicas that do not lead answer too, and need to know of other drivers.
+	_, err := m.GetCache().GetInformer(context.Background(), &admissionregistrationv1.MutatingWebhookConfiguration{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	own := &certificate.Certificate{}
+	server := certificate.Server(s.Port, "", own)
+	server.Register(Path, &admission.Webhook{Handler: deletions{r, watched}})
+	if err := m.Add(server); err != nil {
+		return err
+	}
+	return certificate.Keep(m, "graceful-delete", p, own)
+}
+
+// deletion makes the next write, if there is one, for a wish to delete the pod.
+func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool, err error) {
+	patch, remove := podops.NextOfDeletion(pod, r.now())
+	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	switch {
+	case remove:
+		seen := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
+		return true, r.written(ctx, pod, r.client.Delete(ctx, to, seen))
+	case patch != nil:
+		return true, r.written(ctx, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
+	}
+	return false, nil
+}
+
+// deletions answers the API server about each DELETE of a managed pod.
+type deletions struct {
+	driver  *reconciler
+	watched []string
+}
+
+// Handle refuses a deletion that has to wait, and notes the wish on the pod, upon
+// which the driver begins. Whatever keeps it from noting lets the pod be deleted: it
+// would be refused for ever otherwise.
+func (d deletions) Handle(ctx context.Context, request admission.Request) admission.Response {
+	if request.Operation != admissionv1.Delete || request.Resource.Resource != "pods" || request.SubResource != "" {
+		return admission.Allowed("")
+	}
+	if len(d.watched) > 0 && !slices.Contains(d.watched, request.Namespace) {
+		return admission.Allowed("") // the driver sees none of these
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(request.OldObject.Raw, &pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the pod: %w", err))
+	}
+	awaits := podops.DeletionAwaits(&pod)
+	if awaits == "" || forced(request.Options.Raw) {
+		return admission.Allowed("")
+	}
+	down, err := d.driver.standsDown(ctx)
+	if down {
+		return admission.Allowed("")
+	}
+	if err == nil && !podops.ToBeDeleted(&pod) && (request.DryRun == nil || !*request.DryRun) {
+		err = d.note(ctx, &pod)
+	}
+	if apierrors.IsNotFound(err) {
+		return admission.Allowed("")
+	}
+	if err != nil {
+		return admission.Allowed("").WithWarnings("squall: the pod is deleted without being taken out of service first: " + err.Error())
+	}
+	return admission.Denied(fmt.Sprintf("pod deletion process is underway and being managed by PodOpsLifecycle: pod %s/%s is taken out of service first, and is then deleted; "+
+		"it waits for this: %s. To keep the pod take its label %s off; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, awaits, podops.LabelToDelete))
+}
+
+func (d deletions) note(ctx context.Context, pod *corev1.Pod) error {
+	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return d.driver.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, podops.WantDeletion(pod.UID, d.driver.now())))
+}
+
+// forced is true for a deletion that gives the pod no time: by somebody who wants
+// just that, by the kubelet when its containers have ended, and by the collector of
+// pods whose node is gone.
+func forced(options []byte) bool {
+	var o metav1.DeleteOptions
+	return json.Unmarshal(options, &o) == nil && o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0
+}

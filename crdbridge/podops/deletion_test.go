@@ -1,0 +1,178 @@
+package podops
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/crdbridge/certificate"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
+)
+
+// newGraceful is a cluster whose API server asks the bridge about deletions, as the
+// configuration that is shipped says.
+func newGraceful(t *testing.T) *cluster {
+	t.Helper()
+	_, text, err := net.SplitHostPort(temporalserver.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{drive: func() {}}
+	place := certificate.Place{Host: "localhost", Secret: GracefulDelete, Validating: true}
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		return Setup(m, Settings{Driver: true, GracefulDelete: true, Port: port}, nil, place)
+	}))
+	config := apiserver.Start(t)
+	config.QPS = -1
+	c.client, err = kubernetes.NewForConfig(config)
+	c.Must(err)
+	place.Namespace, place.Configuration = c.MakeNamespace("system-"), GracefulDelete+"-"+c.Namespace
+	_, err = c.client.CoreV1().Secrets(place.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: GracefulDelete}}, metav1.CreateOptions{})
+	c.Must(err)
+	c.register(place.Configuration, port)
+	c.Start()
+	c.pod("probe", "ReplicaSet")
+	bridgetest.Eventually(t, bridgetest.Soon, "deletions are asked about", func() bool {
+		return apierrors.IsForbidden(c.delete("probe", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+	})
+	return c
+}
+
+// register creates the configuration that is shipped, for this process.
+func (c *cluster) register(name string, port int) {
+	c.T.Helper()
+	shipped, err := os.ReadFile("../../deploy/components/graceful-delete/webhook.yaml")
+	c.Must(err)
+	_, text, _ := strings.Cut(string(shipped), "\n---\n")
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	c.Must(yaml.UnmarshalStrict([]byte(text), configuration))
+	webhook := &configuration.Webhooks[0]
+	if configuration.Name != GracefulDelete || *webhook.ClientConfig.Service.Path != Path {
+		c.T.Errorf("the shipped configuration is %s with path %s", configuration.Name, *webhook.ClientConfig.Service.Path)
+	}
+	url := "https://localhost:" + strconv.Itoa(port) + Path
+	configuration.Name = name
+	webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
+	webhook.NamespaceSelector.MatchExpressions = append(webhook.NamespaceSelector.MatchExpressions,
+		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{c.Namespace}})
+	webhooks := c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err = webhooks.Create(c.T.Context(), configuration, metav1.CreateOptions{})
+	c.Must(err)
+	c.T.Cleanup(func() {
+		if err := webhooks.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			c.T.Error(err)
+		}
+	})
+}
+
+func (c *cluster) delete(name string, options metav1.DeleteOptions) error {
+	return c.client.CoreV1().Pods(c.Namespace).Delete(c.T.Context(), name, options)
+}
+
+// refused deletes a pod that has to wait, and returns what was said.
+func (c *cluster) refused(name string, options metav1.DeleteOptions) string {
+	c.T.Helper()
+	err := c.delete(name, options)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "being managed by PodOpsLifecycle: pod "+c.Namespace+"/"+name) {
+		c.T.Fatalf("delete = %v, want it refused with a reason", err)
+	}
+	return err.Error()
+}
+
+func deleting(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+
+// rules L15, L20: a deletion that has to wait is refused, with what it waits for; it
+// begins an operation, at whose end the driver deletes the pod. A budget without room
+// is no obstacle, as it is none to a DELETE.
+func TestADeletionWaits(t *testing.T) {
+	c := newGraceful(t)
+	_, err := c.client.PolicyV1().PodDisruptionBudgets(c.Namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}, metav1.CreateOptions{})
+	c.Must(err)
+	c.pod("web-0", "StatefulSet")
+	c.inService("web-0")
+	if said := c.refused("web-0", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); !strings.Contains(said, "it was not asked for yet") {
+		t.Errorf("a dry run is refused with %s", said)
+	}
+	if pod := c.get("web-0"); podops.ToBeDeleted(pod) {
+		t.Errorf("a dry run notes a wish: %v", pod.Labels)
+	}
+	c.refused("web-0", metav1.DeleteOptions{})
+	c.until("web-0", "out of service", func(pod *corev1.Pod) bool { return gate(pod) == corev1.ConditionFalse })
+	if said := c.refused("web-0", metav1.DeleteOptions{}); !strings.Contains(said, "finalizer "+traffic) {
+		t.Errorf("it is refused with %s, want the finalizer that it waits for", said)
+	}
+	if pod := c.get("web-0"); deleting(pod) {
+		t.Error("it is deleted while it has traffic")
+	}
+	c.serve("web-0", false)
+	c.until("web-0", "the driver deletes it", deleting)
+	c.Must(c.delete("web-0", *metav1.NewDeleteOptions(5)))
+	c.Must(c.delete("web-0", *metav1.NewDeleteOptions(0)))
+	if _, err := c.client.CoreV1().Pods(c.Namespace).Get(t.Context(), "web-0", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the kubelet's last DELETE leaves it: %v", err)
+	}
+}
+
+// Who takes the wish back keeps the pod, and it comes into service again.
+func TestADeletionIsTakenBack(t *testing.T) {
+	c := newGraceful(t)
+	c.pod("web-0", "StatefulSet")
+	c.inService("web-0")
+	c.refused("web-0", metav1.DeleteOptions{})
+	c.until("web-0", "out of service", func(pod *corev1.Pod) bool { return gate(pod) == corev1.ConditionFalse })
+	c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelToDelete+`":null}}}`))
+	c.until("web-0", "in service again", func(pod *corev1.Pod) bool {
+		in, _ := podops.Available(pod)
+		return in && len(left(pod)) == 0
+	})
+}
+
+// What ends already, is forced, or opted out is never refused: no eviction hangs.
+func TestDeletionsThatDoNotWait(t *testing.T) {
+	c := newGraceful(t)
+	c.pod("evicted", "ReplicaSet")
+	c.inService("evicted")
+	c.Must(c.client.PolicyV1().Evictions(c.Namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted", Namespace: c.Namespace}}))
+	if pod := c.get("evicted"); !deleting(pod) {
+		t.Error("an eviction does not end the pod")
+	}
+	c.Must(c.delete("evicted", *metav1.NewDeleteOptions(5)))
+	c.pod("forced", "ReplicaSet")
+	c.Must(c.delete("forced", *metav1.NewDeleteOptions(0)))
+	c.pod("another", "ReplicaSet")
+	c.patch("another", []byte(`{"metadata":{"labels":{"`+podops.LabelManaged+`":null}}}`))
+	c.Must(c.delete("another", metav1.DeleteOptions{}))
+	away := c.kuperatorThere()
+	c.pod("of-kuperator", "ReplicaSet")
+	bridgetest.Eventually(t, bridgetest.Soon, "Kuperator alone refuses", func() bool { return c.delete("of-kuperator", metav1.DeleteOptions{}) == nil })
+	away()
+	c.pod("ours", "ReplicaSet")
+	bridgetest.Eventually(t, bridgetest.Soon, "the webhook refuses again", func() bool {
+		return apierrors.IsForbidden(c.delete("ours", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+	})
+	c.Must(c.Stop())
+	c.Must(c.delete("ours", metav1.DeleteOptions{}))
+}
