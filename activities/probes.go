@@ -91,10 +91,22 @@ func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbe
 		Tell:      tellWorkflow, Heard: heard,
 	}
 	result, err := session.Run(ctx)
+	if err == nil && lostByTemporal(ctx) {
+		err = steadystate.ErrStopped
+	}
 	if errors.Is(err, steadystate.ErrStopped) {
 		return result, temporal.NewApplicationErrorWithOptions(err.Error(), errorProberStopped, temporal.ApplicationErrorOptions{Details: []any{last}})
 	}
 	return result, err
+}
+
+// lostByTemporal is true for an activity that the SDK has called off because no
+// heartbeat got through, and not because its workflow cancelled it. The workflow waits
+// for it still: without an error it would believe that nobody need ask any more.
+func lostByTemporal(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	_, cancelled := errors.AsType[*temporal.CanceledError](cause)
+	return cause != nil && !cancelled && !errors.Is(cause, context.Canceled)
 }
 
 // beatUntilReady shows that the worker lives while it waits for the cluster, and

@@ -1,11 +1,13 @@
 package activities
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"testing"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +123,33 @@ func TestSnapshotOf(t *testing.T) {
 }
 
 // rule P18. Status, conditions and events say the same, and each is said once.
+// A prober whose heartbeats do not get through has not ended: its workflow did not
+// cancel it, and must hear that somebody else has to ask.
+func TestWhoHasCalledAProberOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause error // nil: nobody has
+		want  bool
+	}{
+		"nobody":                            {nil, false},
+		"its workflow":                      {temporal.NewCanceledError(), false},
+		"a test's end":                      {context.Canceled, false},
+		"a heartbeat that was not answered": {context.DeadlineExceeded, true},
+		"Temporal, which is away":           {serviceerror.NewUnavailable("away"), true},
+		"Temporal, which has given it up":   {serviceerror.NewNotFound("activity not found"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, callOff := context.WithCancelCause(t.Context())
+			defer callOff(nil)
+			if c.cause != nil {
+				callOff(c.cause)
+			}
+			if got := lostByTemporal(ctx); got != c.want {
+				t.Errorf("lostByTemporal = %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
 func TestReportSteadyState(t *testing.T) {
 	c := newCluster(t)
 	ref := c.Disruption("guarded", guarded)
