@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -34,6 +35,9 @@ type scenario struct {
 	hears bool
 	// happens after 40 seconds.
 	happens string
+	// probes guard it; lasts is its duration, if that is not that of all others.
+	probes bool
+	lasts  time.Duration
 	// bug is planted into the workflow; nil: none.
 	bug *bug
 }
@@ -181,6 +185,9 @@ type cluster struct {
 	observed   string
 	people     int
 	wrong      []string
+	// unsteady is true once the shop does not answer any more: after the end of the
+	// disruption it does, once nothing of that is on any node.
+	unsteady bool
 }
 
 func newCluster(s scenario, c *faults) *cluster {
@@ -454,6 +461,7 @@ func (c *cluster) possible() (all []happening) {
 		c.vanish()
 		c.env.SignalWorkflow(contract.SignalEnd, nil)
 	})
+	add(c.probes && !c.unsteady, shopIsLost, func() { c.unsteady = true })
 	add(true, "a person cancels the workflow", func() { c.env.CancelWorkflow() })
 	add(true, "the workflow is terminated", func() { c.terminated = true })
 	add(true, "the history is long: a new run is due", func() { c.env.SetContinueAsNewSuggested(true) })
@@ -544,10 +552,15 @@ func (c *cluster) asked(name string, arg any) {
 
 func (c *cluster) plan() activities.Plan {
 	create := c.began.Add(c.delay)
-	return activities.Plan{
-		Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: create, ExpireAt: create.Add(lasts), Static: c.static, SpecHash: "h",
+	plan := activities.Plan{
+		Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: create, ExpireAt: create.Add(cmp.Or(c.lasts, lasts)), Static: c.static, SpecHash: "h",
 		Rejected: c.rejected,
 	}
+	if c.probes {
+		steady := v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop"}}}.WithDefaults()
+		plan.SteadyState, plan.ProbeRules = &steady, activities.ProbeRulesNow
+	}
+	return plan
 }
 
 // unexplained are the marks on nodes that the workflow's words do not name. Not

@@ -69,6 +69,9 @@ func (p *playedTemporal) HandleSignal(ctx workflow.Context, in *interceptor.Hand
 	if in.SignalName == contract.SignalEnd {
 		p.c.told = "the end"
 	}
+	if in.SignalName == contract.SignalProbe && p.c.lostBy(in.Arg) {
+		p.c.told = "the lost probe"
+	}
 	return p.WorkflowInboundInterceptorBase.Next.HandleSignal(ctx, in)
 }
 
@@ -142,6 +145,9 @@ func (p *playedTemporal) perform(ctx, free workflow.Context, o workflow.Activity
 		}
 		if temporal.IsTimeoutError(err) {
 			p.c.sleep(free, silent)
+		}
+		if n == int(o.RetryPolicy.MaximumAttempts) {
+			return nil, err
 		}
 		if ctx.Err() != nil {
 			return nil, temporal.NewCanceledError() // what is to be cancelled is not tried again
@@ -268,7 +274,9 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 		return c.verify(a, arg.(activities.VerifyInput)), nil
 	case "ReportPhase":
 		return nil, c.report(a, arg.(activities.Report))
-	case "WarnSpecChanged":
+	case "AskProbes":
+		return c.askProbes(a, arg.(activities.AskProbesInput)), nil
+	case "WarnSpecChanged", "ReportSteadyState":
 		a.write(name, func(bool) {})
 		return nil, nil
 	case "Finish":

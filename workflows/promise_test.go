@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -39,7 +40,9 @@ import (
 //  5. It ends; or it is stuck, and says so in status and search attribute, with
 //     the chaos pod and the reason, and ends when a person releases that.
 //  6. A new run knows of an end and a decision that the one before has taken in.
-//  7. What a worker creates that was given up long ago, after all of it, is
+//  7. A disruption that a probe must abort ends by itself, long before its
+//     duration is over, and says that this has ended it.
+//  8. What a worker creates that was given up long ago, after all of it, is
 //     found by a sweep, and cleaned by the same workflow.
 //
 // What may go wrong, at every write of every activity and while time passes:
@@ -47,7 +50,7 @@ import (
 // the activity is carried out again; a worker hangs, is given up, and goes on
 // later; the API server is away; a disruption is deleted, cancelled, edited; its
 // workflow is terminated and started again, or goes on in a new run; people
-// resume, rightly and wrongly; targets vanish, chaos pods are deleted, injectors
+// resume, rightly and wrongly; probes are lost, and who asks them dies; targets vanish, chaos pods are deleted, injectors
 // are killed, lie, hang, fail to clean, and so do cleaners.
 //
 // All trials in which one thing goes wrong are made, and so many at random in
@@ -117,6 +120,7 @@ var scenarios = []scenario{
 	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},
 	{name: "rejected", rejected: "count: must be positive"},
 	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, hears: true, happens: "a person deletes chaos pod of web-0"},
+	{name: "a probe is lost", pods: 2, wanted: 2, probes: true, lasts: 24 * time.Hour, happens: shopIsLost},
 	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
 }
 
@@ -202,6 +206,9 @@ func (c *cluster) checkResult() {
 	if wrong := c.unexplained(r.NotVerified); len(wrong) > 0 {
 		c.violated("the result is %+v, and does not say that %v", r, wrong)
 	}
+	if c.told == "the lost probe" && !strings.HasPrefix(r.Ending, v1beta1.EndingAborted) {
+		c.violated("a probe was lost, and the result says %q", r.Ending)
+	}
 	if c.finalizer {
 		c.violated("it has ended, and the finalizer is there")
 	}
@@ -210,7 +217,7 @@ func (c *cluster) checkResult() {
 // afterwards lets workers that were given up do what they still do, and wants
 // two sweeps to leave nothing, for good.
 func (c *cluster) afterwards(clock time.Time) {
-	c.calm, c.mends, c.awayUntil = true, true, time.Time{}
+	c.calm, c.mends, c.awayUntil, c.told = true, true, time.Time{}, ""
 	clear(c.tries)
 	for range 20 {
 		clock = clock.Add(time.Minute)
