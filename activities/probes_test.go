@@ -122,7 +122,6 @@ func TestSnapshotOf(t *testing.T) {
 	}
 }
 
-// rule P18. Status, conditions and events say the same, and each is said once.
 // A prober whose heartbeats do not get through has not ended: its workflow did not
 // cancel it, and must hear that somebody else has to ask.
 func TestWhoHasCalledAProberOff(t *testing.T) {
@@ -150,6 +149,7 @@ func TestWhoHasCalledAProberOff(t *testing.T) {
 	}
 }
 
+// rule P18. Status, conditions and events say the same, and each is said once.
 func TestReportSteadyState(t *testing.T) {
 	c := newCluster(t)
 	ref := c.Disruption("guarded", guarded)
