@@ -234,7 +234,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) { refused(t, func() error { return create(workerUser, d) }, words) })
 	}
 	// The bridge makes none of nodes, and a person's is judged as ever.
-	refused(t, func() error { return create(bridgeUser, nodes) }, "nodedisruptions")
+	refused(t, func() error { return create(bridgeUser, nodes) }, "nodedisruptions", "the worker of Squall alone makes")
 
 	for user, d := range map[string]*unstructured.Unstructured{"": aDisruption("a-persons"), workerUser: run("disruption-cron-noon", "DisruptionCron", "noon", true)} {
 		if _, err := resourcesAs(t, user, "disruptions", "default").Create(t.Context(), d, metav1.CreateOptions{}); err != nil {

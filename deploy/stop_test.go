@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,15 +84,20 @@ func TestEmergencyStopAdmission(t *testing.T) {
 	polled(t, "a new disruption is taken again", func() bool { return creation() == nil })
 }
 
-// refused waits until the creation is forbidden with these words: a new policy
-// takes the API server a moment.
-func refused(t *testing.T, create func() error, words string) {
+// refused waits until the creation is forbidden with one of these words: a new policy
+// takes the API server a moment, and of several that refuse it names any.
+func refused(t *testing.T, create func() error, words ...string) {
 	t.Helper()
 	var last error
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last answer: %v", last)
+		}
+	})
 	began := time.Now()
-	polled(t, "creation is refused with "+words, func() bool {
+	polled(t, "creation is refused with "+strings.Join(words, " or "), func() bool {
 		last = create()
-		return apierrors.IsForbidden(last) && strings.Contains(last.Error(), words)
+		return apierrors.IsForbidden(last) && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(last.Error(), word) })
 	})
 	t.Logf("after %s: %v", time.Since(began), last)
 }
