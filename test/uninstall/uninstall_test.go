@@ -107,7 +107,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 			t.Errorf("an audit of %s finds %+v, %v, want no mark and no journal", node.Name, audit, err)
 		}
 	}
-	others := []string{"squall-e2e"} // the end-to-end tests' own namespace
+	others := []string{"squall-e2e", "squall-demo"} // of the stages before
 	for _, node := range nodes.Items {
 		others = append(others, node.Name)
 	}
