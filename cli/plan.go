@@ -18,6 +18,7 @@ import (
 	"github.com/squall-chaos/squall/cli/doctor"
 	"github.com/squall-chaos/squall/cli/plan"
 	"github.com/squall-chaos/squall/cli/view"
+	"github.com/squall-chaos/squall/kube"
 )
 
 func (c *command) plan() *cobra.Command {
@@ -103,7 +104,7 @@ func tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption,
 	if pods, err := client.Kube.CoreV1().Pods("").List(ctx, one); err == nil {
 		of.Cluster = sizeOf(len(pods.Items), pods.RemainingItemCount)
 	}
-	page := metav1.ListOptions{Limit: 1000, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"}
+	page := metav1.ListOptions{Limit: 1000, FieldSelector: kube.PodsNotEnded}
 	for {
 		pods, err := client.Kube.CoreV1().Pods(d.Namespace).List(ctx, page)
 		if err != nil {

@@ -100,13 +100,21 @@ func TestTheComponentOfPodReplacement(t *testing.T) {
 	eventually(t, "without its role nothing of it counts", func() bool { return !grants() })
 }
 
+// wantRightsBeyond wants that an overlay gives just these rights more than the base, a
+// folder too.
+func wantRightsBeyond(t *testing.T, base, overlay string, want ...string) {
+	t.Helper()
+	there := rightsOfAll(t, base)
+	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(there, line) })
+	if diff := cmp.Diff(want, more, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("rights of %s beyond those of %s (-want +got):\n%s", overlay, base, diff)
+	}
+}
+
 // The component of the opt-in gives the worker one right, and the setting that uses it.
 func TestTheComponentOfTheOptIn(t *testing.T) {
-	base, overlay := rightsOfAll(t, "."), overlaid(t, ComponentOfOptIn)
-	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
-	if diff := cmp.Diff([]string{"squall-worker may get namespaces everywhere"}, more); diff != "" {
-		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
-	}
+	overlay := overlaid(t, ComponentOfOptIn)
+	wantRightsBeyond(t, ".", overlay, "squall-worker may get namespaces everywhere")
 	if rights, err := RightsOfOptIn(); err != nil || len(rights) != 1 {
 		t.Errorf("the worker asks for %v (%v), want this one", rights, err)
 	}
@@ -147,15 +155,11 @@ const (
 // The component of pod operations gives the worker what the worker asks for, and
 // nothing else.
 func TestTheComponentOfPodOperations(t *testing.T) {
-	base, overlay := rightsOfAll(t, "."), overlaid(t, ComponentOfOperations)
-	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
 	want := []string{
 		"squall-worker may list mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
 		"squall-worker may patch pods everywhere",
 	}
-	if diff := cmp.Diff(want, more); diff != "" {
-		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
-	}
+	wantRightsBeyond(t, ".", overlaid(t, ComponentOfOperations), want...)
 	rights, err := RightsOfOperations()
 	if err != nil || len(rights) != len(want) {
 		t.Errorf("the worker asks for %v (%v), want these %d", rights, err, len(want))
@@ -165,16 +169,11 @@ func TestTheComponentOfPodOperations(t *testing.T) {
 // The component of the driver gives the bridge what it writes and watches, switches
 // it on, and tells workers, by a webhook configuration that calls nobody.
 func TestTheComponentOfTheDriver(t *testing.T) {
-	base, overlay := rightsOfAll(t, "."), overlaid(t, podOpsDriver)
-	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
-	want := []string{
+	overlay := overlaid(t, podOpsDriver)
+	wantRightsBeyond(t, ".", overlay,
 		"squall-crdbridge may list,watch mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
 		"squall-crdbridge may patch pods everywhere",
-		"squall-crdbridge may patch pods/status everywhere",
-	}
-	if diff := cmp.Diff(want, more); diff != "" {
-		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
-	}
+		"squall-crdbridge may patch pods/status everywhere")
 	on, told := false, false
 	for _, object := range render(t, overlay) {
 		switch object.GetKind() + " " + object.GetName() {
@@ -193,16 +192,11 @@ func TestTheComponentOfTheDriver(t *testing.T) {
 // The component of graceful deletion lets the bridge delete pods, and keep the
 // certificate of its webhook, which it switches on.
 func TestTheComponentOfGracefulDeletion(t *testing.T) {
-	base, overlay := rightsOfAll(t, overlaid(t, podOpsDriver)), overlaid(t, podOpsDriver, gracefulDelete)
-	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
-	want := []string{
+	overlay := overlaid(t, podOpsDriver, gracefulDelete)
+	wantRightsBeyond(t, overlaid(t, podOpsDriver), overlay,
 		"squall-crdbridge may delete pods everywhere",
 		"squall-crdbridge may get,update secrets named squall-graceful-delete in squall-system",
-		"squall-crdbridge may get,update validatingwebhookconfigurations.admissionregistration.k8s.io named squall-graceful-delete everywhere",
-	}
-	if diff := cmp.Diff(want, more); diff != "" {
-		t.Errorf("rights beyond the driver's (-want +got):\n%s", diff)
-	}
+		"squall-crdbridge may get,update validatingwebhookconfigurations.admissionregistration.k8s.io named squall-graceful-delete everywhere")
 	on, port := false, false
 	for _, object := range render(t, overlay) {
 		if object.GetKind() == "Deployment" && object.GetName() == "squall-crdbridge" {
@@ -253,11 +247,8 @@ func TestTheComponentOfTemporal(t *testing.T) {
 // The component of exec probes gives the worker one right, and the setting that
 // lets it use it.
 func TestTheComponentOfExecProbes(t *testing.T) {
-	base, overlay := rightsOfAll(t, "."), overlaid(t, probeExec)
-	more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
-	if diff := cmp.Diff([]string{"squall-worker may create,get pods/exec everywhere"}, more); diff != "" {
-		t.Errorf("rights beyond the base (-want +got):\n%s", diff)
-	}
+	overlay := overlaid(t, probeExec)
+	wantRightsBeyond(t, ".", overlay, "squall-worker may create,get pods/exec everywhere")
 	found := false
 	for _, object := range render(t, overlay) {
 		if object.GetKind() == "Deployment" && object.GetName() == "squall-worker" {
@@ -272,7 +263,6 @@ func TestTheComponentOfExecProbes(t *testing.T) {
 // The components of onInit give the bridge two rights by name, or none, and serve
 // the webhook under the names that the bridge knows.
 func TestTheComponentsOfOnInit(t *testing.T) {
-	base := rightsOfAll(t, ".")
 	for _, test := range []struct {
 		components []string
 		rights     []string
@@ -286,10 +276,7 @@ func TestTheComponentsOfOnInit(t *testing.T) {
 	} {
 		t.Run(strings.Join(test.components, " and "), func(t *testing.T) {
 			overlay := overlaid(t, test.components...)
-			more := slices.DeleteFunc(rightsOfAll(t, overlay), func(line string) bool { return slices.Contains(base, line) })
-			if diff := cmp.Diff(test.rights, more, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("rights beyond the base (-want +got):\n%s", diff)
-			}
+			wantRightsBeyond(t, ".", overlay, test.rights...)
 			secret := false
 			for _, object := range render(t, overlay) {
 				switch name := object.GetKind() + " " + object.GetName(); name {

@@ -13,6 +13,9 @@ import (
 // Squall creates.
 const InjectorContainer = "injector"
 
+// PodsNotEnded is the field selector of pods that run, or will.
+const PodsNotEnded = "status.phase!=Succeeded,status.phase!=Failed"
+
 // PodHealthy is true for a pod that may be a target: a container of it runs, an
 // injector can run on its node, and nobody is deleting it. One whose containers
 // crash again and again is called Running by its phase.

@@ -39,7 +39,7 @@ func New(config *rest.Config, chaosNamespace string) (*Watch, error) {
 		return nil, fmt.Errorf("make client for metadata: %w", err)
 	}
 	return &Watch{
-		pods:  reflect(client, "pods", "status.phase!=Succeeded,status.phase!=Failed,metadata.namespace!="+chaosNamespace),
+		pods:  reflect(client, "pods", kube.PodsNotEnded+",metadata.namespace!="+chaosNamespace),
 		nodes: reflect(client, "nodes", ""),
 	}, nil
 }

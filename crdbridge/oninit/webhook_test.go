@@ -2,7 +2,6 @@ package oninit
 
 import (
 	"context"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -39,7 +38,7 @@ type served struct {
 
 func newServed(t *testing.T) *served {
 	settings := testSettings()
-	settings.Port = freePort(t)
+	settings.Port = temporalserver.FreePort(t)
 	own := &certificate.Certificate{}
 	s := &served{}
 	s.Bridge = bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
@@ -86,20 +85,6 @@ func (s *served) register(port int) {
 			s.T.Error(err)
 		}
 	})
-}
-
-// freePort is one that nobody takes by chance before the webhook listens.
-func freePort(t *testing.T) int {
-	t.Helper()
-	_, port, err := net.SplitHostPort(temporalserver.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return number
 }
 
 // create makes a pod as the API server keeps it.

@@ -2,7 +2,6 @@ package podops
 
 import (
 	"context"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -29,14 +28,7 @@ import (
 // configuration that is shipped says.
 func newGraceful(t *testing.T) *cluster {
 	t.Helper()
-	_, text, err := net.SplitHostPort(temporalserver.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := temporalserver.FreePort(t)
 	c := &cluster{drive: func() {}}
 	place := certificate.Place{Host: "localhost", Secret: GracefulDelete, Validating: true}
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
@@ -44,6 +36,7 @@ func newGraceful(t *testing.T) *cluster {
 	}))
 	config := apiserver.Start(t)
 	config.QPS = -1
+	var err error
 	c.client, err = kubernetes.NewForConfig(config)
 	c.Must(err)
 	place.Namespace, place.Configuration = c.MakeNamespace("system-"), GracefulDelete+"-"+c.Namespace

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,4 +134,14 @@ func FreeAddress(t testing.TB) string {
 	}
 	t.Fatal("no free port between 20000 and 30000")
 	return ""
+}
+
+// FreePort is that of a FreeAddress.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	address, err := netip.ParseAddrPort(FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(address.Port())
 }
