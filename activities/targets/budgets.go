@@ -180,21 +180,33 @@ func (r *room) fit(candidates []Candidate) []Candidate {
 // because no budget has room for them.
 func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Claims) {
 	held := budgets.beside(claims)
+	left, names := held.leftOut(healthy, claims, func(c Candidate, full int) string {
+		if full < 0 || claims.Holders[c.Target.UID] != "" || c.Operation != "" {
+			return ""
+		}
+		return fmt.Sprintf("%s (allows %d, %d held by disruptions)", budgets[full].name, budgets[full].allowed, budgets[full].allowed-held.left[full])
+	})
+	if left > 0 {
+		s.Budget = fmt.Sprintf("%d are left out, as a PodDisruptionBudget has no room: %s", left, names)
+	}
+}
+
+// leftOut counts the candidates that are not used up and for which why names what
+// keeps them from being chosen, and lists these names. why is given the first budget
+// without room for the candidate, or -1.
+func (r *room) leftOut(healthy []Candidate, claims Claims, why func(c Candidate, full int) string) (left int, names string) {
 	tries := past(claims.Own)
-	names, left := map[string]bool{}, 0
+	reasons := map[string]bool{}
 	for _, c := range healthy {
-		if tries[c.Target.UID] >= maxTries || claims.Holders[c.Target.UID] != "" || c.Operation != "" {
+		if tries[c.Target.UID] >= maxTries {
 			continue
 		}
-		if i := held.full(c.Target.UID); i >= 0 {
+		if name := why(c, r.full(c.Target.UID)); name != "" {
 			left++
-			names[fmt.Sprintf("%s (allows %d, %d held by disruptions)", budgets[i].name, budgets[i].allowed, budgets[i].allowed-held.left[i])] = true
+			reasons[name] = true
 		}
 	}
-	if left == 0 {
-		return
-	}
-	s.Budget = fmt.Sprintf("%d are left out, as a PodDisruptionBudget has no room: %s", left, shortList(names))
+	return left, shortList(reasons)
 }
 
 // shortList is some of the names, in order, and how many more there are.

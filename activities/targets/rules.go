@@ -83,22 +83,13 @@ func (b *budget) see(claims Claims) {
 // many of the candidates each of them keeps.
 func (s *Selection) NoteDenied(healthy []Candidate, limits Budgets, claims Claims) {
 	held := limits.at(claims).beside(claims)
-	tries := past(claims.Own)
-	names, left := map[string]bool{}, 0
-	for _, c := range healthy {
-		if tries[c.Target.UID] >= maxTries {
-			continue
+	left, names := held.leftOut(healthy, claims, func(c Candidate, full int) string {
+		if c.Denied != "" || full < 0 || claims.Holders[c.Target.UID] != "" || c.Operation != "" {
+			return c.Denied
 		}
-		name := c.Denied
-		if i := held.full(c.Target.UID); name == "" && i >= 0 && claims.Holders[c.Target.UID] == "" && c.Operation == "" {
-			name = fmt.Sprintf("%s (%d of %d are disrupted)", limits[i].name, held.budgets[i].allowed-held.left[i], held.budgets[i].allowed)
-		}
-		if name != "" {
-			left++
-			names[name] = true
-		}
-	}
+		return fmt.Sprintf("%s (%d of %d are disrupted)", limits[full].name, held.budgets[full].allowed-held.left[full], held.budgets[full].allowed)
+	})
 	if left > 0 {
-		s.Denied = fmt.Sprintf("%d are denied by %s", left, shortList(names))
+		s.Denied = fmt.Sprintf("%d are denied by %s", left, names)
 	}
 }

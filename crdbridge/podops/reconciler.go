@@ -19,20 +19,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/queue"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // askAgain is after how long the budgets are read again for an operation that they
-// had no room for.
-const askAgain = 2 * time.Second
+// had no room for, though no watch told of one that has more room now.
+const askAgain = 5 * time.Minute
 
 // reconciler moves one pod by one write. It decides from the cache, as every write
 // is refused when the pod is another one by then.
@@ -66,6 +68,8 @@ func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place)
 		WithOptions(options).
 		For(&corev1.Pod{}, builder.WithPredicates(managed)).
 		Watches(&admissionv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.asking), builder.WithPredicates(cached.OnUpdate(cached.BudgetChanged))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.asking), builder.WithPredicates(givenBack())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the driver of PodOpsLifecycle: %w", err)
@@ -86,6 +90,35 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 	}
 	return requests
+}
+
+// asking are the pods of a namespace for which an operation asks: what changed may
+// leave room for one in a budget.
+func (r *reconciler) asking(ctx context.Context, changed client.Object) (requests []reconcile.Request) {
+	var pods corev1.PodList
+	err := r.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.InNamespace(changed.GetNamespace()), client.MatchingLabels{podops.LabelManaged: podops.ManagedValue})
+	if err != nil {
+		return nil // as in all
+	}
+	for i := range pods.Items {
+		if podops.Asks(&pods.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+		}
+	}
+	return requests
+}
+
+// givenBack lets pass the end of an operation on a pod, and of a pod that one had.
+func givenBack() predicate.Predicate {
+	taken := func(o client.Object) bool {
+		pod, ok := o.(*corev1.Pod)
+		return ok && podops.Taken(pod)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return taken(e.ObjectOld) && !taken(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return taken(e.Object) },
+	}
 }
 
 // standsDown is true while Kuperator is installed: two drivers of one pod would undo
