@@ -157,13 +157,20 @@ func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) 
 // target brings one target further. What the API server refuses of a patch is tried
 // again, as it may be the webhook of a driver that is away; an error is of a read.
 func (o *operating) target(ctx context.Context, target *targets.Target, over bool) error {
-	pod, err := o.a.podOf(ctx, o.d, *target)
-	if err != nil {
-		return err
-	}
-	next := o.decide(*target, pod, over)
-	if next.patch != nil {
-		_, err = o.a.patchTarget(ctx, o.d.Namespace, target.Name, next.patch)
+	var next operationStep
+	var err error
+	for range 3 { // a driver may write in between
+		pod, failed := o.a.podOf(ctx, o.d, *target)
+		if failed != nil {
+			return failed
+		}
+		next, err = o.decide(*target, pod, over), nil
+		if next.patch != nil {
+			_, err = o.a.patchTarget(ctx, o.d.Namespace, target.Name, next.patch)
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
 	}
 	switch {
 	case apierrors.IsNotFound(err), anotherPod(err):
@@ -214,7 +221,7 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 	asked := target.Operation == targets.OperationAsked
 	switch o.operation.Next(pod) {
 	case podops.StepOperate:
-		return operationStep{state: targets.OperationGiven}
+		return operationStep{state: targets.OperationGiven, patch: o.protection(pod)}
 	case podops.StepUnmanaged:
 		if asked {
 			return operationStep{end: targetTaken + "no driver moves it any more", patch: o.operation.End(pod)}
@@ -232,6 +239,17 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 		return operationStep{end: targetNotGiven + o.operation.Awaits(pod), patch: o.operation.End(pod)}
 	}
 	return operationStep{state: targets.OperationAsked, waits: o.operation.Awaits(pod)}
+}
+
+// protection is the patch that keeps others from a pod that is given; nil when nobody
+// asked for that, or it is done. Its time ends after that of the disruption, which
+// cleans before.
+func (o *operating) protection(pod *corev1.Pod) []byte {
+	if !o.d.Spec.ProtectsTargets() {
+		return nil
+	}
+	limit := o.d.Spec.ProtectionTimeout()
+	return o.operation.Protect(pod, o.d.Spec.Expiry(o.d.CreationTimestamp.Time).Add(limit), limit)
 }
 
 // tell writes into status how many targets are given, and what the others wait for.
@@ -293,7 +311,7 @@ func (a *Activities) podOf(ctx context.Context, d *v1beta1.Disruption, target ta
 }
 
 func (a *Activities) patchTarget(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
-	return a.Kube.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return a.Kube.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
 // anotherPod is true of the answer to a patch that was meant for another pod of the

@@ -443,3 +443,70 @@ func TestAnotherPodOfTheName(t *testing.T) {
 		t.Errorf("%v is taken for another pod of the name", err)
 	}
 }
+
+// rule L16, with a worker: others wait for a protected target until it is clean, and no
+// longer.
+func TestAProtectedTarget(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.ProtectTargets = true })
+	ours, scale := podops.OfDisruption(ref.UID), podops.Operation{ID: "scale", Type: "scale"}
+	do[OperateResult](c, c.OperateTargets, in)
+	c.settle(true)
+	if ours.Protects(c.pod(pod.Name)) {
+		t.Error("it is protected before it is given: it would wait for itself")
+	}
+	var written atomic.Bool
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/pods/") && written.CompareAndSwap(false, true) {
+			c.label(pod, "written-by", "another") // between the look and the patch, which is refused
+		}
+		return nil, nil
+	})
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 || done.Again != "" || !written.Load() || !ours.Protects(c.pod(pod.Name)) {
+		t.Fatalf("%+v, finalizers %v, want it given and protected", done, c.pod(pod.Name).Finalizers)
+	}
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true})
+	c.kubelet(ref, map[string]int32{"node-0": 0})
+	c.label(pod, podops.LabelOperationType+"/scale", "scale")
+	c.label(pod, scaling, "1")
+	c.settle(true)
+	if scale.Holds(c.pod(pod.Name)) {
+		t.Errorf("labels = %v: another operation has the pod while it is disrupted", c.pod(pod.Name).Labels)
+	}
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: 30 * time.Second}); cleaned.Lost != 1 {
+		t.Errorf("cleaned = %+v, want the target let go", cleaned)
+	}
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, OnlyEnded: true})
+	if got := c.pod(pod.Name).Finalizers; len(got) > 0 {
+		t.Errorf("finalizers %v are left on a pod that is clean", got)
+	}
+	c.settle(true)
+	if !scale.Holds(c.pod(pod.Name)) {
+		t.Errorf("labels = %v, want it given to who waited", c.pod(pod.Name).Labels)
+	}
+	c.label(pod, scaling, "null")
+	c.settle(true)
+	c.wantNoLabels(ref, pod.Name)
+}
+
+// A protection ends at its time beside a chaos pod that cannot be cleaned, too.
+func TestAProtectionThatIsOverdue(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("calm", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.ProtectTargets = true })
+	ours := podops.OfDisruption(ref.UID)
+	do[OperateResult](c, c.OperateTargets, in)
+	c.settle(true)
+	do[OperateResult](c, c.OperateTargets, in)
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true})
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	if !ours.Protects(c.pod(pod.Name)) {
+		t.Error("it is protected no longer, though it is disrupted and its time is not over")
+	}
+	c.label(pod, podops.LabelProtected+"/"+ours.ID, "1")
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	if got := c.pod(pod.Name); ours.Protects(got) || !ours.Holds(got) {
+		t.Errorf("finalizers %v, labels %v, want others to have it, and it not given back", got.Finalizers, got.Labels)
+	}
+}

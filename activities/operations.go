@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -62,9 +63,12 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 	group.SetLimit(a.Parallel)
 	errs := make([]error, len(pods))
 	for i := range pods {
-		if !spared[pods[i].UID] {
+		if !spared[pods[i].UID] || e.overdue(&pods[i]) {
 			group.Go(func() error {
-				errs[i] = e.end(ctx, &pods[i], operated[pods[i].UID])
+				errs[i] = e.unprotect(ctx, &pods[i])
+				if errs[i] == nil && !spared[pods[i].UID] {
+					errs[i] = e.end(ctx, &pods[i], operated[pods[i].UID])
+				}
 				return nil
 			})
 		}
@@ -133,6 +137,26 @@ func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]boo
 		}
 	}
 	return spared, operated, nil
+}
+
+// overdue is true for a pod that is protected for longer than it may be, clean or not.
+func (e *ending) overdue(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(podops.Protections(pod), func(p podops.Protection) bool {
+		return p.Operation.ID == e.operation.ID && p.Over(pod, time.Now()) != ""
+	})
+}
+
+// unprotect lets others have the pod. It comes before the end of the operation: who
+// has the pod next must not wait for us.
+func (e *ending) unprotect(ctx context.Context, pod *corev1.Pod) error {
+	if !e.operation.Protects(pod) {
+		return nil
+	}
+	_, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, e.operation.Unprotect(pod.UID))
+	if err != nil && !apierrors.IsNotFound(err) && !anotherPod(err) {
+		return fmt.Errorf("let others have pod %s: %w", pod.Name, err)
+	}
+	return nil
 }
 
 // end asks for the end of the operation on one pod, and counts what is left of it.

@@ -90,6 +90,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		rollout.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
 		podops.Setup(m, c.PodOps, c.WatchNamespaces, podops.InCluster(namespaces.System)),
+		podops.SetupProtections(m),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),
 		m.AddReadyzCheck("ping", healthz.Ping),

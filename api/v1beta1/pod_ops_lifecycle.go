@@ -66,6 +66,20 @@ type PodOpsLifecycle struct {
 	//
 	// +kubebuilder:validation:Enum=Fail;Proceed;""
 	WhenUnavailable WhenUnavailable `json:"whenUnavailable,omitempty"`
+	// ProtectTargets, with policy Participate, puts a finalizer on each target that is
+	// given to the disruption, by which other operations on it, and deletions that wait
+	// for its traffic, wait until it is clean, or until protectionTimeoutSeconds are
+	// over. Default false.
+	ProtectTargets bool `json:"protectTargets,omitempty"`
+	// ProtectionTimeoutSeconds is how long others wait for a protected target at most,
+	// in seconds from when somebody wants it, 1 to 86400; then the finalizer goes,
+	// whether the target is clean or not. It goes in any case that long after the
+	// disruption's end. Default 120.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +nullable
+	ProtectionTimeoutSeconds *int `json:"protectionTimeoutSeconds,omitempty"`
 }
 
 // OperationPolicy says whether operations of others on a pod matter. Empty means
@@ -120,6 +134,9 @@ const (
 
 // defaultOperationTimeout is each time-out of spec.podOpsLifecycle that is not set.
 const defaultOperationTimeout = 5 * time.Minute
+
+// defaultProtectionTimeout is protectionTimeoutSeconds when it is not set.
+const defaultProtectionTimeout = 2 * time.Minute
 
 // operations is what the spec says of operations; everything is at its default
 // when it says nothing.
@@ -195,6 +212,20 @@ func (s DisruptionSpec) AvailableTimeout() time.Duration {
 	return operationTimeout(s.operations().AvailableTimeoutSeconds)
 }
 
+// ProtectsTargets is true for a disruption that keeps others from its targets while it
+// has them.
+func (s DisruptionSpec) ProtectsTargets() bool {
+	return s.ParticipatesInOperations() && s.operations().ProtectTargets
+}
+
+// ProtectionTimeout is how long others wait for a target at most.
+func (s DisruptionSpec) ProtectionTimeout() time.Duration {
+	if s.operations().ProtectionTimeoutSeconds == nil {
+		return defaultProtectionTimeout
+	}
+	return operationTimeout(s.operations().ProtectionTimeoutSeconds)
+}
+
 // participants says why a disruption cannot take part in operations, with the way out.
 func (s DisruptionSpec) participants(path *field.Path) field.ErrorList {
 	if s.operations().Policy != OperationsJoined {
@@ -209,6 +240,8 @@ func (s DisruptionSpec) participants(path *field.Path) field.ErrorList {
 	return nil
 }
 
+const protectsAlone = "only an operation on a pod can keep others from it: set policy to Participate, or remove protectTargets"
+
 func (p *PodOpsLifecycle) validate(path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
@@ -218,8 +251,12 @@ func (p *PodOpsLifecycle) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, oneOf(path.Child("onConcurrentOperation"), string(p.OnConcurrentOperation), "", string(ReleaseTarget), string(KeepTarget))...)
 	errs = append(errs, oneOf(path.Child("unmanagedPods"), string(p.UnmanagedPods), "", string(DisruptUnmanaged), string(SkipUnmanaged))...)
 	errs = append(errs, oneOf(path.Child("whenUnavailable"), string(p.WhenUnavailable), "", string(FailWithoutDriver), string(ProceedWithoutDriver))...)
+	if p.ProtectTargets && p.Policy != OperationsJoined {
+		errs = append(errs, field.Invalid(path.Child("protectTargets"), p.ProtectTargets, protectsAlone))
+	}
 	for name, seconds := range map[string]*int{
 		"busyTimeoutSeconds": p.BusyTimeoutSeconds, "operatingTimeoutSeconds": p.OperatingTimeoutSeconds, "availableTimeoutSeconds": p.AvailableTimeoutSeconds,
+		"protectionTimeoutSeconds": p.ProtectionTimeoutSeconds,
 	} {
 		if seconds != nil {
 			errs = append(errs, within(path.Child(name), *seconds, 1, 86400)...)

@@ -42,6 +42,9 @@ func stripPod(o any) (any, error) {
 	if pod.Labels[podops.LabelManaged] == podops.ManagedValue {
 		keepOperations(kept, pod)
 	}
+	if len(podops.Protections(pod)) > 0 {
+		kept.Finalizers = pod.Finalizers // whether a driver moves it or not
+	}
 	return kept, nil
 }
 

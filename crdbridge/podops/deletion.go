@@ -84,9 +84,9 @@ func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool,
 	switch {
 	case remove:
 		seen := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
-		return true, r.written(ctx, pod, r.client.Delete(ctx, to, seen))
+		return true, written(ctx, r.live, pod, r.client.Delete(ctx, to, seen))
 	case patch != nil:
-		return true, r.written(ctx, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
+		return true, written(ctx, r.live, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
 	}
 	return false, nil
 }

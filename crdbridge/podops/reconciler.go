@@ -190,14 +190,14 @@ func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, move podops.Mov
 	}
 	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	if ofStatus {
-		return r.written(ctx, pod, r.client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch)))
+		return written(ctx, r.live, pod, r.client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch)))
 	}
-	return r.written(ctx, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
+	return written(ctx, r.live, pod, r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // written is what the answer to a write means.
-func (r *reconciler) written(ctx context.Context, pod *corev1.Pod, err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && r.other(ctx, pod) {
+func written(ctx context.Context, live client.Reader, pod *corev1.Pod, err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && other(ctx, live, pod) {
 		return nil // it changed or went meanwhile: the watch tells of it
 	}
 	if err != nil {
@@ -208,10 +208,10 @@ func (r *reconciler) written(ctx context.Context, pod *corev1.Pod, err error) er
 
 // other is true when the pod of that name is not this one any more: the patch of
 // another UID is invalid.
-func (r *reconciler) other(ctx context.Context, pod *corev1.Pod) bool {
+func other(ctx context.Context, live client.Reader, pod *corev1.Pod) bool {
 	var now metav1.PartialObjectMetadata
 	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	err := r.live.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+	err := live.Get(ctx, client.ObjectKeyFromObject(pod), &now)
 	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
 }
 

@@ -23,7 +23,7 @@ func OfDisruption(uid types.UID) Operation {
 	return Operation{ID: "chaos-" + hex.EncodeToString(sum[:8]), Type: "chaos"}
 }
 
-// The patches below are merge patches that carry the pod's UID: the API server
+// The patches below are merge patches, of either kind, that carry the pod's UID: the API server
 // answers one that is meant for another pod of the name with 422 (Invalid), as a UID
 // cannot change. They carry no version, as the driver writes to the pod several times within 100 ms. A driver
 // that is away answers with 500: whoever ends an operation has to try again for as

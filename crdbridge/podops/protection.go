@@ -1,0 +1,180 @@
+package podops
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/kube/podops"
+)
+
+// lookAgain is after how long a protected pod is looked at though nothing told of a
+// change.
+const lookAgain = 5 * time.Minute
+
+// protections takes off the finalizers by which disruptions keep others from their
+// targets when their time is over, whatever became of the worker (rule L16). What it
+// goes by stands on the pod.
+type protections struct {
+	client client.Client
+	live   client.Reader
+	now    func() time.Time
+}
+
+// SetupProtections adds that to m. It does nothing until a pod is protected, and needs
+// the right to patch pods then, which comes with the component pod-operations.
+func SetupProtections(m manager.Manager) error {
+	p := &protections{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now}
+	err := builder.ControllerManagedBy(m).
+		Named("pod-protection").
+		WithOptions(queue.Options[reconcile.Request]()).
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(protected))).
+		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(p.of), builder.WithPredicates(over())).
+		Complete(p)
+	if err != nil {
+		return fmt.Errorf("build the controller of protected pods: %w", err)
+	}
+	return nil
+}
+
+func protected(o client.Object) bool {
+	pod, ok := o.(*corev1.Pod)
+	return ok && len(podops.Protections(pod)) > 0
+}
+
+// over lets pass that nobody looks after a disruption any more.
+func over() predicate.Predicate {
+	settled := func(o client.Object) bool {
+		d, ok := o.(*v1beta1.Disruption)
+		return ok && d.Settled()
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return settled(e.ObjectNew) || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+		},
+	}
+}
+
+// of are the protected pods of the disruption's namespace.
+func (p *protections) of(ctx context.Context, d client.Object) (requests []reconcile.Request) {
+	var pods corev1.PodList
+	if err := p.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.InNamespace(d.GetNamespace())); err != nil {
+		return nil // the cache is not there yet, and will tell of each pod
+	}
+	for i := range pods.Items {
+		if protected(&pods.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile takes off what is over, and says on the pod until when the others have to
+// wait.
+func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := p.client.Get(ctx, request.NamespacedName, pod); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	again := lookAgain
+	for _, protection := range podops.Protections(pod) {
+		d, err := p.disruption(ctx, pod.Namespace, protection.Operation)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		why := protection.Over(pod, p.now())
+		if d == nil {
+			why = cmp.Or(why, "its disruption is over or gone")
+		}
+		if why != "" {
+			if err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID)); err != nil {
+				return reconcile.Result{}, err
+			}
+			p.tell(ctx, pod, d, protection, why)
+			continue
+		}
+		patch, wait := protection.Next(pod, p.now())
+		if err := p.patch(ctx, pod, types.MergePatchType, patch); err != nil {
+			return reconcile.Result{}, err
+		}
+		again = min(again, wait)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// disruption is the one whose operation it is; nil if nobody looks after that any more.
+// What the cache lacks is looked for live.
+func (p *protections) disruption(ctx context.Context, namespace string, operation podops.Operation) (*v1beta1.Disruption, error) {
+	for _, reader := range []client.Reader{p.client, p.live} {
+		var all v1beta1.DisruptionList
+		if err := reader.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("read the disruptions of namespace %s: %w", namespace, err)
+		}
+		for i := range all.Items {
+			if d := &all.Items[i]; podops.OfDisruption(d.UID) == operation {
+				if d.Settled() {
+					return nil, nil
+				}
+				return d, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
+	if patch == nil {
+		return nil
+	}
+	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err := p.client.Patch(ctx, to, client.RawPatch(kind, patch))
+	if err = written(ctx, p.live, pod, err); err != nil {
+		return fmt.Errorf("%w; the bridge's right to patch pods comes with the component pod-operations", err)
+	}
+	return nil
+}
+
+// tell warns where a user looks. Nothing waits for it.
+func (p *protections) tell(ctx context.Context, pod *corev1.Pod, d *v1beta1.Disruption, protection podops.Protection, why string) {
+	message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
+	log.FromContext(ctx).Info("protection taken off", "why", why)
+	about := []corev1.ObjectReference{{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
+	if d != nil {
+		about = append(about, corev1.ObjectReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption", Namespace: d.Namespace, Name: d.Name, UID: d.UID})
+	}
+	for _, object := range about {
+		if err := p.client.Create(ctx, newEvent(object, message, string(pod.UID)+protection.Operation.ID, p.now())); err != nil && !apierrors.IsAlreadyExists(err) {
+			log.FromContext(ctx).Info("event not stored", "about", object.Kind, "error", err.Error())
+		}
+	}
+}
+
+// newEvent has a name that is made from what it is about, so that it is stored once.
+func newEvent(about corev1.ObjectReference, message, key string, now time.Time) *corev1.Event {
+	sum, at := sha256.Sum256([]byte(string(about.UID)+"/"+key)), metav1.NewTime(now)
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: about.Namespace, Name: about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:8])},
+		InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: "ProtectionOver", Message: message[:min(len(message), 1000)],
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source: corev1.EventSource{Component: "crdbridge"}, ReportingController: "crdbridge",
+	}
+}

@@ -1,0 +1,124 @@
+package podops
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/apiserver"
+)
+
+// rule L16: no worker runs, and Temporal carries out nothing.
+func TestAProtectionEnds(t *testing.T) {
+	const long, scaling = time.Hour, podops.LabelOperating + "/scale"
+	for _, test := range []struct {
+		name string
+		// until is its end, limit how long others wait at most.
+		until, limit time.Duration
+		// then is what happens to a pod that is protected.
+		then func(c *cluster, d *v1beta1.Disruption, key string)
+		told string
+	}{
+		{"its time is over", 0, long, nil, "its time was over"},
+		{"others have waited for long enough", long, time.Second, func(c *cluster, _ *v1beta1.Disruption, _ string) {
+			c.patch("web-0", []byte(`{"metadata":{"labels":{"`+scaling+`":"1"}}}`))
+		}, "others have waited for the pod for as long as they have to: label " + scaling},
+		{"it is being deleted", long, time.Second, func(c *cluster, _ *v1beta1.Disruption, _ string) {
+			none := int64(0)
+			c.Must(c.client.CoreV1().Pods(c.Namespace).Delete(c.T.Context(), "web-0", metav1.DeleteOptions{GracePeriodSeconds: &none}))
+		}, ""},
+		{"somebody took its label off", long, long, func(c *cluster, _ *v1beta1.Disruption, key string) {
+			c.patch("web-0", []byte(`{"metadata":{"labels":{"`+key+`":null}}}`))
+		}, "somebody took its label"},
+		{"its disruption went by force", long, long, func(c *cluster, d *v1beta1.Disruption, _ string) {
+			c.Must(c.Kube.Delete(c.T.Context(), d))
+		}, "its disruption is over or gone"},
+		{"its disruption is over", long, long, func(c *cluster, d *v1beta1.Disruption, _ string) {
+			c.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
+		}, "its disruption is over or gone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newProtected(t)
+			d := c.Create("calm")
+			operation := podops.OfDisruption(d.UID)
+			c.pod("web-0", "ReplicaSet")
+			c.serve("web-0", true)
+			pod := c.get("web-0")
+			_, err := c.client.CoreV1().Pods(c.Namespace).Patch(t.Context(), "web-0", types.StrategicMergePatchType,
+				operation.Protect(pod, time.Now().Add(test.until), test.limit), metav1.PatchOptions{})
+			c.Must(err)
+			c.Start()
+			if test.then != nil {
+				test.then(c, d, podops.LabelProtected+"/"+operation.ID)
+			}
+			bridgetest.Eventually(t, bridgetest.Soon, "nothing of it is left", func() bool { return len(podops.Protections(c.get("web-0"))) == 0 })
+			if pod = c.get("web-0"); len(pod.Finalizers) != 1 || pod.Finalizers[0] != traffic {
+				t.Errorf("finalizers = %v, want that of others", pod.Finalizers)
+			}
+			bridgetest.Eventually(t, bridgetest.Soon, "the pod tells of it", func() bool { return strings.Contains(c.eventOn("Pod"), test.told) })
+		})
+	}
+}
+
+// A protection whose time is not over stays, and who waits for it is told once until when.
+func TestAProtectionStays(t *testing.T) {
+	c := newProtected(t)
+	d := c.Create("calm")
+	operation := podops.OfDisruption(d.UID)
+	key := podops.LabelProtected + "/" + operation.ID
+	c.pod("web-0", "ReplicaSet")
+	_, err := c.client.CoreV1().Pods(c.Namespace).Patch(t.Context(), "web-0", types.StrategicMergePatchType,
+		operation.Protect(c.get("web-0"), time.Now().Add(2*time.Hour), time.Hour), metav1.PatchOptions{})
+	c.Must(err)
+	c.Start()
+	c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelOperating+`/scale":"1"}}}`))
+	var said string
+	bridgetest.Eventually(t, bridgetest.Soon, "it is said until when", func() bool {
+		said = c.get("web-0").Labels[key]
+		return said != "" && !strings.Contains(said, ".")
+	})
+	c.Must(c.Stop())
+	c.Start() // another bridge begins no new time
+	c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelOperating+`/other":"1"}}}`))
+	c.Seen(c.get("web-0"))
+	if pod := c.get("web-0"); pod.Labels[key] != said || !operation.Protects(pod) {
+		t.Errorf("labels = %v, finalizers = %v, want it as it was: %s", pod.Labels, pod.Finalizers, said)
+	}
+	if told := c.eventOn("Pod"); told != "" {
+		t.Errorf("told %q of what is not over", told)
+	}
+}
+
+// newProtected has a bridge that looks after protected pods, and no driver.
+func newProtected(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{drive: func() {}}
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error { return SetupProtections(m) }))
+	var err error
+	c.client, err = kubernetes.NewForConfig(apiserver.Start(t))
+	c.Must(err)
+	return c
+}
+
+// eventOn is the message of the event about an object of that kind.
+func (c *cluster) eventOn(kind string) string {
+	c.T.Helper()
+	list, err := c.client.CoreV1().Events(c.Namespace).List(c.T.Context(), metav1.ListOptions{})
+	c.Must(err)
+	for _, event := range list.Items {
+		if event.InvolvedObject.Kind == kind && event.Reason == "ProtectionOver" && event.Type == corev1.EventTypeWarning {
+			return event.Message
+		}
+	}
+	return ""
+}
