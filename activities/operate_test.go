@@ -294,6 +294,11 @@ func TestTheDriverOfTheBridge(t *testing.T) {
 	if plan := do[Plan](c, c.Prepare, ref); plan.Operations == nil {
 		t.Errorf("plan = %+v, want operations, as the bridge is a driver", plan)
 	}
+	if len(c.EventsOf("DriverStandsDown")) > 0 {
+		t.Error("the only driver is said to stand down")
+	}
+	c.chosenFor("of-two", nil) // beside Kuperator
+	c.wantEvent("DriverStandsDown", podops.KuperatorWebhook)
 }
 
 func TestWithoutADriver(t *testing.T) {

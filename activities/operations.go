@@ -237,6 +237,10 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that would give it any pod: install Kuperator, " +
 	"or the component pod-ops-driver, or set podOpsLifecycle.whenUnavailable to Proceed, or policy to Respect, and create the disruption again"
 
+// driverStandsDown says who gives the targets where there are two drivers.
+const driverStandsDown = "two drivers of PodOpsLifecycle are installed: the bridge's, of the component pod-ops-driver, does nothing " +
+	"as long as Kuperator's webhook " + podops.KuperatorWebhook + " is there, so the targets are Kuperator's to give"
+
 // operationsOf is what the workflow needs to know of a disruption's operations; nil
 // when it is none.
 func operationsOf(spec v1beta1.DisruptionSpec) *Operations {
@@ -256,14 +260,19 @@ func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string,
 	if err != nil {
 		return "", fmt.Errorf("look for a driver of PodOpsLifecycle: %w", err)
 	}
-	builtIn := ""
+	kuperator, builtIn := false, false
 	for _, configuration := range list.Items {
-		if podops.OfKuperator(&configuration) {
-			return "Kuperator", nil
-		}
-		if configuration.Name == podops.BuiltInDriver {
-			builtIn = "crdbridge"
-		}
+		kuperator = kuperator || podops.OfKuperator(&configuration)
+		builtIn = builtIn || configuration.Name == podops.BuiltInDriver
 	}
-	return builtIn, nil
+	switch {
+	case kuperator && builtIn: // an earlier run has recorded the same one
+		a.events().Record(ctx, d, "DriverStandsDown", driverStandsDown, "")
+		return "Kuperator", nil
+	case kuperator:
+		return "Kuperator", nil
+	case builtIn:
+		return "crdbridge", nil
+	}
+	return "", nil
 }
