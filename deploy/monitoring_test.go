@@ -69,6 +69,38 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// Every alert leads to its section of the runbooks, and every section is of an alert.
+func TestEveryAlertHasItsRunbook(t *testing.T) {
+	page, err := os.ReadFile("../docs/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	read(t, "monitoring/alerts.yaml", &rules)
+	var want, got []string
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			want = append(want, rule.Alert)
+			if got, want := rule.Annotations["runbook"], "docs/runbooks.md#"+strings.ToLower(rule.Alert); got != want {
+				t.Errorf("%s: its annotation runbook is %q, want %q", rule.Alert, got, want)
+			}
+		}
+	}
+	for _, heading := range regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatch(string(page), -1) {
+		got = append(got, heading[1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("alerts, and sections of docs/runbooks.md (-alerts +sections):\n%s", diff)
+	}
+}
+
 // Every query of the alerts and of the dashboard finds something on the pages that
 // were recorded: asked of a Prometheus that scrapes them.
 func TestQueriesFindWhatIsThere(t *testing.T) {

@@ -1,0 +1,129 @@
+package test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	// aLink is [text](target), also of a picture.
+	aLink = regexp.MustCompile(`\]\(([^)\s]+)(?: "[^"]*")?\)`)
+	// aPage is a line of the navigation.
+	aPage = regexp.MustCompile(`(?m)^\s*- [^:\n]+: (\S+\.md)$`)
+)
+
+// Every link between files of the repository, and every anchor, is there.
+func TestLinksLeadSomewhere(t *testing.T) {
+	links := 0
+	for _, page := range goFiles(t, ".md") {
+		for _, link := range aLink.FindAllStringSubmatch(prose(t, page), -1) {
+			links++
+			if wrong := followed(t, page, link[1]); wrong != "" {
+				t.Errorf("%s: link to %s: %s", page, link[1], wrong)
+			}
+		}
+	}
+	if links < 100 {
+		t.Fatalf("%d links were found: the test would prove little", links)
+	}
+}
+
+// Every page of docs is in the site's navigation, once, and every page there exists.
+func TestEveryPageIsInTheNavigation(t *testing.T) {
+	config, err := os.ReadFile("../hack/site/mkdocs.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	for _, page := range aPage.FindAllStringSubmatch(string(config), -1) {
+		times[page[1]]++
+		if _, err := os.Stat("../" + page[1]); err != nil {
+			t.Errorf("hack/site/mkdocs.yml: %v", err)
+		}
+	}
+	for _, page := range goFiles(t, ".md") {
+		name := strings.TrimPrefix(page, "../")
+		if got := times[name]; strings.HasPrefix(name, "docs/") && got != 1 {
+			t.Errorf("%s is %d times in the navigation of hack/site/mkdocs.yml, want once", name, got)
+		}
+	}
+}
+
+// followed says what is wrong with a link of a page.
+func followed(t *testing.T, page, link string) string {
+	t.Helper()
+	to, err := url.Parse(link)
+	if err != nil {
+		return err.Error()
+	}
+	if to.Scheme != "" || to.Host != "" {
+		return ""
+	}
+	file := page
+	if to.Path != "" {
+		file = filepath.Join(filepath.Dir(page), to.Path)
+	}
+	if _, err := os.Stat(file); err != nil {
+		return "there is no such file"
+	}
+	if to.Fragment == "" {
+		return ""
+	}
+	if !strings.HasSuffix(file, ".md") {
+		return "only pages have anchors"
+	}
+	if !anchors(t, file)[to.Fragment] {
+		return "that page has no such heading"
+	}
+	return ""
+}
+
+// prose is a page without its blocks and spans of code, in which nothing is a link.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	fenced := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+			continue
+		}
+		if !fenced {
+			kept = append(kept, line)
+		}
+	}
+	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(strings.Join(kept, ""), "")
+}
+
+// anchors are the names of a page's headings, as the forges and the site make them:
+// lower case, hyphens for spaces, and no punctuation.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#{1,6} (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		shown := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(heading[1], "$1")
+		names[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(shown))] = true
+	}
+	return names
+}
