@@ -109,6 +109,11 @@ release: ## everything of a version into dist/: images, squall, manifests, chart
 manifests: ## manifests and Helm chart into dist/TAG, for images that are in REGISTRY already (REGISTRY=... TAG=...)
 	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)" -tag "$(TAG)"
 
+.PHONY: site
+site: ## the documents as a site in bin/site, every link followed, and opened in a real browser (SHOTS=directory for pictures)
+	cd hack && go run ./site
+	cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) SQUALL_SITE=$(ROOT)/bin/site go test -tags site -count=1 -v -run '^TestSite$$' .
+
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
 	cd hack && go run ./suite unit
@@ -120,7 +125,7 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	go vet -tags e2e ./... && $(tool) staticcheck -tags e2e ./...
-	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet ./... && $(tool) staticcheck ./...) || { echo "in module $$module"; exit 1; }; done
+	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site ./... && $(tool) staticcheck -tags site ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 

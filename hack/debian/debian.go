@@ -44,6 +44,14 @@ var ForTests = []Need{
 // ForKernels is what it needs to run other kernels as virtual computers.
 var ForKernels = []Need{{Program: "qemu-system-x86_64", Package: "qemu-system-x86"}}
 
+// ForSite is what it needs to build the site of the documents and look at it.
+var ForSite = []Need{
+	{Program: "git", Package: "git"},
+	{File: "/usr/lib/python3/dist-packages/pymdownx", Package: "mkdocs-material"},
+	{Program: "mkdocs", Package: "mkdocs-material"},
+	{Program: "chromium", Package: "chromium"},
+}
+
 // Install installs the packages of what is missing.
 func Install(ctx context.Context, say func(string, ...any), needs ...Need) error {
 	missing := missing(ctx, needs)

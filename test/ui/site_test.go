@@ -1,0 +1,71 @@
+//go:build site
+
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Somebody reads the site of the documents: the front page, the page of a kind by
+// the navigation, its figures, and what the search finds. `make site` built it.
+func TestSite(t *testing.T) {
+	site := os.Getenv("SQUALL_SITE")
+	if _, err := os.Stat(site + "/index.html"); err != nil {
+		t.Fatalf("SQUALL_SITE=%q has no site: run make site", site)
+	}
+	program, err := chromium()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(site)))
+	t.Cleanup(server.Close)
+	b := newBrowser(t, program, cmp.Or(*shots, t.TempDir()))
+
+	b.open(server.URL)
+	b.see("Squall breaks things in a Kubernetes cluster on purpose", "Getting started", "Runbooks")
+	b.drawn()
+	b.shoot("site-front")
+	b.click("link", "Concepts")
+	b.see("What the words mean that all other pages use")
+	b.drawn()
+	b.shoot("site-concepts")
+	b.open(server.URL + "/docs/runbooks.html#squallnoworker")
+	b.see("No worker asks Temporal for work")
+	b.shoot("site-runbook")
+	b.open(server.URL + "/docs/comparison.html")
+	b.see("How a fault is held and let go")
+	b.shoot("site-comparison")
+	b.searchFor("emergency stop")
+	b.see("matching documents", "Stop everything")
+	b.shoot("site-search")
+}
+
+// drawn waits until every picture of the page is loaded, and fails for one that is not.
+func (b *browser) drawn() {
+	b.t.Helper()
+	eventually(b.t, func() string {
+		missing, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](
+			`[...document.images].filter(i => !i.complete || i.naturalWidth === 0).map(i => i.src)`))
+		if err != nil {
+			return err.Error()
+		}
+		if len(missing) > 0 {
+			return "pictures are not drawn: " + missing[0]
+		}
+		return ""
+	})
+}
+
+// searchFor types into the site's field of search.
+func (b *browser) searchFor(words string) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, chromedp.Click(`.md-search__input`), chromedp.SendKeys(`.md-search__input`, words)); err != nil {
+		b.t.Fatalf("search for %q: %v", words, err)
+	}
+}
