@@ -20,6 +20,13 @@ var files = []struct{ name, field string }{
 	{"deploy/crds/chaos.squall.dev_disruptionrollouts.yaml", "disruptionTemplate"},
 }
 
+// What labels are: Kubernetes documentation, Labels and Selectors, Syntax and
+// character set.
+const (
+	labelName  = `^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`
+	labelValue = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+)
+
 func main() {
 	for _, file := range files {
 		if err := run(file.name, file.field); err != nil {
@@ -50,10 +57,14 @@ func run(file, field string) error {
 	// The values of a map have no field that could carry a marker.
 	probe := schema(spec.property("steadyState").property("probes")["items"].(map[string]any))
 	for _, selector := range []schema{spec.property("selector"), probe.property("podsReady").property("selector")} {
-		values := selector["additionalProperties"].(map[string]any)
-		values["maxLength"] = 63
-		values["pattern"] = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+		selector["additionalProperties"].(map[string]any)["maxLength"] = 63
+		selector["additionalProperties"].(map[string]any)["pattern"] = labelValue
 	}
+	// Nor have the requirements of a selector, whose type is the API machinery's.
+	requirement := schema(spec.property("advancedSelector")["items"].(map[string]any))
+	requirement.property("key")["maxLength"], requirement.property("key")["pattern"] = 317, labelName
+	value := requirement.property("values")["items"].(map[string]any)
+	value["maxLength"], value["pattern"] = 63, labelValue
 	// Nor can a marker bound what may be a number or a text; rules on many of them
 	// cost the API server too much without.
 	for _, either := range []schema{

@@ -15,10 +15,12 @@ type NetworkService struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// Namespace of the service. Empty means that of the Disruption.
 	//
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$`
 	Namespace string `json:"namespace,omitempty"`
 	// Ports narrows the match to these ports of the service; empty means all.
 	//
@@ -126,6 +128,7 @@ type NetworkHTTP struct {
 var (
 	httpMethods  = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 	httpPath     = regexp.MustCompile(`^/[^\t\n\f\r ]*$`)
+	objectName   = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
 	protocolName = regexp.MustCompile(`^([Tt][Cc][Pp]|[Uu][Dd][Pp])?$`)
 )
 
@@ -134,7 +137,10 @@ func validateServices(path *field.Path, services []NetworkService) field.ErrorLi
 	for i, s := range services {
 		at := path.Index(i)
 		errs = append(errs, length(at.Child("name"), s.Name, 1, 253)...)
-		errs = append(errs, length(at.Child("namespace"), s.Namespace, 0, 253)...)
+		errs = append(errs, pattern(at.Child("name"), s.Name, objectName, "want the name of a service, such as checkout")...)
+		if errs = append(errs, length(at.Child("namespace"), s.Namespace, 0, 253)...); s.Namespace != "" {
+			errs = append(errs, pattern(at.Child("namespace"), s.Namespace, objectName, "want the name of a namespace, such as shop")...)
+		}
 		errs = append(errs, items(at.Child("ports"), len(s.Ports), 0, 64)...)
 		for j, port := range s.Ports {
 			errs = append(errs, length(at.Child("ports").Index(j).Child("name"), port.Name, 0, 63)...)

@@ -156,7 +156,8 @@ type HTTPGetProbe struct {
 	// Path with its query. Empty means /.
 	//
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('//') && !self.matches('^[A-Za-z][-A-Za-z0-9+.]*:')",message="want a path such as /healthz?deep=1; the server goes into host and port",messageExpression="self + ': want a path such as /healthz?deep=1; the server goes into host and port'"
+	// +kubebuilder:validation:Pattern=`^([^\x00-\x1f\x7f%]|%[0-9A-Fa-f]{2})*$`
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('//') && !self.matches('^[^/?#]*:')",message="want a path such as /healthz?deep=1; the server goes into host and port",messageExpression="self + ': want a path such as /healthz?deep=1; the server goes into host and port'"
 	Path string `json:"path,omitempty"`
 	// HTTPHeaders are sent as they are; Host, User-Agent and Accept replace those
 	// that are sent otherwise. At most 32.

@@ -53,12 +53,12 @@ type DisruptionPulse struct {
 	InitialDelay *Duration `json:"initialDelay,omitempty"`
 	// ActiveDuration is how long each injection lasts, at least 500ms.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 500ms: want a duration such as 10s' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 500ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 500ms: want a duration such as 10s')"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (self != '' && (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms')))",message="want at least 500ms",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 500ms: want a duration such as 10s' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 500ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 500ms: want a duration such as 10s')"
 	// +nullable
 	ActiveDuration *Duration `json:"activeDuration,omitempty"`
 	// DormantDuration is the time between two injections, at least 500ms.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms'))",message="want at least 500ms",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 500ms: want a duration such as 10s' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 500ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 500ms: want a duration such as 10s')"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 500000000 : (self != '' && (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('500ms')))",message="want at least 500ms",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 500ms: want a duration such as 10s' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 500ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 500ms: want a duration such as 10s')"
 	// +nullable
 	DormantDuration *Duration `json:"dormantDuration,omitempty"`
 }

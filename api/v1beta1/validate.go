@@ -64,10 +64,15 @@ func (s DisruptionSpec) validateTargets(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("count"), s.Count.String(), err.Error()))
 	}
 	errs = append(errs, items(path.Child("selector"), len(s.Selector), 0, 64)...)
-	if _, err := s.LabelSelector(); err != nil {
+	if _, err := (DisruptionSpec{Selector: s.Selector}).LabelSelector(); err != nil {
 		errs = append(errs, field.Invalid(path.Child("selector"), s.Selector, err.Error()))
 	}
 	errs = append(errs, items(path.Child("advancedSelector"), len(s.AdvancedSelector), 0, 64)...)
+	for i, requirement := range s.AdvancedSelector {
+		if _, err := (DisruptionSpec{AdvancedSelector: s.AdvancedSelector[i : i+1]}).LabelSelector(); err != nil {
+			errs = append(errs, field.Invalid(path.Child("advancedSelector").Index(i), requirement.Key, err.Error()))
+		}
+	}
 	if s.Filter != nil {
 		errs = append(errs, items(path.Child("filter", "annotations"), len(s.Filter.Annotations), 0, 64)...)
 	}
