@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,4 +188,51 @@ func chaosPods(t *testing.T) []*corev1.Pod {
 		t.Fatalf("%d golden chaos pods, want one for each kind", len(pods))
 	}
 	return pods
+}
+
+// What finds a chaos pod or a record again cannot be taken from it, by an administrator
+// either.
+//
+// rule S17
+func TestMarksStay(t *testing.T) {
+	kube := installed(t)
+	labels := map[string]string{v1beta1.LabelDisruptionUID: "0b6f", v1beta1.LabelTarget: "web", "team": "a"}
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "squall-chaos", Name: "marked", Labels: labels}}
+	if _, err := kube.CoreV1().ConfigMaps("squall-chaos").Create(t.Context(), record, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(labels string) error {
+		_, err := kube.CoreV1().ConfigMaps("squall-chaos").Patch(t.Context(), "marked", types.MergePatchType,
+			[]byte(`{"metadata":{"labels":`+labels+`}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	refused(t, func() error { return patch(`{"chaos.squall.dev/target":"other"}`) }, "label chaos.squall.dev/target of marked stays as it is")
+	for _, labels := range []string{`{"chaos.squall.dev/disruption-uid":null}`, `{"chaos.squall.dev/disruption-uid":""}`, "null"} {
+		if err := patch(labels); !apierrors.IsForbidden(err) {
+			t.Errorf("labels %s: %v, want it forbidden", labels, err)
+		}
+	}
+	if err := patch(`{"team":null,"owner":"b"}`); err != nil {
+		t.Errorf("labels of others: %v", err)
+	}
+	pod := chaosPods(t)[0].DeepCopy()
+	pod.Namespace = "squall-chaos"
+	made, err := kube.CoreV1().Pods("squall-chaos").Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_, err := kube.CoreV1().Pods("squall-chaos").Patch(t.Context(), made.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		none := int64(0)
+		if err := kube.CoreV1().Pods("squall-chaos").Delete(context.Background(), made.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
+			t.Error(err)
+		}
+	}()
+	made.Labels[v1beta1.LabelDisruptionUID] = "other"
+	if _, err := kube.CoreV1().Pods("squall-chaos").Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a chaos pod of another disruption: %v, want it forbidden", err)
+	}
 }
