@@ -20,6 +20,8 @@ REGISTRY ?= squall.local
 TAG ?= dev
 # What make test-long runs; empty: every part.
 PART ?=
+# What the choices of make campaign follow from.
+SEED ?= 1
 # Flags of make soak; bin/soak --help lists them.
 SOAK ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
@@ -89,6 +91,10 @@ soak: ## 1,000 disruptions while all that carries them out is killed at random: 
 	go build -o bin/ ./test/soak ./test/probe
 	cd hack && go build -o ../bin/devcluster ./devcluster
 	set -a; . $(DEV)/env; set +a; bin/soak -dev $(DEV) $(SOAK)
+
+.PHONY: campaign
+campaign: ## Disruptions generated from the schema, and single fields changed while they run: twenty minutes on the development cluster with Squall installed (SEED=1)
+	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m -v ./test/campaign -seed $(SEED) -attempts 0 -slots 12 -corruptions 120
 
 .PHONY: bench
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,cluster choose, WRITE=1 renews the document

@@ -75,6 +75,7 @@ func (s *suite) stages() []stage {
 		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, least: 33, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.browser},
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
+		{name: "campaign", needs: []string{"install"}, limit: 20 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
 		{name: "uninstall", needs: []string{"install"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/uninstall")},
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 30 * time.Minute, run: s.soak},
