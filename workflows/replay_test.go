@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
@@ -82,6 +83,34 @@ func readHistory(t *testing.T, path string) *history.History {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// A replay tells a change of the workflow's commands that asks for no version from
+// one that does (rule T3): without this TestReplay could not fail.
+func TestAnUnguardedChangeIsFound(t *testing.T) {
+	const change = "wait a second before all else"
+	unguarded := func(ctx workflow.Context, in Input) (Result, error) {
+		_ = workflow.Sleep(ctx, time.Second)
+		return Disruption(ctx, in)
+	}
+	guarded := func(ctx workflow.Context, in Input) (Result, error) {
+		if workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+			return Disruption(ctx, in)
+		}
+		return unguarded(ctx, in)
+	}
+	file := filepath.Join("testdata", "histories", histories.Generation, "expired.json")
+	replay := func(disruption any) error {
+		replayer := worker.NewWorkflowReplayer()
+		replayer.RegisterWorkflowWithOptions(disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+		return replayer.ReplayWorkflowHistoryFromJSONFile(nil, file)
+	}
+	if err := replay(unguarded); err == nil || !strings.Contains(err.Error(), "nondeterministic") {
+		t.Errorf("a new timer that asks for no version: %v, want a nondeterministic workflow", err)
+	}
+	if err := replay(guarded); err != nil {
+		t.Errorf("a new timer that asks for a version: %v", err)
+	}
 }
 
 // A generation with a file SHA256SUMS is released: its histories stay as they
