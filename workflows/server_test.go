@@ -130,7 +130,10 @@ func (s *stage) register(w worker.Worker) {
 // carries out within its own tasks; away ends it.
 func (s *stage) decide() {
 	s.Helper()
-	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{LocalActivityWorkerOnly: true, Interceptors: []interceptor.WorkerInterceptor{&hurried{s: s}}})
+	decider := worker.New(s.temporal, contract.TaskQueue, worker.Options{
+		LocalActivityWorkerOnly: true, Interceptors: []interceptor.WorkerInterceptor{&hurried{s: s}},
+		WorkerStopTimeout: patience, // else a poll that is still open takes one task more
+	})
 	s.register(decider)
 	decider.RegisterWorkflowWithOptions(Disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
 	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})

@@ -16,11 +16,18 @@ import (
 type counts struct {
 	passed, failed int
 	skipped        []skip
-	failures       []string
+	failures       []failure
 	// outcomes are "pass", "fail" or "skip", by names such as
 	// "activities:_TestJudge/still_running:_wait".
 	outcomes map[string]string
 	packages []packageTime
+}
+
+// failure is a test that failed, or a package that did not even start, and what
+// it printed.
+type failure struct {
+	name   string
+	output []string
 }
 
 // packageTime is how long the tests of a package took, with what they waited
@@ -172,7 +179,7 @@ func (r *reading) finish(e event, key string) {
 		inside[1]++
 	case "fail":
 		r.counts.failed++
-		r.counts.failures = append(r.counts.failures, name)
+		r.counts.failures = append(r.counts.failures, failure{name, r.output[key]})
 		r.say("    FAIL %s (%.1f s)", name, e.Elapsed)
 		fmt.Print(indent(r.output[key]))
 	}
@@ -187,7 +194,7 @@ func (r *reading) finishPackage(e event, key string) {
 	r.counts.packages = append(r.counts.packages, packageTime{short(e.Package), e.Elapsed, inside[0]})
 	if e.Action == "fail" {
 		if inside == [2]int{} && r.counts.failed == 0 {
-			r.counts.failures = append(r.counts.failures, short(e.Package)) // it did not even start
+			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.output[key]}) // it did not even start
 		}
 		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
 		fmt.Print(indent(r.output[key]))
@@ -230,6 +237,18 @@ func reason(output []string) string {
 
 func short(pkg string) string {
 	return strings.TrimPrefix(pkg, "github.com/squall-chaos/squall/")
+}
+
+// last are the last lines that a failed test printed of its own, cut at 400 bytes.
+func (f failure) last(most int) []string {
+	var lines []string
+	for line := range strings.Lines(strings.Join(f.output, "")) {
+		if !strings.HasPrefix(line, "=== ") {
+			line = strings.TrimSuffix(line, "\n")
+			lines = append(lines, line[:min(len(line), 400)]+"\n")
+		}
+	}
+	return lines[max(0, len(lines)-most):]
 }
 
 func indent(lines []string) string {

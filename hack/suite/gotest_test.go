@@ -17,6 +17,8 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Output":"    a_test.go:7: no tcx before kernel 6.6\n"}`,
 		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}`,
 		`{"Action":"skip","Package":"github.com/squall-chaos/squall/api","Test":"TestB","Elapsed":0}`,
+		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestC/a_case","Output":"=== RUN   TestC/a_case\n"}`,
+		`{"Action":"output","Package":"github.com/squall-chaos/squall/api","Test":"TestC/a_case","Output":"    a_test.go:9: 2, want 1\n"}`,
 		`{"Action":"fail","Package":"github.com/squall-chaos/squall/api","Test":"TestC/a_case","Elapsed":0}`,
 		`{"Action":"fail","Package":"github.com/squall-chaos/squall/api","Elapsed":1}`,
 		`{"ImportPath":"x","Action":"build-output","Output":"x.go:1: syntax error\n"}`,
@@ -27,9 +29,12 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 	newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }).read(strings.NewReader(stream))
 
 	got := fmt.Sprintf("%d passed, %d failed, %q, %q", c.passed, c.failed, c.skipped, c.failures)
-	want := `1 passed, 1 failed, ["api: TestB: no tcx before kernel 6.6"], ["api: TestC/a_case"]`
+	want := `1 passed, 1 failed, ["api: TestB: no tcx before kernel 6.6"], [{"api: TestC/a_case" ["=== RUN   TestC/a_case\n" "    a_test.go:9: 2, want 1\n"]}]`
 	if got != want {
 		t.Errorf("counts = %s, want %s", got, want)
+	}
+	if got := c.failures[0].last(2); !slices.Equal(got, []string{"    a_test.go:9: 2, want 1\n"}) {
+		t.Errorf("the summary repeats %q of the failure, want its last line alone", got)
 	}
 	for _, line := range []string{"x.go:1: syntax error", "a line that is no event", "FAIL api (1.0 s)"} {
 		if !strings.Contains(strings.Join(said, "\n"), line) {
@@ -41,8 +46,8 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 func TestReadingNamesAPackageThatDidNotStart(t *testing.T) {
 	var c counts
 	newReading(&c, func(string, ...any) {}).read(strings.NewReader(`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`))
-	if fmt.Sprint(c.failures) != "[p]" {
-		t.Errorf("failures = %v, want [p]", c.failures)
+	if len(c.failures) != 1 || c.failures[0].name != "p" {
+		t.Errorf("failures = %v, want p", c.failures)
 	}
 }
 

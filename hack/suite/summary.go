@@ -13,6 +13,10 @@ import (
 // slowest is how many packages are listed with their time.
 const slowest = 12
 
+// failureLines is how much of what a failed test printed the summary repeats:
+// whoever sees the end of the output alone sees why.
+const failureLines = 12
+
 // summary prints what was paid for what, a line for each stage, and returns
 // true when all passed.
 func (s *suite) summary() bool {
@@ -39,8 +43,9 @@ func (s *suite) summary() bool {
 	for _, skipped := range all.skipped {
 		fmt.Printf("skipped     %s; allowed: %s\n", skipped, cmp.Or(skipped.allowed(), "no"))
 	}
-	for _, name := range all.failures {
-		fmt.Println("failed     ", name)
+	for _, failed := range all.failures {
+		fmt.Println("failed     ", failed.name)
+		fmt.Print(indent(failed.last(failureLines)))
 	}
 	return ok
 }

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -113,20 +114,37 @@ func (s *space) awaitChaosPod(d *v1beta1.Disruption, wanted func(corev1.Pod) boo
 	})
 }
 
-// killSystem ends every worker and every bridge as a crash would.
+// killSystem ends every worker and every bridge as a crash would. One that has
+// just ended by itself is passed over.
 func (s *space) killSystem() {
 	s.t.Helper()
 	killed := 0
 	for _, pod := range s.systemPods() {
-		if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
-			continue
-		}
-		s.probe(s.t, nil, pod.Spec.NodeName, "kill", "--name", pod.Spec.Containers[0].Name, "--container", containerID(pod))
-		killed++
+		eventually(s.t, func() string {
+			now, err := s.kube.CoreV1().Pods(pod.Namespace).Get(s.t.Context(), pod.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) || err == nil && !runsAs(*now, pod) {
+				return ""
+			}
+			if err == nil {
+				err = s.exec(s.t.Context(), nil, probeNamespace, s.probes[pod.Spec.NodeName],
+					"/probe", "kill", "--name", pod.Spec.Containers[0].Name, "--container", containerID(pod))
+			}
+			if err != nil {
+				return fmt.Sprintf("kill %s: %v", pod.Name, err)
+			}
+			killed++
+			return ""
+		})
 	}
 	if killed < 2 {
 		s.t.Fatalf("killed %d programs, want a worker and a bridge at least", killed)
 	}
+}
+
+// runsAs is true when the container of a pod runs, and is the one seen before.
+func runsAs(now, before corev1.Pod) bool {
+	return len(before.Status.ContainerStatuses) > 0 && len(now.Status.ContainerStatuses) > 0 &&
+		now.Status.ContainerStatuses[0].State.Running != nil && containerID(now) == containerID(before)
 }
 
 func (s *space) systemPods() []corev1.Pod {
