@@ -34,6 +34,10 @@ func main() {
 			os.Exit(1)
 		}
 	}
+	if err := unruled("deploy/crds/chaos.squall.dev_disruptionscenarios.yaml"); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
 }
 
 func run(file, field string) error {

@@ -12,7 +12,8 @@ var GroupVersion = schema.GroupVersion{Group: "chaos.squall.dev", Version: "v1be
 // AddToScheme makes the resources known to scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Disruption{}, &DisruptionList{}, &EmergencyStop{}, &EmergencyStopList{},
-		&DisruptionCron{}, &DisruptionCronList{}, &DisruptionRollout{}, &DisruptionRolloutList{}, &DisruptionPolicy{}, &DisruptionPolicyList{})
+		&DisruptionCron{}, &DisruptionCronList{}, &DisruptionRollout{}, &DisruptionRolloutList{},
+		&DisruptionScenario{}, &DisruptionScenarioList{}, &DisruptionPolicy{}, &DisruptionPolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -1,0 +1,205 @@
+package v1beta1
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DisruptionScenario is a plan of disruptions: steps that are done one after the
+// other, each of them disruptions side by side, a wait, or the approval of a
+// person. Its disruptions are ordinary ones, named disruption-scenario-NAME-S-D
+// after the numbers of step and disruption, which the scenario owns. Deleting it
+// ends those that run by cleaning.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=discenario,categories=chaos
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name=Step,type=string,JSONPath=`.status.step`,description="the step that is under way"
+// +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.verdict`,description="the worst of its steps"
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Message,type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 37",message="metadata.name is part of the name of every disruption, disruption-scenario-NAME-S-D: use at most 37 characters",messageExpression="'metadata.name is part of the name of every disruption, disruption-scenario-NAME-S-D: use at most 37 characters, not %d'.format([self.metadata.name.size()])"
+type DisruptionScenario struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the plan. What it was when the scenario began is carried out; a change
+	// has no effect.
+	Spec DisruptionScenarioSpec `json:"spec"`
+	// Status is how far it is.
+	Status DisruptionScenarioStatus `json:"status,omitempty"`
+}
+
+// DisruptionScenarioList is a list of scenarios.
+//
+// +kubebuilder:object:root=true
+type DisruptionScenarioList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DisruptionScenario `json:"items"`
+}
+
+// DisruptionScenarioSpec is a plan of disruptions.
+type DisruptionScenarioSpec struct {
+	// Steps are done one after the other.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	Steps []ScenarioStep `json:"steps"`
+	// Reporting sends notifications about the disruptions whose template has none.
+	//
+	// +nullable
+	Reporting *Reporting `json:"reporting,omitempty"`
+}
+
+// ScenarioStep is one of disruptions, wait and approval.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.disruptions), has(self.wait), has(self.approval)].filter(is, is).size() == 1",message="want exactly one of disruptions, wait and approval"
+// +kubebuilder:validation:XValidation:rule="!has(self.onFailure) || has(self.disruptions)",message="only disruptions have a verdict: remove it",fieldPath=".onFailure"
+type ScenarioStep struct {
+	// Name of the step, which status has.
+	//
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// Disruptions begin together. The step is over when all of them are, and clean.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	Disruptions []ScenarioDisruption `json:"disruptions,omitempty"`
+	// OnFailure says what follows when a disruption of the step did not pass: when
+	// its verdict is not Passed or, without probes, it did not last as long as it
+	// should. Stop is to do no further step, Continue to go on. Default Stop.
+	//
+	// +kubebuilder:validation:Enum=Stop;Continue
+	OnFailure OnFailure `json:"onFailure,omitempty"`
+	// Wait is how long nothing is done, 1s to 24h.
+	//
+	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 1000000000 && self <= 86400000000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h')))`,message="want a duration of 1s to 24h",messageExpression=`string(self) + (type(self) == int ? 'ns' : '') + ': want a duration of 1s to 24h'`
+	Wait *Duration `json:"wait,omitempty"`
+	// Approval waits for a person who lets the scenario go on.
+	Approval *ScenarioApproval `json:"approval,omitempty"`
+}
+
+// OnFailure is what follows a step that did not pass.
+type OnFailure string
+
+// What follows a step that did not pass.
+const (
+	OnFailureStop     OnFailure = "Stop"
+	OnFailureContinue OnFailure = "Continue"
+)
+
+// ScenarioDisruption is one disruption of a step.
+type ScenarioDisruption struct {
+	// Template is the spec of the disruption. It is judged as that of a Disruption
+	// before the first step begins.
+	Template DisruptionSpec `json:"template"`
+}
+
+// ScenarioApproval waits for a person.
+type ScenarioApproval struct {
+	// Message tells that person what to look at.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message"`
+}
+
+// DisruptionScenarioStatus is how far a scenario is.
+type DisruptionScenarioStatus struct {
+	// Phase is Running, Waiting while a step waits for its time, Suspended while one
+	// waits for a person, Stopping, Finished or Rejected.
+	Phase ScenarioPhase `json:"phase,omitempty"`
+	// Step is the name of the step that is under way.
+	Step string `json:"step,omitempty"`
+	// Verdict is the worst of its steps. Empty while it goes on.
+	Verdict Verdict `json:"verdict,omitempty"`
+	// Message says what it waits for, or why it ended.
+	//
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+	// Steps are those that began, in their order.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=atomic
+	Steps []ScenarioStepStatus `json:"steps,omitempty"`
+}
+
+// ScenarioPhase is where a scenario, or one of its steps, is.
+type ScenarioPhase string
+
+// The phases of a scenario.
+const (
+	ScenarioRunning   ScenarioPhase = "Running"
+	ScenarioWaiting   ScenarioPhase = "Waiting"
+	ScenarioSuspended ScenarioPhase = "Suspended"
+	ScenarioStopping  ScenarioPhase = "Stopping"
+	ScenarioFinished  ScenarioPhase = "Finished"
+	ScenarioRejected  ScenarioPhase = "Rejected"
+)
+
+// ScenarioStepStatus is how far a step is.
+type ScenarioStepStatus struct {
+	// Name of the step.
+	Name string `json:"name"`
+	// Phase is Running, Waiting, Suspended, Stopping or Finished.
+	Phase ScenarioPhase `json:"phase"`
+	// Verdict is the worst of its disruptions. Empty while it goes on, and of other
+	// steps.
+	Verdict Verdict `json:"verdict,omitempty"`
+	// StartedAt is when it began.
+	StartedAt metav1.Time `json:"startedAt"`
+	// EndedAt is when it was over. Unset while it goes on.
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	// ApprovedBy is who let the scenario go on.
+	ApprovedBy string `json:"approvedBy,omitempty"`
+	// Disruptions of the step.
+	//
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	Disruptions []ScenarioRun `json:"disruptions,omitempty"`
+}
+
+// ScenarioRun is a disruption of a scenario.
+type ScenarioRun struct {
+	// Name of the disruption.
+	Name string `json:"name"`
+	// UID of the disruption.
+	UID types.UID `json:"uid,omitempty"`
+	// Ending is why it ended. Empty while it goes on.
+	Ending string `json:"ending,omitempty"`
+	// Verdict is that of its probes. Empty without probes, and until it ended.
+	Verdict Verdict `json:"verdict,omitempty"`
+}
+
+// Marks on the Disruptions of a scenario.
+const (
+	// LabelScenario names its scenario.
+	LabelScenario = "chaos.squall.dev/disruption-scenario-name"
+	// ScenarioChildPrefix begins the names of its disruptions.
+	ScenarioChildPrefix = "disruption-scenario-"
+)
+
+// KindDisruptionScenario is the kind of a scenario.
+const KindDisruptionScenario = "DisruptionScenario"
+
+// ChildName is the name of a disruption of a step, of both of which the first has
+// the number 0 here and 1 in the name. Numbers keep apart what names would not:
+// of steps a-b and a, disruptions c and b-c.
+func (s *DisruptionScenario) ChildName(step, disruption int) string {
+	return fmt.Sprintf("%s%s-%d-%d", ScenarioChildPrefix, s.Name, step+1, disruption+1)
+}
+
+// Owns is true for a disruption of this scenario, and of no other that had its
+// name.
+func (s *DisruptionScenario) Owns(d *Disruption) bool {
+	owner := metav1.GetControllerOf(d)
+	return owner != nil && owner.Kind == KindDisruptionScenario && owner.UID == s.UID && d.Namespace == s.Namespace
+}

@@ -1,0 +1,99 @@
+package v1beta1
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	mostScenarioName    = 37
+	mostSteps           = 32
+	mostStepDisruptions = 8
+	longestWait         = 24 * time.Hour
+)
+
+// stepName is what the name of a step may be.
+var stepName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// Default fills in what the CRD's schema fills in when an object is created, and
+// nothing else. Calling it again changes nothing.
+func (s *DisruptionScenario) Default() {
+	for i := range s.Spec.Steps {
+		for j := range s.Spec.Steps[i].Disruptions {
+			s.Spec.Steps[i].Disruptions[j].Template.setDefaults()
+		}
+	}
+}
+
+// Validate says everything that is wrong with the scenario. The CRD's schema holds
+// the rules on steps, and of those on templates what needs no CEL: decision 0009.
+func (s *DisruptionScenario) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if len(s.Name) > mostScenarioName {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), s.Name,
+			fmt.Sprintf("metadata.name is part of the name of every disruption, disruption-scenario-NAME-S-D: use at most %d characters, not %d", mostScenarioName, len(s.Name))))
+	}
+	spec := field.NewPath("spec")
+	path := spec.Child("steps")
+	errs = append(errs, items(path, len(s.Spec.Steps), 1, mostSteps)...)
+	seen := map[string]bool{}
+	for i, step := range s.Spec.Steps {
+		if seen[step.Name] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), step.Name))
+		}
+		seen[step.Name] = true
+		errs = append(errs, step.validate(path.Index(i))...)
+	}
+	return append(errs, s.Spec.Reporting.validate(spec.Child("reporting"))...)
+}
+
+func (s ScenarioStep) validate(path *field.Path) field.ErrorList {
+	errs := length(path.Child("name"), s.Name, 1, 63)
+	errs = append(errs, pattern(path.Child("name"), s.Name, stepName, "want small letters, digits and dashes, such as slow-network")...)
+	is := 0
+	for _, given := range []bool{s.Disruptions != nil, s.Wait != nil, s.Approval != nil} {
+		if given {
+			is++
+		}
+	}
+	if is != 1 {
+		errs = append(errs, field.Invalid(path, s.Name, "want exactly one of disruptions, wait and approval"))
+	}
+	errs = append(errs, oneOf(path.Child("onFailure"), string(s.OnFailure), "", string(OnFailureStop), string(OnFailureContinue))...)
+	if s.OnFailure != "" && s.Disruptions == nil {
+		errs = append(errs, field.Invalid(path.Child("onFailure"), s.OnFailure, "only disruptions have a verdict: remove it"))
+	}
+	if s.Wait != nil && (s.Wait.Duration < time.Second || s.Wait.Duration > longestWait) {
+		errs = append(errs, field.Invalid(path.Child("wait"), s.Wait.String(), "want a duration of 1s to 24h"))
+	}
+	if s.Approval != nil {
+		errs = append(errs, length(path.Child("approval", "message"), s.Approval.Message, 1, 1024)...)
+	}
+	if s.Disruptions != nil {
+		errs = append(errs, items(path.Child("disruptions"), len(s.Disruptions), 1, mostStepDisruptions)...)
+	}
+	for i, d := range s.Disruptions {
+		errs = append(errs, d.validate(path.Child("disruptions").Index(i).Child("template"))...)
+	}
+	return errs
+}
+
+// validate judges the spec of a Disruption to be, which begins when nobody knows.
+func (d ScenarioDisruption) validate(path *field.Path) field.ErrorList {
+	s := d.Template
+	var errs field.ErrorList
+	if len(s.Selector) == 0 && len(s.AdvancedSelector) == 0 {
+		errs = append(errs, field.Required(path.Child("selector"),
+			"selector and advancedSelector are both empty: name the labels of the targets"))
+	}
+	if s.Triggers != nil && (!s.Triggers.Inject.NotBefore.IsZero() || !s.Triggers.CreatePods.NotBefore.IsZero()) {
+		errs = append(errs, field.Invalid(path.Child("triggers"), field.OmitValueType{},
+			"notBefore is one moment, and nobody knows when the step begins: use offset"))
+	}
+	errs = append(errs, s.validate(path)...)
+	errs = append(errs, (&Disruption{Spec: s}).validateExpiry(path)...)
+	return append(errs, s.validateSize(path)...)
+}
