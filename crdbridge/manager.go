@@ -21,6 +21,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/orphan"
 	"github.com/squall-chaos/squall/crdbridge/podops"
 	"github.com/squall-chaos/squall/crdbridge/rollout"
+	"github.com/squall-chaos/squall/crdbridge/scenario"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 )
 
@@ -88,6 +89,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		orphan.Setup(m, workflows, c.ChaosNamespace),
 		cron.Setup(m, workflows, c.MinimumCronFrequency),
 		rollout.Setup(m, workflows),
+		scenario.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
 		podops.Setup(m, c.PodOps, c.WatchNamespaces, podops.InCluster(namespaces.System)),
 		podops.SetupProtections(m),

@@ -115,16 +115,17 @@ func TestImportedOnlyBy(t *testing.T) {
 		"settings":                {"worker", "crdbridge", "cli"},
 		"activities":              {"workflows", "worker"},
 		"workflows":               {"worker"},
-		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/runs", "crdbridge/disruption", "cli", "cli/story"},
+		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "cli", "cli/story"},
 		"crdbridge/disruption":    {"crdbridge"},
 		"crdbridge/orphan":        {"crdbridge"},
 		"crdbridge/emergencystop": {"crdbridge"},
 		"crdbridge/cron":          {"crdbridge"},
 		"crdbridge/podops":        {"crdbridge"},
 		"crdbridge/rollout":       {"crdbridge"},
+		"crdbridge/scenario":      {"crdbridge"},
 		"crdbridge/certificate":   {"crdbridge", "crdbridge/oninit", "crdbridge/podops"},
-		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout"},
-		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
+		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario"},
+		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
 	}
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 	cmd.Dir = ".."

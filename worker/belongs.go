@@ -56,6 +56,9 @@ func (b *belonging) refuse(workflow string, args []any) error {
 	if cron, found := first[contract.CronRef](args); found {
 		return b.refuseCron(workflow, cron)
 	}
+	if scenario, found := first[contract.ScenarioRef](args); found {
+		return b.refuseScenario(workflow, scenario)
+	}
 	ref, found := disruptionOf(args)
 	if !found {
 		return nil
@@ -89,6 +92,19 @@ func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
 	if !contract.RunsCron(cron, workflow) {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionCron %s, which only workflows of the schedule %s may; nothing was done",
 			workflow, cron, contract.CronScheduleID(cron)), otherWorkflow, nil)
+	}
+	return nil
+}
+
+// refuseScenario is why the workflow with this ID may not carry out the scenario.
+func (b *belonging) refuseScenario(workflow string, s contract.ScenarioRef) error {
+	if b.cluster != "" && s.Cluster != "" && s.Cluster != b.cluster {
+		return temporal.NewApplicationError(fmt.Sprintf("DisruptionScenario %s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
+			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", s, s.Cluster, b.cluster), otherCluster)
+	}
+	if want := contract.ScenarioWorkflowID(s); workflow != want {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionScenario %s, which only workflow %s may; nothing was done",
+			workflow, s, want), otherWorkflow, nil)
 	}
 	return nil
 }

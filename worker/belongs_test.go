@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -32,6 +33,7 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	own := contract.WorkflowID(ours)
 	cron := contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1", Cluster: "here"}
 	told := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Disruption: ours}}
+	scenario := contract.ScenarioRef{Namespace: "shop", Name: "gameday", UID: "s1", Cluster: "here"}
 	rollout := cron
 	rollout.Kind = v1beta1.KindDisruptionRollout
 	for _, c := range []struct {
@@ -54,6 +56,9 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 		{"a run of a rollout", "here", "rollout/shop/noon/c1/3-abc", crons.BeginInput{Cron: rollout}, "", false, nil},
 		{"a run of another rollout", "here", "rollout/shop/noon/c2/3-abc", crons.BeginInput{Cron: rollout}, otherWorkflow, false, []string{"DisruptionRollout shop/noon", "nothing was done"}},
 		{"a run of a rollout that a schedule began", "here", contract.CronScheduleID(cron) + "-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: rollout}, otherWorkflow, false, []string{"its own releases"}},
+		{"a scenario", "here", contract.ScenarioWorkflowID(scenario), scenarios.BeginStepInput{Scenario: scenario}, "", false, nil},
+		{"another cluster's scenario", "there", contract.ScenarioWorkflowID(scenario), contract.ScenarioInput{Scenario: scenario}, otherCluster, true, []string{"shop/gameday", "there", "here"}},
+		{"a scenario in another one's name", "here", "scenario/shop/gameday/s2", scenarios.RunsInput{Scenario: scenario}, otherWorkflow, false, []string{"scenario/shop/gameday/s1", "nothing was done"}},
 		{"a run that no schedule began", "here", "anything", crons.BeginInput{Cron: cron}, otherWorkflow, false, []string{"anything", "shop/noon", "nothing was done"}},
 		{"a run of another cron's schedule", "here", "cron/shop/noon/c2-2026-11-22T13:00:00Z", crons.AwaitInput{Cron: cron}, otherWorkflow, false, []string{"cron/shop/noon/c1"}},
 		{"a notification", "here", contract.NotificationWorkflowID(ours, told.Notification.ID), told, "", false, nil},

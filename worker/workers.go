@@ -26,6 +26,7 @@ import (
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/activities/probe"
+	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -61,9 +62,11 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *cr
 				r.RegisterWorkflowWithOptions(workflows.Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 				r.RegisterWorkflowWithOptions(workflows.Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
+				r.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 				r.RegisterActivity(acts)
 				r.RegisterActivity(sweep)
 				r.RegisterActivity(runs)
+				r.RegisterActivity(&scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions})
 			},
 		},
 		{

@@ -138,7 +138,7 @@ func TestTheModelFindsPlantedBugs(t *testing.T) {
 
 // find makes trials until one breaks the promise.
 func (b *bug) find() (trials int, made *faults, wrong []string) {
-	all := append(slices.Clone(scenarios), many)
+	all := append(slices.Clone(scenes), many)
 	s := all[slices.IndexFunc(all, func(s scenario) bool { return s.name == b.scenario })]
 	s.bug = b
 	quiet, wrong := attemptTrial(s, &faults{})
@@ -178,7 +178,7 @@ var onceBroken = []struct {
 func TestWhatOnceBrokeThePromise(t *testing.T) {
 	for _, trial := range onceBroken {
 		t.Run(trial.name, func(t *testing.T) {
-			s := scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == trial.scenario })]
+			s := scenes[slices.IndexFunc(scenes, func(s scenario) bool { return s.name == trial.scenario })]
 			d, from := deviations{}, 0
 			for _, next := range trial.steps {
 				made, _ := attemptTrial(s, &faults{forced: d})

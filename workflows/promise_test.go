@@ -66,7 +66,7 @@ func TestPromise(t *testing.T) {
 	}
 	began := time.Now()
 	e := &explorer{T: t, slots: make(chan struct{}, runtime.NumCPU()), failed: map[string]bool{}}
-	for _, s := range scenarios {
+	for _, s := range scenes {
 		e.exhaust(s, *depth)
 	}
 	single, randomly := e.trials, time.Now()
@@ -75,14 +75,14 @@ func TestPromise(t *testing.T) {
 			break
 		}
 		seed := *randomSeed + uint64(i)
-		s := scenarios[i%len(scenarios)]
+		s := scenes[i%len(scenes)]
 		e.try(s, fmt.Sprintf("seed %d", seed), func() *faults {
 			random := rand.New(rand.NewPCG(seed, 1))
 			return &faults{random: random, burst: random.IntN(60)}
 		}, func(*faults) {})
 	}
 	e.group.Wait()
-	if atRandom := e.trials - single; single <= len(scenarios) || atRandom < min(leastRandom, *randomTrials) {
+	if atRandom := e.trials - single; single <= len(scenes) || atRandom < min(leastRandom, *randomTrials) {
 		t.Errorf("%d trials one after the other, %d at random: that shows nothing", single, atRandom)
 	}
 	t.Logf("%d trials with at most %d deviations, %d at random, in %.1fs", single, *depth, e.trials-single, time.Since(began).Seconds())
@@ -92,11 +92,11 @@ func TestPromise(t *testing.T) {
 func again(t *testing.T, trial string) {
 	name, text, _ := strings.Cut(trial, ":")
 	d, err := parseDeviations(text)
-	i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+	i := slices.IndexFunc(scenes, func(s scenario) bool { return s.name == name })
 	if err != nil || i < 0 {
 		t.Fatalf("-trial %q: no such scenario, or %v", trial, err)
 	}
-	made, wrong := attemptTrial(scenarios[i], &faults{forced: d})
+	made, wrong := attemptTrial(scenes[i], &faults{forced: d})
 	t.Logf("%s", made.told())
 	for _, what := range wrong {
 		t.Error(what)
@@ -114,7 +114,7 @@ var (
 // leastRandom is how many random trials are made however slow the machine is.
 const leastRandom = 100
 
-var scenarios = []scenario{
+var scenes = []scenario{
 	{name: "one target", pods: 1, wanted: 1},
 	{name: "two of three", pods: 3, wanted: 2},
 	{name: "two, static, later", pods: 2, wanted: 2, static: true, delay: 40 * time.Second},

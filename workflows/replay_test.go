@@ -42,6 +42,7 @@ func TestReplay(t *testing.T) {
 			replayer.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
 			replayer.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 			replayer.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
+			replayer.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
 				t.Error(err)
 			}

@@ -26,8 +26,8 @@ type DisruptionScenario struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the plan. What it was when the scenario began is carried out; a change
-	// has no effect.
+	// Spec is the plan. One that is changed after the scenario began ends it before
+	// the next step of disruptions.
 	Spec DisruptionScenarioSpec `json:"spec"`
 	// Status is how far it is.
 	Status DisruptionScenarioStatus `json:"status,omitempty"`
@@ -62,9 +62,9 @@ type DisruptionScenarioSpec struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.disruptions), has(self.wait), has(self.approval)].filter(is, is).size() == 1",message="want exactly one of disruptions, wait and approval"
 // +kubebuilder:validation:XValidation:rule="!has(self.onFailure) || has(self.disruptions)",message="only disruptions have a verdict: remove it",fieldPath=".onFailure"
 type ScenarioStep struct {
-	// Name of the step, which status has.
+	// Name of the step, which status has, and the annotation of an approval.
 	//
-	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:MaxLength=51
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// Disruptions begin together. The step is over when all of them are, and clean.
@@ -183,6 +183,9 @@ type ScenarioRun struct {
 const (
 	// LabelScenario names its scenario.
 	LabelScenario = "chaos.squall.dev/disruption-scenario-name"
+	// AnnotationApprovedBy and the name of a step that waits for a person: who
+	// approves it, on the scenario.
+	AnnotationApprovedBy = "chaos.squall.dev/approved-by."
 	// ScenarioChildPrefix begins the names of its disruptions.
 	ScenarioChildPrefix = "disruption-scenario-"
 )

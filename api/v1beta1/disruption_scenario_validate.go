@@ -11,6 +11,7 @@ import (
 const (
 	mostScenarioName    = 37
 	mostSteps           = 32
+	mostStepName        = 51 // approved-by.NAME is the name of an annotation, of at most 63 characters
 	mostStepDisruptions = 8
 	longestWait         = 24 * time.Hour
 )
@@ -51,7 +52,7 @@ func (s *DisruptionScenario) Validate() field.ErrorList {
 }
 
 func (s ScenarioStep) validate(path *field.Path) field.ErrorList {
-	errs := length(path.Child("name"), s.Name, 1, 63)
+	errs := length(path.Child("name"), s.Name, 1, mostStepName)
 	errs = append(errs, pattern(path.Child("name"), s.Name, stepName, "want small letters, digits and dashes, such as slow-network")...)
 	is := 0
 	for _, given := range []bool{s.Disruptions != nil, s.Wait != nil, s.Approval != nil} {

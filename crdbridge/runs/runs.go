@@ -1,6 +1,6 @@
 // Package runs is what the bridge does alike for everything that has Disruptions
 // as its runs, DisruptionCrons and DisruptionRollouts: the finalizer, the end of
-// the run under way when its parent is deleted, and the words for a Temporal that
+// the runs under way when their parent is deleted, and the words for a Temporal that
 // is away.
 package runs
 
@@ -46,7 +46,7 @@ type Keeper struct {
 }
 
 // EnsureFinalizer comes before the first run, whose cleaning the parent waits for.
-func (k Keeper) EnsureFinalizer(ctx context.Context, p Parent) error {
+func (k Keeper) EnsureFinalizer(ctx context.Context, p client.Object) error {
 	before, ok := p.DeepCopyObject().(client.Object)
 	if !ok || !controllerutil.AddFinalizer(p, v1beta1.CronFinalizer) {
 		return nil
@@ -59,7 +59,7 @@ func (k Keeper) EnsureFinalizer(ctx context.Context, p Parent) error {
 }
 
 // RemoveFinalizer lets a parent go.
-func (k Keeper) RemoveFinalizer(ctx context.Context, p Parent) error {
+func (k Keeper) RemoveFinalizer(ctx context.Context, p client.Object) error {
 	patch, found := kube.FinalizerPatch(p, v1beta1.CronFinalizer)
 	if !found {
 		return nil
@@ -79,13 +79,42 @@ func (k Keeper) EndRun(ctx context.Context, p Parent) (gone bool, err error) {
 	if apierrors.IsNotFound(err) || err == nil && !p.Owns(d) {
 		return true, nil
 	}
-	if err == nil && d.DeletionTimestamp == nil {
-		err = k.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID})
+	if err == nil {
+		err = k.delete(ctx, d)
 	}
 	if err = client.IgnoreNotFound(err); err != nil {
 		return false, fmt.Errorf("end the run of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
 	}
 	return false, nil // its going comes back here
+}
+
+// EndRuns deletes all runs of p that are not over, of which some go on side by side.
+// gone is true when none is left of them; those that are over stay to be read.
+func (k Keeper) EndRuns(ctx context.Context, p client.Object, marked client.MatchingLabels, owns func(*v1beta1.Disruption) bool) (gone bool, err error) {
+	var all v1beta1.DisruptionList
+	if err := k.Live.List(ctx, &all, client.InNamespace(p.GetNamespace()), marked); err != nil {
+		return false, fmt.Errorf("list the runs of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
+	}
+	gone = true
+	for i := range all.Items {
+		d := &all.Items[i]
+		if !owns(d) || d.Settled() {
+			continue
+		}
+		gone = false
+		if err := client.IgnoreNotFound(k.delete(ctx, d)); err != nil {
+			return false, fmt.Errorf("end the runs of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
+		}
+	}
+	return gone, nil // their going comes back here
+}
+
+// delete asks for the end of exactly this disruption, once.
+func (k Keeper) delete(ctx context.Context, d *v1beta1.Disruption) error {
+	if d.DeletionTimestamp != nil {
+		return nil
+	}
+	return k.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID})
 }
 
 // ThatWaits finds the parent that goes when a run is gone, of which one is made by

@@ -1,0 +1,112 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// BeginStepInput is a step of disruptions.
+type BeginStepInput struct {
+	Scenario   contract.ScenarioRef `json:"scenario"`
+	Generation int64                `json:"generation"`
+	// Step is its number, from 0.
+	Step int `json:"step"`
+	// Known are the disruptions that status has: they are not created again,
+	// whatever became of them.
+	Known []v1beta1.ScenarioRun `json:"known,omitempty"`
+	// Stopped is to find those that were created, and to create none.
+	Stopped bool `json:"stopped,omitempty"`
+}
+
+// BegunStep says which disruptions were created, and why not all of them.
+type BegunStep struct {
+	Runs    []v1beta1.ScenarioRun `json:"runs,omitempty"`
+	Stopped string                `json:"stopped,omitempty"`
+}
+
+// BeginStep creates the disruptions of a step. Called again it finds those that it
+// created, by name and owner.
+func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunStep, error) {
+	begun := BegunStep{Runs: in.Known}
+	s, err := a.get(ctx, in.Scenario)
+	switch {
+	case apierrors.IsNotFound(err):
+		begun.Stopped = "the scenario is gone"
+		return begun, nil
+	case err != nil:
+		return BegunStep{}, err
+	case s.DeletionTimestamp != nil:
+		begun.Stopped = "the scenario is being deleted"
+		return begun, nil
+	case s.Generation != in.Generation:
+		begun.Stopped = "the spec was edited after the scenario began: create another one for what it says now"
+		return begun, nil
+	}
+	s.Default()
+	for i := len(in.Known); i < len(s.Spec.Steps[in.Step].Disruptions); i++ {
+		d, stopped, err := a.beginRun(ctx, s, in, i)
+		if err != nil {
+			return BegunStep{}, err
+		}
+		if stopped != "" {
+			begun.Stopped = stopped
+			return begun, nil
+		}
+		begun.Runs = append(begun.Runs, v1beta1.ScenarioRun{Name: d.Name, UID: d.UID})
+	}
+	return begun, nil
+}
+
+// beginRun finds or creates one disruption, or says what is against it.
+func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario, in BeginStepInput, i int) (d *v1beta1.Disruption, stopped string, err error) {
+	want := disruptionOf(s, in.Step, i)
+	have, err := a.disruption(ctx, in.Scenario, want.Name)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case have != nil && s.Owns(have):
+		return have, "", nil
+	case in.Stopped:
+		return nil, "it was stopped before all of the step's disruptions began", nil
+	case have != nil:
+		return nil, fmt.Sprintf("there is a Disruption %s that is none of this scenario: delete it, or give the scenario another name", have.Name), nil
+	}
+	stop, err := a.Stops.EmergencyStop(ctx)
+	if err != nil || stop != "" {
+		return nil, stop, err
+	}
+	made := &v1beta1.Disruption{}
+	err = a.Client.Post().Namespace(want.Namespace).Resource(disruptions).Body(want).Do(ctx).Into(made)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return nil, fmt.Sprintf("the API server refuses Disruption %s: %.*s", want.Name, longestMessage, err), nil
+	case err != nil:
+		return nil, "", fmt.Errorf("create Disruption %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	return made, "", nil
+}
+
+// disruptionOf is one disruption of a step.
+func disruptionOf(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disruption {
+	controller := true
+	d := &v1beta1.Disruption{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: s.ChildName(step, i),
+			Labels: map[string]string{v1beta1.LabelScenario: s.Name},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.KindDisruptionScenario, Name: s.Name, UID: s.UID, Controller: &controller,
+			}},
+		},
+		Spec: *s.Spec.Steps[step].Disruptions[i].Template.DeepCopy(),
+	}
+	if d.Spec.Reporting == nil {
+		d.Spec.Reporting = s.Spec.Reporting.DeepCopy()
+	}
+	return d
+}

@@ -1,0 +1,198 @@
+// Package scenarios carries out single steps of DisruptionScenarios: it reads and
+// judges the plan, creates the Disruptions of a step, says how they ended, deletes
+// those that go on, and writes the scenario's status. What follows from that its
+// workflow decides.
+package scenarios
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+const (
+	scenarios   = "disruptionscenarios"
+	disruptions = "disruptions"
+	// longestMessage fits into status beside a few words more.
+	longestMessage = 3000
+)
+
+// Stops knows whether an EmergencyStop is in force.
+type Stops interface {
+	EmergencyStop(ctx context.Context) (string, error)
+}
+
+// Activities carries what the activities of a scenario need. Its methods are
+// registered with a Temporal worker under their own names.
+type Activities struct {
+	// Client reads and writes the resources of Squall.
+	Client rest.Interface
+	Stops  Stops
+}
+
+// Plan is a scenario as it was when its workflow began.
+type Plan struct {
+	// Gone says that there is nothing to carry out any more.
+	Gone string `json:"gone,omitempty"`
+	// Rejected says all that is wrong with it.
+	Rejected string `json:"rejected,omitempty"`
+	// Generation is that of the spec.
+	Generation int64  `json:"generation,omitempty"`
+	Steps      []Step `json:"steps,omitempty"`
+	// Status is how far another workflow of the scenario came.
+	Status v1beta1.DisruptionScenarioStatus `json:"status"`
+}
+
+// Step is one of disruptions, a wait and an approval.
+type Step struct {
+	Name string `json:"name"`
+	// Disruptions is how many.
+	Disruptions int `json:"disruptions,omitempty"`
+	// Continues is true when the next step follows whatever the verdict.
+	Continues bool          `json:"continues,omitempty"`
+	Wait      time.Duration `json:"wait,omitempty"`
+	// Approval is what a person is told to look at.
+	Approval string `json:"approval,omitempty"`
+}
+
+// ReadScenario reads the plan and judges all of it, before anything is created.
+func (a *Activities) ReadScenario(ctx context.Context, in contract.ScenarioInput) (Plan, error) {
+	s, err := a.get(ctx, in.Scenario)
+	if apierrors.IsNotFound(err) {
+		return Plan{Gone: "there is no such DisruptionScenario any more"}, nil
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	plan := Plan{Generation: s.Generation, Status: s.Status}
+	s.Default()
+	if wrong := s.Validate().ToAggregate(); wrong != nil && len(s.Status.Steps) == 0 {
+		plan.Rejected = fmt.Sprintf("%.*s", longestMessage, wrong)
+		return plan, nil
+	}
+	for _, step := range s.Spec.Steps {
+		planned := Step{Name: step.Name, Disruptions: len(step.Disruptions), Continues: step.OnFailure == v1beta1.OnFailureContinue}
+		if step.Wait != nil {
+			planned.Wait = step.Wait.Duration
+		}
+		if step.Approval != nil {
+			planned.Approval = step.Approval.Message
+		}
+		plan.Steps = append(plan.Steps, planned)
+	}
+	return plan, nil
+}
+
+// ReportInput is the status of a scenario.
+type ReportInput struct {
+	Scenario contract.ScenarioRef             `json:"scenario"`
+	Status   v1beta1.DisruptionScenarioStatus `json:"status"`
+}
+
+// ReportScenario writes the status, unless it is there. A scenario that is gone is
+// no error.
+func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		s, err := a.get(ctx, in.Scenario)
+		if err != nil || equality.Semantic.DeepEqual(s.Status, in.Status) {
+			return err
+		}
+		s.Status = in.Status
+		return a.Client.Put().Namespace(s.Namespace).Resource(scenarios).Name(s.Name).SubResource("status").Body(s).Do(ctx).Error()
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write status of DisruptionScenario %s: %w", in.Scenario, err)
+	}
+	return nil
+}
+
+// RunsInput are disruptions of a scenario.
+type RunsInput struct {
+	Scenario contract.ScenarioRef  `json:"scenario"`
+	Runs     []v1beta1.ScenarioRun `json:"runs"`
+}
+
+// SeeRuns says which of the disruptions are over, and how they ended. One that
+// nobody can read any more was deleted.
+func (a *Activities) SeeRuns(ctx context.Context, in RunsInput) ([]v1beta1.ScenarioRun, error) {
+	for i := range in.Runs {
+		run := &in.Runs[i]
+		if run.Ending != "" {
+			continue
+		}
+		d, err := a.disruption(ctx, in.Scenario, run.Name)
+		switch {
+		case err != nil:
+			return nil, err
+		case d == nil || d.UID != run.UID:
+			run.Ending = "deleted"
+		case d.Settled():
+			run.Ending = cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), "deleted")
+			if d.Status.SteadyState != nil {
+				run.Verdict = d.Status.SteadyState.Verdict
+			}
+		}
+	}
+	return in.Runs, nil
+}
+
+// EndRuns deletes those of the disruptions that are not over. Their own workflows
+// clean.
+func (a *Activities) EndRuns(ctx context.Context, in RunsInput) error {
+	for _, run := range in.Runs {
+		if run.Ending != "" {
+			continue
+		}
+		d, err := a.disruption(ctx, in.Scenario, run.Name)
+		if err != nil {
+			return err
+		}
+		if d == nil || d.UID != run.UID || d.Settled() || d.DeletionTimestamp != nil {
+			continue
+		}
+		err = a.Client.Delete().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).
+			Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &d.UID}}).Do(ctx).Error()
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete Disruption %s/%s: %w", d.Namespace, d.Name, err)
+		}
+	}
+	return nil
+}
+
+// get reads a scenario, live. Another one of its name counts as not found.
+func (a *Activities) get(ctx context.Context, ref contract.ScenarioRef) (*v1beta1.DisruptionScenario, error) {
+	s := &v1beta1.DisruptionScenario{}
+	err := a.Client.Get().Namespace(ref.Namespace).Resource(scenarios).Name(ref.Name).Do(ctx).Into(s)
+	if err == nil && s.UID != ref.UID {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupVersion.Group, Resource: scenarios}, ref.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read DisruptionScenario %s: %w", ref, err)
+	}
+	return s, nil
+}
+
+// disruption reads one of a name; nil if there is none.
+func (a *Activities) disruption(ctx context.Context, ref contract.ScenarioRef, name string) (*v1beta1.Disruption, error) {
+	d := &v1beta1.Disruption{}
+	err := a.Client.Get().Namespace(ref.Namespace).Resource(disruptions).Name(name).Do(ctx).Into(d)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Disruption %s/%s: %w", ref.Namespace, name, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,148 @@
+package scenarios
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
+
+// cluster is a namespace of an API server with a scenario of one step.
+type cluster struct {
+	*testing.T
+	*Activities
+	made *v1beta1.DisruptionScenario
+	ref  contract.ScenarioRef
+}
+
+func begin(t *testing.T, disruptions int, change ...func(*v1beta1.DisruptionSpec)) *cluster {
+	t.Helper()
+	config := apiserver.Start(t)
+	config.QPS = -1
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := status.NewDisruptions(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{T: t, Activities: &Activities{Client: objects.Client(), Stops: objects}}
+	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scenarios-"}}, metav1.CreateOptions{})
+	c.must(err)
+	one := intstr.FromInt32(1)
+	step := v1beta1.ScenarioStep{Name: "all"}
+	for range disruptions {
+		template := v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Count: &one, Selector: map[string]string{"app": "shop"}}
+		for _, f := range change {
+			f(&template)
+		}
+		step.Disruptions = append(step.Disruptions, v1beta1.ScenarioDisruption{Template: template})
+	}
+	c.made = &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Name: "gameday", Namespace: namespace.Name}, Spec: v1beta1.DisruptionScenarioSpec{Steps: []v1beta1.ScenarioStep{step}}}
+	c.must(c.Client.Post().Namespace(namespace.Name).Resource(scenarios).Body(c.made).Do(t.Context()).Into(c.made))
+	c.ref = contract.ScenarioRef{Namespace: namespace.Name, Name: "gameday", UID: c.made.UID}
+	return c
+}
+
+func (c *cluster) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cluster) begun(known ...v1beta1.ScenarioRun) BegunStep {
+	c.Helper()
+	begun, err := c.BeginStep(c.Context(), BeginStepInput{Scenario: c.ref, Generation: c.made.Generation, Known: known})
+	c.must(err)
+	return begun
+}
+
+// names are those of the disruptions there are.
+func (c *cluster) names() (all []string) {
+	c.Helper()
+	var list v1beta1.DisruptionList
+	c.must(c.Client.Get().Namespace(c.ref.Namespace).Resource(disruptions).Do(c.Context()).Into(&list))
+	for _, d := range list.Items {
+		all = append(all, d.Name)
+	}
+	return all
+}
+
+// rule C10: an attempt whose answer was lost creates nothing twice, and what
+// somebody deleted since status had it is not created again.
+func TestAStepBeginsOnce(t *testing.T) {
+	c := begin(t, 2)
+	first, again := c.begun(), c.begun()
+	if len(first.Runs) != 2 || first.Stopped != "" || first.Runs[0] != again.Runs[0] || first.Runs[1] != again.Runs[1] || len(c.names()) != 2 {
+		t.Fatalf("begun %+v, then %+v; there are %v", first, again, c.names())
+	}
+	runs, err := c.SeeRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: first.Runs})
+	c.must(err)
+	if runs[0].Ending != "" || runs[1].Ending != "" {
+		t.Errorf("they are said to be over: %+v", runs)
+	}
+	d, err := c.disruption(t.Context(), c.ref, runs[0].Name)
+	c.must(err)
+	cleaned := metav1.Date(2026, 11, 23, 12, 10, 0, 0, time.UTC)
+	d.Status.Phase, d.Status.Ending, d.Status.CleanedAt = v1beta1.PhaseFinished, "expired", &cleaned
+	d.Status.SteadyState = &v1beta1.SteadyStateStatus{Verdict: v1beta1.VerdictFailed}
+	c.must(c.Client.Put().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).SubResource("status").Body(d).Do(t.Context()).Error())
+	c.must(c.EndRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: runs}))
+	if left := c.names(); len(left) != 1 || left[0] != "disruption-scenario-gameday-1-1" {
+		t.Errorf("left are %v, want the one that was over", left)
+	}
+	runs, err = c.SeeRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: runs})
+	c.must(err)
+	if runs[0].Ending != "expired" || runs[0].Verdict != v1beta1.VerdictFailed || runs[1].Ending != "deleted" {
+		t.Errorf("runs %+v", runs)
+	}
+	if known := c.begun(first.Runs...); len(known.Runs) != 2 || len(c.names()) != 1 {
+		t.Errorf("begun again %+v, there are %v", known, c.names())
+	}
+}
+
+func TestWhatKeepsAStepFromBeginning(t *testing.T) {
+	for _, part := range []struct {
+		name, words string
+		change      func(*v1beta1.DisruptionSpec)
+		prepare     func(*cluster)
+	}{
+		{"somebody else's disruption has the name", "disruption-scenario-gameday-1-1 that is none of this scenario", nil, func(c *cluster) {
+			other := disruptionOf(c.made, 0, 0)
+			other.OwnerReferences = nil
+			c.must(c.Client.Post().Namespace(c.ref.Namespace).Resource(disruptions).Body(other).Do(c.Context()).Error())
+		}},
+		{"it was edited", "edited after the scenario began", nil, func(c *cluster) { c.made.Generation-- }},
+		{"another one has its name", "is gone", nil, func(c *cluster) { c.ref.UID = "another" }},
+		{"the API server refuses it", "the API server refuses Disruption disruption-scenario-gameday-1-1", func(s *v1beta1.DisruptionSpec) { s.CPUPressure = nil }, nil},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			change := part.change
+			if change == nil {
+				change = func(*v1beta1.DisruptionSpec) {}
+			}
+			c := begin(t, 1, change)
+			if part.prepare != nil {
+				part.prepare(c)
+			}
+			before := len(c.names())
+			if begun := c.begun(); !strings.Contains(begun.Stopped, part.words) || len(begun.Runs) > 0 || len(c.names()) != before {
+				t.Errorf("begun %+v, there are %v", begun, c.names())
+			}
+		})
+	}
+}

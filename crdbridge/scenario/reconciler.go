@@ -1,0 +1,172 @@
+// Package scenario is the bridge's controller of DisruptionScenarios: it starts the
+// workflow of each, and tells it when a disruption of it is over, a person has
+// approved a step, or the scenario is deleted. What follows the workflow decides.
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/runs"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+const (
+	// fieldManager owns the finalizer, and what the bridge writes into status.
+	fieldManager = client.FieldOwner("squall-bridge-scenario")
+	// staleAfter is when to try again after a write hit an old version.
+	staleAfter = time.Second
+)
+
+type reconciler struct {
+	client    client.Client
+	runs      runs.Keeper
+	workflows *temporal.Workflows
+}
+
+// Setup adds the controller of DisruptionScenarios to m.
+func Setup(m manager.Manager, workflows *temporal.Workflows) error {
+	r := &reconciler{client: m.GetClient(), workflows: workflows, runs: runs.Keeper{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Kind: v1beta1.KindDisruptionScenario, Owner: fieldManager,
+	}}
+	err := builder.ControllerManagedBy(m).
+		Named("scenario").
+		WithOptions(queue.Options[reconcile.Request]()).
+		For(&v1beta1.DisruptionScenario{}).
+		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(scenarioOf)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("build the controller of DisruptionScenarios: %w", err)
+	}
+	return nil
+}
+
+// scenarioOf finds the scenario that waits for a disruption that is over, or goes.
+func scenarioOf(_ context.Context, object client.Object) []reconcile.Request {
+	owner := metav1.GetControllerOf(object)
+	d, ok := object.(*v1beta1.Disruption)
+	if !ok || owner == nil || owner.Kind != v1beta1.KindDisruptionScenario || !d.Settled() && d.DeletionTimestamp == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: owner.Name}}}
+}
+
+// Reconcile makes sure that a scenario has its finalizer and its workflow, and that
+// this knows what it waits for. All of that may be repeated: it sends what is so,
+// and keeps nothing in mind.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	s := &v1beta1.DisruptionScenario{}
+	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if s.DeletionTimestamp != nil {
+		return r.retry(ctx, s, r.end(ctx, s))
+	}
+	if over(s) {
+		return reconcile.Result{}, nil
+	}
+	if err := r.runs.EnsureFinalizer(ctx, s); err != nil {
+		return r.retry(ctx, s, err)
+	}
+	return r.retry(ctx, s, r.keep(ctx, s))
+}
+
+func over(s *v1beta1.DisruptionScenario) bool {
+	return s.Status.Phase == v1beta1.ScenarioFinished || s.Status.Phase == v1beta1.ScenarioRejected
+}
+
+// keep starts the workflow, and tells it what happened.
+func (r *reconciler) keep(ctx context.Context, s *v1beta1.DisruptionScenario) error {
+	if err := r.workflows.StartScenario(ctx, s); err != nil {
+		return err
+	}
+	if by := s.Annotations[v1beta1.AnnotationApprovedBy+s.Status.Step]; by != "" && s.Status.Phase == v1beta1.ScenarioSuspended {
+		if err := r.workflows.TellScenario(ctx, s, contract.SignalApprove, contract.Approval{Step: s.Status.Step, By: by}); err != nil {
+			return err
+		}
+	}
+	settled, err := r.settled(ctx, s)
+	if err != nil || !settled {
+		return err
+	}
+	return r.workflows.TellScenario(ctx, s, contract.SignalSettled, nil)
+}
+
+// settled is true when a disruption is over, or gone, that status says goes on. The
+// cache may be late: whoever is told looks.
+func (r *reconciler) settled(ctx context.Context, s *v1beta1.DisruptionScenario) (bool, error) {
+	for _, step := range s.Status.Steps {
+		for _, run := range step.Disruptions {
+			if step.EndedAt != nil || run.Ending != "" {
+				continue
+			}
+			d := &v1beta1.Disruption{}
+			err := r.client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: run.Name}, d)
+			if apierrors.IsNotFound(err) || err == nil && (d.UID != run.UID || d.Settled()) {
+				return true, nil
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// end stops the workflow and has the disruptions cleaned that go on; then the
+// scenario may go. While it waits, their going comes back here.
+func (r *reconciler) end(ctx context.Context, s *v1beta1.DisruptionScenario) error {
+	if !controllerutil.ContainsFinalizer(s, v1beta1.CronFinalizer) {
+		return nil
+	}
+	var told error
+	if !over(s) {
+		told = r.workflows.TellScenario(ctx, s, contract.SignalEnd, contract.End{})
+	}
+	gone, err := r.runs.EndRuns(ctx, s, client.MatchingLabels{v1beta1.LabelScenario: s.Name}, s.Owns)
+	if err = errors.Join(err, told); err != nil || !gone {
+		return err
+	}
+	if !over(s) {
+		if err := r.workflows.TellScenario(ctx, s, contract.SignalSettled, nil); err != nil {
+			return err
+		}
+	}
+	return r.runs.RemoveFinalizer(ctx, s)
+}
+
+// retry treats an outdated write as what it is: no error, a newer version is coming.
+// A Temporal that is away is said in status while nobody else writes it.
+func (r *reconciler) retry(ctx context.Context, s *v1beta1.DisruptionScenario, err error) (reconcile.Result, error) {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return reconcile.Result{RequeueAfter: staleAfter}, nil
+	case !temporal.Unreachable(err) && !temporal.Refused(err):
+		return reconcile.Result{}, err
+	}
+	before := s.DeepCopy()
+	if _, message := runs.Failed(err); s.Status.Phase == "" && s.Status.Message != message {
+		s.Status.Message = message
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Patch(ctx, s, patch, fieldManager)))
+	}
+	return reconcile.Result{}, connect.Advise(err)
+}

@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	temporalclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/squall-chaos/squall/activities/scenarios"
+	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows"
+	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
+)
+
+func TestMain(m *testing.M) { bridgetest.Main(m) }
+
+// bridge has the controller of scenarios, a real Temporal, and a worker that
+// carries scenarios out. What they disrupt is played.
+type bridge struct {
+	*bridgetest.Bridge
+	there temporalclient.Client
+}
+
+func begin(t *testing.T) *bridge {
+	t.Helper()
+	b := &bridge{there: temporalserver.New(t).Start().Dial(temporalclient.DefaultNamespace)}
+	b.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		workflows, err := temporal.Setup(m, b.there, prometheus.NewRegistry(), bridgetest.PollInterval)
+		if err != nil {
+			return err
+		}
+		return Setup(m, workflows)
+	}))
+	objects, err := status.NewDisruptions(apiserver.Start(t))
+	b.Must(err)
+	w := worker.New(b.there, contract.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
+	w.RegisterActivity(&scenarios.Activities{Client: objects.Client(), Stops: objects})
+	b.Must(w.Start())
+	t.Cleanup(w.Stop)
+	b.Start()
+	return b
+}
+
+// step has so many disruptions.
+func step(name string, count int) v1beta1.ScenarioStep {
+	one := intstr.FromInt32(1)
+	s := v1beta1.ScenarioStep{Name: name}
+	for range count {
+		s.Disruptions = append(s.Disruptions, v1beta1.ScenarioDisruption{Template: v1beta1.DisruptionSpec{
+			Faults: v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}}, Count: &one,
+			Selector: map[string]string{"app": "shop"}, Duration: &v1beta1.Duration{Duration: time.Minute},
+		}})
+	}
+	return s
+}
+
+func (b *bridge) create(name string, steps ...v1beta1.ScenarioStep) *v1beta1.DisruptionScenario {
+	b.T.Helper()
+	s := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name}, Spec: v1beta1.DisruptionScenarioSpec{Steps: steps}}
+	b.Must(b.Kube.Create(b.T.Context(), s))
+	left := s.DeepCopy()
+	b.T.Cleanup(func() {
+		_ = b.Kube.Delete(context.Background(), left)
+		_ = b.Kube.Patch(context.Background(), left, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	return s
+}
+
+// see reads s anew; false if it is gone.
+func (b *bridge) see(s *v1beta1.DisruptionScenario) bool {
+	b.T.Helper()
+	now := &v1beta1.DisruptionScenario{}
+	err := b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(s), now)
+	b.Must(client.IgnoreNotFound(err))
+	*s = *now.DeepCopy()
+	return err == nil
+}
+
+// says waits until s is in a phase of a step.
+func (b *bridge) says(s *v1beta1.DisruptionScenario, phase v1beta1.ScenarioPhase, step string) {
+	b.T.Helper()
+	name := s.Name
+	bridgetest.Eventually(b.T, bridgetest.Soon, name+" is "+string(phase)+" "+step, func() bool {
+		return b.see(s) && s.Status.Phase == phase && s.Status.Step == step
+	})
+}
+
+// child reads a disruption of s, and gives it the finalizer that its workflow would
+// take off.
+func (b *bridge) child(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disruption {
+	b.T.Helper()
+	d := &v1beta1.Disruption{}
+	name := s.ChildName(step, i)
+	bridgetest.Eventually(b.T, bridgetest.Soon, name+" is created", func() bool {
+		err := b.Kube.Get(b.T.Context(), client.ObjectKey{Namespace: s.Namespace, Name: name}, d)
+		b.Must(client.IgnoreNotFound(err))
+		return err == nil
+	})
+	if !s.Owns(d) || d.Labels[v1beta1.LabelScenario] != s.Name {
+		b.T.Errorf("%s is not marked as one of %s: %+v", name, s.Name, d.ObjectMeta)
+	}
+	b.Must(b.Kube.Patch(b.T.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+v1beta1.DisruptionFinalizer+`"]}}`))))
+	b.T.Cleanup(func() { b.release(d) })
+	return d
+}
+
+// finish lets a disruption be over, as its own workflow does.
+func (b *bridge) finish(d *v1beta1.Disruption, ending string) {
+	b.T.Helper()
+	b.Must(b.Kube.Status().Patch(b.T.Context(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Finished","ending":"`+ending+`"}}`))))
+	b.release(d)
+}
+
+// release takes the finalizer off.
+func (b *bridge) release(d *v1beta1.Disruption) {
+	err := b.Kube.Patch(context.Background(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	b.Must(client.IgnoreNotFound(err))
+}
+
+// goes waits until a disruption is being deleted, which its finalizer still holds.
+func (b *bridge) goes(d *v1beta1.Disruption) {
+	b.T.Helper()
+	bridgetest.Eventually(b.T, bridgetest.Soon, d.Name+" is being deleted", func() bool {
+		now := &v1beta1.Disruption{}
+		b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(d), now))
+		return now.DeletionTimestamp != nil
+	})
+}
+
+// result waits for the end of the workflow of s.
+func (b *bridge) result(s *v1beta1.DisruptionScenario) (r workflows.ScenarioResult) {
+	b.T.Helper()
+	ctx, cancel := context.WithTimeout(b.T.Context(), bridgetest.Soon)
+	defer cancel()
+	b.Must(b.there.GetWorkflow(ctx, id(s), "").Get(ctx, &r))
+	return r
+}
+
+func id(s *v1beta1.DisruptionScenario) string {
+	return contract.ScenarioWorkflowID(contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// Disruptions side by side, a wait, an approval in an annotation, and a disruption
+// after it.
+func TestAScenarioIsCarriedOut(t *testing.T) {
+	b := begin(t)
+	s := b.create("gameday", step("both", 2), v1beta1.ScenarioStep{Name: "rest", Wait: &v1beta1.Duration{Duration: time.Second}},
+		v1beta1.ScenarioStep{Name: "look", Approval: &v1beta1.ScenarioApproval{Message: "is the shop well?"}}, step("last", 1))
+	one, two := b.child(s, 0, 0), b.child(s, 0, 1)
+	b.says(s, v1beta1.ScenarioRunning, "both")
+	if !slices.Contains(s.Finalizers, v1beta1.CronFinalizer) {
+		t.Errorf("finalizers %v", s.Finalizers)
+	}
+	b.finish(one, "expired")
+	b.finish(two, "expired")
+	b.says(s, v1beta1.ScenarioSuspended, "look")
+	if !strings.Contains(s.Status.Message, "is the shop well?") || len(s.Status.Steps) != 3 || s.Status.Steps[0].Verdict != v1beta1.VerdictPassed ||
+		s.Status.Steps[0].Disruptions[1].Ending != "expired" || s.Status.Steps[1].EndedAt.Sub(s.Status.Steps[1].StartedAt.Time) < time.Second {
+		t.Errorf("status %+v", s.Status)
+	}
+	b.Must(b.Kube.Patch(t.Context(), s.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1beta1.AnnotationApprovedBy+`look":"ann"}}}`))))
+	last := b.child(s, 3, 0)
+	b.finish(last, "expired")
+	b.says(s, v1beta1.ScenarioFinished, "")
+	if s.Status.Verdict != v1beta1.VerdictPassed || s.Status.Steps[2].ApprovedBy != "ann" {
+		t.Errorf("status %+v", s.Status)
+	}
+	if r := b.result(s); r.Verdict != v1beta1.VerdictPassed {
+		t.Errorf("result %+v", r)
+	}
+	b.Must(b.Kube.Delete(t.Context(), s.DeepCopy()))
+	bridgetest.Eventually(t, bridgetest.Soon, "it goes", func() bool { return !b.see(s) })
+}
+
+// A scenario that is deleted takes its disruptions with it, and goes after the last.
+func TestADeletedScenarioWaitsForItsDisruptions(t *testing.T) {
+	b := begin(t)
+	s := b.create("gameday", step("both", 2), step("never", 1))
+	made := s.DeepCopy()
+	one, two := b.child(s, 0, 0), b.child(s, 0, 1)
+	b.says(s, v1beta1.ScenarioRunning, "both")
+	b.finish(one, "expired")
+	b.Must(b.Kube.Delete(t.Context(), s.DeepCopy()))
+	b.goes(two)
+	b.says(s, v1beta1.ScenarioStopping, "both")
+	b.release(two)
+	bridgetest.Eventually(t, bridgetest.Soon, "it goes", func() bool { return !b.see(s) })
+	if r := b.result(made); r.Verdict != v1beta1.VerdictAborted {
+		t.Errorf("result %+v", r)
+	}
+	err := b.Kube.Get(t.Context(), client.ObjectKey{Namespace: made.Namespace, Name: made.ChildName(1, 0)}, &v1beta1.Disruption{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the next step began: %v", err)
+	}
+}
+
+// A scenario that is stopped in Temporal stays to be read; so does one that was
+// terminated there, and begins nothing twice.
+func TestAScenarioIsStoppedInTemporal(t *testing.T) {
+	b := begin(t)
+	s := b.create("gameday", step("first", 1), step("never", 1))
+	d := b.child(s, 0, 0)
+	b.says(s, v1beta1.ScenarioRunning, "first")
+	b.Must(b.there.TerminateWorkflow(t.Context(), id(s), "", "a person did it"))
+	b.Must(b.Kube.Patch(t.Context(), s.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"looked":"at"}}}`))))
+	bridgetest.Eventually(t, bridgetest.Soon, "another workflow has begun", func() bool {
+		found, err := b.there.DescribeWorkflowExecution(t.Context(), id(s), "")
+		b.Must(err)
+		return found.WorkflowExecutionInfo.CloseTime == nil
+	})
+	b.Must(start.TellScenario(t.Context(), b.there, contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, contract.SignalEnd, contract.End{Reason: "the sale begins"}))
+	b.goes(d)
+	b.release(d)
+	b.says(s, v1beta1.ScenarioFinished, "")
+	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "the sale begins") || len(s.Status.Steps) != 1 || s.Status.Steps[0].Disruptions[0].UID != d.UID {
+		t.Errorf("status %+v", s.Status)
+	}
+}
+
+// The rules of templates that the schema cannot hold are judged before anything begins.
+func TestAScenarioIsRejected(t *testing.T) {
+	b := begin(t)
+	wrong := step("second", 1)
+	wrong.Disruptions[0].Template.Selector = nil
+	s := b.create("gameday", step("first", 1), wrong)
+	b.says(s, v1beta1.ScenarioRejected, "")
+	var all v1beta1.DisruptionList
+	b.Must(b.Kube.List(t.Context(), &all, client.InNamespace(s.Namespace)))
+	if len(all.Items) > 0 || !strings.Contains(s.Status.Message, "spec.steps[1].disruptions[0].template.selector") {
+		t.Errorf("%d disruptions, message %q", len(all.Items), s.Status.Message)
+	}
+}
+
+// While an EmergencyStop exists nothing begins.
+func TestAScenarioMeetsAnEmergencyStop(t *testing.T) {
+	b := begin(t)
+	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: "scenarios"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
+	b.Must(b.Kube.Create(t.Context(), stop))
+	t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
+	s := b.create("gameday", step("first", 1))
+	b.says(s, v1beta1.ScenarioFinished, "")
+	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "payment is down") || len(s.Status.Steps[0].Disruptions) > 0 {
+		t.Errorf("status %+v", s.Status)
+	}
+}

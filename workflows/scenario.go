@@ -1,0 +1,332 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/activities/scenarios"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// play names the activities of a scenario; it is never called.
+var play *scenarios.Activities
+
+// ScenarioResult is what the Temporal UI shows of a scenario that is over.
+type ScenarioResult struct {
+	Summary string          `json:"summary"`
+	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
+}
+
+// performance is a scenario that is carried out.
+type performance struct {
+	ref    contract.ScenarioRef
+	plan   scenarios.Plan
+	status v1beta1.DisruptionScenarioStatus
+	// told is true when a disruption may be over that was not when it was looked at.
+	told bool
+	// stopped is why no further step is done; ended is true when somebody wants what
+	// goes on to end too.
+	stopped string
+	ended   bool
+}
+
+// Scenario does the steps of a DisruptionScenario one after the other. Its
+// disruptions have workflows of their own, which clean, and need nothing of this
+// one. Nothing is asked or written while nothing happens.
+func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, error) {
+	s := &performance{ref: in.Scenario}
+	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation ends its disruptions first
+	if err := s.listen(ctx, free); err != nil {
+		return ScenarioResult{}, err
+	}
+	if err := workflow.ExecuteActivity(requiredOptions(free, "read the plan and judge it"), play.ReadScenario, in).Get(free, &s.plan); err != nil {
+		return ScenarioResult{}, err
+	}
+	if s.plan.Gone != "" {
+		return ScenarioResult{Summary: s.plan.Gone}, nil
+	}
+	s.status = s.plan.Status
+	if s.plan.Rejected != "" {
+		s.status.Phase, s.status.Message = v1beta1.ScenarioRejected, s.plan.Rejected
+		return ScenarioResult{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
+	}
+	for i := 0; i < len(s.plan.Steps) && (s.stopped == "" || s.underWay(i)); i++ {
+		if err := s.do(free, i); err != nil {
+			return ScenarioResult{}, err
+		}
+	}
+	return s.finish(free)
+}
+
+// underWay is true for a step that another workflow began, before somebody terminated
+// it: whoever is told to stop before it comes to the step has to end it all the same.
+func (s *performance) underWay(i int) bool {
+	return i < len(s.status.Steps) && (s.status.Steps[i].EndedAt == nil || i+1 < len(s.status.Steps))
+}
+
+// do carries out one step.
+func (s *performance) do(ctx workflow.Context, i int) error {
+	step := s.plan.Steps[i]
+	if len(s.status.Steps) == i {
+		s.status.Steps = append(s.status.Steps, v1beta1.ScenarioStepStatus{Name: step.Name, StartedAt: now(ctx)})
+	}
+	at := &s.status.Steps[i]
+	if at.EndedAt != nil { // another workflow did it, before somebody terminated it
+		s.judge(step, at)
+		return nil
+	}
+	s.status.Step = step.Name
+	var err error
+	switch {
+	case step.Disruptions > 0:
+		err = s.disrupt(ctx, i, at)
+	case step.Approval != "":
+		err = s.suspend(ctx, step, at)
+	default:
+		err = s.wait(ctx, step, at)
+	}
+	if err != nil {
+		return err
+	}
+	ended := now(ctx)
+	at.Phase, at.EndedAt = v1beta1.ScenarioFinished, &ended
+	s.judge(step, at)
+	return nil
+}
+
+// disrupt begins the disruptions of a step side by side, and waits until all of them
+// are over.
+func (s *performance) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepStatus) error {
+	// Before the first of them exists status has the step: who goes on after a
+	// termination looks for them.
+	if err := s.enter(ctx, at, v1beta1.ScenarioRunning, "Begins its disruptions."); err != nil {
+		return err
+	}
+	var begun scenarios.BegunStep
+	in := scenarios.BeginStepInput{Scenario: s.ref, Generation: s.plan.Generation, Step: i, Known: at.Disruptions, Stopped: s.ended}
+	if err := workflow.ExecuteActivity(requiredOptions(ctx, "begin step "+at.Name), play.BeginStep, in).Get(ctx, &begun); err != nil {
+		return err
+	}
+	at.Disruptions = begun.Runs
+	if begun.Stopped != "" { // of a step, all or nothing
+		s.end(begun.Stopped)
+	}
+	if err := s.enter(ctx, at, v1beta1.ScenarioRunning, "Waits until its disruptions are over."); err != nil {
+		return err
+	}
+	for asked := false; ; {
+		if s.ended && !asked {
+			asked = true
+			if err := s.endRuns(ctx, at); err != nil {
+				return err
+			}
+		}
+		s.told = false
+		looks := requiredOptions(ctx, "see which disruptions of "+at.Name+" are over")
+		if err := workflow.ExecuteActivity(looks, play.SeeRuns, scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, &at.Disruptions); err != nil {
+			return err
+		}
+		if allOver(at.Disruptions) {
+			at.Verdict = verdictOf(at.Disruptions, begun.Stopped != "")
+			return nil
+		}
+		if err := workflow.Await(ctx, func() bool { return s.told || s.ended && !asked }); err != nil {
+			return err
+		}
+	}
+}
+
+// endRuns deletes those disruptions of a step that go on.
+func (s *performance) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) error {
+	if err := s.enter(ctx, at, v1beta1.ScenarioStopping, "Its disruptions are deleted: "+s.stopped+"."); err != nil {
+		return err
+	}
+	return workflow.ExecuteActivity(requiredOptions(ctx, "delete the disruptions of "+at.Name), play.EndRuns,
+		scenarios.RunsInput{Scenario: s.ref, Runs: at.Disruptions}).Get(ctx, nil)
+}
+
+// wait lets time pass, counted from when the step began.
+func (s *performance) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
+	until := at.StartedAt.Add(step.Wait)
+	if err := s.enter(ctx, at, v1beta1.ScenarioWaiting, "Waits until "+clock(until)+"."); err != nil {
+		return err
+	}
+	if left := until.Sub(workflow.Now(ctx)); left > 0 {
+		_, err := awaitFor(ctx, left, "step "+step.Name, func() bool { return s.ended })
+		return err
+	}
+	return nil
+}
+
+// suspend waits for a person.
+func (s *performance) suspend(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
+	if err := s.enter(ctx, at, v1beta1.ScenarioSuspended, "Waits for an approval of step "+step.Name+": "+step.Approval); err != nil {
+		return err
+	}
+	return workflow.Await(ctx, func() bool { return at.ApprovedBy != "" || s.ended })
+}
+
+// end lets no further step begin, and asks that what goes on ends.
+func (s *performance) end(why string) {
+	s.ended = true
+	if s.stopped == "" {
+		s.stopped = why
+	}
+}
+
+// judge says whether the next step follows.
+func (s *performance) judge(step scenarios.Step, at *v1beta1.ScenarioStepStatus) {
+	if s.stopped == "" && step.Disruptions > 0 && at.Verdict != v1beta1.VerdictPassed && !step.Continues {
+		s.stopped = fmt.Sprintf("step %s is %s, and its onFailure is not Continue", at.Name, at.Verdict)
+	}
+}
+
+// finish says how it went.
+func (s *performance) finish(ctx workflow.Context) (ScenarioResult, error) {
+	s.status.Phase, s.status.Step, s.status.Message = v1beta1.ScenarioFinished, "", "All steps are done."
+	if s.stopped != "" {
+		s.status.Message = "No further step is done: " + s.stopped + "."
+	}
+	s.status.Verdict = v1beta1.VerdictPassed
+	for _, step := range s.status.Steps {
+		s.status.Verdict = worse(s.status.Verdict, step.Verdict)
+	}
+	if s.ended {
+		s.status.Verdict = worse(s.status.Verdict, v1beta1.VerdictAborted)
+	}
+	return ScenarioResult{Summary: s.status.Message, Verdict: s.status.Verdict}, s.report(ctx)
+}
+
+// enter says what a step waits for, in its status and on the workflow's page.
+func (s *performance) enter(ctx workflow.Context, at *v1beta1.ScenarioStepStatus, phase v1beta1.ScenarioPhase, message string) error {
+	at.Phase, s.status.Phase, s.status.Message = phase, phase, message
+	return s.report(ctx)
+}
+
+func (s *performance) report(ctx workflow.Context) error {
+	workflow.SetCurrentDetails(ctx, scenarioDetails(s.ref, s.status))
+	in := scenarios.ReportInput{Scenario: s.ref, Status: *s.status.DeepCopy()}
+	return workflow.ExecuteActivity(requiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
+}
+
+// listen takes in signals and updates for as long as it lasts.
+func (s *performance) listen(ctx, free workflow.Context) error {
+	settled := workflow.GetSignalChannelWithOptions(ctx, contract.SignalSettled, workflow.SignalChannelOptions{
+		Description: "Sent by the bridge: a disruption of the scenario is over."})
+	end := workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
+		Description: `Stops the scenario: its disruptions are deleted, and no further step is done. {"reason":"why"} is optional.`})
+	approve := workflow.GetSignalChannelWithOptions(ctx, contract.SignalApprove, workflow.SignalChannelOptions{
+		Description: "As the update of the same name, for scripts that cannot wait for an answer. " + approveHelp})
+	workflow.Go(free, func(ctx workflow.Context) {
+		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len() > 0 }) == nil {
+			each(settled, func(any) { s.told = true })
+			each(end, func(end any) { s.end(endingOf(end)) })
+			each(approve, func(a contract.Approval) {
+				if err := s.approve(a); err != nil {
+					workflow.GetLogger(ctx).Warn("approval refused", "error", err)
+				}
+			})
+		}
+	})
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		ctx.Done().Receive(ctx, nil)
+		s.end("its workflow was cancelled in Temporal")
+	})
+	return workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateApprove,
+		func(_ workflow.Context, a contract.Approval) (string, error) {
+			return "step " + a.Step + " is approved", s.approve(a)
+		},
+		workflow.UpdateHandlerOptions{Description: "Lets a step go on that waits for a person. " + approveHelp, Validator: s.checkApproval})
+}
+
+const approveHelp = `{"step":"name","by":"you"}`
+
+func (s *performance) approve(a contract.Approval) error {
+	if err := s.checkApproval(a); err != nil {
+		return err
+	}
+	s.status.Steps[len(s.status.Steps)-1].ApprovedBy = strings.TrimSpace(a.By)
+	return nil
+}
+
+// checkApproval says what is wrong with an approval, for the dialog it came from.
+func (s *performance) checkApproval(a contract.Approval) error {
+	if s.status.Phase != v1beta1.ScenarioSuspended || s.status.Step != a.Step {
+		return fmt.Errorf("step %q does not wait for an approval", a.Step)
+	}
+	if strings.TrimSpace(a.By) == "" {
+		return fmt.Errorf(`an approval needs "by" (who approves)`)
+	}
+	if by := s.status.Steps[len(s.status.Steps)-1].ApprovedBy; by != "" {
+		return fmt.Errorf("step %q is approved by %s already", a.Step, by)
+	}
+	return nil
+}
+
+func allOver(runs []v1beta1.ScenarioRun) bool {
+	for _, run := range runs {
+		if run.Ending == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// verdictOf is the worst of disruptions that are over. One without probes passes
+// when it lasted as long as it should.
+func verdictOf(runs []v1beta1.ScenarioRun, incomplete bool) v1beta1.Verdict {
+	worst := v1beta1.VerdictPassed
+	if incomplete {
+		worst = v1beta1.VerdictAborted
+	}
+	for _, run := range runs {
+		verdict := run.Verdict
+		if verdict == "" && run.Ending != activities.EndingExpired {
+			verdict = v1beta1.VerdictAborted
+		}
+		worst = worse(worst, verdict)
+	}
+	return worst
+}
+
+// worse is the worse of two verdicts.
+func worse(a, b v1beta1.Verdict) v1beta1.Verdict {
+	for _, verdict := range []v1beta1.Verdict{v1beta1.VerdictFailed, v1beta1.VerdictAborted, v1beta1.VerdictInconclusive} {
+		if a == verdict || b == verdict {
+			return verdict
+		}
+	}
+	return v1beta1.VerdictPassed
+}
+
+// now is the time of the workflow, as status keeps it.
+func now(ctx workflow.Context) metav1.Time {
+	return metav1.NewTime(workflow.Now(ctx).UTC().Truncate(time.Second))
+}
+
+// scenarioDetails is the page a person reads in the Temporal UI: markdown.
+func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenarioStatus) string {
+	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", cell(status.Message), "",
+		fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name)}
+	if len(status.Steps) > 0 {
+		b = append(b, "", "| step | phase | verdict | disruptions |", "|---|---|---|---|")
+	}
+	for _, step := range status.Steps {
+		var runs []string
+		for _, run := range step.Disruptions {
+			runs = append(runs, cell(strings.TrimSpace(run.Name+" "+run.Ending)))
+		}
+		b = append(b, fmt.Sprintf("| %s | %s | %s | %s |", step.Name, step.Phase, step.Verdict, strings.Join(runs, ", ")))
+	}
+	if status.Phase == v1beta1.ScenarioSuspended {
+		b = append(b, "", "To let it go on: *More Actions*, *Send an Update*, `approve`, and paste:", "",
+			"```json", "{", fmt.Sprintf(`  "step": %q,`, status.Step), `  "by": "your name"`, "}", "```")
+	}
+	return strings.Join(b, "\n")
+}

@@ -1,0 +1,242 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/testsuite"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/scenarios"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var gameDay = contract.ScenarioRef{Namespace: "shop", Name: "gameday", UID: "s1"}
+
+// theatre plays a cluster to the workflow of a scenario.
+type theatre struct {
+	*testsuite.TestWorkflowEnvironment
+	t    *testing.T
+	plan scenarios.Plan
+	// endings is how each disruption ends, by its name, once it is over.
+	endings map[string]v1beta1.ScenarioRun
+	// begun are the names of what was created, ended of what was deleted.
+	begun, ended []string
+	stopped      string
+	last         v1beta1.DisruptionScenarioStatus
+	looks        int
+}
+
+func newTheatre(t *testing.T, steps ...scenarios.Step) *theatre {
+	var suite testsuite.WorkflowTestSuite
+	p := &theatre{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, plan: scenarios.Plan{Generation: 1, Steps: steps}, endings: map[string]v1beta1.ScenarioRun{}}
+	p.RegisterActivity(&scenarios.Activities{})
+	p.OnActivity(play.ReadScenario, anything(2)...).Return(func(context.Context, contract.ScenarioInput) (scenarios.Plan, error) { return p.plan, nil })
+	p.OnActivity(play.ReportScenario, anything(2)...).Return(func(_ context.Context, in scenarios.ReportInput) error {
+		p.last = in.Status
+		return nil
+	})
+	p.OnActivity(play.BeginStep, anything(2)...).Return(func(_ context.Context, in scenarios.BeginStepInput) (scenarios.BegunStep, error) {
+		begun := scenarios.BegunStep{Runs: in.Known, Stopped: p.stopped}
+		for i := len(in.Known); i < p.plan.Steps[in.Step].Disruptions && p.stopped == ""; i++ {
+			name := p.plan.Steps[in.Step].Name + string(rune('1'+i))
+			p.begun = append(p.begun, name)
+			begun.Runs = append(begun.Runs, v1beta1.ScenarioRun{Name: name, UID: "u"})
+		}
+		return begun, nil
+	})
+	p.OnActivity(play.SeeRuns, anything(2)...).Return(func(_ context.Context, in scenarios.RunsInput) ([]v1beta1.ScenarioRun, error) {
+		p.looks++
+		for i, run := range in.Runs {
+			if over, found := p.endings[run.Name]; found {
+				in.Runs[i].Ending, in.Runs[i].Verdict = over.Ending, over.Verdict
+			}
+		}
+		return in.Runs, nil
+	})
+	p.OnActivity(play.EndRuns, anything(2)...).Return(func(_ context.Context, in scenarios.RunsInput) error {
+		for _, run := range in.Runs {
+			p.ended = append(p.ended, run.Name)
+		}
+		return nil
+	})
+	return p
+}
+
+// over lets a disruption be over after some time, and tells the workflow so.
+func (p *theatre) over(after time.Duration, name, ending string, verdict v1beta1.Verdict) {
+	p.RegisterDelayedCallback(func() {
+		p.endings[name] = v1beta1.ScenarioRun{Ending: ending, Verdict: verdict}
+		p.SignalWorkflow(contract.SignalSettled, nil)
+	}, after)
+}
+
+// done carries it out, and wants that it ends with this verdict and these phases.
+func (p *theatre) done(verdict v1beta1.Verdict, message string) ScenarioResult {
+	p.t.Helper()
+	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
+	var r ScenarioResult
+	if err := p.GetWorkflowResult(&r); err != nil {
+		p.t.Fatal(err)
+	}
+	if r.Verdict != verdict || p.last.Verdict != verdict || p.last.Phase != v1beta1.ScenarioFinished || !strings.Contains(p.last.Message, message) {
+		p.t.Errorf("%+v, status %+v; want %s with %q", r, p.last, verdict, message)
+	}
+	for _, step := range p.last.Steps {
+		if step.Phase != v1beta1.ScenarioFinished || step.EndedAt == nil {
+			p.t.Errorf("step %+v is not over", step)
+		}
+	}
+	return r
+}
+
+// Steps come one after the other, disruptions of one side by side; nobody asks
+// while nothing happens.
+func TestScenario(t *testing.T) {
+	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 2}, scenarios.Step{Name: "rest", Wait: time.Hour},
+		scenarios.Step{Name: "look", Approval: "is the shop well?"}, scenarios.Step{Name: "b", Disruptions: 1})
+	p.over(10*time.Minute, "a1", "expired", v1beta1.VerdictPassed)
+	p.over(20*time.Minute, "a2", "expired", "")
+	p.RegisterDelayedCallback(func() {
+		if p.last.Phase != v1beta1.ScenarioWaiting || p.last.Step != "rest" {
+			t.Errorf("status %+v, want that it waits", p.last)
+		}
+		p.SignalWorkflow(contract.SignalApprove, contract.Approval{Step: "look", By: "too early"})
+	}, 40*time.Minute)
+	p.RegisterDelayedCallback(func() {
+		if p.last.Phase != v1beta1.ScenarioSuspended || p.last.Step != "look" || !strings.Contains(p.last.Message, "is the shop well?") {
+			t.Errorf("status %+v, want that it is suspended", p.last)
+		}
+		if diff := cmp.Diff([]string{"a1", "a2"}, p.begun); diff != "" {
+			t.Errorf("begun before the approval (-want +got):\n%s", diff)
+		}
+		p.SignalWorkflow(contract.SignalApprove, contract.Approval{Step: "a", By: "of another step"})
+		p.SignalWorkflow(contract.SignalApprove, contract.Approval{Step: "look", By: "ann"})
+		p.over(time.Minute, "b1", "expired", v1beta1.VerdictPassed)
+	}, 30*time.Hour)
+	p.done(v1beta1.VerdictPassed, "All steps are done.")
+	if diff := cmp.Diff([]string{"a1", "a2", "b1"}, p.begun); diff != "" || len(p.ended) > 0 {
+		t.Errorf("begun (-want +got):\n%s\ndeleted %v", diff, p.ended)
+	}
+	if by := p.last.Steps[2].ApprovedBy; by != "ann" {
+		t.Errorf("approved by %q, want ann", by)
+	}
+	if p.looks != 5 { // each step at its begin, and once for each that is over
+		t.Errorf("looked %d times, want 5", p.looks)
+	}
+}
+
+func TestScenarioOnFailure(t *testing.T) {
+	for _, c := range []struct {
+		name, ending string
+		verdict      v1beta1.Verdict
+		continues    bool
+		want         v1beta1.Verdict
+		steps        int
+	}{
+		{"it failed, and stops", "expired", v1beta1.VerdictFailed, false, v1beta1.VerdictFailed, 1},
+		{"it failed, and goes on", "expired", v1beta1.VerdictFailed, true, v1beta1.VerdictFailed, 2},
+		{"nobody can say", "expired", v1beta1.VerdictInconclusive, false, v1beta1.VerdictInconclusive, 1},
+		{"without probes it was deleted", "deleted", "", false, v1beta1.VerdictAborted, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: c.continues}, scenarios.Step{Name: "b", Disruptions: 1})
+			p.over(time.Minute, "a1", c.ending, c.verdict)
+			p.over(2*time.Minute, "b1", "expired", v1beta1.VerdictPassed)
+			p.done(c.want, "")
+			if len(p.last.Steps) != c.steps || p.last.Steps[0].Verdict != c.want {
+				t.Errorf("steps %+v, want %d", p.last.Steps, c.steps)
+			}
+		})
+	}
+}
+
+// Whoever stops it, its disruptions end first, and no further step begins.
+func TestScenarioIsStopped(t *testing.T) {
+	stops := map[string]func(*theatre){
+		"by a signal":       func(p *theatre) { p.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "the sale begins"}) },
+		"by a cancellation": func(p *theatre) { p.CancelWorkflow() },
+	}
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 2, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1})
+			p.over(time.Minute, "a1", "expired", v1beta1.VerdictPassed)
+			p.RegisterDelayedCallback(func() { stop(p) }, 2*time.Minute)
+			p.RegisterDelayedCallback(func() {
+				if p.last.Phase != v1beta1.ScenarioStopping || len(p.ended) == 0 {
+					t.Errorf("status %+v, deleted %v: want that it stops", p.last, p.ended)
+				}
+			}, time.Hour)
+			p.over(2*time.Hour, "a2", "deleted", "")
+			p.done(v1beta1.VerdictAborted, "No further step is done: ")
+			if len(p.begun) != 2 {
+				t.Errorf("begun %v", p.begun)
+			}
+		})
+		t.Run(name+", while it waits", func(t *testing.T) {
+			for _, step := range []scenarios.Step{{Name: "a", Wait: time.Hour}, {Name: "a", Approval: "well?"}} {
+				p := newTheatre(t, step, scenarios.Step{Name: "b", Disruptions: 1})
+				p.RegisterDelayedCallback(func() { stop(p) }, time.Minute)
+				p.done(v1beta1.VerdictAborted, "No further step is done: ")
+				if len(p.begun) > 0 || len(p.ended) > 0 {
+					t.Errorf("begun %v, deleted %v", p.begun, p.ended)
+				}
+			}
+		})
+	}
+}
+
+// A step that cannot begin, as while an EmergencyStop is in force, ends it.
+func TestScenarioIsHeld(t *testing.T) {
+	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1})
+	p.stopped = "emergency stop fire"
+	p.done(v1beta1.VerdictAborted, "emergency stop fire")
+	if len(p.begun) > 0 || len(p.last.Steps) != 1 {
+		t.Errorf("begun %v, steps %+v", p.begun, p.last.Steps)
+	}
+}
+
+func TestScenarioIsRejected(t *testing.T) {
+	p := newTheatre(t)
+	p.plan = scenarios.Plan{Rejected: "spec.steps[0]: no"}
+	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
+	var r ScenarioResult
+	if err := p.GetWorkflowResult(&r); err != nil || p.last.Phase != v1beta1.ScenarioRejected || p.last.Message != "spec.steps[0]: no" || r.Verdict != "" {
+		t.Errorf("%+v, %v, status %+v", r, err, p.last)
+	}
+}
+
+// One that is stopped before it comes to what an earlier workflow began ends that.
+func TestScenarioIsStoppedBeforeItGoesOn(t *testing.T) {
+	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1}, scenarios.Step{Name: "b", Disruptions: 1}, scenarios.Step{Name: "c", Disruptions: 1})
+	then := metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	p.plan.Status = v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioRunning, Step: "b", Steps: []v1beta1.ScenarioStepStatus{
+		{Name: "a", Phase: v1beta1.ScenarioFinished, Verdict: v1beta1.VerdictPassed, StartedAt: then, EndedAt: &then},
+		{Name: "b", Phase: v1beta1.ScenarioRunning, StartedAt: then, Disruptions: []v1beta1.ScenarioRun{{Name: "b1", UID: "u"}}},
+	}}
+	p.RegisterDelayedCallback(func() { p.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "the sale begins"}) }, 0)
+	p.over(time.Hour, "b1", "deleted", "")
+	p.done(v1beta1.VerdictAborted, "the sale begins")
+	if diff := cmp.Diff([]string{"b1"}, p.ended); diff != "" || len(p.begun) > 0 {
+		t.Errorf("deleted (-want +got):\n%s\nbegun %v", diff, p.begun)
+	}
+}
+
+// A workflow that was terminated is started again: what was done stays done.
+func TestScenarioGoesOn(t *testing.T) {
+	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1})
+	then := metav1.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	p.plan.Status = v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioRunning, Step: "b", Steps: []v1beta1.ScenarioStepStatus{
+		{Name: "a", Phase: v1beta1.ScenarioFinished, Verdict: v1beta1.VerdictFailed, StartedAt: then, EndedAt: &then},
+		{Name: "b", Phase: v1beta1.ScenarioRunning, StartedAt: then, Disruptions: []v1beta1.ScenarioRun{{Name: "b1", UID: "u"}}},
+	}}
+	p.over(time.Minute, "b1", "expired", v1beta1.VerdictPassed)
+	p.done(v1beta1.VerdictFailed, "All steps are done.")
+	if len(p.begun) > 0 {
+		t.Errorf("begun again: %v", p.begun)
+	}
+}
