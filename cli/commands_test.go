@@ -59,6 +59,8 @@ func TestWithoutACluster(t *testing.T) {
 		{name: "explain-good", args: []string{"explain", "testdata/good.yaml"}},
 		{name: "explain-kinds", args: []string{"explain", "testdata/kinds.yaml"}},
 		{name: "validate-crons", args: []string{"validate", "testdata/crons.yaml"}, code: exitError},
+		{name: "validate-scenarios", args: []string{"validate", "testdata/scenarios.yaml", "testdata/bad-scenarios.yaml"}, code: exitError},
+		{name: "explain-scenarios", args: []string{"explain", "testdata/scenarios.yaml"}},
 		{name: "explain-yaml", args: []string{"explain", "-f", "testdata/good.yaml", "-o", "yaml"}},
 		{name: "explain-bad", stdin: "kind: Disruption\n", args: []string{"explain", "-"}, code: exitError},
 		{name: "unknown-command", args: []string{"validat", "a"}, code: exitUsage},

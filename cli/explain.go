@@ -20,9 +20,10 @@ func (c *command) explain() *cobra.Command {
 	var output format
 	var chaosNamespace string
 	command := &cobra.Command{
-		Use:     "explain FILE... | -",
-		Short:   "Say in plain words what a manifest does",
-		Long:    "Says of each Disruption, and of the runs of each DisruptionCron and DisruptionRollout, of the files what it does, to whom, for how long, what ends it, and what it leaves out.",
+		Use:   "explain FILE... | -",
+		Short: "Say in plain words what a manifest does",
+		Long: "Says of each Disruption, and of the runs of each DisruptionCron and DisruptionRollout, of the files what it does, to whom, for how long, what ends it, and what it leaves out;\n" +
+			"of each DisruptionScenario its steps, with the same of each disruption in short.",
 		Example: "  squall explain lossy.yaml\n  kubectl get disruption lossy -o yaml | squall explain -",
 	}
 	takesFiles(command, 0, func(_ *cobra.Command, files []string) error {
@@ -43,10 +44,12 @@ func (c *command) explain() *cobra.Command {
 				all = append(all, explained{d.String(), explain.Cron(d.DisruptionCron, time.Now())})
 			case d.DisruptionRollout != nil:
 				all = append(all, explained{d.String(), explain.Rollout(d.DisruptionRollout)})
+			case d.DisruptionScenario != nil:
+				all = append(all, explained{d.String(), explain.Scenario(d.DisruptionScenario)})
 			}
 		}
 		if len(all) == 0 {
-			return fmt.Errorf("there is no Disruption, DisruptionCron or DisruptionRollout in it")
+			return fmt.Errorf("there is no Disruption, DisruptionCron, DisruptionRollout or DisruptionScenario in it")
 		}
 		return c.showExplained(all, output)
 	})

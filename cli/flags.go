@@ -73,6 +73,14 @@ func (f *clusterFlags) namespace(client *cluster.Client) string {
 	return client.Namespace
 }
 
+// where says what namespace lists.
+func (f *clusterFlags) where(client *cluster.Client) string {
+	if f.everywhere {
+		return "in the cluster"
+	}
+	return "in namespace " + client.Namespace
+}
+
 // disruptionNames completes a word with the names of disruptions that keep holds for.
 func (c *command) disruptionNames(f *clusterFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

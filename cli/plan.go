@@ -27,10 +27,11 @@ func (c *command) plan() *cobra.Command {
 	var chaosNamespace string
 	command := &cobra.Command{
 		Use:   "plan FILE | -",
-		Short: "Say what a disruption would do to the cluster, without doing it",
+		Short: "Say what a disruption or scenario would do to the cluster, without doing it",
 		Long: "Reads the cluster as the worker would, and says which pods or nodes the disruption would choose from, how many, on\n" +
 			"which nodes, and why others are left out. Then it asks the API server whether it would take the disruption, by a dry\n" +
-			"run through all of its admission. Nothing is written. The exit code is 1 when it would disrupt nothing.",
+			"run through all of its admission. Nothing is written. The exit code is 1 when it would disrupt nothing.\n" +
+			"Of a scenario it says all that of each disruption of each step, as if it were created now and alone.",
 		Example: "  squall plan lossy.yaml\n  squall plan lossy.yaml -o json | jq .chosen",
 	}
 	takesFiles(command, 1, func(cmd *cobra.Command, files []string) error {
@@ -38,9 +39,16 @@ func (c *command) plan() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
+		d, s, err := c.one(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
 		if err != nil {
 			return err
+		}
+		if s != nil {
+			p, err := planOfScenario(cmd.Context(), client, s, chaosNamespace)
+			if err != nil {
+				return err
+			}
+			return c.showScenarioPlan(p, output)
 		}
 		p, err := planOf(cmd.Context(), client, d, chaosNamespace)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
@@ -54,30 +55,46 @@ func (c *command) run() *cobra.Command {
 
 // only is the one disruption of the files, valid and with its namespace.
 func (c *command) only(files []string, namespace, chaosNamespace string, given bool) (*v1beta1.Disruption, error) {
+	d, s, err := c.one(files, namespace, chaosNamespace, given)
+	if s != nil {
+		return nil, fmt.Errorf("%s holds a scenario: create it by kubectl apply -f %[1]s, and follow it by squall -n %s status %s%s", files[0], s.Namespace, scenarioPrefix, s.Name)
+	}
+	return d, err
+}
+
+// one is the one disruption or the one scenario of the files, valid and with its namespace.
+func (c *command) one(files []string, namespace, chaosNamespace string, given bool) (d *v1beta1.Disruption, s *v1beta1.DisruptionScenario, err error) {
 	documents, err := c.read(files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var found []*v1beta1.Disruption
-	for _, d := range documents {
-		if d.Disruption != nil {
-			found = append(found, d.Disruption)
-			if d.Disruption.Namespace == "" {
-				d.Disruption.Namespace = namespace
-			}
+	var found []*metav1.ObjectMeta
+	for _, document := range documents {
+		switch {
+		case document.Disruption != nil:
+			d = document.Disruption
+			found = append(found, &d.ObjectMeta)
+		case document.DisruptionScenario != nil:
+			s = document.DisruptionScenario
+			found = append(found, &s.ObjectMeta)
+		}
+	}
+	for _, meta := range found {
+		if meta.Namespace == "" {
+			meta.Namespace = namespace
 		}
 	}
 	manifest.Check(documents, manifest.Rules{Now: c.now(), ChaosNamespace: chaosNamespace})
 	if err := c.refuseInvalid(documents); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("%s holds %d disruptions: name a file with one", files[0], len(found))
+		return nil, nil, fmt.Errorf("%s holds %d disruptions: name a file with one", files[0], len(found))
 	}
 	if given && found[0].Namespace != namespace {
-		return nil, usage("%s says namespace %s, and -n says %s: leave one out", files[0], found[0].Namespace, namespace)
+		return nil, nil, usage("%s says namespace %s, and -n says %s: leave one out", files[0], found[0].Namespace, namespace)
 	}
-	return found[0], nil
+	return d, s, nil
 }
 
 func createError(err error, d *v1beta1.Disruption) error {

@@ -14,17 +14,23 @@ import (
 func (c *command) list() *cobra.Command {
 	var flags clusterFlags
 	var output format
-	var stuck bool
+	var stuck, scenarios bool
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List disruptions, those that need somebody first",
-		Example: "  squall list\n  squall list -A --stuck\n" +
+		Short: "List disruptions or scenarios, those that need somebody first",
+		Example: "  squall list\n  squall list -A --stuck\n  squall list --scenarios -o wide\n" +
 			"  squall list -A -o json | jq -r '.items[].metadata.name'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if stuck && scenarios {
+				return usage("--stuck is about disruptions: leave out --scenarios, or name one of the two")
+			}
 			client, err := flags.connect(c)
 			if err != nil {
 				return err
+			}
+			if scenarios {
+				return c.listScenarios(cmd.Context(), client, &flags, output)
 			}
 			found, err := client.Disruptions(cmd.Context(), flags.namespace(client))
 			if err != nil {
@@ -37,15 +43,11 @@ func (c *command) list() *cobra.Command {
 				return output.write(c.out, found)
 			}
 			if len(found.Items) == 0 {
-				where := "in namespace " + client.Namespace
-				if flags.everywhere {
-					where = "in the cluster"
-				}
 				what := "no disruption "
 				if stuck {
 					what = "no stuck disruption "
 				}
-				_, _ = fmt.Fprintln(c.err, what+where)
+				_, _ = fmt.Fprintln(c.err, what+flags.where(client))
 				return nil
 			}
 			c.table(view.List{Now: time.Now(), Namespaces: flags.everywhere, Wide: output == asWide}, found.Items)
@@ -55,6 +57,7 @@ func (c *command) list() *cobra.Command {
 	flags.add(list)
 	flags.addEverywhere(list)
 	list.Flags().BoolVar(&stuck, "stuck", false, "only those that wait for a person's decision")
+	list.Flags().BoolVar(&scenarios, "scenarios", false, "scenarios in place of disruptions")
 	output.flag(list, "json", "yaml", "wide")
 	return list
 }
@@ -83,10 +86,11 @@ func (c *command) status() *cobra.Command {
 	var output format
 	status := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Say how a disruption is, or how all of them are",
-		Long: "Says all that is known of a disruption: phase, targets, effect, problems and the way out of them. Without a name it\n" +
+		Short: "Say how a disruption or a scenario is, or how all disruptions are",
+		Long: "Says all that is known of a disruption: phase, targets, effect, problems and the way out of them. Of a scenario it says\n" +
+			"how far its steps are; scenario/NAME means the scenario where a disruption has the name, too. Without a name it\n" +
 			"says whether an emergency stop is in force, and lists what is not over.",
-		Example: "  squall status lossy\n  squall status lossy -o wide    # all targets\n  squall status -A",
+		Example: "  squall status lossy\n  squall status shop-game-day\n  squall status lossy -o wide    # all targets\n  squall status -A",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -96,9 +100,12 @@ func (c *command) status() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, err := client.Disruption(cmd.Context(), client.Namespace, args[0])
+			d, s, err := either(cmd.Context(), client, args[0])
 			if err != nil {
 				return err
+			}
+			if s != nil {
+				return c.showScenario(s, output)
 			}
 			if output == asJSON || output == asYAML {
 				return output.write(c.out, d)

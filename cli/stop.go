@@ -18,9 +18,9 @@ func (c *command) stop() *cobra.Command {
 	var timeout time.Duration
 	stop := &cobra.Command{
 		Use:   "stop NAME",
-		Short: "End a disruption and wait until nothing of it is left",
-		Long: "Deletes the Disruption and waits until its workflow has taken everything off. Ctrl-C ends the waiting, not the\n" +
-			"cleaning. The exit code is 6 when it is stuck: then a person must decide.",
+		Short: "End a disruption or a scenario and wait until nothing of it is left",
+		Long: "Deletes the Disruption, or the DisruptionScenario with all that runs of it, and waits until its workflow has taken everything off. Ctrl-C ends the waiting, not the\n" +
+			"cleaning. scenario/NAME means the scenario where a disruption has the name, too. The exit code is 6 when it is stuck: then a person must decide.",
 		Example: "  squall stop lossy\n  squall stop lossy --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -28,9 +28,12 @@ func (c *command) stop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, err := client.Disruption(cmd.Context(), client.Namespace, args[0])
+			d, s, err := either(cmd.Context(), client, args[0])
 			if err != nil {
 				return err
+			}
+			if s != nil {
+				return c.stopScenario(cmd.Context(), client, s, detach, timeout)
 			}
 			if err := client.Delete(cmd.Context(), d.Ref()); err != nil {
 				return err

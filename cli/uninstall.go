@@ -26,7 +26,7 @@ func (c *command) uninstall() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "End everything, so that Squall can be removed, and say how",
-		Long: "Makes an EmergencyStop, deletes all DisruptionCrons, DisruptionRollouts and Disruptions of the cluster, also those that\n" +
+		Long: "Makes an EmergencyStop, deletes all DisruptionCrons, DisruptionRollouts, DisruptionScenarios and Disruptions of the cluster, also those that\n" +
 			"have ended, and waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
 			"removes them, as it says in the end. Without --yes it only counts. The exit code is 6 when nothing but stuck\n" +
 			"disruptions is left: then a person must decide.",
@@ -68,7 +68,7 @@ type remains struct {
 }
 
 func (r remains) String() string {
-	return fmt.Sprintf("%d crons and rollouts, %d disruptions, %d chaos pods and %d records are left", r.repeated, r.disruptions, r.chaosPods, r.records)
+	return fmt.Sprintf("%d crons, rollouts and scenarios, %d disruptions, %d chaos pods and %d records are left", r.repeated, r.disruptions, r.chaosPods, r.records)
 }
 
 // emptied stops everything, and returns once nothing is left but what is stuck.

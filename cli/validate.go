@@ -26,7 +26,7 @@ func (c *command) validate() *cobra.Command {
 	validate := &cobra.Command{
 		Use:   "validate FILE... | -",
 		Short: "Say what is wrong with manifests, without a cluster",
-		Long: "Checks each Disruption, DisruptionCron, DisruptionRollout and EmergencyStop of the files by the rules of the API server and of the workflow.\n" +
+		Long: "Checks each Disruption, DisruptionCron, DisruptionRollout, DisruptionScenario and EmergencyStop of the files by the rules of the API server and of the workflow.\n" +
 			"Unknown fields are errors, and the name that was probably meant is told. Documents of other API groups are\n" +
 			"skipped. The exit code is 1 when anything is wrong, or when there is nothing to check.",
 		Example: "  squall validate lossy.yaml\n  squall validate deploy/samples\n  helm template . | squall validate -o json -",
@@ -65,7 +65,7 @@ func (c *command) showValidated(out io.Writer, documents []manifest.Document, ou
 		}
 	}
 	if checked == 0 {
-		return fmt.Errorf("there is no Disruption, DisruptionCron, DisruptionRollout or EmergencyStop in it")
+		return fmt.Errorf("there is no Disruption, DisruptionCron, DisruptionRollout, DisruptionScenario or EmergencyStop in it")
 	}
 	if !all {
 		return silently(exitError)

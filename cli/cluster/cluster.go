@@ -62,6 +62,7 @@ const (
 	emergencyStops     = "emergencystops"
 	disruptionCrons    = "disruptioncrons"
 	disruptionRollouts = "disruptionrollouts"
+	scenarios          = "disruptionscenarios"
 )
 
 // Disruption reads one live.
@@ -112,20 +113,20 @@ func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList
 	return list, c.advise(ctx, err, "", "")
 }
 
-// Repeated is a DisruptionCron or a DisruptionRollout.
+// Repeated is what makes disruptions: a DisruptionCron, a DisruptionRollout or a DisruptionScenario.
 type Repeated struct {
 	resource string
 	metav1.ObjectMeta
 }
 
-// Repeated lists the DisruptionCrons and DisruptionRollouts of all namespaces; none
-// of a kind that an older Squall does not know.
+// Repeated lists the DisruptionCrons, DisruptionRollouts and DisruptionScenarios of all
+// namespaces; none of a kind that an older Squall does not know.
 func (c *Client) Repeated(ctx context.Context) ([]Repeated, error) {
-	crons, rollouts := &v1beta1.DisruptionCronList{}, &v1beta1.DisruptionRolloutList{}
+	crons, rollouts, plans := &v1beta1.DisruptionCronList{}, &v1beta1.DisruptionRolloutList{}, &v1beta1.DisruptionScenarioList{}
 	for _, of := range []struct {
 		resource string
 		list     runtime.Object
-	}{{disruptionCrons, crons}, {disruptionRollouts, rollouts}} {
+	}{{disruptionCrons, crons}, {disruptionRollouts, rollouts}, {scenarios, plans}} {
 		if err := c.own.Get().Resource(of.resource).Do(ctx).Into(of.list); err != nil && !apierrors.IsNotFound(err) {
 			return nil, c.advise(ctx, err, "", "")
 		}
@@ -136,6 +137,9 @@ func (c *Client) Repeated(ctx context.Context) ([]Repeated, error) {
 	}
 	for i := range rollouts.Items {
 		all = append(all, Repeated{disruptionRollouts, rollouts.Items[i].ObjectMeta})
+	}
+	for i := range plans.Items {
+		all = append(all, Repeated{scenarios, plans.Items[i].ObjectMeta})
 	}
 	return all, nil
 }

@@ -36,6 +36,9 @@ func Check(documents []Document, rules Rules) {
 		case d.DisruptionRollout != nil:
 			d.DisruptionRollout.Default()
 			d.Problems = append(d.Problems, sentences(append(rules.placed(d.DisruptionRollout.ObjectMeta), d.DisruptionRollout.Validate()...))...)
+		case d.DisruptionScenario != nil:
+			d.DisruptionScenario.Default()
+			d.Problems = append(d.Problems, sentences(append(rules.placed(d.DisruptionScenario.ObjectMeta), d.DisruptionScenario.Validate()...))...)
 		case d.EmergencyStop != nil:
 			d.Problems = append(d.Problems, rules.emergencyStop(d.EmergencyStop)...)
 		case d.Policy != nil: // the rest is for the API server

@@ -42,6 +42,8 @@ func suggest(path, kind string) string {
 		root = reflect.TypeFor[v1beta1.DisruptionCron]()
 	case "DisruptionRollout":
 		root = reflect.TypeFor[v1beta1.DisruptionRollout]()
+	case v1beta1.KindDisruptionScenario:
+		root = reflect.TypeFor[v1beta1.DisruptionScenario]()
 	case "EmergencyStop":
 		root = reflect.TypeFor[v1beta1.EmergencyStop]()
 	case "DisruptionPolicy":

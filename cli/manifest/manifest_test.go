@@ -57,12 +57,13 @@ func TestTriggersAreJudgedNow(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nspec: {cuont: 1}\n---\nkind: List\napiVersion: v1\nitems: [{}]")
 	f.Add("kind: DisruptionCron\napiVersion: chaos.squall.dev/v1beta1\nspec: {schedule: '@every 1s', disruptionTemplate: {}}")
+	f.Add("kind: DisruptionScenario\napiVersion: chaos.squall.dev/v1beta1\nspec: {steps: [{name: a, disruptions: [{template: {}}]}]}")
 	f.Add("kind: EmergencyStop\napiVersion: chaos.squall.dev/v1beta1\nspec: {reason: 1}")
 	f.Fuzz(func(t *testing.T, text string) {
 		documents := Read("f", []byte(text))
 		Check(documents, Rules{Now: time.Unix(0, 0)})
 		for _, d := range documents {
-			if d.Disruption == nil && d.DisruptionCron == nil && d.DisruptionRollout == nil && d.EmergencyStop == nil && d.Policy == nil && !d.Foreign && len(d.Problems) == 0 {
+			if d.Disruption == nil && d.DisruptionCron == nil && d.DisruptionRollout == nil && d.DisruptionScenario == nil && d.EmergencyStop == nil && d.Policy == nil && !d.Foreign && len(d.Problems) == 0 {
 				t.Errorf("nothing is said of %+v", d)
 			}
 		}

@@ -30,11 +30,12 @@ type Document struct {
 	Name      string
 	// Disruption, or the one of its kind, is what it holds, as it is written; none for
 	// a document with problems, or of another API group.
-	Disruption        *v1beta1.Disruption
-	DisruptionCron    *v1beta1.DisruptionCron
-	DisruptionRollout *v1beta1.DisruptionRollout
-	EmergencyStop     *v1beta1.EmergencyStop
-	Policy            *v1beta1.DisruptionPolicy
+	Disruption         *v1beta1.Disruption
+	DisruptionCron     *v1beta1.DisruptionCron
+	DisruptionRollout  *v1beta1.DisruptionRollout
+	DisruptionScenario *v1beta1.DisruptionScenario
+	EmergencyStop      *v1beta1.EmergencyStop
+	Policy             *v1beta1.DisruptionPolicy
 	// Foreign is true for a document of another API group, which is nobody's to judge here.
 	Foreign bool
 	// Problems are what is wrong with it, each a sentence for a person.
@@ -74,6 +75,10 @@ var kinds = map[string]func(*Document, []byte) error{
 	"DisruptionRollout": func(d *Document, text []byte) error {
 		d.DisruptionRollout = &v1beta1.DisruptionRollout{}
 		return strictly(text, d.DisruptionRollout)
+	},
+	v1beta1.KindDisruptionScenario: func(d *Document, text []byte) error {
+		d.DisruptionScenario = &v1beta1.DisruptionScenario{}
+		return strictly(text, d.DisruptionScenario)
 	},
 	"EmergencyStop": func(d *Document, text []byte) error {
 		d.EmergencyStop = &v1beta1.EmergencyStop{}
@@ -120,7 +125,7 @@ func read(file string, line int, text []byte) []Document {
 		return []Document{d}
 	}
 	if err := kinds[d.Kind](&d, text); err != nil {
-		d.Disruption, d.DisruptionCron, d.DisruptionRollout, d.EmergencyStop, d.Policy = nil, nil, nil, nil, nil
+		d.Disruption, d.DisruptionCron, d.DisruptionRollout, d.DisruptionScenario, d.EmergencyStop, d.Policy = nil, nil, nil, nil, nil, nil
 		d.Problems = problemsOf(err, d.Kind)
 	}
 	return []Document{d}

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/manifest"
+)
+
+// Scenario reads one live.
+func (c *Client) Scenario(ctx context.Context, namespace, name string) (*v1beta1.DisruptionScenario, error) {
+	found := &v1beta1.DisruptionScenario{}
+	err := c.own.Get().Namespace(namespace).Resource(scenarios).Name(name).Do(ctx).Into(found)
+	if apierrors.IsNotFound(err) && !noSuchResource(err) {
+		return nil, missing{fmt.Sprintf("there is no scenario %q in namespace %q%s", name, namespace, c.otherScenario(ctx, namespace, name))}
+	}
+	return scenarioKinded(found), c.advise(ctx, err, namespace, "")
+}
+
+// Scenarios lists those of a namespace; of all with an empty one.
+func (c *Client) Scenarios(ctx context.Context, namespace string) (*v1beta1.DisruptionScenarioList, error) {
+	list := &v1beta1.DisruptionScenarioList{}
+	err := c.own.Get().Namespace(namespace).Resource(scenarios).Do(ctx).Into(list)
+	list.APIVersion, list.Kind = v1beta1.GroupVersion.String(), v1beta1.KindDisruptionScenario+"List"
+	for i := range list.Items {
+		scenarioKinded(&list.Items[i])
+	}
+	return list, c.advise(ctx, err, namespace, "")
+}
+
+// otherScenario names the one that was probably meant.
+func (c *Client) otherScenario(ctx context.Context, namespace, name string) string {
+	list, err := c.Scenarios(ctx, namespace)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, s := range list.Items {
+		names = append(names, s.Name)
+	}
+	if near := manifest.Nearest(name, names); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	return ": squall list -A --scenarios lists those there are"
+}
+
+// TryScenario asks the API server whether it would take a scenario, after all of its admission.
+func (c *Client) TryScenario(ctx context.Context, s *v1beta1.DisruptionScenario) error {
+	err := c.own.Post().Namespace(s.Namespace).Resource(scenarios).Param("fieldValidation", "Strict").Param("dryRun", metav1.DryRunAll).Body(s).Do(ctx).Error()
+	return c.advise(ctx, err, s.Namespace, "")
+}
+
+// DeleteScenario asks for the end of this very scenario, and of no other of its name.
+func (c *Client) DeleteScenario(ctx context.Context, s *v1beta1.DisruptionScenario) error {
+	return c.DeleteRepeated(ctx, Repeated{scenarios, s.ObjectMeta})
+}
+
+// Approve lets this very scenario go on from a step, in the name of the user, which it returns.
+func (c *Client) Approve(ctx context.Context, s *v1beta1.DisruptionScenario, step string) (user string, err error) {
+	review, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", c.advise(ctx, err, "", "")
+	}
+	user = review.Status.UserInfo.Username
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": s.UID, "annotations": map[string]string{v1beta1.AnnotationApprovedBy + step: user},
+	}})
+	if err != nil {
+		return "", err
+	}
+	err = c.own.Patch(types.MergePatchType).Namespace(s.Namespace).Resource(scenarios).Name(s.Name).Body(body).Do(ctx).Error()
+	return user, c.advise(ctx, err, s.Namespace, "")
+}
+
+func scenarioKinded(s *v1beta1.DisruptionScenario) *v1beta1.DisruptionScenario {
+	s.APIVersion, s.Kind = v1beta1.GroupVersion.String(), v1beta1.KindDisruptionScenario
+	return s
+}

@@ -1,0 +1,55 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// Scenario explains s, whose defaults are set and which is valid: its steps, with
+// what each of its disruptions does in short.
+func Scenario(s *v1beta1.DisruptionScenario) []Topic {
+	var steps []string
+	for i, step := range s.Spec.Steps {
+		steps = append(steps, fmt.Sprintf("%d. %s: %s", i+1, step.Name, ofStep(step)))
+		for j, one := range step.Disruptions {
+			d := &v1beta1.Disruption{Spec: *one.Template.DeepCopy()}
+			d.Namespace = s.Namespace
+			for k, line := range what(d.Spec) {
+				before := "      "
+				if k == 0 {
+					before = fmt.Sprintf("   %d.%d ", i+1, j+1)
+				}
+				steps = append(steps, before+line)
+			}
+			steps = append(steps, "       to "+amount(d.Spec)+" "+thoseThat(d)+", for "+span(d.Spec.Duration))
+		}
+	}
+	topics := []Topic{{"steps", steps}, {"ends", []string{
+		"when its last step is over; a step is over when all of its disruptions are, and clean",
+		"when it is deleted: squall stop, or kubectl delete discenario; what runs of it is cleaned first",
+		"when somebody makes an emergency stop: squall estop on",
+	}}}
+	if told := tells(s.Spec.Reporting); len(told) > 0 {
+		topics = append(topics, Topic{"tells", told})
+	}
+	return topics
+}
+
+func ofStep(step v1beta1.ScenarioStep) string {
+	switch {
+	case step.Wait != nil:
+		return "waits for " + span(step.Wait)
+	case step.Approval != nil:
+		return "waits for a person, who is told: " + step.Approval.Message
+	}
+	said := "one disruption"
+	if n := len(step.Disruptions); n > 1 {
+		said = fmt.Sprintf("%d disruptions, which begin together", n)
+	}
+	if cmp.Or(step.OnFailure, v1beta1.OnFailureStop) == v1beta1.OnFailureContinue {
+		return said + "; whatever becomes of them, the next step follows"
+	}
+	return said + "; no step follows if one of them does not pass"
+}

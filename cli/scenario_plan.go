@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/plan"
+)
+
+// scenarioPlan is what a scenario would do.
+type scenarioPlan struct {
+	Scenario string     `json:"scenario"`
+	Steps    []stepPlan `json:"steps"`
+	// Refusals are why the scenario itself would not be taken.
+	Refusals []string `json:"refusals,omitempty"`
+}
+
+// stepPlan is what one step would do, were it done now.
+type stepPlan struct {
+	Name        string      `json:"name"`
+	Wait        string      `json:"wait,omitempty"`
+	Approval    string      `json:"approval,omitempty"`
+	Disruptions []plan.Plan `json:"disruptions,omitempty"`
+}
+
+// planOfScenario plans each disruption as if it were created now, alone.
+func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, chaosNamespace string) (scenarioPlan, error) {
+	p := scenarioPlan{Scenario: s.Namespace + "/" + s.Name}
+	if err := client.TryScenario(ctx, s); err != nil {
+		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
+	}
+	for i, step := range s.Spec.Steps {
+		planned := stepPlan{Name: step.Name}
+		switch {
+		case step.Wait != nil:
+			planned.Wait = step.Wait.String()
+		case step.Approval != nil:
+			planned.Approval = step.Approval.Message
+		}
+		for j, one := range step.Disruptions {
+			d := &v1beta1.Disruption{Spec: *one.Template.DeepCopy()}
+			d.APIVersion, d.Kind = v1beta1.GroupVersion.String(), "Disruption"
+			d.Namespace, d.Name = s.Namespace, s.ChildName(i, j)
+			of, err := planOf(ctx, client, d, chaosNamespace)
+			if err != nil {
+				return p, err
+			}
+			planned.Disruptions = append(planned.Disruptions, of)
+		}
+		p.Steps = append(p.Steps, planned)
+	}
+	return p, nil
+}
+
+// refused is true when the scenario, or one of its disruptions, would not be carried out now.
+func (p scenarioPlan) refused() bool {
+	refused := len(p.Refusals) > 0
+	for _, step := range p.Steps {
+		for _, d := range step.Disruptions {
+			refused = refused || len(d.Refusals) > 0
+		}
+	}
+	return refused
+}
+
+func (c *command) showScenarioPlan(p scenarioPlan, output format) error {
+	if output == asJSON || output == asYAML {
+		if err := output.write(c.out, p); err != nil {
+			return err
+		}
+	} else {
+		_, _ = fmt.Fprintln(c.out, c.paint(bold, p.Scenario))
+		for _, refusal := range p.Refusals {
+			_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(bold, "refused  "), c.paint(red, refusal))
+		}
+		for i, step := range p.Steps {
+			c.showStepPlan(i+1, step, output == asWide)
+		}
+	}
+	if p.refused() {
+		return silently(exitError)
+	}
+	return nil
+}
+
+func (c *command) showStepPlan(number int, step stepPlan, everything bool) {
+	said := ""
+	switch {
+	case step.Wait != "":
+		said = ": waits for " + step.Wait
+	case step.Approval != "":
+		said = ": waits for a person: " + step.Approval
+	}
+	_, _ = fmt.Fprintf(c.out, "%s%s\n", c.paint(bold, fmt.Sprintf("step %d, %s", number, step.Name)), said)
+	for _, d := range step.Disruptions {
+		_, _ = fmt.Fprintln(c.out, "  "+c.paint(bold, d.Disruption))
+		c.lines(d.Lines(everything))
+	}
+}

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// ScenarioRows are the header and a row for each scenario, those that wait for a
+// person first.
+func (l List) ScenarioRows(scenarios []v1beta1.DisruptionScenario) [][]Cell {
+	sorted := slices.Clone(scenarios)
+	slices.SortStableFunc(sorted, func(a, b v1beta1.DisruptionScenario) int {
+		return cmp.Or(cmp.Compare(scenarioUrgency(&a), scenarioUrgency(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	rows := [][]Cell{l.row("NAMESPACE", "NAME", Cell{"PHASE", Quiet}, []string{"STEP", "STEPS", "VERDICT", "AGE"}, []string{"MESSAGE"}, Quiet)}
+	for i := range sorted {
+		s := &sorted[i]
+		rows = append(rows, l.row(s.Namespace, s.Name, scenarioPhase(s),
+			[]string{s.Status.Step, fmt.Sprintf("%d/%d", len(s.Status.Steps), len(s.Spec.Steps)), string(s.Status.Verdict), l.ago(s.CreationTimestamp)},
+			[]string{s.Status.Message}, Plain))
+	}
+	return rows
+}
+
+func scenarioUrgency(s *v1beta1.DisruptionScenario) int {
+	switch s.Status.Phase {
+	case v1beta1.ScenarioSuspended:
+		return 0
+	case v1beta1.ScenarioFinished, v1beta1.ScenarioRejected:
+		return 2
+	}
+	return 1
+}
+
+func scenarioPhase(s *v1beta1.DisruptionScenario) Cell {
+	phase := s.Status.Phase
+	switch {
+	case phase == v1beta1.ScenarioRejected:
+		return Cell{string(phase), Bad}
+	case phase == v1beta1.ScenarioFinished:
+		return Cell{string(phase), Quiet}
+	case s.DeletionTimestamp != nil:
+		return Cell{"Deleting", Careful}
+	case phase == v1beta1.ScenarioSuspended:
+		return Cell{string(phase), Careful}
+	}
+	return Cell{cmp.Or(string(phase), "New"), Plain}
+}
+
+// Scenario says all that is known of one.
+func Scenario(s *v1beta1.DisruptionScenario, now time.Time) []Line {
+	lines := []Line{{"phase", scenarioPhase(s)}}
+	if s.Status.Verdict != "" {
+		lines = append(lines, Line{"verdict", Cell{string(s.Status.Verdict), verdictTone(s.Status.Verdict)}})
+	}
+	if s.Status.Message != "" {
+		lines = append(lines, Line{"message", Cell{s.Status.Message, Plain}})
+	}
+	for i, step := range s.Spec.Steps {
+		name := ""
+		if i == 0 {
+			name = "steps"
+		}
+		at := statusOf(s, step.Name)
+		lines = append(lines, Line{name, ofStep(i+1, step, at, now)})
+		if at == nil {
+			continue
+		}
+		for _, run := range at.Disruptions {
+			text := fmt.Sprintf("   %s: %s", run.Name, cmp.Or(run.Ending, "goes on"))
+			if run.Verdict != "" {
+				text += ", " + string(run.Verdict)
+			}
+			lines = append(lines, Line{"", Cell{text, Plain}})
+		}
+		if at.Phase == v1beta1.ScenarioSuspended && step.Approval != nil {
+			lines = append(lines, Line{"", Cell{"   " + step.Approval.Message, Careful}},
+				Line{"", Cell{fmt.Sprintf("   squall -n %s approve %s %s", s.Namespace, s.Name, step.Name), Careful}})
+		}
+	}
+	return lines
+}
+
+func ofStep(number int, step v1beta1.ScenarioStep, at *v1beta1.ScenarioStepStatus, now time.Time) Cell {
+	if at == nil {
+		return Cell{fmt.Sprintf("%d. %s: to come", number, step.Name), Quiet}
+	}
+	text, tone := fmt.Sprintf("%d. %s: %s", number, step.Name, at.Phase), Plain
+	if at.Verdict != "" {
+		text, tone = text+", "+string(at.Verdict), verdictTone(at.Verdict)
+	}
+	if at.ApprovedBy != "" {
+		text += ", approved by " + at.ApprovedBy
+	}
+	end := now
+	if at.EndedAt != nil {
+		end = at.EndedAt.Time
+	}
+	return Cell{text + ", " + duration.HumanDuration(max(0, end.Sub(at.StartedAt.Time))), tone}
+}
+
+func statusOf(s *v1beta1.DisruptionScenario, step string) *v1beta1.ScenarioStepStatus {
+	for i := range s.Status.Steps {
+		if s.Status.Steps[i].Name == step {
+			return &s.Status.Steps[i]
+		}
+	}
+	return nil
+}
+
+func verdictTone(v v1beta1.Verdict) Tone {
+	switch v {
+	case v1beta1.VerdictPassed:
+		return Good
+	case v1beta1.VerdictFailed, v1beta1.VerdictAborted:
+		return Bad
+	}
+	return Careful
+}
