@@ -221,7 +221,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	for _, allowed := range []*unstructured.Unstructured{run("disruption-cron-noon", "DisruptionCron", "noon", true), run("disruption-rollout-noon", "DisruptionRollout", "noon", true), nodes} {
 		polled(t, "the worker makes a run", func() bool { return create(workerUser, allowed) == nil })
 	}
-	const words = "make and delete Disruptions that are runs of a DisruptionCron or DisruptionRollout, and no others but those that are over"
+	const words = "make and delete Disruptions that are runs of a DisruptionCron, DisruptionRollout or DisruptionScenario, and no others but those that are over"
 	for name, d := range map[string]*unstructured.Unstructured{
 		"nobody's":              aDisruption("disruption-cron-noon"),
 		"another owner's":       run("disruption-cron-noon", "ConfigMap", "noon", true),

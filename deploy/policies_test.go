@@ -92,7 +92,7 @@ func TestRulesAboutEachKindAtAdmission(t *testing.T) {
 }
 
 // rule D4: what a rule denies whatever the time and the targets, the API server refuses,
-// of Disruptions and of crons; what a clock or targets decide it takes.
+// of Disruptions, of crons and of scenarios; what a clock or targets decide it takes.
 func TestRulesAtAdmission(t *testing.T) {
 	kube := installed(t)
 	tests := []struct {
@@ -134,6 +134,10 @@ func TestRulesAtAdmission(t *testing.T) {
 			{"disruptions", aDisruption("asked"), c.pods},
 			{"disruptioncrons", aCron("asked", nil), c.pods},
 			{"disruptions", disruptionWith("asked", onNodes), c.ofNodes},
+			{"disruptionscenarios", lastOfThree("asked", nil), c.pods},
+			{"disruptionscenarios", aScenario("asked", map[string]any{"name": "calm", "wait": "1m"}, aStep("last", onNodes)), c.ofNodes},
+			{"disruptionscenarios", aScenario("asked", aStep("first", onNodes), aStep("last", nil)), c.pods || c.ofNodes},
+			{"disruptionscenarios", aScenario("asked", map[string]any{"name": "calm", "wait": "1m"}), false},
 		} {
 			err := tried(t, "", namespaces[i], try.resource, try.object)
 			if try.refuses != (apierrors.IsForbidden(err) && strings.Contains(err.Error(), words)) || !try.refuses && err != nil {

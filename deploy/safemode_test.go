@@ -89,6 +89,10 @@ func TestSafeMode(t *testing.T) {
 		if err != nil || strings.Contains(said, words) != c.caught {
 			t.Errorf("%s: told %q, %v; want it to be caught: %t", c.name, said, err, c.caught)
 		}
+		said, err = asked(t, "disruptionscenarios", lastOfThree("asked", c.spec))
+		if err != nil || strings.Contains(said, words) != c.caught {
+			t.Errorf("%s by a scenario: told %q, %v; want it to be caught: %t", c.name, said, err, c.caught)
+		}
 		said, err = asked(t, "disruptioncrons", aCron("asked", c.spec))
 		if err != nil || strings.Contains(said, words) != c.caught {
 			t.Errorf("%s by a cron: told %q, %v; want it to be caught: %t", c.name, said, err, c.caught)

@@ -28,7 +28,7 @@ type parts struct {
 }
 
 // noKinds are the names in these folders that are no kind's.
-var noKinds = []v1beta1.Kind{"README", "disruption-cron", "disruption-rollout", "emergency-stop", "game-day", "pod-operations", "steady-state"}
+var noKinds = []v1beta1.Kind{"README", "disruption-cron", "disruption-rollout", "disruption-scenario", "emergency-stop", "game-day", "pod-operations", "steady-state"}
 
 // realParts are those of the product.
 func realParts(t *testing.T) parts {

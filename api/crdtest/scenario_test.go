@@ -37,6 +37,8 @@ steps:
 	{"of too many steps", "steps: [" + strings.Repeat("{name: a, wait: 5m},", 33) + "]", "spec.steps"},
 	{"steps of one name", "steps: [{name: a, wait: 5m}, {name: a, wait: 6m}]", "Duplicate value"},
 	{"a step of a bad name", "steps: [{name: A b, wait: 5m}]", "spec.steps[0].name"},
+	{"a step of a name of 51 characters", "steps: [{name: " + strings.Repeat("a", 51) + ", wait: 5m}]", ""},
+	{"a step of a name of 52 characters", "steps: [{name: " + strings.Repeat("a", 52) + ", wait: 5m}]", "spec.steps[0].name"},
 	{"a step that does nothing", "steps: [{name: a}]", "want exactly one of disruptions, wait and approval"},
 	{"a step that does two things", "steps: [{name: a, wait: 5m, approval: {message: b}}]", "want exactly one of disruptions, wait and approval"},
 	{"a step of no disruptions", "steps: [{name: a, disruptions: []}]", "spec.steps[0].disruptions"},

@@ -180,7 +180,7 @@ func TestNamesOfTheResources(t *testing.T) {
 	for _, want := range []struct {
 		name, short string
 		namespaced  bool
-	}{{"disruptions", "dis", true}, {"disruptioncrons", "dicron", true}, {"disruptionrollouts", "diroll", true}, {"emergencystops", "estop", false}} {
+	}{{"disruptions", "dis", true}, {"disruptioncrons", "dicron", true}, {"disruptionrollouts", "diroll", true}, {"disruptionscenarios", "discenario", true}, {"emergencystops", "estop", false}} {
 		i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == want.name })
 		if i < 0 {
 			t.Fatalf("no %s among %v", want.name, list.APIResources)
