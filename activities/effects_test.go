@@ -159,7 +159,7 @@ func TestEffectsAtTheEnd(t *testing.T) {
 	if len(cleaned.Effects) != 1 || cleaned.Effects[0].Pod != pods[0].Name || cleaned.Effects[0].Effect.Evidence != effect.Evidence {
 		t.Fatalf("effects = %+v, want what the injector said", cleaned.Effects)
 	}
-	do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingExpired, Effects: cleaned.Effects})
+	do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired, Effects: cleaned.Effects})
 	status := c.Get(ref).Status
 	verified := meta.FindStatusCondition(status.Conditions, v1beta1.ConditionEffectVerified)
 	if verified == nil || verified.Status != metav1.ConditionTrue || !strings.Contains(verified.Message, "4711") {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // A disruption begins and ends although no event can be stored.
@@ -44,7 +46,7 @@ func TestEventsStopNothing(t *testing.T) {
 				t.Errorf("selection = %+v, want one target", chosen)
 			}
 			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(t.Context()).Error())
-			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingDeleted}); left != 0 {
+			if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted}); left != 0 {
 				t.Errorf("Finish leaves %d chaos pods", left)
 			}
 			if _, err := c.Disruptions.Get(t.Context(), ref); !apierrors.IsNotFound(err) {

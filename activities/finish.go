@@ -46,7 +46,7 @@ func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
 
 func (a *Activities) showFinished(ctx context.Context, e FinishInput) error {
 	e.At = activity.GetInfo(ctx).ScheduledTime
-	if e.Ending == EndingDeleted {
+	if e.Ending == v1beta1.EndingDeleted {
 		a.Disruptions.Deleted(e.Disruption)
 	}
 	return a.Disruptions.UpdateStatus(ctx, e.Disruption, func(d *v1beta1.Disruption) { status.ShowFinished(d, e) })

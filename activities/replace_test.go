@@ -223,7 +223,7 @@ func TestReplacePods(t *testing.T) {
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}}); cleaned.Remaining != 0 || len(cleaned.UnverifiedNodes) != 0 {
 			t.Errorf("cleaned = %+v, want nothing left", cleaned)
 		}
-		if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: EndingExpired}); left != 0 {
+		if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Ending: v1beta1.EndingExpired}); left != 0 {
 			t.Errorf("%d left", left)
 		}
 		if d := c.Get(ref); d.Status.CleanedVerified == nil || !*d.Status.CleanedVerified || len(d.Finalizers) != 0 {

@@ -18,14 +18,14 @@ import (
 func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 	r.At = activity.GetInfo(ctx).ScheduledTime
 	a.reportEvents(ctx, status.Named(r.Disruption), r)
-	if r.Ending == EndingDeleted {
+	if r.Ending == v1beta1.EndingDeleted {
 		a.Disruptions.Deleted(r.Disruption)
 	}
 	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) { status.ShowReport(d, r) })
 }
 
 func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) {
-	if r.Phase == v1beta1.PhaseCleaning && r.Ending == EndingExpired && r.Round == 0 {
+	if r.Phase == v1beta1.PhaseCleaning && r.Ending == v1beta1.EndingExpired && r.Round == 0 {
 		a.events().Record(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
 	}
 	if r.Phase == v1beta1.PhaseCleaning && strings.HasPrefix(r.Ending, v1beta1.EndingEmergencyStop) && r.Round == 0 {
@@ -39,12 +39,6 @@ func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r 
 		a.events().Warn(ctx, d, "StuckOnRemoval", message, fmt.Sprint(left.Pod, r.Round))
 	}
 }
-
-// Endings of a disruption whose duration is over, and of one that was deleted.
-const (
-	EndingExpired = "expired"
-	EndingDeleted = "deleted"
-)
 
 // WarnSpecChanged warns that an edited spec has no effect (rules 8-10a).
 // It tells each edit once.

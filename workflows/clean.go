@@ -69,7 +69,7 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 	s.reported.Add(1)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer s.reported.Done()
-		if d.Ending == activities.EndingDeleted && d.Rounds == 0 { // its object says that it is deleted
+		if d.Ending == v1beta1.EndingDeleted && d.Rounds == 0 { // its object says that it is deleted
 			_, _ = awaitFor(ctx, cleaningStatusDelay, "tell that it is being cleaned", func() bool { return s.over || s.slow })
 		}
 		if !s.over {

@@ -112,7 +112,7 @@ func (d *disruption) disturb(ctx workflow.Context) {
 func (d *disruption) expire(ctx workflow.Context) {
 	d.sleepUntil(ctx, d.Plan.ExpireAt, "the disruption's duration")
 	if ctx.Err() == nil {
-		d.end(activities.EndingExpired)
+		d.end(v1beta1.EndingExpired)
 	}
 }
 

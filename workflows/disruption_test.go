@@ -214,7 +214,7 @@ func TestDisruption(t *testing.T) {
 		result := w.run(t)
 		// rules 1, 6
 		w.want(t, "prepare", "select", "create", "clean", "finish")
-		if result.Ending != activities.EndingExpired || !strings.Contains(result.Summary, "nothing is left") {
+		if result.Ending != v1beta1.EndingExpired || !strings.Contains(result.Summary, "nothing is left") {
 			t.Errorf("result = %+v, want expired with nothing left", result)
 		}
 	})

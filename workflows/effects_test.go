@@ -29,7 +29,7 @@ func TestEffects(t *testing.T) {
 		w.unproven, w.looks = 1, 1<<30
 		result := w.run(t)
 		w.want(t, "prepare", "select", "create", "clean", "finish")
-		if result.Ending != activities.EndingExpired {
+		if result.Ending != v1beta1.EndingExpired {
 			t.Errorf("result = %+v, want it expired", result)
 		}
 	})

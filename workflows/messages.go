@@ -93,7 +93,7 @@ func endingOf(end any) string {
 			return reason
 		}
 	}
-	return activities.EndingDeleted
+	return v1beta1.EndingDeleted
 }
 
 // observe keeps the newest observation, and that an earlier one said that the

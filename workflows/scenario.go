@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -23,8 +22,8 @@ type ScenarioResult struct {
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 }
 
-// performance is a scenario that is carried out.
-type performance struct {
+// steps is a scenario that is carried out.
+type steps struct {
 	ref    contract.ScenarioRef
 	plan   scenarios.Plan
 	status v1beta1.DisruptionScenarioStatus
@@ -40,7 +39,7 @@ type performance struct {
 // disruptions have workflows of their own, which clean, and need nothing of this
 // one. Nothing is asked or written while nothing happens.
 func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, error) {
-	s := &performance{ref: in.Scenario}
+	s := &steps{ref: in.Scenario}
 	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation ends its disruptions first
 	if err := s.listen(ctx, free); err != nil {
 		return ScenarioResult{}, err
@@ -66,12 +65,12 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 
 // underWay is true for a step that another workflow began, before somebody terminated
 // it: whoever is told to stop before it comes to the step has to end it all the same.
-func (s *performance) underWay(i int) bool {
+func (s *steps) underWay(i int) bool {
 	return i < len(s.status.Steps) && (s.status.Steps[i].EndedAt == nil || i+1 < len(s.status.Steps))
 }
 
 // do carries out one step.
-func (s *performance) do(ctx workflow.Context, i int) error {
+func (s *steps) do(ctx workflow.Context, i int) error {
 	step := s.plan.Steps[i]
 	if len(s.status.Steps) == i {
 		s.status.Steps = append(s.status.Steps, v1beta1.ScenarioStepStatus{Name: step.Name, StartedAt: now(ctx)})
@@ -102,7 +101,7 @@ func (s *performance) do(ctx workflow.Context, i int) error {
 
 // disrupt begins the disruptions of a step side by side, and waits until all of them
 // are over.
-func (s *performance) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepStatus) error {
+func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepStatus) error {
 	// Before the first of them exists status has the step: who goes on after a
 	// termination looks for them.
 	if err := s.enter(ctx, at, v1beta1.ScenarioRunning, "Begins its disruptions."); err != nil {
@@ -143,7 +142,7 @@ func (s *performance) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioS
 }
 
 // endRuns deletes those disruptions of a step that go on.
-func (s *performance) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) error {
+func (s *steps) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStatus) error {
 	if err := s.enter(ctx, at, v1beta1.ScenarioStopping, "Its disruptions are deleted: "+s.stopped+"."); err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (s *performance) endRuns(ctx workflow.Context, at *v1beta1.ScenarioStepStat
 }
 
 // wait lets time pass, counted from when the step began.
-func (s *performance) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
+func (s *steps) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
 	until := at.StartedAt.Add(step.Wait)
 	if err := s.enter(ctx, at, v1beta1.ScenarioWaiting, "Waits until "+clock(until)+"."); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (s *performance) wait(ctx workflow.Context, step scenarios.Step, at *v1beta
 }
 
 // suspend waits for a person.
-func (s *performance) suspend(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
+func (s *steps) suspend(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
 	if err := s.enter(ctx, at, v1beta1.ScenarioSuspended, "Waits for an approval of step "+step.Name+": "+step.Approval); err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func (s *performance) suspend(ctx workflow.Context, step scenarios.Step, at *v1b
 }
 
 // end lets no further step begin, and asks that what goes on ends.
-func (s *performance) end(why string) {
+func (s *steps) end(why string) {
 	s.ended = true
 	if s.stopped == "" {
 		s.stopped = why
@@ -181,14 +180,14 @@ func (s *performance) end(why string) {
 }
 
 // judge says whether the next step follows.
-func (s *performance) judge(step scenarios.Step, at *v1beta1.ScenarioStepStatus) {
+func (s *steps) judge(step scenarios.Step, at *v1beta1.ScenarioStepStatus) {
 	if s.stopped == "" && step.Disruptions > 0 && at.Verdict != v1beta1.VerdictPassed && !step.Continues {
 		s.stopped = fmt.Sprintf("step %s is %s, and its onFailure is not Continue", at.Name, at.Verdict)
 	}
 }
 
 // finish says how it went.
-func (s *performance) finish(ctx workflow.Context) (ScenarioResult, error) {
+func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	s.status.Phase, s.status.Step, s.status.Message = v1beta1.ScenarioFinished, "", "All steps are done."
 	if s.stopped != "" {
 		s.status.Message = "No further step is done: " + s.stopped + "."
@@ -204,19 +203,19 @@ func (s *performance) finish(ctx workflow.Context) (ScenarioResult, error) {
 }
 
 // enter says what a step waits for, in its status and on the workflow's page.
-func (s *performance) enter(ctx workflow.Context, at *v1beta1.ScenarioStepStatus, phase v1beta1.ScenarioPhase, message string) error {
+func (s *steps) enter(ctx workflow.Context, at *v1beta1.ScenarioStepStatus, phase v1beta1.ScenarioPhase, message string) error {
 	at.Phase, s.status.Phase, s.status.Message = phase, phase, message
 	return s.report(ctx)
 }
 
-func (s *performance) report(ctx workflow.Context) error {
+func (s *steps) report(ctx workflow.Context) error {
 	workflow.SetCurrentDetails(ctx, scenarioDetails(s.ref, s.status))
 	in := scenarios.ReportInput{Scenario: s.ref, Status: *s.status.DeepCopy()}
 	return workflow.ExecuteActivity(requiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
 }
 
 // listen takes in signals and updates for as long as it lasts.
-func (s *performance) listen(ctx, free workflow.Context) error {
+func (s *steps) listen(ctx, free workflow.Context) error {
 	settled := workflow.GetSignalChannelWithOptions(ctx, contract.SignalSettled, workflow.SignalChannelOptions{
 		Description: "Sent by the bridge: a disruption of the scenario is over."})
 	end := workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
@@ -247,7 +246,7 @@ func (s *performance) listen(ctx, free workflow.Context) error {
 
 const approveHelp = `{"step":"name","by":"you"}`
 
-func (s *performance) approve(a contract.Approval) error {
+func (s *steps) approve(a contract.Approval) error {
 	if err := s.checkApproval(a); err != nil {
 		return err
 	}
@@ -256,7 +255,7 @@ func (s *performance) approve(a contract.Approval) error {
 }
 
 // checkApproval says what is wrong with an approval, for the dialog it came from.
-func (s *performance) checkApproval(a contract.Approval) error {
+func (s *steps) checkApproval(a contract.Approval) error {
 	if s.status.Phase != v1beta1.ScenarioSuspended || s.status.Step != a.Step {
 		return fmt.Errorf("step %q does not wait for an approval", a.Step)
 	}
@@ -278,19 +277,14 @@ func allOver(runs []v1beta1.ScenarioRun) bool {
 	return true
 }
 
-// verdictOf is the worst of disruptions that are over. One without probes passes
-// when it lasted as long as it should.
+// verdictOf is the worst of disruptions that are over.
 func verdictOf(runs []v1beta1.ScenarioRun, incomplete bool) v1beta1.Verdict {
 	worst := v1beta1.VerdictPassed
 	if incomplete {
 		worst = v1beta1.VerdictAborted
 	}
 	for _, run := range runs {
-		verdict := run.Verdict
-		if verdict == "" && run.Ending != activities.EndingExpired {
-			verdict = v1beta1.VerdictAborted
-		}
-		worst = worse(worst, verdict)
+		worst = worse(worst, run.Verdict)
 	}
 	return worst
 }

@@ -100,7 +100,7 @@ func TestScenario(t *testing.T) {
 	p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 2}, scenarios.Step{Name: "rest", Wait: time.Hour},
 		scenarios.Step{Name: "look", Approval: "is the shop well?"}, scenarios.Step{Name: "b", Disruptions: 1})
 	p.over(10*time.Minute, "a1", "expired", v1beta1.VerdictPassed)
-	p.over(20*time.Minute, "a2", "expired", "")
+	p.over(20*time.Minute, "a2", "expired", v1beta1.VerdictPassed)
 	p.RegisterDelayedCallback(func() {
 		if p.last.Phase != v1beta1.ScenarioWaiting || p.last.Step != "rest" {
 			t.Errorf("status %+v, want that it waits", p.last)
@@ -141,7 +141,7 @@ func TestScenarioOnFailure(t *testing.T) {
 		{"it failed, and stops", "expired", v1beta1.VerdictFailed, false, v1beta1.VerdictFailed, 1},
 		{"it failed, and goes on", "expired", v1beta1.VerdictFailed, true, v1beta1.VerdictFailed, 2},
 		{"nobody can say", "expired", v1beta1.VerdictInconclusive, false, v1beta1.VerdictInconclusive, 1},
-		{"without probes it was deleted", "deleted", "", false, v1beta1.VerdictAborted, 1},
+		{"it was deleted", "deleted", v1beta1.VerdictAborted, false, v1beta1.VerdictAborted, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: c.continues}, scenarios.Step{Name: "b", Disruptions: 1})
@@ -171,7 +171,7 @@ func TestScenarioIsStopped(t *testing.T) {
 					t.Errorf("status %+v, deleted %v: want that it stops", p.last, p.ended)
 				}
 			}, time.Hour)
-			p.over(2*time.Hour, "a2", "deleted", "")
+			p.over(2*time.Hour, "a2", "deleted", v1beta1.VerdictAborted)
 			p.done(v1beta1.VerdictAborted, "No further step is done: ")
 			if len(p.begun) != 2 {
 				t.Errorf("begun %v", p.begun)
@@ -219,7 +219,7 @@ func TestScenarioIsStoppedBeforeItGoesOn(t *testing.T) {
 		{Name: "b", Phase: v1beta1.ScenarioRunning, StartedAt: then, Disruptions: []v1beta1.ScenarioRun{{Name: "b1", UID: "u"}}},
 	}}
 	p.RegisterDelayedCallback(func() { p.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "the sale begins"}) }, 0)
-	p.over(time.Hour, "b1", "deleted", "")
+	p.over(time.Hour, "b1", "deleted", v1beta1.VerdictAborted)
 	p.done(v1beta1.VerdictAborted, "the sale begins")
 	if diff := cmp.Diff([]string{"b1"}, p.ended); diff != "" || len(p.begun) > 0 {
 		t.Errorf("deleted (-want +got):\n%s\nbegun %v", diff, p.begun)

@@ -73,7 +73,7 @@ func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection
 		return false // the next run goes on waiting
 	}
 	open = d.gateOpen() && ctx.Err() == nil
-	d.Steady.End(spec, !open && (ctx.Err() == nil || d.Ending == activities.EndingExpired))
+	d.Steady.End(spec, !open && (ctx.Err() == nil || d.Ending == v1beta1.EndingExpired))
 	if !open && ctx.Err() == nil {
 		why := d.whyClosed()
 		d.tellSteadyState(ctx, status.SteadyStateNotReached, why)
@@ -298,7 +298,7 @@ var changes = map[steadystate.Worst]status.SteadyStateChange{
 // phase has had many writes, or another one waits.
 func (d *disruption) tellSteadyState(ctx workflow.Context, change status.SteadyStateChange, message string) {
 	quiet := change == status.SteadyStateAsked
-	if quiet && (d.steadyReports >= mostSteadyReports || len(d.steadyTells) > 0) || d.Ending == activities.EndingDeleted {
+	if quiet && (d.steadyReports >= mostSteadyReports || len(d.steadyTells) > 0) || d.Ending == v1beta1.EndingDeleted {
 		d.steadyTells = d.refreshed(ctx)
 		return
 	}
@@ -391,7 +391,7 @@ func (d *disruption) hurried() bool { return d.Hurry || hurries(d.Ending) }
 
 // hurries is true for the endings of a disruption whose object is to go at once.
 func hurries(ending string) bool {
-	return ending == activities.EndingDeleted || strings.HasPrefix(ending, v1beta1.EndingEmergencyStop)
+	return ending == v1beta1.EndingDeleted || strings.HasPrefix(ending, v1beta1.EndingEmergencyStop)
 }
 
 // verdict is what the last status says of the steady state; nil without probes.

@@ -272,7 +272,7 @@ func TestALostProbeEndsTheDisruption(t *testing.T) {
 		p.after(10*time.Minute, func() { p.say(in, v1beta1.ProbeFailure, "status 503") })
 		result := p.run(t)
 		p.wantVerdict(t, result, v1beta1.VerdictFailed, "probe shop was lost: status 503")
-		if result.Ending != activities.EndingExpired {
+		if result.Ending != v1beta1.EndingExpired {
 			t.Errorf("ending %q, want it to last", result.Ending)
 		}
 	})
@@ -386,7 +386,7 @@ func TestNobodyAsks(t *testing.T) {
 		if p.asked() != "Before During During After" {
 			t.Errorf("asked %s: %+v", p.asked(), p.asks)
 		}
-		if result.Ending != activities.EndingExpired {
+		if result.Ending != v1beta1.EndingExpired {
 			t.Errorf("ending %q, want it to last", result.Ending)
 		}
 	})

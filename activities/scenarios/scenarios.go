@@ -137,15 +137,27 @@ func (a *Activities) SeeRuns(ctx context.Context, in RunsInput) ([]v1beta1.Scena
 		case err != nil:
 			return nil, err
 		case d == nil || d.UID != run.UID:
-			run.Ending = "deleted"
+			run.Ending, run.Verdict = v1beta1.EndingDeleted, v1beta1.VerdictAborted
 		case d.Settled():
-			run.Ending = cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), "deleted")
-			if d.Status.SteadyState != nil {
-				run.Verdict = d.Status.SteadyState.Verdict
-			}
+			run.Ending = cmp.Or(d.Status.Ending, strings.ToLower(string(d.Status.Phase)), v1beta1.EndingDeleted)
+			run.Verdict = verdictOf(d)
 		}
 	}
 	return in.Runs, nil
+}
+
+// verdictOf is that of the probes. Without any, what lasted as long as it should
+// passed, if it was injected at all of its targets: else nobody can say.
+func verdictOf(d *v1beta1.Disruption) v1beta1.Verdict {
+	switch {
+	case d.Status.SteadyState != nil && d.Status.SteadyState.Verdict != "":
+		return d.Status.SteadyState.Verdict
+	case d.Status.Ending != v1beta1.EndingExpired:
+		return v1beta1.VerdictAborted
+	case d.Status.InjectionStatus != v1beta1.PreviouslyInjected:
+		return v1beta1.VerdictInconclusive
+	}
+	return v1beta1.VerdictPassed
 }
 
 // EndRuns deletes those of the disruptions that are not over. Their own workflows

@@ -107,7 +107,7 @@ func TestAStepBeginsOnce(t *testing.T) {
 	}
 	runs, err = c.SeeRuns(t.Context(), RunsInput{Scenario: c.ref, Runs: runs})
 	c.must(err)
-	if runs[0].Ending != "expired" || runs[0].Verdict != v1beta1.VerdictFailed || runs[1].Ending != "deleted" {
+	if runs[0].Ending != "expired" || runs[0].Verdict != v1beta1.VerdictFailed || runs[1].Ending != "deleted" || runs[1].Verdict != v1beta1.VerdictAborted {
 		t.Errorf("runs %+v", runs)
 	}
 	if known := c.begun(first.Runs...); len(known.Runs) != 2 || len(c.names()) != 1 {
@@ -142,6 +142,28 @@ func TestWhatKeepsAStepFromBeginning(t *testing.T) {
 			before := len(c.names())
 			if begun := c.begun(); !strings.Contains(begun.Stopped, part.words) || len(begun.Runs) > 0 || len(c.names()) != before {
 				t.Errorf("begun %+v, there are %v", begun, c.names())
+			}
+		})
+	}
+}
+
+// What was not injected everywhere has shown nothing, however long it lasted.
+func TestVerdictOf(t *testing.T) {
+	steady := &v1beta1.SteadyStateStatus{Verdict: v1beta1.VerdictFailed}
+	for name, c := range map[string]struct {
+		status v1beta1.DisruptionStatus
+		want   v1beta1.Verdict
+	}{
+		"of its probes":          {v1beta1.DisruptionStatus{Ending: "expired", InjectionStatus: v1beta1.PreviouslyInjected, SteadyState: steady}, v1beta1.VerdictFailed},
+		"without probes":         {v1beta1.DisruptionStatus{Ending: "expired", InjectionStatus: v1beta1.PreviouslyInjected}, v1beta1.VerdictPassed},
+		"injected nowhere":       {v1beta1.DisruptionStatus{Ending: "expired", InjectionStatus: v1beta1.PreviouslyNotInjected}, v1beta1.VerdictInconclusive},
+		"not at all its targets": {v1beta1.DisruptionStatus{Ending: "expired", InjectionStatus: v1beta1.PreviouslyPartiallyInjected}, v1beta1.VerdictInconclusive},
+		"ended early":            {v1beta1.DisruptionStatus{Ending: "cancelled", InjectionStatus: v1beta1.PreviouslyInjected}, v1beta1.VerdictAborted},
+		"rejected":               {v1beta1.DisruptionStatus{Phase: v1beta1.PhaseRejected}, v1beta1.VerdictAborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := verdictOf(&v1beta1.Disruption{Status: c.status}); got != c.want {
+				t.Errorf("verdict %s, want %s", got, c.want)
 			}
 		})
 	}

@@ -75,6 +75,12 @@ const (
 	PhaseRejected Phase = "Rejected"
 )
 
+// Endings of a disruption whose duration is over, and of one that was deleted.
+const (
+	EndingExpired = "expired"
+	EndingDeleted = "deleted"
+)
+
 // InjectionStatus says how much of a disruption is in place.
 type InjectionStatus string
 

@@ -73,9 +73,8 @@ type ScenarioStep struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	Disruptions []ScenarioDisruption `json:"disruptions,omitempty"`
-	// OnFailure says what follows when a disruption of the step did not pass: when
-	// its verdict is not Passed or, without probes, it did not last as long as it
-	// should. Stop is to do no further step, Continue to go on. Default Stop.
+	// OnFailure says what follows when the verdict of a disruption of the step is not
+	// Passed. Stop is to do no further step, Continue to go on. Default Stop.
 	//
 	// +kubebuilder:validation:Enum=Stop;Continue
 	OnFailure OnFailure `json:"onFailure,omitempty"`
@@ -175,7 +174,9 @@ type ScenarioRun struct {
 	UID types.UID `json:"uid,omitempty"`
 	// Ending is why it ended. Empty while it goes on.
 	Ending string `json:"ending,omitempty"`
-	// Verdict is that of its probes. Empty without probes, and until it ended.
+	// Verdict is that of its probes. Without probes it is Passed when it lasted as long
+	// as it should and was injected at all of its targets, Inconclusive when it was not
+	// injected at all of them, and Aborted when it ended early. Empty until it ended.
 	Verdict Verdict `json:"verdict,omitempty"`
 }
 
