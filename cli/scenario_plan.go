@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/explain"
 	"github.com/squall-chaos/squall/cli/plan"
 )
 
@@ -19,10 +21,12 @@ type scenarioPlan struct {
 
 // stepPlan is what one step would do, were it done now.
 type stepPlan struct {
-	Name        string      `json:"name"`
-	Wait        string      `json:"wait,omitempty"`
-	Approval    string      `json:"approval,omitempty"`
-	Disruptions []plan.Plan `json:"disruptions,omitempty"`
+	Name string `json:"name"`
+	// When it is done, if not always.
+	When        *v1beta1.ScenarioCondition `json:"when,omitempty"`
+	Wait        string                     `json:"wait,omitempty"`
+	Approval    string                     `json:"approval,omitempty"`
+	Disruptions []plan.Plan                `json:"disruptions,omitempty"`
 }
 
 // planOfScenario plans each disruption as if it were created now, alone.
@@ -32,7 +36,7 @@ func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.Disr
 		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
 	}
 	for i, step := range s.Spec.Steps {
-		planned := stepPlan{Name: step.Name}
+		planned := stepPlan{Name: step.Name, When: step.When}
 		switch {
 		case step.Wait != nil:
 			planned.Wait = step.Wait.String()
@@ -86,12 +90,15 @@ func (c *command) showScenarioPlan(p scenarioPlan, output format) error {
 }
 
 func (c *command) showStepPlan(number int, step stepPlan, everything bool) {
-	said := ""
+	said := explain.When(step.When)
 	switch {
 	case step.Wait != "":
-		said = ": waits for " + step.Wait
+		said += "waits for " + step.Wait
 	case step.Approval != "":
-		said = ": waits for a person: " + step.Approval
+		said += "waits for a person: " + step.Approval
+	}
+	if said = strings.TrimSuffix(said, ": "); said != "" {
+		said = ": " + said
 	}
 	_, _ = fmt.Fprintf(c.out, "%s%s\n", c.paint(bold, fmt.Sprintf("step %d, %s", number, step.Name)), said)
 	for _, d := range step.Disruptions {

@@ -80,6 +80,11 @@ func (s *steps) do(ctx workflow.Context, i int) error {
 		s.judge(step, at)
 		return nil
 	}
+	if !step.When.Met(s.status.Steps) {
+		skipped := at.StartedAt
+		at.Phase, at.EndedAt = v1beta1.ScenarioSkipped, &skipped
+		return nil
+	}
 	s.status.Step = step.Name
 	var err error
 	switch {

@@ -87,7 +87,7 @@ func (p *theatre) done(verdict v1beta1.Verdict, message string) ScenarioResult {
 		p.t.Errorf("%+v, status %+v; want %s with %q", r, p.last, verdict, message)
 	}
 	for _, step := range p.last.Steps {
-		if step.Phase != v1beta1.ScenarioFinished || step.EndedAt == nil {
+		if step.Phase != v1beta1.ScenarioFinished && step.Phase != v1beta1.ScenarioSkipped || step.EndedAt == nil {
 			p.t.Errorf("step %+v is not over", step)
 		}
 	}
@@ -150,6 +150,42 @@ func TestScenarioOnFailure(t *testing.T) {
 			p.done(c.want, "")
 			if len(p.last.Steps) != c.steps || p.last.Steps[0].Verdict != c.want {
 				t.Errorf("steps %+v, want %d", p.last.Steps, c.steps)
+			}
+		})
+	}
+}
+
+// A step with a condition is done or skipped by the verdict of one before it, and
+// one that was skipped has none.
+func TestScenarioBranches(t *testing.T) {
+	failed := &v1beta1.ScenarioCondition{Step: "a", Verdict: []v1beta1.Verdict{v1beta1.VerdictFailed, v1beta1.VerdictAborted}}
+	passed := &v1beta1.ScenarioCondition{Step: "a", Verdict: []v1beta1.Verdict{v1beta1.VerdictPassed}}
+	afterB := &v1beta1.ScenarioCondition{Step: "b", Verdict: []v1beta1.Verdict{v1beta1.VerdictPassed}}
+	for _, c := range []struct {
+		verdict v1beta1.Verdict
+		begun   []string
+		skipped []string
+	}{
+		{v1beta1.VerdictPassed, []string{"a1", "c1"}, []string{"b", "after-b"}},
+		{v1beta1.VerdictFailed, []string{"a1", "b1", "after-b1"}, []string{"c"}},
+		{v1beta1.VerdictInconclusive, []string{"a1"}, []string{"b", "after-b", "c"}},
+	} {
+		t.Run(string(c.verdict), func(t *testing.T) {
+			p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 1, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1, When: failed},
+				scenarios.Step{Name: "after-b", Disruptions: 1, When: afterB}, scenarios.Step{Name: "c", Disruptions: 1, When: passed})
+			p.over(time.Minute, "a1", "expired", c.verdict)
+			for _, name := range []string{"b1", "after-b1", "c1"} {
+				p.endings[name] = v1beta1.ScenarioRun{Ending: "expired", Verdict: v1beta1.VerdictPassed}
+			}
+			p.done(c.verdict, "All steps are done.")
+			var skipped []string
+			for _, at := range p.last.Steps {
+				if at.Phase == v1beta1.ScenarioSkipped {
+					skipped = append(skipped, at.Name)
+				}
+			}
+			if diff := cmp.Diff(c.begun, p.begun) + cmp.Diff(c.skipped, skipped); diff != "" {
+				t.Errorf("begun and skipped (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -65,6 +65,8 @@ type Step struct {
 	Wait      time.Duration `json:"wait,omitempty"`
 	// Approval is what a person is told to look at.
 	Approval string `json:"approval,omitempty"`
+	// When it is done.
+	When *v1beta1.ScenarioCondition `json:"when,omitempty"`
 }
 
 // ReadScenario reads the plan and judges all of it, before anything is created.
@@ -83,7 +85,7 @@ func (a *Activities) ReadScenario(ctx context.Context, in contract.ScenarioInput
 		return plan, nil
 	}
 	for _, step := range s.Spec.Steps {
-		planned := Step{Name: step.Name, Disruptions: len(step.Disruptions), Continues: step.OnFailure == v1beta1.OnFailureContinue}
+		planned := Step{Name: step.Name, Disruptions: len(step.Disruptions), Continues: step.OnFailure == v1beta1.OnFailureContinue, When: step.When}
 		if step.Wait != nil {
 			planned.Wait = step.Wait.Duration
 		}

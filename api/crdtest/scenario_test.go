@@ -33,6 +33,11 @@ steps:
 - {name: 2nd-time, disruptions: [{template: {` + burns + `}}]}`, ""},
 	{"a wait in nanoseconds", "steps: [{name: a, wait: 1000000000}]", ""},
 	{"a wait of a day", "steps: [{name: a, wait: 24h}]", ""},
+	{"a step after one that failed", "steps: [{name: a, onFailure: Continue, disruptions: [{template: {" + burns + "}}]}, {name: b, wait: 5m, when: {step: a, verdict: [Failed, Aborted]}}]", ""},
+	{"a step after one that passed", "steps: [{name: a, disruptions: [{template: {" + burns + "}}]}, {name: b, wait: 5m, when: {step: a, verdict: [Passed]}}]", ""},
+	{"a condition without a verdict", "steps: [{name: a, disruptions: [{template: {" + burns + "}}]}, {name: b, wait: 5m, when: {step: a, verdict: []}}]", "spec.steps[1].when.verdict"},
+	{"a condition of an unknown verdict", "steps: [{name: a, disruptions: [{template: {" + burns + "}}]}, {name: b, wait: 5m, when: {step: a, verdict: [Passed, Good]}}]", "spec.steps[1].when.verdict[1]"},
+	{"a condition of one verdict twice", "steps: [{name: a, disruptions: [{template: {" + burns + "}}]}, {name: b, wait: 5m, when: {step: a, verdict: [Passed, Passed]}}]", "spec.steps[1].when.verdict[1]"},
 	{"without steps", "steps: []", "spec.steps"},
 	{"of too many steps", "steps: [" + strings.Repeat("{name: a, wait: 5m},", 33) + "]", "spec.steps"},
 	{"steps of one name", "steps: [{name: a, wait: 5m}, {name: a, wait: 6m}]", "Duplicate value"},
@@ -61,6 +66,25 @@ var worseScenarios = []manifest{
 	{"a template of everything", one("count: 1, cpuPressure: {}"), "selector and advancedSelector are both empty"},
 	{"a template with a moment", one(burns + ", triggers: {inject: {notBefore: '2027-01-01T00:00:00Z'}}"), "nobody knows when the step begins"},
 	{"a template of a moment", one(burns + ", duration: 1ms"), "shorter than 1s"},
+}
+
+// conditions are refused by Validate alone: rules on a list that compare its items
+// cost more than the API server allows.
+var conditions = []manifest{
+	{"a step that is never done", "steps: [{name: a, disruptions: [{template: {" + burns + "}}]}, {name: b, wait: 5m, when: {step: a, verdict: [Failed]}}]", "this step is never done"},
+	{"a condition about nothing", "steps: [{name: b, wait: 5m, when: {step: a, verdict: [Passed]}}]", "no step of disruptions that comes before"},
+	{"a condition about itself", "steps: [{name: a, when: {step: a, verdict: [Passed]}, disruptions: [{template: {" + burns + "}}]}]", "no step of disruptions that comes before"},
+	{"a condition about a later step", "steps: [{name: b, wait: 5m, when: {step: a, verdict: [Passed]}}, {name: a, disruptions: [{template: {" + burns + "}}]}]", "no step of disruptions that comes before"},
+	{"a condition about a wait", "steps: [{name: a, wait: 5m}, {name: b, wait: 5m, when: {step: a, verdict: [Passed]}}]", "no step of disruptions that comes before"},
+}
+
+func TestConditionsOfSteps(t *testing.T) {
+	for _, m := range conditions {
+		t.Run(m.name, func(t *testing.T) {
+			local, _ := scenarioOf(t, m)
+			m.check(t, "Validate", local.Validate().ToAggregate())
+		})
+	}
 }
 
 func named37(more int) string {

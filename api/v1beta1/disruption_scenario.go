@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,6 +85,33 @@ type ScenarioStep struct {
 	Wait *Duration `json:"wait,omitempty"`
 	// Approval waits for a person who lets the scenario go on.
 	Approval *ScenarioApproval `json:"approval,omitempty"`
+	// When the step is done: by the verdict of one before it. Else it is skipped.
+	// Default always.
+	When *ScenarioCondition `json:"when,omitempty"`
+}
+
+// ScenarioCondition asks how a step before went.
+type ScenarioCondition struct {
+	// Step is the name of a step of disruptions that comes before. One that was
+	// skipped has no verdict.
+	//
+	// +kubebuilder:validation:MaxLength=51
+	Step string `json:"step"`
+	// Verdict is one of these.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:Enum=Passed;Inconclusive;Failed;Aborted
+	// +listType=set
+	Verdict []Verdict `json:"verdict"`
+}
+
+// Met is true when the step that it asks about has one of its verdicts. Without a
+// condition it is.
+func (c *ScenarioCondition) Met(steps []ScenarioStepStatus) bool {
+	return c == nil || slices.ContainsFunc(steps, func(at ScenarioStepStatus) bool {
+		return at.Name == c.Step && slices.Contains(c.Verdict, at.Verdict)
+	})
 }
 
 // OnFailure is what follows a step that did not pass.
@@ -141,6 +169,7 @@ const (
 	ScenarioSuspended ScenarioPhase = "Suspended"
 	ScenarioStopping  ScenarioPhase = "Stopping"
 	ScenarioFinished  ScenarioPhase = "Finished"
+	ScenarioSkipped   ScenarioPhase = "Skipped"
 	ScenarioRejected  ScenarioPhase = "Rejected"
 )
 
@@ -148,7 +177,7 @@ const (
 type ScenarioStepStatus struct {
 	// Name of the step.
 	Name string `json:"name"`
-	// Phase is Running, Waiting, Suspended, Stopping or Finished.
+	// Phase is Running, Waiting, Suspended, Stopping, Finished or Skipped.
 	Phase ScenarioPhase `json:"phase"`
 	// Verdict is the worst of its disruptions. Empty while it goes on, and of other
 	// steps.

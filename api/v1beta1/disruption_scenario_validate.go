@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,6 +48,7 @@ func (s *DisruptionScenario) Validate() field.ErrorList {
 		}
 		seen[step.Name] = true
 		errs = append(errs, step.validate(path.Index(i))...)
+		errs = append(errs, step.When.validate(path.Index(i).Child("when"), s.Spec.Steps[:i])...)
 	}
 	return append(errs, s.Spec.Reporting.validate(spec.Child("reporting"))...)
 }
@@ -78,6 +80,30 @@ func (s ScenarioStep) validate(path *field.Path) field.ErrorList {
 	}
 	for i, d := range s.Disruptions {
 		errs = append(errs, d.validate(path.Child("disruptions").Index(i).Child("template"))...)
+	}
+	return errs
+}
+
+// validate judges a condition by the steps before it.
+func (c *ScenarioCondition) validate(path *field.Path, before []ScenarioStep) field.ErrorList {
+	if c == nil {
+		return nil
+	}
+	errs := items(path.Child("verdict"), len(c.Verdict), 1, 4)
+	for i, verdict := range c.Verdict {
+		errs = append(errs, oneOf(path.Child("verdict").Index(i), string(verdict),
+			string(VerdictPassed), string(VerdictInconclusive), string(VerdictFailed), string(VerdictAborted))...)
+		if slices.Contains(c.Verdict[:i], verdict) {
+			errs = append(errs, field.Duplicate(path.Child("verdict").Index(i), verdict))
+		}
+	}
+	at := slices.IndexFunc(before, func(s ScenarioStep) bool { return s.Name == c.Step && s.Disruptions != nil })
+	switch {
+	case at < 0:
+		errs = append(errs, field.Invalid(path.Child("step"), c.Step, "when names no step of disruptions that comes before"))
+	case !slices.Contains(c.Verdict, VerdictPassed) && before[at].OnFailure != OnFailureContinue:
+		errs = append(errs, field.Invalid(path, c.Step,
+			"this step is never done: the one it depends on ends the scenario unless it is Passed; give that one onFailure: Continue"))
 	}
 	return errs
 }

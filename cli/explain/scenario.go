@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -12,7 +13,7 @@ import (
 func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 	var steps []string
 	for i, step := range s.Spec.Steps {
-		steps = append(steps, fmt.Sprintf("%d. %s: %s", i+1, step.Name, ofStep(step)))
+		steps = append(steps, fmt.Sprintf("%d. %s: %s%s", i+1, step.Name, When(step.When), ofStep(step)))
 		for j, one := range step.Disruptions {
 			d := &v1beta1.Disruption{Spec: *one.Template.DeepCopy()}
 			d.Namespace = s.Namespace
@@ -35,6 +36,18 @@ func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 		topics = append(topics, Topic{"tells", told})
 	}
 	return topics
+}
+
+// When begins what is said of a step that is not always done. Empty without a condition.
+func When(c *v1beta1.ScenarioCondition) string {
+	if c == nil {
+		return ""
+	}
+	var verdicts []string
+	for _, verdict := range c.Verdict {
+		verdicts = append(verdicts, string(verdict))
+	}
+	return fmt.Sprintf("only if %s is %s: ", c.Step, strings.Join(verdicts, " or "))
 }
 
 func ofStep(step v1beta1.ScenarioStep) string {

@@ -92,6 +92,9 @@ func ofStep(number int, step v1beta1.ScenarioStep, at *v1beta1.ScenarioStepStatu
 		return Cell{fmt.Sprintf("%d. %s: to come", number, step.Name), Quiet}
 	}
 	text, tone := fmt.Sprintf("%d. %s: %s", number, step.Name, at.Phase), Plain
+	if at.Phase == v1beta1.ScenarioSkipped {
+		return Cell{text, Quiet}
+	}
 	if at.Verdict != "" {
 		text, tone = text+", "+string(at.Verdict), verdictTone(at.Verdict)
 	}
