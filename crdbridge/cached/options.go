@@ -43,6 +43,7 @@ func Options(chaosNamespace string, watched []string) cache.Options {
 			&v1beta1.DisruptionCron{}:     {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
 			&v1beta1.DisruptionRollout{}:  {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
 			&v1beta1.DisruptionScenario{}: {Transform: cache.TransformStripManagedFields(), Namespaces: only(watched)},
+			&v1beta1.DisruptionPolicy{}:   {Transform: cache.TransformStripManagedFields()},
 			&v1beta1.EmergencyStop{}:      {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:                 {Transform: stripPod, Namespaces: only(watched, chaosNamespace)},
 			&corev1.Node{}:                {Transform: stripNode},

@@ -23,10 +23,20 @@ func budgetNews(d *v1beta1.Disruption, budgets []policyv1.PodDisruptionBudget) [
 	return news
 }
 
+// limitNews is what lets the disruption have more targets, or fewer.
+func limitNews(s snapshot) []string {
+	return append(budgetNews(s.disruption, s.budgets), policyNews(s.disruption, s.policies)...)
+}
+
 // wantsBudgets is true while what budgets allow matters to the disruption.
 func wantsBudgets(d *v1beta1.Disruption) bool {
+	return d.Spec.RespectsBudgets() && wantsTargets(d)
+}
+
+// wantsTargets is true while the disruption would choose more targets if it could.
+func wantsTargets(d *v1beta1.Disruption) bool {
 	s := d.Status
-	if !d.Spec.RespectsBudgets() || d.Ending() || s.SelectedTargetsCount >= s.DesiredTargetsCount {
+	if d.Ending() || s.SelectedTargetsCount >= s.DesiredTargetsCount {
 		return false
 	}
 	return !d.Spec.StaticTargeting || s.SelectedTargetsCount == 0

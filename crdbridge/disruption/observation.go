@@ -28,6 +28,8 @@ type snapshot struct {
 	services []string
 	// budgets are the PodDisruptionBudgets of its namespace, if they matter to it.
 	budgets []policyv1.PodDisruptionBudget
+	// policies are all DisruptionPolicies, if they matter to it.
+	policies []v1beta1.DisruptionPolicy
 	// missing counts chaos pods that unlisted found missing for long enough.
 	missing int
 }
@@ -73,7 +75,7 @@ func observe(s snapshot) contract.Observation {
 		services = hash(s.services)
 	}
 	return contract.Observation{
-		Hash:        hash(ended, lost, candidates, unready, []string{changed}, s.services, budgetNews(s.disruption, s.budgets), operations),
+		Hash:        hash(ended, lost, candidates, unready, []string{changed}, s.services, limitNews(s), operations),
 		Operations:  len(operations),
 		Unready:     len(unready),
 		Ended:       len(ended) + max(s.missing-1, 0),

@@ -114,6 +114,13 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 		return snapshot{}, fmt.Errorf("list chaos pods: %w", err)
 	}
 	seen := snapshot{disruption: d, chaosPods: chaosPods.Items, services: r.services.Seen(d)}
+	if wantsTargets(d) {
+		var policies v1beta1.DisruptionPolicyList
+		if err := r.client.List(ctx, &policies, shared); err != nil {
+			return snapshot{}, fmt.Errorf("list DisruptionPolicies: %w", err)
+		}
+		seen.policies = policies.Items
+	}
 	if d.Spec.Level == v1beta1.LevelNode {
 		var nodes corev1.NodeList
 		if err := r.client.List(ctx, &nodes, shared); err != nil {

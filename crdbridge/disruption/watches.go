@@ -26,7 +26,7 @@ import (
 )
 
 // Setup adds the controller of Disruptions to m. It hears of every Disruption,
-// of the pods, nodes and PodDisruptionBudgets that concern one, and of the services it names. Handlers only put keys into the
+// of the pods, nodes, PodDisruptionBudgets and DisruptionPolicies that concern one, and of the services it names. Handlers only put keys into the
 // queue. A Disruption that ended ttl ago is deleted; 0 means never.
 func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string, ttl time.Duration) error {
 	services, err := service.New(m.GetConfig())
@@ -44,6 +44,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(r.podPredicate())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(cached.OnUpdate(cached.NodeChanged))).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.concernedByBudget), builder.WithPredicates(cached.OnUpdate(cached.BudgetChanged))).
+		Watches(&v1beta1.DisruptionPolicy{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPolicies), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(workflows.Health.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(workflows.Problems.Changed, handler.EnqueueRequestsFromMapFunc(r.named))).
@@ -78,11 +79,21 @@ func (r *reconciler) concernedByBudget(ctx context.Context, budget client.Object
 	return cached.Find(ctx, r.client, wants, client.InNamespace(budget.GetNamespace()), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})
 }
 
+// concernedByPolicies are the Disruptions that would choose more targets if policies
+// denied fewer.
+func (r *reconciler) concernedByPolicies(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.ofBothLevels(ctx, func(d *v1beta1.Disruption) bool { return wantsObservations(d) && wantsTargets(d) })
+}
+
 // all are the Disruptions that are not settled.
 func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.ofBothLevels(ctx, cached.Everyone)
+}
+
+func (r *reconciler) ofBothLevels(ctx context.Context, wanted func(*v1beta1.Disruption) bool) []reconcile.Request {
 	return append(
-		cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)}),
-		cached.Find(ctx, r.client, cached.Everyone, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})...)
+		cached.Find(ctx, r.client, wanted, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)}),
+		cached.Find(ctx, r.client, wanted, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})...)
 }
 
 // named is the Disruption that an event names, or all when it names none.
