@@ -361,6 +361,7 @@ func TestEveryPathIsWalked(t *testing.T) {
 	t.Run("sweeps", func(t *testing.T) { sweeps(newStage(t, server)) })
 	t.Run("notifications", func(t *testing.T) { notifications(newStage(t, server)) })
 	t.Run("crons", func(t *testing.T) { runsOfCrons(newStage(t, server)) })
+	t.Run("scenarios", func(t *testing.T) { runsOfScenarios(newStage(t, server)) })
 }
 
 // runsOfCrons starts them by a schedule, as they ever are.

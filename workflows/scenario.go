@@ -162,7 +162,7 @@ func (s *steps) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.Scen
 		return err
 	}
 	if left := until.Sub(workflow.Now(ctx)); left > 0 {
-		_, err := awaitFor(ctx, left, "step "+step.Name, func() bool { return s.ended })
+		_, err := awaitFor(ctx, left, "the wait of step "+step.Name, func() bool { return s.ended })
 		return err
 	}
 	return nil

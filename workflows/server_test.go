@@ -59,6 +59,8 @@ type stage struct {
 	// leftOnNodes is what a search of nodes finds, finishes what Finish does.
 	leftOnNodes []string
 	finishes    []int
+	// scenario answers the activities of one.
+	scenario playedScenario
 	// begun answers BeginRun.
 	begun crons.Begun
 	// pages are how many pages of nodes a sweep finds.
@@ -139,6 +141,7 @@ func (s *stage) decide() {
 	decider.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: contract.SweepWorkflowType})
 	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.CronWorkflowType})
 	decider.RegisterWorkflowWithOptions(Cron, workflow.RegisterOptions{Name: contract.RolloutWorkflowType})
+	decider.RegisterWorkflowWithOptions(Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
 	s.must(decider.Start())
 	s.away = sync.OnceFunc(decider.Stop)
 	s.Cleanup(s.away)
@@ -212,7 +215,10 @@ func (s *stage) activities() map[string]any {
 			return orphans.SweptRecords{Records: orphans.Tally{Found: 2, Cleaned: 1, Left: 1}, Left: []orphans.Orphan{{What: "record squall-u1"}}}, s.may(ctx, "SweepRecords")
 		},
 		"SweepNodes": s.sweepNodes,
-		"BeginRun":   func(context.Context, crons.BeginInput) (crons.Begun, error) { return s.begun, nil },
+
+		"ReadScenario": s.readScenario, "ReportScenario": s.reportScenario, "BeginStep": s.beginStep, "SeeRuns": s.seeRuns, "EndRuns": s.endRuns,
+
+		"BeginRun": func(context.Context, crons.BeginInput) (crons.Begun, error) { return s.begun, nil },
 		"AwaitRun": func(ctx context.Context, _ crons.AwaitInput) (crons.Ended, error) {
 			if activity.GetInfo(ctx).Attempt < 3 {
 				return crons.Ended{}, temporal.NewApplicationErrorWithOptions("it is not over", crons.GoesOn, temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
