@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"go.temporal.io/sdk/client"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -49,17 +52,7 @@ func TestACronRuns(t *testing.T) {
 	if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	run := &v1beta1.Disruption{}
-	eventually(t, func() string {
-		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(s.path("disruption-cron-noon")).DoRaw(t.Context())
-		if err == nil {
-			err = json.Unmarshal(raw, run)
-		}
-		if err != nil {
-			return fmt.Sprintf("no run: %v", err)
-		}
-		return ""
-	})
+	run := s.begins("disruption-cron-noon")
 	s.injected(run)
 	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, cron.Name).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
@@ -76,6 +69,84 @@ func TestACronRuns(t *testing.T) {
 	if _, err := schedule.Describe(t.Context()); err == nil {
 		t.Error("the schedule outlived its cron")
 	}
+}
+
+// A scenario disrupts real pods, waits for a person whose approval the API server
+// checks, goes on, and ends what runs when it is deleted.
+func TestAScenarioRuns(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2)
+	before := s.snapshots(pods)
+	path := s.pathOf("disruptionscenarios")
+	plan := &v1beta1.DisruptionScenario{}
+	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: gameday}, spec: {steps: [
+  {name: slow, onFailure: Continue, disruptions: [{template: {selector: {app: target}, count: 1, duration: 5m, `+quick+`}}]},
+  {name: look, approval: {message: is it open}},
+  {name: busy, disruptions: [{template: {selector: {app: target}, count: 2, duration: 5m, `+quick+`}}]}]}}`), plan)
+	t.Cleanup(func() { // a failed test leaves nothing that begins more
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, plan.Name).Do(context.Background()).Error()
+	})
+	me, err := s.kube.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approve := func(by string) error {
+		return s.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(path, plan.Name).
+			Body([]byte(`{"metadata":{"annotations":{"chaos.squall.dev/approved-by.look":"` + by + `"}}}`)).Do(t.Context()).Error()
+	}
+	first := s.begins(plan.ChildName(0, 0))
+	s.injected(first)
+	if err := approve(me.Status.UserInfo.Username); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		t.Errorf("an approval ahead of time: %v, want that it is refused", err)
+	}
+	s.delete(first)
+	eventually(t, func() string {
+		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, plan.Name).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(raw, plan)
+		}
+		if err != nil || plan.Status.Phase != v1beta1.ScenarioSuspended || plan.Status.Steps[0].Verdict != v1beta1.VerdictAborted {
+			return fmt.Sprintf("it does not wait for a person: %v, %+v", err, plan.Status)
+		}
+		return ""
+	})
+	if err := approve("somebody-else"); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		t.Errorf("an approval in another's name: %v, want that it is refused", err)
+	}
+	if err := approve(me.Status.UserInfo.Username); err != nil {
+		t.Fatal(err)
+	}
+	second := s.begins(plan.ChildName(2, 0))
+	s.injected(second)
+	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, plan.Name).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(second)
+	eventually(t, func() string {
+		if err := s.kube.Discovery().RESTClient().Get().AbsPath(path, plan.Name).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the scenario is still there: %v", err)
+		}
+		return ""
+	})
+	s.wantSame(before, s.snapshots(pods))
+}
+
+// begins waits for a disruption that Squall itself creates.
+func (s *space) begins(name string) *v1beta1.Disruption {
+	s.t.Helper()
+	d := &v1beta1.Disruption{}
+	eventually(s.t, func() string {
+		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(s.path(name)).DoRaw(s.t.Context())
+		if err == nil {
+			err = json.Unmarshal(raw, d)
+		}
+		if err != nil {
+			return fmt.Sprintf("no disruption %s: %v", name, err)
+		}
+		return ""
+	})
+	return d
 }
 
 // Whoever is refused by a policy is told its rule, and nothing is injected.
