@@ -173,6 +173,11 @@ func installed(t *testing.T) *kubernetes.Clientset {
 
 func apply(t *testing.T, config *rest.Config, objects []*unstructured.Unstructured) {
 	t.Helper()
+	applyWith(t, config, objects, metav1.ApplyOptions{FieldManager: "deploy-test", Force: true})
+}
+
+func applyWith(t *testing.T, config *rest.Config, objects []*unstructured.Unstructured, options metav1.ApplyOptions) {
+	t.Helper()
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +194,7 @@ func apply(t *testing.T, config *rest.Config, objects []*unstructured.Unstructur
 			t.Fatal(err)
 		}
 		_, err = client.Resource(mapping.Resource).Namespace(object.GetNamespace()).
-			Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "deploy-test", Force: true})
+			Apply(t.Context(), object.GetName(), object, options)
 		if err != nil {
 			t.Fatalf("apply %s %s: %v", kind.Kind, object.GetName(), err)
 		}

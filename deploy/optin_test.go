@@ -34,10 +34,9 @@ func restored(t *testing.T, policy string) {
 	t.Helper()
 	client, base := dynamic.NewForConfigOrDie(apiserver.Start(t)), bindingOf(t, ".", policy)
 	t.Cleanup(func() {
-		text, err := base.MarshalJSON()
-		if err == nil {
-			_, err = client.Resource(bindings).Patch(context.Background(), policy, types.MergePatchType, text, metav1.PatchOptions{})
-		}
+		// By the manager that applied it: what another one put into the list of actions
+		// would stay there beside those of an overlay.
+		_, err := client.Resource(bindings).Apply(context.Background(), policy, base, metav1.ApplyOptions{FieldManager: "deploy-test", Force: true})
 		if err != nil {
 			t.Error(err)
 		}
