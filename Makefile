@@ -107,6 +107,10 @@ image-temporal: ## image of the Temporal that deploy/components/temporal brings,
 	bin/image -o bin/temporal.tar -name squall.local/temporal:dev -entrypoint /temporal -user 65532:65532 $(DEV)/bin/temporal=/temporal
 	$(devcluster) images --dir $(DEV) ../bin/temporal.tar
 
+.PHONY: freeze
+freeze: ## before a tag: the histories recorded since the last release stay as they are from now on (docs/upgrades.md)
+	go run ./test/histories/freeze
+
 .PHONY: release
 release: ## everything of a version into dist/: images, squall, manifests, chart, bill of materials, checksums (REGISTRY=name under which the images will be)
 	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)"

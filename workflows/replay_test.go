@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ import (
 // TestReplay replays what real disruptions went through on a real cluster: a
 // change of the workflow that running disruptions would not survive fails here
 // (rule T3). Each directory is the generation of one release, see
-// docs/upgrades.md; test/histories lists those of the newest and who records them.
+// docs/upgrades.md; test/histories lists them and who records each.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/histories/*/*.json")
 	if err != nil {
@@ -51,11 +52,15 @@ func TestReplay(t *testing.T) {
 }
 
 // What a recording lost no replay would tell: each history has the paths that it
-// is there for.
+// is there for, in the newest generation that has it.
 func TestHistoriesHaveTheirPaths(t *testing.T) {
 	for _, file := range histories.Files {
 		t.Run(file.Name, func(t *testing.T) {
-			all := readHistory(t, filepath.Join("testdata", "histories", histories.Generation, file.Name+".json"))
+			path, err := histories.Newest(filepath.Join("testdata", "histories"), file.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := readHistory(t, path)
 			if missing := file.Missing(all); len(missing) > 0 {
 				t.Errorf("%s lacks %q; it has %v: record it with the tests of %s", file.Name, missing, histories.Paths(all), file.Recorder)
 			}
@@ -100,7 +105,7 @@ func TestAnUnguardedChangeIsFound(t *testing.T) {
 		}
 		return unguarded(ctx, in)
 	}
-	file := filepath.Join("testdata", "histories", histories.Generation, "expired.json")
+	file := filepath.Join("testdata", "histories", "1", "expired.json") // of the first release, or of before it
 	replay := func(disruption any) error {
 		replayer := worker.NewWorkflowReplayer()
 		replayer.RegisterWorkflowWithOptions(disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
@@ -114,47 +119,49 @@ func TestAnUnguardedChangeIsFound(t *testing.T) {
 	}
 }
 
-// A generation with a file SHA256SUMS is released: its histories stay as they
-// are, for good.
+// A generation that is released stays as it is, for good (docs/upgrades.md).
 func TestReleasedHistoriesStay(t *testing.T) {
-	for _, wrong := range changedReleases(t, "testdata/histories") {
-		t.Errorf("%s: it is released, and not as it was; record into the next generation", wrong)
+	for _, wrong := range changedReleases(t, "testdata/histories", histories.Released) {
+		t.Errorf("%s is of a release, and not as it was then: git checkout RELEASE -- workflows/testdata/histories/%s brings it back; "+
+			"record into generation %s what is new. If make freeze was interrupted, do it again", wrong, wrong, histories.Generation)
 	}
-	t.Run("one that is not as it was is found", func(t *testing.T) {
+	t.Run("what is not as it was is found", func(t *testing.T) {
 		directory := t.TempDir()
 		for path, text := range map[string]string{
-			"1/kept.json": "kept", "1/changed.json": "changed", "2/open.json": "open",
+			"1/kept.json": "kept", "1/changed.json": "changed", "2/without-sums.json": "open", "3/half-frozen.json": "half", "4/open.json": "open",
 			"1/SHA256SUMS": fmt.Sprintf("%x  kept.json\n%x  changed.json\n", sha256.Sum256([]byte("kept")), sha256.Sum256([]byte("as it was"))),
+			"3/SHA256SUMS": fmt.Sprintf("%x  half-frozen.json\n", sha256.Sum256([]byte("half"))),
 		} {
 			path = filepath.Join(directory, path)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, want := changedReleases(t, directory), []string{"1/changed.json"}; !slices.Equal(got, want) {
+		if got, want := changedReleases(t, directory, 2), []string{"1/changed.json", "2/SHA256SUMS", "3/SHA256SUMS"}; !slices.Equal(got, want) {
 			t.Errorf("changed = %v, want %v", got, want)
 		}
 	})
 }
 
-// changedReleases are the histories of released generations that are not as
-// they were.
-func changedReleases(t *testing.T, directory string) (changed []string) {
+// changedReleases are the files of released generations, which are the first so many,
+// that are not as they were, and sums of one that is not released.
+func changedReleases(t *testing.T, directory string, released int) (changed []string) {
 	t.Helper()
-	released, err := filepath.Glob(filepath.Join(directory, "*", "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, sums := range released {
-		text, err := os.ReadFile(sums)
-		if err != nil {
-			t.Fatal(err)
+	for generation := 1; ; generation++ {
+		name := strconv.Itoa(generation)
+		text, err := os.ReadFile(filepath.Join(directory, name, histories.Sums))
+		switch {
+		case err == nil && generation > released, err != nil && generation <= released:
+			changed = append(changed, name+"/"+histories.Sums)
+		case generation <= released:
+			for _, file := range changedSince(filepath.Join(directory, name), string(text)) {
+				changed = append(changed, name+"/"+file)
+			}
 		}
-		for _, name := range changedSince(filepath.Dir(sums), string(text)) {
-			changed = append(changed, filepath.Base(filepath.Dir(sums))+"/"+name)
+		if _, err := os.Stat(filepath.Join(directory, name)); err != nil && generation > released {
+			return changed
 		}
 	}
-	return changed
 }
 
 // changedSince lists the histories of a directory that are not those of the sums.

@@ -1,7 +1,11 @@
 package histories
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,5 +67,64 @@ func TestKeepRefuses(t *testing.T) {
 				t.Errorf("%d files were written", len(written))
 			}
 		})
+	}
+}
+
+// What is frozen is found again with its sum, is not written any more, and the next
+// recordings go into the next generation; a second recording of a history counts instead
+// of the first.
+func TestFreeze(t *testing.T) {
+	root := t.TempDir()
+	all := filepath.Join(root, "workflows", "testdata", "histories")
+	list := filepath.Join(root, "test", "histories", "list.go")
+	for path, text := range map[string]string{
+		list: "package histories\n\nconst Released = 0\n", filepath.Join(all, "1", "healthy.json"): "healthy", filepath.Join(all, "1", "sweep.json"): "sweep",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second after one that was interrupted before it counted
+		if err := os.WriteFile(list, []byte("package histories\n\nconst Released = 0\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if generation, files, err := Freeze(root); err != nil || generation != 1 || files != 2 {
+			t.Fatalf("Freeze = generation %d of %d histories, %v", generation, files, err)
+		}
+	}
+	sums, _ := os.ReadFile(filepath.Join(all, "1", Sums))
+	if want := fmt.Sprintf("%x  healthy.json\n%x  sweep.json\n", sha256.Sum256([]byte("healthy")), sha256.Sum256([]byte("sweep"))); string(sums) != want {
+		t.Errorf("sums are\n%s, want\n%s", sums, want)
+	}
+	if text, _ := os.ReadFile(list); string(text) != "package histories\n\nconst Released = 1\n" {
+		t.Errorf("the list is\n%s", text)
+	}
+	if _, _, err := Freeze(root); err == nil || !strings.Contains(err.Error(), "generation 2 has no history") {
+		t.Errorf("a second release without a new history: %v", err)
+	}
+	if err := Keep(filepath.Join(all, "1"), Played, "sweep", small); err == nil || !strings.Contains(err.Error(), "is released and stays") {
+		t.Errorf("recording into what is frozen: %v", err)
+	}
+	if err := Keep(filepath.Join(all, "2"), Played, "sweep", small); err != nil {
+		t.Error(err)
+	}
+	for name, generation := range map[string]string{"healthy": "1", "sweep": "2"} {
+		if path, err := Newest(all, name); err != nil || path != filepath.Join(all, generation, name+".json") {
+			t.Errorf("Newest(%s) = %s, %v, want generation %s", name, path, err, generation)
+		}
+	}
+	if _, err := Newest(all, "expired"); err == nil || !strings.Contains(err.Error(), Cluster) {
+		t.Errorf("a history that nobody recorded: %v, want its recorder", err)
+	}
+}
+
+// The list that a release counts up in is this one.
+func TestTheListCountsReleases(t *testing.T) {
+	text, err := os.ReadFile("list.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count, err := released(text); err != nil || count != Released {
+		t.Errorf("list.go counts %d releases, %v; want %d", count, err, Released)
 	}
 }

@@ -20,7 +20,8 @@ func Find(name string) (File, bool) {
 }
 
 // Keep writes a history that a recorder made into a directory. It refuses a
-// name that is not the recorder's, and a history that lacks a path of its file.
+// name that is not the recorder's, a history that lacks a path of its file, and a
+// directory that is frozen.
 func Keep(directory, recorder, name string, all *history.History) error {
 	file, found := Find(name)
 	if !found || file.Recorder != recorder {
@@ -28,6 +29,9 @@ func Keep(directory, recorder, name string, all *history.History) error {
 	}
 	if missing := file.Missing(all); len(missing) > 0 {
 		return fmt.Errorf("history %s lacks %q; it has %v", name, missing, Paths(all))
+	}
+	if _, err := os.Stat(filepath.Join(directory, Sums)); err == nil {
+		return fmt.Errorf("history %s: %s is released and stays as it is; record into generation %s", name, directory, Generation)
 	}
 	document, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(all)
 	if err != nil {

@@ -1,8 +1,14 @@
 package histories
 
+import "strconv"
+
+// Released is how many generations of histories are frozen, each by a release:
+// see docs/upgrades.md. make freeze counts it up.
+const Released = 0
+
 // Generation is the directory of workflows/testdata/histories into which
-// histories are recorded: see docs/upgrades.md.
-const Generation = "1"
+// histories are recorded.
+var Generation = strconv.Itoa(Released + 1)
 
 // Recorders of histories: the packages whose tests make them.
 const (
