@@ -41,7 +41,9 @@ type Config struct {
 	MinimumCronFrequency time.Duration `mapstructure:"minimum-cron-frequency"`
 	// TTLAfterFinished is how long after its end a Disruption is deleted; 0 means never.
 	TTLAfterFinished time.Duration `mapstructure:"ttl-after-finished"`
-	LogLevel         string        `mapstructure:"log-level"`
+	// Traces of what the bridge starts, which it sends nowhere unless told where.
+	Traces   settings.Traces `mapstructure:",squash"`
+	LogLevel string          `mapstructure:"log-level"`
 }
 
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
@@ -50,6 +52,8 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 		Name:  "crdbridge",
 		About: "crdbridge starts and informs one Temporal workflow for every Disruption.",
 		Flags: addFlags,
+
+		WithoutFlag: []string{settings.SettingTracesHeaders},
 	}
 	var config Config
 	if err := program.Read(args, out, &config); err != nil {
@@ -79,6 +83,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
 	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
+	settings.TracesFlags(flags)
 }
 
 func (c Config) check() error {
@@ -110,6 +115,9 @@ func (c Config) check() error {
 		return err
 	}
 	if err := c.checkWebhooks(); err != nil {
+		return err
+	}
+	if err := c.Traces.Check(); err != nil {
 		return err
 	}
 	_, err := settings.Logger(c.LogLevel)

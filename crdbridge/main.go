@@ -22,6 +22,7 @@ import (
 
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
+	"github.com/squall-chaos/squall/workflows/traces"
 )
 
 func main() {
@@ -45,7 +46,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	ctrl.SetLogger(zapr.NewLogger(logger))
 	klog.SetLogger(zapr.NewLogger(logger.Named("kubernetes")))
 
-	temporal, err := connect.Dial(ctx, config.connection(), logger, nil)
+	tracing, err := traces.New("squall-crdbridge", config.Traces, logger)
+	if err != nil {
+		return err
+	}
+	defer tracing.Close()
+	to := config.connection()
+	to.Extend = tracing.Extend
+	temporal, err := connect.Dial(ctx, to, logger, nil)
 	if err != nil {
 		return err
 	}

@@ -69,11 +69,13 @@ func TestImports(t *testing.T) {
 			"who starts a workflow needs nothing of what it does"},
 		{"workflows/connect", []string{controllerRuntime, clientGo, module + "activities", module + "worker", module + "crdbridge"},
 			"reaching Temporal has nothing to do with the cluster"},
+		{"workflows/traces", []string{controllerRuntime, clientGo, module + "activities", module + "worker", module + "crdbridge"},
+			"what is told of a workflow needs nothing of what it does"},
 		{"worker", []string{controllerRuntime, module + "crdbridge", module + "injector"},
 			"the worker polls and runs"},
 		{"crdbridge", []string{module + "worker", module + "injector", module + "activities"},
 			"the bridge never decides"},
-		{"cli", []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
+		{"cli", []string{controllerRuntime, "go.opentelemetry.io/", module + "worker", module + "crdbridge", module + "injector"},
 			"the command line links neither a controller nor another program"},
 		{"cli/plan", []string{temporal, controllerRuntime, module + "worker", module + "crdbridge", module + "injector"},
 			"what would be chosen is decided by the worker's own code, and by nothing else of it"},
@@ -112,9 +114,10 @@ func TestImports(t *testing.T) {
 // <- activities <- workflows <- worker, and nobody but programs reads settings.
 func TestImportedOnlyBy(t *testing.T) {
 	only := map[string][]string{
-		"settings":                {"worker", "crdbridge", "cli"},
+		"settings":                {"worker", "crdbridge", "cli", "workflows/traces"},
 		"activities":              {"workflows", "worker"},
 		"workflows":               {"worker"},
+		"workflows/traces":        {"worker", "crdbridge"},
 		"workflows/connect":       {"settings", "worker", "crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "cli", "cli/story"},
 		"crdbridge/disruption":    {"crdbridge"},
 		"crdbridge/orphan":        {"crdbridge"},

@@ -68,7 +68,9 @@ type Config struct {
 	SweepInterval  time.Duration `mapstructure:"sweep-interval"`
 	HealthAddress  string        `mapstructure:"health-address"`
 	MetricsAddress string        `mapstructure:"metrics-address"`
-	LogLevel       string        `mapstructure:"log-level"`
+	// Traces of what the worker does, which it sends nowhere unless told where.
+	Traces   settings.Traces `mapstructure:",squash"`
+	LogLevel string          `mapstructure:"log-level"`
 }
 
 // What namespace-opt-in and safe-mode may be.
@@ -84,7 +86,7 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 		Name:        "worker",
 		About:       "worker carries out disruptions: it polls Temporal for workflows and activities.",
 		Flags:       addFlags,
-		WithoutFlag: []string{"allowed-hosts"},
+		WithoutFlag: []string{"allowed-hosts", settings.SettingTracesHeaders},
 	}
 	var config Config
 	if err := program.Read(args, out, &config); err != nil {
@@ -121,6 +123,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Duration("sweep-interval", time.Hour, "how often the cluster is searched for what no live disruption owns; 0: never")
 	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
 	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
+	settings.TracesFlags(flags)
 }
 
 func (c Config) check() error {
@@ -139,7 +142,7 @@ func (c Config) check() error {
 	if _, err := c.cloudRanges(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkProbes(), c.Notify.Check()); err != nil {
+	if err := errors.Join(c.checkProbes(), c.Notify.Check(), c.Traces.Check()); err != nil {
 		return err
 	}
 	switch c.ImagePullPolicy {

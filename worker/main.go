@@ -44,11 +44,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	metrics, page, err := newMetrics(logger)
+	told, err := newTelemetry(config, logger)
 	if err != nil {
 		return err
 	}
-	health := serveHealth(config, page, logger)
+	defer told.tracing.Close()
+	health := serveHealth(config, told.page, logger)
 	defer health.close()
 	if err := awaitRights(ctx, acts.Kube, config, logger); err != nil {
 		return err
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	temporal, err := dial(ctx, config, metrics, logger)
+	temporal, err := dial(ctx, config, told.extend, logger)
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,12 @@ import (
 const checkTimeout = 10 * time.Second
 
 // dial connects to a Temporal that has what a workflow needs. While nobody
-// answers it says so and waits.
-func dial(ctx context.Context, c Config, metrics client.MetricsHandler, logger *zap.Logger) (temporal client.Client, err error) {
+// answers it says so and waits. extend may be nil.
+func dial(ctx context.Context, c Config, extend func(*client.Options), logger *zap.Logger) (temporal client.Client, err error) {
+	to := c.Temporal.Connect()
+	to.Extend = extend
 	err = retryUntilReachable(ctx, logger, func() error {
-		if temporal, err = connect.Dial(ctx, c.Temporal.Connect(), logger, metrics); err != nil {
+		if temporal, err = connect.Dial(ctx, to, logger, nil); err != nil {
 			return err
 		}
 		if err = check(ctx, temporal, c.Temporal.Namespace); err != nil {

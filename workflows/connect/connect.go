@@ -42,6 +42,8 @@ type Settings struct {
 	// Lazy dials at the first call and not before, so that a program can start
 	// while Temporal is away.
 	Lazy bool
+	// Extend, unless nil, changes the client's options.
+	Extend func(*client.Options)
 }
 
 // Dial returns a client for the server of s; the caller closes it. A lazy
@@ -53,6 +55,9 @@ func Dial(ctx context.Context, s Settings, logger *zap.Logger, metrics client.Me
 		return nil, err
 	}
 	options.MetricsHandler = metrics
+	if s.Extend != nil {
+		s.Extend(&options)
+	}
 	if s.Lazy {
 		return client.NewLazyClient(options)
 	}
