@@ -126,7 +126,7 @@ func (b *bridge) child(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disr
 // finish lets a disruption be over, as its own workflow does.
 func (b *bridge) finish(d *v1beta1.Disruption, ending string) {
 	b.T.Helper()
-	b.Must(b.Kube.Status().Patch(b.T.Context(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Finished","ending":"`+ending+`"}}`))))
+	b.Must(b.Kube.Status().Patch(b.T.Context(), d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Finished","ending":"`+ending+`","injectionStatus":"PreviouslyInjected"}}`))))
 	b.release(d)
 }
 
