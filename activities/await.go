@@ -17,6 +17,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Times of AwaitInjection.
@@ -259,11 +260,12 @@ func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) c
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		effect := w.effects[pod.Name]
 		ready, _ := chaospod.Ready(pod)
-		if effect == nil && ready || effect != nil && (!ready || effect.State != v1beta1.EffectProven) {
+		if effect == nil && ready || effect != nil && (!ready || effect.State != v1beta1.EffectProven || kube.ReadyAgain(pod, effect) != nil) {
 			asked = append(asked, pod)
 		}
 	}
-	maps.Copy(w.effects, w.a.readEffects(ctx, w.d, asked))
+	turned, _ := w.a.readEffects(ctx, w.d, asked) // who is not read now is asked again
+	maps.Copy(w.effects, turned)
 	return p.WithEffects(w.effects)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Times of the effects.
@@ -34,8 +35,8 @@ type EffectProgress struct {
 }
 
 // AwaitEffects looks once at the effects that are not known to be proven, and at those
-// whose chaos pods are not ready, and writes those that turned into status. As long as
-// one is not proven it fails, with the delay until the next look: Temporal waits
+// whose chaos pods are not ready or were not for a while, and writes those that turned
+// into status. As long as one is not proven, or cannot be read, it fails, with the delay until the next look: Temporal waits
 // for that, without a worker's slot and without an event of history, and shows the
 // figures meanwhile.
 func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress, error) {
@@ -46,7 +47,7 @@ func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress,
 	if err != nil {
 		return EffectProgress{}, err
 	}
-	said := a.readEffects(ctx, d, a.doubtful(d))
+	said, unread := a.readEffects(ctx, d, a.doubtful(d))
 	if len(said) > 0 {
 		err := a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 			if !d.Status.Phase.Ending() {
@@ -58,6 +59,9 @@ func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress,
 		}
 	}
 	unproven, evidence := 0, ""
+	if unread != nil {
+		unproven, evidence = 1, ": "+unread.Error()
+	}
 	for _, kinds := range d.Status.TargetInjections {
 		for _, injection := range kinds {
 			effect := injection.Effect
@@ -95,7 +99,7 @@ func (a *Activities) doubtful(d *v1beta1.Disruption) []*corev1.Pod {
 	for _, pod := range a.ChaosPods.Of(d.Ref()) {
 		effect, listed := known[pod.Name]
 		ready, _ := chaospod.Ready(pod)
-		sure := ready && effect != nil && effect.State == v1beta1.EffectProven
+		sure := ready && effect != nil && effect.State == v1beta1.EffectProven && kube.ReadyAgain(pod, effect) == nil
 		if listed && !sure && chaospod.InjectorState(pod).Running != nil {
 			asked = append(asked, pod)
 		}
@@ -115,9 +119,10 @@ func effectsOf(d *v1beta1.Disruption) map[string]*v1beta1.Effect {
 }
 
 // readEffects reads from chaos pods' logs what turned since status was written, and
-// records what turned for the worse. What cannot be read is left out.
-func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) map[string]*v1beta1.Effect {
-	known, turned := effectsOf(d), map[string]*v1beta1.Effect{}
+// records what turned for the worse. What cannot be read is left out; unread is why.
+func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pods []*corev1.Pod) (turned map[string]*v1beta1.Effect, unread error) {
+	known := effectsOf(d)
+	turned = map[string]*v1beta1.Effect{}
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(a.Parallel)
@@ -127,7 +132,7 @@ func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pod
 			defer cancel()
 			log, err := a.tailOfLog(limited, pod)
 			if err != nil {
-				return nil // evidence for status only
+				return fmt.Errorf("read the log of chaos pod %s: %w", pod.Name, err)
 			}
 			turns := chaospod.EffectsIn(log)
 			if len(turns) == 0 || chaospod.SameEffect(known[pod.Name], &turns[len(turns)-1]) {
@@ -140,8 +145,8 @@ func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pod
 			return nil
 		})
 	}
-	_ = group.Wait() // nothing in it fails
-	return turned
+	unread = group.Wait()
+	return turned, unread
 }
 
 // tellTurns records each turn for the worse that status does not know of.

@@ -27,6 +27,7 @@ type logs struct {
 	mu    sync.Mutex
 	texts map[string]string
 	asked int
+	away  bool
 }
 
 // withLogs lets the activities read them.
@@ -39,6 +40,9 @@ func (c *cluster) withLogs() *logs {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.asked++
+		if l.away {
+			return &http.Response{StatusCode: http.StatusGatewayTimeout, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		}
 		body := l.texts[path.Base(path.Dir(r.URL.Path))]
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewBufferString(body)), Request: r}, nil
 	})
@@ -139,6 +143,33 @@ func TestEffects(t *testing.T) {
 	if status := c.Get(ref).Status; status.InjectionStatus != v1beta1.Injected { // rule 31
 		t.Errorf("injectionStatus = %s, want it Injected all the same", status.InjectionStatus)
 	}
+}
+
+// rule E4: whoever looks late, or cannot read at first, tells it all the same.
+func TestAnEffectThatTurnedUnseen(t *testing.T) {
+	c := newCluster(t)
+	said := c.withLogs()
+	c.MakeTargets(1, nil)
+	ref := c.started("calm", nil)
+	pod, began := c.ChaosPodsOf(ref)[0], time.Now().Unix()
+	c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	said.turn(pod.Name, v1beta1.EffectProven, "12 packets dropped", began)
+	do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
+	asked := said.asked
+	if pause := c.looks(ref); pause != 0 || said.asked != asked {
+		t.Errorf("the next look is in %s after %d questions, want neither: it acts", pause, said.asked-asked)
+	}
+
+	said.turn(pod.Name, v1beta1.EffectLost, "no longer there: tcx program", began+1)
+	said.turn(pod.Name, v1beta1.EffectProven, "1 packet dropped", began+2)
+	c.BecomesAt(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue, time.Unix(began+12, 0))
+	said.away = true
+	c.Eventually("somebody asks, and is not answered", func() bool { return c.looks(ref) == effectGap })
+	said.away = false
+	if pause := c.looks(ref); pause != 0 {
+		t.Errorf("the next look is in %s, want none: it acts again", pause)
+	}
+	c.wantEvent("EffectLost", pod.Name, "no longer there: tcx program")
 }
 
 // rule E1: the figures of the end.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +91,26 @@ func Unready(pod *corev1.Pod) *corev1.PodCondition {
 	}
 	for i, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// readyAgainAfter is how much later than its effect was measured a chaos pod becomes
+// ready if it was not for a period of its readiness probe, which is twice that: at
+// first it becomes ready sooner.
+const readyAgainAfter = 5 * time.Second
+
+// ReadyAgain is the condition of a chaos pod that is ready and was not after its
+// effect was as it is known, since then: the effect has turned meanwhile, whether
+// anybody saw the pod unready or not. It is nil for any other.
+func ReadyAgain(pod *corev1.Pod, effect *v1beta1.Effect) *corev1.PodCondition {
+	if effect == nil || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for i, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue && condition.LastTransitionTime.Sub(effect.Since.Time) > readyAgainAfter {
 			return &pod.Status.Conditions[i]
 		}
 	}

@@ -31,10 +31,10 @@ func stripPod(o any) (any, error) {
 			kept.Status.InitContainerStatuses = append(kept.Status.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: stripState(c.State)})
 		}
 	}
-	if unready := kube.Unready(pod); unready != nil {
-		kept.Status.Conditions = []corev1.PodCondition{{Type: unready.Type, Status: unready.Status, LastTransitionTime: unready.LastTransitionTime}}
-	}
 	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && (kube.Unready(pod) != nil || pod.Labels[v1beta1.LabelDisruptionUID] != "") {
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		}
 		if c.Type == corev1.DisruptionTarget {
 			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}

@@ -2,6 +2,7 @@ package cached
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,6 +48,19 @@ func TestCachesHoldNoMoreThanIsRead(t *testing.T) {
 	tombstone := cache.DeletedFinalStateUnknown{Key: "k"}
 	if got, err := stripPod(tombstone); err != nil || got != any(tombstone) {
 		t.Errorf("stripPod(tombstone) = %v, %v, want it untouched", got, err)
+	}
+}
+
+// rule E4: since when a chaos pod is ready tells whether it was unready in between.
+func TestCachesHoldSinceWhenAChaosPodIsReady(t *testing.T) {
+	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(7, 0)}
+	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{ready}}}
+	if kept, _ := stripPod(pod); len(kept.(*corev1.Pod).Status.Conditions) != 0 {
+		t.Errorf("kept %+v of a pod of others", kept)
+	}
+	pod.Labels = map[string]string{v1beta1.LabelDisruptionUID: "u"}
+	if kept, _ := stripPod(pod); !slices.Equal(kept.(*corev1.Pod).Status.Conditions, pod.Status.Conditions) {
+		t.Errorf("kept %+v of a chaos pod", kept)
 	}
 }
 

@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -144,23 +145,26 @@ func endedPods(pods []corev1.Pod) []string {
 	return ended
 }
 
-// unreadyPods are chaos pods that injected and are not ready any more: their effect
-// turned. Each time that one ceases to be ready counts as another one.
+// unreadyPods are chaos pods that injected and are not ready any more, or were not
+// for a while: their effect turned. Each time that one ceases to be ready counts as
+// another one.
 func unreadyPods(d *v1beta1.Disruption, pods []corev1.Pod) []string {
 	if d.Ending() || d.Status.InjectionStatus != v1beta1.Injected {
 		return nil
 	}
-	injected := make(map[string]bool)
+	injected := make(map[string]v1beta1.TargetInjection)
 	for _, kinds := range d.Status.TargetInjections {
 		for _, injection := range kinds {
-			injected[injection.InjectorPodName] = injection.InjectionStatus == v1beta1.Injected
+			injected[injection.InjectorPodName] = injection
 		}
 	}
 	var unready []string
 	for i := range pods {
 		p := &pods[i]
-		if condition := kube.Unready(p); condition != nil && injected[p.Name] && !kube.InjectorEnded(p) && p.DeletionTimestamp == nil {
-			unready = append(unready, fmt.Sprintf("unready %s %d", p.UID, condition.LastTransitionTime.Unix()))
+		known := injected[p.Name]
+		condition := cmp.Or(kube.Unready(p), kube.ReadyAgain(p, known.Effect))
+		if condition != nil && known.InjectionStatus == v1beta1.Injected && !kube.InjectorEnded(p) && p.DeletionTimestamp == nil {
+			unready = append(unready, fmt.Sprintf("unready %s %s %d", p.UID, condition.Status, condition.LastTransitionTime.Unix()))
 		}
 	}
 	return unready

@@ -178,6 +178,20 @@ func TestObserveNoticesThatAnEffectTurned(t *testing.T) {
 	if second := observe(s.snapshot()); second.Hash == first.Hash {
 		t.Error("that it was ready in between is not seen")
 	}
+	// A bridge that was away while it was not ready sees that all the same.
+	ready := func(after time.Duration) contract.Observation {
+		s := holding()
+		s.d.Status.InjectionStatus = v1beta1.Injected
+		measured := metav1.Unix(100, 0)
+		injection := s.d.Status.TargetInjections["shop-a"][v1beta1.KindContainerFailure]
+		injection.Effect = &v1beta1.Effect{State: v1beta1.EffectProven, Since: measured}
+		s.d.Status.TargetInjections["shop-a"][v1beta1.KindContainerFailure] = injection
+		s.chaos[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(measured.Add(after))}}
+		return observe(s.snapshot())
+	}
+	if atFirst, again := ready(4*time.Second), ready(10*time.Second); atFirst.Unready != 0 || again.Unready != 1 || atFirst.Hash == again.Hash {
+		t.Errorf("observe = %+v of one that became ready after its effect was measured, and %+v of one that did again", atFirst, again)
+	}
 	for name, change := range map[string]func(){
 		"not all was injected yet":      func() { s.d.Status.InjectionStatus = v1beta1.PartiallyInjected },
 		"this one was never injected":   func() { s.d.Status.TargetInjections = nil },

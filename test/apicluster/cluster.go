@@ -218,11 +218,17 @@ func (c *Cluster) MakeTargets(n int, labels map[string]string) []*corev1.Pod {
 // Becomes writes a chaos pod's status as a kubelet would.
 func (c *Cluster) Becomes(pod corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, ready corev1.ConditionStatus) {
 	c.Helper()
+	c.BecomesAt(pod, phase, state, ready, time.Now())
+}
+
+// BecomesAt is Becomes for a readiness since another time.
+func (c *Cluster) BecomesAt(pod corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, ready corev1.ConditionStatus, since time.Time) {
+	c.Helper()
 	live, err := c.Client.CoreV1().Pods(c.Chaos).Get(c.Context(), pod.Name, metav1.GetOptions{})
 	c.Must(err)
 	live.Status.Phase = phase
 	live.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
-	live.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}
+	live.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(since)}}
 	_, err = c.Client.CoreV1().Pods(c.Chaos).UpdateStatus(c.Context(), live, metav1.UpdateOptions{})
 	c.Must(err)
 }
