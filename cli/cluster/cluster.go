@@ -35,7 +35,7 @@ func New(config *rest.Config, namespace string) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "squall"
 	if config.QPS == 0 {
-		config.QPS, config.Burst = 50, 100 // a person waits, and nothing here runs for long
+		config.QPS = -1 // the API server's own priorities and fairness decide
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
