@@ -83,7 +83,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	}
 	if err == nil {
 		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun some
-		plan.Notify = a.Notify.Audience(begun.Spec.Reporting)
+		plan.Notify = a.Notify.Audience(begun)
 	}
 	return plan, err
 }
@@ -141,7 +141,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if driver == "" {
 		plan.Operations = nil
 	}
-	plan.Notify = a.Notify.Audience(live.Spec.Reporting)
+	plan.Notify = a.Notify.Audience(live)
 	a.Disruptions.Remember(live.DeepCopy())
 	if !plan.CreateAt.After(time.Now()) {
 		return plan, nil // the choice of targets shows it in a moment
@@ -260,7 +260,7 @@ func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reaso
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
 	a.events().Warn(ctx, d, reason, why, d.Spec.Hash())
-	return Plan{Rejected: why, SpecHash: d.Spec.Hash(), Notify: a.Notify.Audience(d.Spec.Reporting)}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+	return Plan{Rejected: why, SpecHash: d.Spec.Hash(), Notify: a.Notify.Audience(d)}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		status.ShowRejected(d, reason, why)
 	})
 }

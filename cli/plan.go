@@ -67,6 +67,13 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	created, refused := client.Create(ctx, d, true)
+	requester := v1beta1.RequesterOf(created)
+	if refused != nil {
+		requester = client.Requester(ctx) // as it will be noted
+	}
+	d = d.DeepCopy()
+	d.Annotations = requester.Annotations()
 	rules := policy.Rules(policies, d, time.Now())
 	found, err := targets.NewStore(client.Kube, chaosNamespace, nil, 1).Survey(ctx, d, rules)
 	if err != nil {
@@ -90,12 +97,12 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	for _, right := range missing {
 		p.Refusals = append(p.Refusals, "you may not "+right+": ask an administrator for the ClusterRole squall-disruptions")
 	}
-	switch _, err := client.Create(ctx, d, true); {
-	case apierrors.IsAlreadyExists(err):
-		p.Refusals = append(p.Refusals, createError(err, d).Error())
-	case apierrors.IsForbidden(err) && (len(missing) > 0 || refusal != "" && strings.Contains(err.Error(), refusal)): // said already
-	case err != nil:
-		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
+	switch {
+	case apierrors.IsAlreadyExists(refused):
+		p.Refusals = append(p.Refusals, createError(refused, d).Error())
+	case apierrors.IsForbidden(refused) && (len(missing) > 0 || refusal != "" && strings.Contains(refused.Error(), refusal)): // said already
+	case refused != nil:
+		p.Refusals = append(p.Refusals, "the API server: "+refused.Error())
 	}
 	return p, nil
 }

@@ -103,6 +103,9 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	if p.Wanted != 2 || p.Chosen != 1 || len(p.Refusals) != 0 || !strings.Contains(fmt.Sprint(p.Warnings), `rule "one"`) {
 		t.Errorf("plan = %+v, want one target, and the rule named", p)
 	}
+	policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Users: []string{"ann"}}})
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "ours" of DisruptionPolicy "`+l.Shop+`-ours" (nobody knows who asked for it`)
+	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-ours").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "none", Reason: "sale week"})
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
 }

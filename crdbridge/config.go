@@ -10,6 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/schedule"
 	"github.com/squall-chaos/squall/crdbridge/oninit"
 	"github.com/squall-chaos/squall/crdbridge/podops"
+	"github.com/squall-chaos/squall/crdbridge/requester"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/workflows/connect"
@@ -33,6 +34,8 @@ type Config struct {
 	OnInit oninit.Settings `mapstructure:",squash"`
 	// PodOps lets the bridge move pods that opted in through PodOpsLifecycle.
 	PodOps podops.Settings `mapstructure:",squash"`
+	// Requesters notes who asks for a Disruption.
+	Requesters requester.Settings `mapstructure:",squash"`
 	// PollInterval is how often Temporal is asked for what nothing in the cluster
 	// tells, see temporal.PollInterval.
 	PollInterval time.Duration `mapstructure:"poll-interval"`
@@ -80,6 +83,8 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Bool("pod-ops-driver", false, "move pods that opted in through PodOpsLifecycle, unless Kuperator is installed")
 	flags.Bool("graceful-delete", false, "refuse the deletion of such a pod until it is out of service, and then delete it; needs pod-ops-driver")
 	flags.Int("graceful-delete-port", 9444, "where the webhook for it is served")
+	flags.Bool("requesters", false, "serve the admission webhook that notes who asks for a Disruption")
+	flags.Int("requesters-port", 9445, "where it is served")
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
 	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
@@ -114,6 +119,9 @@ func (c Config) check() error {
 	if err := c.PodOps.Check(); err != nil {
 		return err
 	}
+	if err := c.Requesters.Check(); err != nil {
+		return err
+	}
 	if err := c.checkWebhooks(); err != nil {
 		return err
 	}
@@ -126,11 +134,23 @@ func (c Config) check() error {
 
 // checkWebhooks: each has a certificate that is kept somewhere, and a port.
 func (c Config) checkWebhooks() error {
-	if c.LeaderElectionNamespace == "" && (c.OnInit.Enabled || c.PodOps.GracefulDelete) {
-		return fmt.Errorf("setting leader-election-namespace is empty, and on-init or graceful-delete is on, whose certificate is kept there")
-	}
-	if c.OnInit.Enabled && c.PodOps.GracefulDelete && c.OnInit.Port == c.PodOps.Port {
-		return fmt.Errorf("settings on-init-port and graceful-delete-port are both %d: want two ports", c.PodOps.Port)
+	used := map[int]string{}
+	for _, w := range []struct {
+		name string
+		on   bool
+		port int
+	}{
+		{"on-init", c.OnInit.Enabled, c.OnInit.Port}, {"graceful-delete", c.PodOps.GracefulDelete, c.PodOps.Port}, {"requesters", c.Requesters.Enabled, c.Requesters.Port},
+	} {
+		switch other := used[w.port]; {
+		case !w.on:
+			continue
+		case c.LeaderElectionNamespace == "":
+			return fmt.Errorf("setting leader-election-namespace is empty, and %s is on, whose certificate is kept there", w.name)
+		case other != "":
+			return fmt.Errorf("settings %s-port and %s-port are both %d: want two ports", other, w.name, w.port)
+		}
+		used[w.port] = w.name
 	}
 	return nil
 }

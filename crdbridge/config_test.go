@@ -90,7 +90,9 @@ func TestConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"deletions that nobody carries out", "graceful-delete: true\n", nil, "pod-ops-driver, which deletes the pods in the end, is off"},
 		{"a port that is none", "graceful-delete: true\npod-ops-driver: true\ngraceful-delete-port: 0\n", nil, "graceful-delete-port 0: want a port"},
 		{"two webhooks at one port", "graceful-delete: true\npod-ops-driver: true\non-init: true\non-init-port: 9444\n", nil, "are both 9444: want two ports"},
-		{"a certificate that is kept nowhere", "graceful-delete: true\npod-ops-driver: true\nleader-election: false\nleader-election-namespace: ''\n", nil, "leader-election-namespace is empty, and on-init or graceful-delete is on"},
+		{"a certificate that is kept nowhere", "graceful-delete: true\npod-ops-driver: true\nleader-election: false\nleader-election-namespace: ''\n", nil, "leader-election-namespace is empty, and graceful-delete is on"},
+		{"three webhooks, two at one port", "on-init: true\nrequesters: true\nrequesters-port: 9443\n", nil, "on-init-port and requesters-port are both 9443"},
+		{"another port that is none", "requesters: true\nrequesters-port: 70000\n", nil, "requesters-port 70000: want a port"},
 		{"an API key on the command line", "", []string{"--temporal-api-key=secret"}, "unknown flag"},
 	}
 	for _, test := range tests {

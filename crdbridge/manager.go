@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/oninit"
 	"github.com/squall-chaos/squall/crdbridge/orphan"
 	"github.com/squall-chaos/squall/crdbridge/podops"
+	"github.com/squall-chaos/squall/crdbridge/requester"
 	"github.com/squall-chaos/squall/crdbridge/rollout"
 	"github.com/squall-chaos/squall/crdbridge/scenario"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
@@ -93,6 +94,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
 		podops.Setup(m, c.PodOps, c.WatchNamespaces, podops.InCluster(namespaces.System)),
 		podops.SetupProtections(m),
+		requester.Setup(m, c.Requesters, requester.InCluster(namespaces.System)),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),
 		m.AddReadyzCheck("ping", healthz.Ping),

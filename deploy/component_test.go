@@ -37,7 +37,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete)
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, requesters)
 	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -148,6 +148,7 @@ const (
 	onInitCertManager = "components/on-init-cert-manager"
 	podOpsDriver      = "components/pod-ops-driver"
 	gracefulDelete    = "components/graceful-delete"
+	requesters        = "components/requesters"
 	probeExec         = "components/probe-exec"
 	ownTemporal       = "components/temporal"
 )
@@ -199,16 +200,32 @@ func TestTheComponentOfGracefulDeletion(t *testing.T) {
 		"squall-crdbridge may delete pods everywhere",
 		"squall-crdbridge may get,update secrets named squall-graceful-delete in squall-system",
 		"squall-crdbridge may get,update validatingwebhookconfigurations.admissionregistration.k8s.io named squall-graceful-delete everywhere")
-	on, port := false, false
+	wantWebhook(t, overlay, "SQUALL_GRACEFUL_DELETE", "graceful-del", 9444)
+}
+
+// The component of requesters lets the bridge keep the certificate of its webhook, which
+// it switches on.
+func TestTheComponentOfRequesters(t *testing.T) {
+	overlay := overlaid(t, requesters)
+	wantRightsBeyond(t, ".", overlay,
+		"squall-crdbridge may get,update mutatingwebhookconfigurations.admissionregistration.k8s.io named squall-requesters everywhere",
+		"squall-crdbridge may get,update secrets named squall-requesters in squall-system")
+	wantWebhook(t, overlay, "SQUALL_REQUESTERS", "requesters", 9445)
+}
+
+// wantWebhook wants the bridge to serve one.
+func wantWebhook(t *testing.T, overlay, setting, port string, number int32) {
+	t.Helper()
+	on, open := false, false
 	for _, object := range render(t, overlay) {
 		if object.GetKind() == "Deployment" && object.GetName() == "squall-crdbridge" {
 			bridge := podOf(t, object).Spec.Containers[0]
-			on = strings.Contains(fmt.Sprint(bridge.Env), "{SQUALL_GRACEFUL_DELETE true")
-			port = slices.ContainsFunc(bridge.Ports, func(p corev1.ContainerPort) bool { return p.Name == "graceful-del" && p.ContainerPort == 9444 })
+			on = strings.Contains(fmt.Sprint(bridge.Env), "{"+setting+" true")
+			open = slices.ContainsFunc(bridge.Ports, func(p corev1.ContainerPort) bool { return p.Name == port && p.ContainerPort == number })
 		}
 	}
-	if !on || !port {
-		t.Errorf("the bridge is switched on: %t, its port is open: %t", on, port)
+	if !on || !open {
+		t.Errorf("%s is true: %t, port %s is open: %t", setting, on, port, open)
 	}
 }
 

@@ -126,7 +126,8 @@ func TestImportedOnlyBy(t *testing.T) {
 		"crdbridge/podops":        {"crdbridge"},
 		"crdbridge/rollout":       {"crdbridge"},
 		"crdbridge/scenario":      {"crdbridge"},
-		"crdbridge/certificate":   {"crdbridge", "crdbridge/oninit", "crdbridge/podops"},
+		"crdbridge/certificate":   {"crdbridge", "crdbridge/oninit", "crdbridge/podops", "crdbridge/requester"},
+		"crdbridge/requester":     {"crdbridge"},
 		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario"},
 		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
 	}

@@ -31,6 +31,8 @@ type Notification struct {
 	Stuck   int             `json:"stuck,omitempty"`
 	Verdict v1beta1.Verdict `json:"verdict,omitempty"`
 	Purpose string          `json:"purpose,omitempty"`
+	// Requester is the user who asked for the disruption, if that is known.
+	Requester string `json:"requester,omitempty"`
 }
 
 // Ways to tell somebody.
@@ -64,6 +66,7 @@ func (r Recipient) String() string {
 type Audience struct {
 	Recipients []Recipient `json:"recipients"`
 	Purpose    string      `json:"purpose,omitempty"`
+	Requester  string      `json:"requester,omitempty"`
 }
 
 // Of are those who hear of notifications of a type. Nobody is nil's audience.
@@ -79,9 +82,9 @@ func (a *Audience) Of(kind v1beta1.NotificationType) (told []Recipient) {
 	return told
 }
 
-// Audience is who hears of a disruption with this reporting; nil if nobody does.
-func (s Settings) Audience(reporting *v1beta1.Reporting) *Audience {
-	var a Audience
+// Audience is who hears of a disruption; nil if nobody does.
+func (s Settings) Audience(d *v1beta1.Disruption) *Audience {
+	a, reporting := Audience{Requester: v1beta1.RequesterOf(d).User}, d.Spec.Reporting
 	if s.WebhookURL != "" {
 		a.add(Recipient{Way: Webhook, Least: s.LeastType})
 	}

@@ -35,7 +35,7 @@ var finished = Notification{
 	ID: "6f1c/finished-1", Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "6f1c", Cluster: "c0de"},
 	Type: v1beta1.NotificationWarning, Reason: "Finished", Message: "2 targets disrupted, ended (expired), nothing is left.",
 	Time: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Phase: v1beta1.PhaseFinished, Ending: "expired",
-	Kinds: []string{"network-disruption"}, Targets: 2, Verdict: v1beta1.VerdictFailed, Purpose: "to be sure of the retries, <!channel> & all",
+	Kinds: []string{"network-disruption"}, Targets: 2, Verdict: v1beta1.VerdictFailed, Purpose: "to be sure of the retries, <!channel> & all", Requester: "ann <ann@example.com>",
 }
 
 // call is a request as the other side got it.
@@ -330,9 +330,14 @@ func TestAudience(t *testing.T) {
 		{"both name one channel, the team wants less", all, &v1beta1.Reporting{SlackChannel: "ops", MinNotificationType: "Error"}, []string{"webhook from Warning", "Slack channel ops from Warning"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := c.settings.Audience(c.reporting)
+			d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Reporting: c.reporting}}
+			d.Annotations = v1beta1.Requester{User: "ann"}.Annotations()
+			a := c.settings.Audience(d)
 			if (a == nil) != (c.want == nil) {
 				t.Fatalf("audience = %+v, want %q", a, c.want)
+			}
+			if a != nil && a.Requester != "ann" {
+				t.Errorf("asked for by %q, want ann", a.Requester)
 			}
 			var got []string
 			for _, r := range a.Of("unknown") {

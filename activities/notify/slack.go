@@ -105,6 +105,9 @@ func (s Settings) text(n Notification) string {
 	if n.Purpose != "" {
 		lines = append(lines, "Purpose: "+plain(n.Purpose))
 	}
+	if n.Requester != "" {
+		lines = append(lines, "Requested by: "+plain(n.Requester))
+	}
 	return strings.Join(lines, "\n")
 }
 

@@ -46,6 +46,7 @@ type data struct {
 	Stuck      int                      `json:"stuck,omitempty"`
 	Verdict    v1beta1.Verdict          `json:"verdict,omitempty"`
 	Purpose    string                   `json:"purpose,omitempty"`
+	Requester  string                   `json:"requester,omitempty"`
 }
 
 type object struct {
@@ -65,7 +66,7 @@ func (s Settings) body(n Notification) ([]byte, error) {
 		Data: data{
 			Cluster: cluster, Disruption: object{n.Disruption.Namespace, n.Disruption.Name, n.Disruption.UID}, Severity: n.Type,
 			Reason: n.Reason, Message: n.Message, Phase: n.Phase, Ending: n.Ending, Kinds: n.Kinds,
-			Targets: n.Targets, Stuck: n.Stuck, Verdict: n.Verdict, Purpose: n.Purpose,
+			Targets: n.Targets, Stuck: n.Stuck, Verdict: n.Verdict, Purpose: n.Purpose, Requester: n.Requester,
 		},
 	})
 }

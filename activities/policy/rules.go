@@ -24,6 +24,8 @@ type Rule struct {
 	Policy string
 	// targets are those that it is about; nil means all.
 	targets labels.Selector
+	// unknown is true for a rule about requesters where nobody knows who asked.
+	unknown bool
 	// words name a rule that is in no policy.
 	words string
 }
@@ -48,10 +50,11 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 		from = now
 	}
 	var rules []Rule
+	who := v1beta1.RequesterOf(d)
 	for _, p := range policies {
 		for _, rule := range p.Spec.Rules {
-			r := Rule{PolicyRule: rule, Policy: p.Name}
-			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !touches(rule.Windows, from, until) {
+			r := Rule{PolicyRule: rule, Policy: p.Name, unknown: who.User == "" && (rule.Requesters != nil || rule.ExceptRequesters != nil)}
+			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !r.concernsRequester(who) || !touches(rule.Windows, from, until) {
 				continue
 			}
 			if rule.TargetSelector != nil {
@@ -84,6 +87,13 @@ func (r Rule) Concerns(kinds v1beta1.Kinds, namespace string, level v1beta1.Leve
 	return (len(r.Kinds) == 0 || slices.ContainsFunc(kinds, func(k v1beta1.Kind) bool { return slices.Contains(r.Kinds, v1beta1.PolicyKind(k)) })) &&
 		(r.Level == "" || r.Level == level) &&
 		(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace))
+}
+
+// concernsRequester tells whether the rule is about what somebody asked for: of whom
+// nobody knows it is about if it names anybody.
+func (r Rule) concernsRequester(who v1beta1.Requester) bool {
+	return who.User == "" ||
+		(r.Requesters == nil || who.Among(r.Requesters)) && (r.ExceptRequesters == nil || !who.Among(r.ExceptRequesters))
 }
 
 // About tells whether the rule is about a target with these labels.
@@ -121,6 +131,9 @@ func (r Rule) String() string {
 	text := fmt.Sprintf("rule %q of DisruptionPolicy %q", r.Name, r.Policy)
 	if r.AtMost != nil {
 		text += " (" + r.limit() + ")"
+	}
+	if r.unknown {
+		text += " (nobody knows who asked for it: docs/requesters.md)"
 	}
 	if reason := strings.Join(strings.Fields(r.Reason), " "); reason != "" {
 		text += ": " + reason

@@ -82,6 +82,43 @@ func TestRulesAreAboutTheTimeOfInjection(t *testing.T) {
 	}
 }
 
+// rule D5: who asked for it, by name and by group; a rule that names anybody is about
+// what nobody is known to have asked for.
+func TestRulesAboutRequesters(t *testing.T) {
+	ann := v1beta1.Requester{User: "ann", Groups: []string{"shop", "system:authenticated"}}
+	by := func(users, groups string) *v1beta1.PolicyRequesters {
+		return &v1beta1.PolicyRequesters{Users: strings.Fields(users), Groups: strings.Fields(groups)}
+	}
+	for name, test := range map[string]struct {
+		rule              v1beta1.PolicyRule
+		ann, bob, unknown bool
+	}{
+		"everybody":                   {v1beta1.PolicyRule{}, true, true, true},
+		"a user":                      {v1beta1.PolicyRule{Requesters: by("ann carl", "")}, true, false, true},
+		"a group":                     {v1beta1.PolicyRule{Requesters: by("", "ops shop")}, true, false, true},
+		"a user or a group":           {v1beta1.PolicyRule{Requesters: by("bob", "shop")}, true, true, true},
+		"others":                      {v1beta1.PolicyRule{Requesters: by("shop", "ann")}, false, false, true},
+		"all but a user":              {v1beta1.PolicyRule{ExceptRequesters: by("ann", "")}, false, true, true},
+		"all but a group":             {v1beta1.PolicyRule{ExceptRequesters: by("", "shop")}, false, true, true},
+		"a group without one of them": {v1beta1.PolicyRule{Requesters: by("bob", "shop"), ExceptRequesters: by("ann", "")}, false, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range []struct {
+				who  v1beta1.Requester
+				want bool
+			}{{ann, test.ann}, {v1beta1.Requester{User: "bob"}, test.bob}, {v1beta1.Requester{}, test.unknown}} {
+				d := disruption()
+				d.Annotations = c.who.Annotations()
+				if got := Refusal(Rules(policies(test.rule), d, monday)); (got != "") != c.want {
+					t.Errorf("of %q: refusal %q, want one: %t", c.who.User, got, c.want)
+				} else if named := name != "everybody"; strings.Contains(got, "nobody knows") != (named && c.who.User == "") {
+					t.Errorf("of %q: refusal %q, want it to say whether that is known", c.who.User, got)
+				}
+			}
+		})
+	}
+}
+
 func TestRefusalNamesTheRule(t *testing.T) {
 	rules := Rules(policies(
 		v1beta1.PolicyRule{Name: "few", AtMost: &v1beta1.PolicyLimit{Targets: ptr(0)}},

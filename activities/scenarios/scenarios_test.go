@@ -115,6 +115,19 @@ func TestAStepBeginsOnce(t *testing.T) {
 	}
 }
 
+// rule S19
+func TestRunsAreAskedForByWhoAskedForTheScenario(t *testing.T) {
+	s := &v1beta1.DisruptionScenario{Spec: v1beta1.DisruptionScenarioSpec{Steps: []v1beta1.ScenarioStep{{Disruptions: make([]v1beta1.ScenarioDisruption, 1)}}}}
+	if d := disruptionOf(s, 0, 0); len(d.Annotations) > 0 {
+		t.Errorf("annotations %v of one of which nobody knows who asked for it", d.Annotations)
+	}
+	s.Annotations = v1beta1.Requester{User: "ann", Groups: []string{"shop"}}.Annotations()
+	s.Annotations[v1beta1.AnnotationApprovedBy+"look"] = "bob"
+	if d := disruptionOf(s, 0, 0); len(d.Annotations) != 2 || v1beta1.RequesterOf(d).User != "ann" {
+		t.Errorf("annotations %v, want who asked for the scenario", d.Annotations)
+	}
+}
+
 func TestWhatKeepsAStepFromBeginning(t *testing.T) {
 	for _, part := range []struct {
 		name, words string

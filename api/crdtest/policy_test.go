@@ -56,6 +56,10 @@ func TestAPIServerJudgesPolicies(t *testing.T) {
 		{"[{name: a, windows: [{days: [Mon]}]}]", `"Mon"`},
 		{`[{name: a, windows: [{from: "9:00"}]}]`, "should match"},
 		{`[{name: a, windows: [{to: "24:00"}]}]`, "should match"},
+		{"[{name: a, requesters: {users: [ann], groups: [shop]}, exceptRequesters: {groups: [ops]}}]", ""},
+		{"[{name: a, requesters: {}}]", "at least 1 properties"},
+		{`[{name: a, exceptRequesters: {users: [""]}}]`, "at least 1 chars"},
+		{"[{name: a, requesters: [ann]}]", "must be of type object"},
 	} {
 		t.Run(test.rules, func(t *testing.T) {
 			err := create([]byte("apiVersion: chaos.squall.dev/v1beta1\nkind: DisruptionPolicy\nmetadata: {name: p}\nspec: {rules: " + test.rules + "}\n"))

@@ -62,6 +62,12 @@ type PolicyRule struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Requesters are those whose disruptions the rule is about. A rule with requesters
+	// is about those of which nobody knows who asked for them, too.
+	Requesters *PolicyRequesters `json:"requesters,omitempty"`
+	// ExceptRequesters are those whose disruptions the rule is not about. Of which nobody
+	// knows who asked for them are no exception.
+	ExceptRequesters *PolicyRequesters `json:"exceptRequesters,omitempty"`
 	// TargetSelector selects by labels the pods, or at level node the nodes, that the
 	// rule is about. Others may still be chosen.
 	TargetSelector *metav1.LabelSelector `json:"targetSelector,omitempty"`
@@ -80,6 +86,26 @@ type PolicyRule struct {
 //
 // +kubebuilder:validation:Enum=container-failure;cpu-pressure;disk-failure;disk-pressure;dns-disruption;grpc-disruption;memory-pressure;network-disruption;node-failure;pod-replacement
 type PolicyKind string
+
+// PolicyRequesters are people and programs, by what the API server knows of them.
+//
+// +kubebuilder:validation:MinProperties=1
+type PolicyRequesters struct {
+	// Users by name, such as system:serviceaccount:argocd:argocd-application-controller.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	Users []string `json:"users,omitempty"`
+	// Groups by name: whoever is in one of them.
+	//
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	Groups []string `json:"groups,omitempty"`
+}
 
 // PolicyWindow is a time that recurs.
 type PolicyWindow struct {

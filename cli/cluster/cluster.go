@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -93,6 +94,15 @@ func (c *Client) Create(ctx context.Context, d *v1beta1.Disruption, dryRun bool)
 	}
 	err := request.Do(ctx).Into(created)
 	return kinded(created), c.advise(ctx, err, d.Namespace, "")
+}
+
+// Requester is who asks for what the caller creates; nobody if that cannot be known.
+func (c *Client) Requester(ctx context.Context) v1beta1.Requester {
+	said, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return v1beta1.Requester{}
+	}
+	return v1beta1.Requester{User: said.Status.UserInfo.Username, Groups: said.Status.UserInfo.Groups}
 }
 
 // Delete asks for the end of this very disruption, and of no other of its name.

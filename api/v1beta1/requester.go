@@ -1,0 +1,47 @@
+package v1beta1
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Who asked for a Disruption, or for what makes Disruptions, is in its annotations.
+// The bridge's webhook writes them, and the API server sees that nobody writes
+// anything but the own name. The worker copies them to each run.
+const (
+	// AnnotationRequester is the name of a user, as the API server knows it.
+	AnnotationRequester = "chaos.squall.dev/requester"
+	// AnnotationRequesterGroups are the user's groups, one in a line.
+	AnnotationRequesterGroups = "chaos.squall.dev/requester-groups"
+)
+
+// Requester is who asked for something. The zero value is nobody that is known.
+type Requester struct {
+	User   string
+	Groups []string
+}
+
+// RequesterOf is who asked for an object.
+func RequesterOf(o metav1.Object) Requester {
+	annotations := o.GetAnnotations()
+	r := Requester{User: annotations[AnnotationRequester]}
+	if groups := annotations[AnnotationRequesterGroups]; groups != "" {
+		r.Groups = strings.Split(groups, "\n")
+	}
+	return r
+}
+
+// Annotations are those by which RequesterOf knows r; none for nobody.
+func (r Requester) Annotations() map[string]string {
+	if r.User == "" {
+		return nil
+	}
+	return map[string]string{AnnotationRequester: r.User, AnnotationRequesterGroups: strings.Join(r.Groups, "\n")}
+}
+
+// Among tells whether some of these are the requester, or have it in a group.
+func (r Requester) Among(some *PolicyRequesters) bool {
+	return slices.Contains(some.Users, r.User) || slices.ContainsFunc(r.Groups, func(group string) bool { return slices.Contains(some.Groups, group) })
+}

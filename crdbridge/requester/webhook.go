@@ -1,0 +1,119 @@
+// Package requester serves the admission webhook that notes on each Disruption, and
+// on what makes Disruptions, who asked for it. It changes two annotations and nothing
+// else. Without it nobody knows; whoever writes something else than the own name is
+// refused by the API server itself (deploy/admission.yaml).
+package requester
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/certificate"
+)
+
+const (
+	// Name is that of the Service, of the Secret with the certificate, and of the
+	// MutatingWebhookConfiguration.
+	Name = "squall-requesters"
+	// Path is where the webhook is served.
+	Path = "/requesters"
+)
+
+// Settings are what an installation chooses.
+type Settings struct {
+	// Enabled serves the webhook, at Port.
+	Enabled bool `mapstructure:"requesters"`
+	Port    int  `mapstructure:"requesters-port"`
+}
+
+// Check says what is wrong with the settings.
+func (s Settings) Check() error {
+	if s.Enabled && (s.Port < 1 || s.Port > 65535) {
+		return fmt.Errorf("setting requesters-port %d: want a port from 1 to 65535", s.Port)
+	}
+	return nil
+}
+
+// InCluster is the place that deploy/components/requesters makes.
+func InCluster(systemNamespace string) certificate.Place {
+	return certificate.Place{Host: Name + "." + systemNamespace + ".svc", Namespace: systemNamespace, Secret: Name, Configuration: Name}
+}
+
+// Setup serves the webhook in every replica of m, and has each see to the certificate.
+func Setup(m manager.Manager, s Settings, p certificate.Place) error {
+	if !s.Enabled {
+		return nil
+	}
+	own := &certificate.Certificate{}
+	server := certificate.Server(s.Port, "", own)
+	server.Register(Path, &admission.Webhook{Handler: admission.HandlerFunc(handle)})
+	if err := m.Add(server); err != nil {
+		return err
+	}
+	return certificate.Keep(m, "requesters", p, own)
+}
+
+// about is what a request is judged by.
+type about struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              any `json:"spec"`
+}
+
+// handle notes the user on what is created, and on a cron, rollout or scenario whose
+// spec changes: its next runs are asked for by whoever wrote that. Anything else keeps
+// what was noted.
+func handle(_ context.Context, request admission.Request) admission.Response {
+	var now, before about
+	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the object: %w", err))
+	}
+	who := v1beta1.Requester{User: request.UserInfo.Username, Groups: request.UserInfo.Groups}
+	if request.Operation == admissionv1.Update {
+		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the object as it was: %w", err))
+		}
+		if request.Resource.Resource == "disruptions" || equality.Semantic.DeepEqual(now.Spec, before.Spec) {
+			who = v1beta1.RequesterOf(&before)
+		}
+	}
+	want := maps.Clone(now.Annotations)
+	delete(want, v1beta1.AnnotationRequester)
+	delete(want, v1beta1.AnnotationRequesterGroups)
+	if noted := who.Annotations(); want == nil {
+		want = noted
+	} else {
+		maps.Copy(want, noted)
+	}
+	if maps.Equal(want, now.Annotations) {
+		return admission.Allowed("")
+	}
+	return patched(request.Object.Raw, want)
+}
+
+// patched answers with an object as it is but for its annotations.
+func patched(raw []byte, annotations map[string]string) admission.Response {
+	var object map[string]any
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the object: %w", err))
+	}
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("the object has no metadata"))
+	}
+	metadata["annotations"] = annotations
+	changed, err := json.Marshal(object)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(raw, changed)
+}

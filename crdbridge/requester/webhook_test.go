@@ -1,0 +1,168 @@
+package requester
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/certificate"
+	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/temporal"
+	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
+)
+
+func TestMain(m *testing.M) { bridgetest.Main(m) }
+
+// cluster has an API server that asks the bridge, as the configuration that is shipped
+// says, about what users of the group shop do.
+type cluster struct {
+	*bridgetest.Bridge
+	config *rest.Config
+}
+
+func begin(t *testing.T) *cluster {
+	t.Helper()
+	port := temporalserver.FreePort(t)
+	place := certificate.Place{Host: "localhost", Secret: Name}
+	c := &cluster{config: apiserver.Start(t)}
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		return Setup(m, Settings{Enabled: true, Port: port}, place)
+	}))
+	place.Namespace, place.Configuration = c.MakeNamespace("system-"), Name+"-"+c.Namespace
+	client, err := kubernetes.NewForConfig(c.config)
+	c.Must(err)
+	_, err = client.CoreV1().Secrets(place.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: Name}}, metav1.CreateOptions{})
+	c.Must(err)
+
+	shipped, err := os.ReadFile("../../deploy/components/requesters/webhook.yaml")
+	c.Must(err)
+	_, text, _ := strings.Cut(string(shipped), "\n---\n")
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	c.Must(yaml.UnmarshalStrict([]byte(text), configuration))
+	webhook := &configuration.Webhooks[0]
+	if configuration.Name != Name || *webhook.ClientConfig.Service.Path != Path {
+		t.Errorf("the shipped configuration is %s with path %s", configuration.Name, *webhook.ClientConfig.Service.Path)
+	}
+	url := "https://localhost:" + strconv.Itoa(port) + Path
+	configuration.Name = place.Configuration
+	webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
+	webhook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.Namespace}}
+	webhooks := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err = webhooks.Create(t.Context(), configuration, metav1.CreateOptions{})
+	c.Must(err)
+	t.Cleanup(func() {
+		if err := webhooks.Delete(context.Background(), configuration.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	c.Start()
+	bridgetest.Eventually(t, bridgetest.Soon, "the webhook is asked", func() bool {
+		made, err := c.as("ann", "disruptions").Create(t.Context(), c.sample("container-failure", "probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		c.Must(err)
+		return v1beta1.RequesterOf(made).User != ""
+	})
+	return c
+}
+
+// as has the resources of the namespace for a user, who may do everything.
+func (c *cluster) as(user, resource string) dynamic.ResourceInterface {
+	config := rest.CopyConfig(c.config)
+	if user != "" {
+		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"shop", "system:masters"}}
+	}
+	return dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: resource}).Namespace(c.Namespace)
+}
+
+// sample is the one that is shipped, with another name.
+func (c *cluster) sample(file, name string) *unstructured.Unstructured {
+	c.T.Helper()
+	text, err := os.ReadFile("../../deploy/samples/" + file + ".yaml")
+	c.Must(err)
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := documents.Decode(&object.Object); err == io.EOF {
+			c.T.Fatalf("%s has no object of Squall", file)
+		} else {
+			c.Must(err)
+		}
+		if strings.HasPrefix(object.GetKind(), "Disruption") {
+			object.SetNamespace(c.Namespace)
+			object.SetName(name)
+			return object
+		}
+	}
+}
+
+func (c *cluster) want(what string, o *unstructured.Unstructured, err error, user string) {
+	c.T.Helper()
+	c.Must(err)
+	want := v1beta1.Requester{}
+	if user != "" {
+		want = v1beta1.Requester{User: user, Groups: []string{"shop", "system:masters", "system:authenticated"}}
+	}
+	if diff := cmp.Diff(want, v1beta1.RequesterOf(o)); diff != "" {
+		c.T.Errorf("%s (-want +noted):\n%s", what, diff)
+	}
+}
+
+func (c *cluster) patch(user, resource, name, body string) (*unstructured.Unstructured, error) {
+	return c.as(user, resource).Patch(c.T.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+}
+
+// rule S19: it is noted who created it, whatever the manifest says; that stays whoever
+// changes it, but for a cron, rollout or scenario whose spec somebody writes anew.
+func TestWhoAskedIsNoted(t *testing.T) {
+	c := begin(t)
+	for resource, file := range map[string]string{
+		"disruptions": "container-failure", "disruptioncrons": "disruption-cron", "disruptionrollouts": "disruption-rollout", "disruptionscenarios": "disruption-scenario",
+	} {
+		t.Run(resource, func(t *testing.T) {
+			sample := c.sample(file, "web")
+			sample.SetAnnotations(map[string]string{v1beta1.AnnotationRequester: "root", "mine": "kept"})
+			made, err := c.as("ann", resource).Create(t.Context(), sample, metav1.CreateOptions{})
+			c.want("created by ann", made, err, "ann")
+			if made.GetAnnotations()["mine"] != "kept" {
+				t.Errorf("annotations %v", made.GetAnnotations())
+			}
+			noted, err := c.patch("bob", resource, "web", `{"metadata":{"annotations":{"`+v1beta1.AnnotationRequester+`":"bob","a":"b"}}}`)
+			c.want("annotated by bob", noted, err, "ann")
+			noted, err = c.patch("bob", resource, "web", `{"metadata":{"annotations":null}}`)
+			c.want("bared by bob", noted, err, "ann")
+			by, body := "bob", `{"spec":{"reporting":{"purpose":"another reason for it"}}}`
+			if resource == "disruptions" {
+				by = "ann"
+			}
+			noted, err = c.patch("bob", resource, "web", body)
+			c.want("rewritten by bob", noted, err, by)
+			noted, err = c.patch("system:serviceaccount:squall-system:squall-worker", resource, "web", `{"metadata":{"labels":{"a":"b"}},"spec":{"reporting":{"purpose":"a third reason for it"}}}`)
+			c.want("rewritten by a program of Squall", noted, err, by)
+		})
+	}
+	run := c.sample("container-failure", "run")
+	run.SetAnnotations(v1beta1.Requester{User: "carl"}.Annotations())
+	made, err := c.as("system:serviceaccount:squall-system:squall-worker", "disruptions").Create(t.Context(), run, metav1.CreateOptions{})
+	if c.Must(err); v1beta1.RequesterOf(made).User != "carl" {
+		t.Errorf("a run is noted as asked for by %+v", v1beta1.RequesterOf(made))
+	}
+}
