@@ -59,7 +59,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 		return findings
 	}
 	findings = append(findings, examineRights(ctx, c))
-	findings = append(findings, examineAdmission(ctx, c), examineOptIn(ctx, c), examineSafeMode(ctx, c))
+	findings = append(findings, examineAdmission(ctx, c), examineOptIn(ctx, c), examineSafeMode(ctx, c), examineRequesters(ctx, c))
 	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
 		findings = append(findings, examineProgram(ctx, c, place.System, program), examineAccount(ctx, c, place, program))
 	}
@@ -73,7 +73,7 @@ func examineResources(c *cluster.Client) Finding {
 	if err != nil {
 		return Finding{what, Fail, fmt.Sprintf("the cluster does not know %s: %v", v1beta1.GroupVersion, err), way}
 	}
-	for _, name := range []string{"disruptions", "disruptionpolicies", "emergencystops"} {
+	for _, name := range []string{"disruptions", "disruptioncrons", "disruptionrollouts", "disruptionscenarios", "disruptionpolicies", "emergencystops"} {
 		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
 			return Finding{what, Fail, fmt.Sprintf("the cluster does not know %s.%s", name, v1beta1.GroupVersion.Group), way}
 		}
@@ -185,6 +185,40 @@ func examineSafeMode(ctx context.Context, c *cluster.Client) Finding {
 		warn:    "whoever disrupts more than anybody named is told so",
 		off:     "nobody is told that a disruption is of more than anybody named",
 	})
+}
+
+// examineRequesters finds rules about who asks where nobody notes that.
+func examineRequesters(ctx context.Context, c *cluster.Client) Finding {
+	_, err := c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "squall-requesters", metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Finding{requesters, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read MutatingWebhookConfigurations"}
+	}
+	policies, _, unread := c.DisruptionPolicies(ctx)
+	if unread != nil {
+		return Finding{requesters, Warn, unread.Error(), "ask somebody who may list DisruptionPolicies"}
+	}
+	return judgeRequesters(err == nil, policies)
+}
+
+const requesters = "requesters"
+
+func judgeRequesters(noted bool, policies []*v1beta1.DisruptionPolicy) Finding {
+	if noted {
+		return Finding{requesters, OK, "it is noted who asks for disruptions", ""}
+	}
+	var about []string
+	for _, p := range policies {
+		for _, rule := range p.Spec.Rules {
+			if rule.Requesters != nil || rule.ExceptRequesters != nil {
+				about = append(about, p.Name+"/"+rule.Name)
+			}
+		}
+	}
+	if len(about) > 0 {
+		return Finding{requesters, Warn, "nobody notes who asks for disruptions, so these rules of policies deny everybody: " + strings.Join(about, ", "),
+			"install the component requesters: docs/requesters.md"}
+	}
+	return Finding{requesters, OK, "it is not noted who asks for disruptions, and no policy depends on that", ""}
 }
 
 // policySwitch is a policy that an operator sets to off, warn or enforce, and what each means.

@@ -62,6 +62,24 @@ func TestTroubleOfContainers(t *testing.T) {
 	}
 }
 
+func TestRulesAboutRequestersThatNobodyNotes(t *testing.T) {
+	ours := &v1beta1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "prod"}, Spec: v1beta1.DisruptionPolicySpec{Rules: []v1beta1.PolicyRule{
+		{Name: "all"}, {Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Users: []string{"ann"}}}, {Name: "theirs", Requesters: &v1beta1.PolicyRequesters{Users: []string{"bob"}}},
+	}}}
+	for _, test := range []struct {
+		noted  bool
+		rules  int
+		health Health
+		want   string
+	}{{false, 1, OK, "no policy depends"}, {false, 3, Warn, "deny everybody: prod/ours, prod/theirs"}, {true, 3, OK, "it is noted"}} {
+		policy := ours.DeepCopy()
+		policy.Spec.Rules = policy.Spec.Rules[:test.rules]
+		if got := judgeRequesters(test.noted, []*v1beta1.DisruptionPolicy{policy}); got.Health != test.health || !strings.Contains(got.Text, test.want) {
+			t.Errorf("%d rules, noted %t: %+v, want %s with %q", test.rules, test.noted, got, test.health, test.want)
+		}
+	}
+}
+
 func TestDisruptionsThatNeedSomebody(t *testing.T) {
 	made := func(change func(*v1beta1.Disruption)) []v1beta1.Disruption {
 		d := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
