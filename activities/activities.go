@@ -100,10 +100,12 @@ func (a *Activities) commands() nodecommand.Runner {
 	return nodecommand.Runner{Kube: a.Kube, Builder: a.Builder}
 }
 
-// events records events. One that cannot be stored is counted and logged: a
+func (a *Activities) events() status.Events { return Events(a.Kube) }
+
+// Events records events. One that cannot be stored is counted and logged: a
 // disruption begins, goes on and ends without it.
-func (a *Activities) events() status.Events {
-	return status.Events{Kube: a.Kube, Lost: func(ctx context.Context, event *corev1.Event, err error) {
+func Events(kube kubernetes.Interface) status.Events {
+	return status.Events{Kube: kube, Lost: func(ctx context.Context, event *corev1.Event, err error) {
 		metric.EventsLost.Add(ctx, 1, "")
 		about := event.InvolvedObject
 		activity.GetLogger(ctx).Warn("event not recorded", "reason", event.Reason, "message", event.Message,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,12 +35,18 @@ type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
 
+// Events records what became of a scenario. key tells apart happenings of a reason.
+type Events interface {
+	OfScenario(ctx context.Context, s *v1beta1.DisruptionScenario, eventType, reason, message, key string)
+}
+
 // Activities carries what the activities of a scenario need. Its methods are
 // registered with a Temporal worker under their own names.
 type Activities struct {
 	// Client reads and writes the resources of Squall.
 	Client rest.Interface
 	Stops  Stops
+	Events Events
 }
 
 // Plan is a scenario as it was when its workflow began.
@@ -103,13 +110,17 @@ type ReportInput struct {
 	Status   v1beta1.DisruptionScenarioStatus `json:"status"`
 }
 
-// ReportScenario writes the status, unless it is there. A scenario that is gone is
-// no error.
+// ReportScenario writes the status, unless it is there, and before that an event if
+// the scenario came to another step or phase. A scenario that is gone is no error.
 func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		s, err := a.get(ctx, in.Scenario)
 		if err != nil || equality.Semantic.DeepEqual(s.Status, in.Status) {
 			return err
+		}
+		if reason, eventType := news(s.Status, in.Status); reason != "" {
+			message := strings.TrimPrefix(in.Status.Step+": "+in.Status.Message, ": ")
+			a.Events.OfScenario(ctx, s, eventType, reason, message, in.Status.Step)
 		}
 		s.Status = in.Status
 		return a.Client.Put().Namespace(s.Namespace).Resource(scenarios).Name(s.Name).SubResource("status").Body(s).Do(ctx).Error()
@@ -118,6 +129,30 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 		return fmt.Errorf("write status of DisruptionScenario %s: %w", in.Scenario, err)
 	}
 	return nil
+}
+
+// news is the reason of an event, and its type, about what became of a scenario; none
+// if people need not know.
+func news(before, now v1beta1.DisruptionScenarioStatus) (reason, eventType string) {
+	if before.Phase == now.Phase && before.Step == now.Step {
+		return "", ""
+	}
+	switch now.Phase {
+	case v1beta1.ScenarioRunning, v1beta1.ScenarioWaiting:
+		return "StepBegan", corev1.EventTypeNormal
+	case v1beta1.ScenarioSuspended:
+		return "ApprovalAwaited", corev1.EventTypeNormal
+	case v1beta1.ScenarioStopping:
+		return "Stopping", corev1.EventTypeWarning
+	case v1beta1.ScenarioRejected:
+		return "Rejected", corev1.EventTypeWarning
+	case v1beta1.ScenarioFinished:
+		if now.Verdict == v1beta1.VerdictPassed {
+			return string(now.Verdict), corev1.EventTypeNormal
+		}
+		return string(now.Verdict), corev1.EventTypeWarning
+	}
+	return "", ""
 }
 
 // RunsInput are disruptions of a scenario.

@@ -43,6 +43,15 @@ func (e Events) Warn(ctx context.Context, d *v1beta1.Disruption, reason, message
 	e.create(ctx, newEvent(disruptionReference(d), corev1.EventTypeWarning, reason, message, key))
 }
 
+// OfScenario records what became of a scenario.
+func (e Events) OfScenario(ctx context.Context, s *v1beta1.DisruptionScenario, eventType, reason, message, key string) {
+	about := corev1.ObjectReference{
+		APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.KindDisruptionScenario,
+		Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
+	}
+	e.create(ctx, newEvent(about, eventType, reason, message, key))
+}
+
 // Disrupted records on the target that it is disrupted.
 func (e Events) Disrupted(ctx context.Context, d *v1beta1.Disruption, t v1beta1.InjectionTarget) {
 	e.onTarget(ctx, d, t, corev1.EventTypeNormal, "Disrupted", "disrupts this %s")

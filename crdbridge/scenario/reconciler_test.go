@@ -11,10 +11,12 @@ import (
 	temporalclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -37,6 +39,7 @@ func TestMain(m *testing.M) { bridgetest.Main(m) }
 type bridge struct {
 	*bridgetest.Bridge
 	there temporalclient.Client
+	kube  kubernetes.Interface
 }
 
 func begin(t *testing.T) *bridge {
@@ -49,11 +52,17 @@ func begin(t *testing.T) *bridge {
 		}
 		return Setup(m, workflows)
 	}))
-	objects, err := status.NewDisruptions(apiserver.Start(t))
+	config := apiserver.Start(t)
+	objects, err := status.NewDisruptions(config)
 	b.Must(err)
+	kube, err := kubernetes.NewForConfig(config)
+	b.Must(err)
+	b.kube = kube
 	w := worker.New(b.there, contract.TaskQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(workflows.Scenario, workflow.RegisterOptions{Name: contract.ScenarioWorkflowType})
-	w.RegisterActivity(&scenarios.Activities{Client: objects.Client(), Stops: objects})
+	w.RegisterActivity(&scenarios.Activities{Client: objects.Client(), Stops: objects, Events: status.Events{Kube: kube, Lost: func(_ context.Context, event *corev1.Event, err error) {
+		t.Errorf("event %s is lost: %v", event.Reason, err)
+	}}})
 	b.Must(w.Start())
 	t.Cleanup(w.Stop)
 	b.Start()
@@ -155,6 +164,23 @@ func (b *bridge) result(s *v1beta1.DisruptionScenario) (r workflows.ScenarioResu
 	return r
 }
 
+// told wants the events of s, by reason and the first word.
+func (b *bridge) told(s *v1beta1.DisruptionScenario, want ...string) {
+	b.T.Helper()
+	events, err := b.kube.CoreV1().Events(s.Namespace).List(b.T.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
+	b.Must(err)
+	var got []string
+	for _, event := range events.Items {
+		first, _, _ := strings.Cut(strings.ReplaceAll(event.Message, ":", " "), " ")
+		got = append(got, event.Reason+" "+first)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		b.T.Errorf("events %q, want %q", got, want)
+	}
+}
+
 func id(s *v1beta1.DisruptionScenario) string {
 	return contract.ScenarioWorkflowID(contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
 }
@@ -187,6 +213,7 @@ func TestAScenarioIsCarriedOut(t *testing.T) {
 	if r := b.result(s); r.Verdict != v1beta1.VerdictPassed {
 		t.Errorf("result %+v", r)
 	}
+	b.told(s, "StepBegan both", "StepBegan rest", "ApprovalAwaited look", "StepBegan last", "Passed All")
 	b.Must(b.Kube.Delete(t.Context(), s.DeepCopy()))
 	bridgetest.Eventually(t, bridgetest.Soon, "it goes", func() bool { return !b.see(s) })
 }
