@@ -34,7 +34,7 @@ func TestTraceOfAWorkflow(t *testing.T) {
 	if odd := traceID("disruption/shop/half/odd", "r1"); !odd.IsValid() || odd != traceID("disruption/shop/half/odd", "r2") {
 		t.Errorf("trace of a UID that is none = %s, want the same for all runs", odd)
 	}
-	if runSpan("r1") == runSpan("r2") || runSpan("r1") != runSpan("r1") {
+	if first, again := runSpan("r1"), runSpan("r1"); first == runSpan("r2") || first != again {
 		t.Error("the span of a run does not follow from its ID")
 	}
 }
