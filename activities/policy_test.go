@@ -2,10 +2,12 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -66,6 +68,30 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	remove()
 	if plan := do[Plan](c, c.Prepare, c.Disruption("later", nil)); plan.Rejected != "" {
 		t.Errorf("without the policy it is rejected: %s", plan.Rejected)
+	}
+}
+
+// rule D5: who asked is known whenever targets are chosen.
+func TestAPolicyAboutRequesters(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	c.policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Groups: []string{"sre"}}})
+	by := func(name, group string) Ref {
+		ref := c.Disruption(name, nil)
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": v1beta1.Requester{User: "sue", Groups: []string{"all", group}}.Annotations()}})
+		c.Must(err)
+		c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(body).Do(t.Context()).Error())
+		return ref
+	}
+	if plan := do[Plan](c, c.Prepare, by("theirs", "shop")); !strings.Contains(plan.Rejected, `rule "ours"`) || strings.Contains(plan.Rejected, "nobody knows") {
+		t.Errorf("that of somebody else is rejected with %q", plan.Rejected)
+	}
+	ref := by("ours", "sre")
+	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" {
+		t.Errorf("ours is rejected: %s", plan.Rejected)
+	}
+	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
+		t.Errorf("chose %v, want a target", added)
 	}
 }
 
