@@ -77,6 +77,9 @@ func TestStatusIsASubresource(t *testing.T) {
 func TestWhatKubectlGetShows(t *testing.T) {
 	client := disruptions(t)
 	create(t, client, "columns")
+	if _, err := client.Patch(t.Context(), "columns", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1beta1.AnnotationRequester+`":"ann"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	apply(t, client, "worker", "columns", `{"phase": "Holding", "kinds": "cpu-pressure", "targets": "3/3", "injectionStatus": "Injected",
 		"expiryTime": "2026-11-20T13:00:00Z", "workflow": {"id": "disruption/default/columns/1", "runID": "r"}, "ending": "expired",
 		"steadyState": {"verdict": "Passed", "probes": [{"name": "a", "state": "Success", "targets": 3, "failingTargets": []}]},
@@ -87,13 +90,13 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "VERDICT", "TEMPORAL", "EXPIRES", "AGE"}, narrow); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"EFFECT", "WORKFLOW", "ENDING"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"EFFECT", "WORKFLOW", "ENDING", "REQUESTER"}, wide); diff != "" {
 		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
 	}
 	want := map[string]any{
 		"NAME": "columns", "KINDS": "cpu-pressure", "LEVEL": "pod", "TARGETS": "3/3", "INJECTION": "Injected",
 		"PHASE": "Holding", "TEMPORAL": "TemporalUnreachable", "EXPIRES": "2026-11-20T13:00:00Z", "WORKFLOW": "disruption/default/columns/1", "ENDING": "expired",
-		"EFFECT": "Proven", "VERDICT": "Passed",
+		"EFFECT": "Proven", "VERDICT": "Passed", "REQUESTER": "ann",
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
