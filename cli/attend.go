@@ -16,48 +16,77 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
-// attendance is a person, or a pipeline, that waits for the end of a disruption.
+// subject is a disruption or a scenario for whose end somebody waits.
+type subject interface {
+	// called says what it is, with namespace and name; by is the command of squall of
+	// that name about it.
+	called() string
+	by(command string) string
+	// follow watches it until ctx ends or that cannot be done. What it sends is called
+	// by whom the rest is called by too, and returns true when that was the end.
+	follow(ctx context.Context, seen chan<- sight, notes chan<- string) error
+	// soFar is how far it is; key without what changes all the time.
+	soFar(now time.Time) (key, text string)
+	// end has it taken off.
+	end(ctx context.Context) error
+	// conclude says what has become of it, and returns its exit code.
+	conclude() error
+}
+
+// sight takes in what was seen; stopping is true once we have ended it ourselves.
+type sight func(stopping bool) (ended bool)
+
+// send is false if nobody takes it any more.
+func send[T any](ctx context.Context, to chan<- T, what T) bool {
+	select {
+	case to <- what:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attendance is a person, or a pipeline, that waits for the end of a subject.
 type attendance struct {
 	*command
-	client *cluster.Client
-	ref    v1beta1.DisruptionRef
-	line   *progress
-	// last is what was seen last.
-	last *v1beta1.Disruption
-	// stopping is true once we have deleted it, asking while a person is asked.
+	subject
+	line *progress
+	// stopping is true once we have ended it, asking while a person is asked.
 	stopping, asking bool
 	answers          chan string
 }
 
-// attend shows how far a disruption is until it is over, stuck or gone. Signals do
-// not end it: they are answered.
-func (c *command) attend(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption) error {
+// attend shows how far a subject is until it is over, stuck or gone. Signals do not
+// end it: they are answered.
+func (c *command) attend(ctx context.Context, s subject) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
-	seen, notes, failed := make(chan *v1beta1.Disruption), make(chan string), make(chan error, 1)
+	seen, notes, failed := make(chan sight), make(chan string), make(chan error, 1)
 	watchers.Go(func() {
-		if err := c.watch(ctx, client, d.Ref(), seen, notes); err != nil {
+		if err := s.follow(ctx, seen, notes); err != nil {
 			failed <- err
 		}
 	})
-	watchers.Go(func() { client.FollowEvents(ctx, d.Ref(), notes) })
-	a := &attendance{command: c, client: client, ref: d.Ref(), line: c.progress(), last: d, answers: make(chan string, 1)}
+	a := &attendance{command: c, subject: s, line: c.progress(), answers: make(chan string, 1)}
 	defer a.line.end()
 	clock := time.NewTicker(refresh)
 	defer clock.Stop()
 	for {
 		select {
-		case now := <-seen:
-			if a.see(now) {
+		case take := <-seen:
+			if take(a.stopping) {
 				a.line.end()
-				return c.conclude(a.last)
+				return s.conclude()
+			}
+			if !a.asking {
+				a.show()
 			}
 		case note := <-notes:
 			a.line.note(note)
 		case err := <-failed:
-			return fmt.Errorf("watch disruption %s/%s, which goes on: %w", d.Namespace, d.Name, err)
+			return fmt.Errorf("watch %s, which goes on: %w", s.called(), err)
 		case <-c.interrupts:
 			if err := a.interrupted(ctx); err != nil {
 				return err
@@ -74,40 +103,20 @@ func (c *command) attend(ctx context.Context, client *cluster.Client, d *v1beta1
 	}
 }
 
-// see takes in what was seen; true when that is the end.
-func (a *attendance) see(d *v1beta1.Disruption) (ended bool) {
-	if d == nil {
-		if a.last.DeletionTimestamp == nil && !a.last.Status.Phase.Over() {
-			now := a.now()
-			a.last.DeletionTimestamp = &metav1.Time{Time: now}
-		}
-		a.last.Status.IsStuckOnRemoval = false
-		return true
-	}
-	a.last = d
-	if !a.asking {
-		a.show()
-	}
-	// One that is being deleted is over when it is gone.
-	return view.Stuck(d) || d.Status.Phase.Over() && d.DeletionTimestamp == nil && !a.stopping
-}
-
 func (a *attendance) show() {
-	key, text := view.Progress(a.last, a.now())
-	name := a.ref.Namespace + "/" + a.ref.Name + ": "
-	a.line.say(name+key, name+text)
+	a.line.say(a.soFar(a.now()))
 }
 
-// interrupted is what a signal does: it asks a person, and stops the disruption
-// for anybody else. The next one ends the waiting.
+// interrupted is what a signal does: it asks a person, and ends the subject for
+// anybody else. The next one ends the waiting.
 func (a *attendance) interrupted(ctx context.Context) error {
 	switch {
 	case a.stopping:
-		return fmt.Errorf("disruption %s/%s is being ended and not gone yet: squall -n %[1]s status %[2]s says how far it is", a.ref.Namespace, a.ref.Name)
+		return fmt.Errorf("%s is being ended and not gone yet: %s says how far it is", a.called(), a.by("status"))
 	case a.asks && !a.asking:
 		a.asking = true
 		a.line.end()
-		_, _ = fmt.Fprintf(a.err, "[s]top the disruption, [l]eave it running, or [g]o on watching? ")
+		_, _ = fmt.Fprintf(a.err, "[s]top %s, [l]eave it running, or [g]o on watching? ", a.called())
 		go a.readAnswer() // it ends with the program: nothing interrupts a read from a terminal
 		return nil
 	}
@@ -130,7 +139,7 @@ func (a *attendance) answered(ctx context.Context, answer string) error {
 	case strings.HasPrefix(answer, "s"):
 		return a.stop(ctx)
 	case strings.HasPrefix(answer, "l"):
-		_, _ = fmt.Fprintf(a.out, "disruption %s/%s goes on: squall -n %[1]s stop %[2]s ends it\n", a.ref.Namespace, a.ref.Name)
+		_, _ = fmt.Fprintf(a.out, "%s goes on: %s ends it\n", a.called(), a.by("stop"))
 		return exit{code: exitOK, err: errors.New("left running"), silent: true}
 	}
 	a.show()
@@ -139,9 +148,70 @@ func (a *attendance) answered(ctx context.Context, answer string) error {
 
 func (a *attendance) stop(ctx context.Context) error {
 	a.stopping, a.asking = true, false
-	a.line.note(fmt.Sprintf("disruption %s/%s is being ended; once more, and this ends without waiting", a.ref.Namespace, a.ref.Name))
-	if err := a.client.Delete(ctx, a.ref); err != nil && !cluster.Gone(err) {
-		return fmt.Errorf("end disruption %s/%s, which goes on: %w", a.ref.Namespace, a.ref.Name, err)
+	a.line.note(a.called() + " is being ended; once more, and this ends without waiting")
+	if err := a.end(ctx); err != nil && !cluster.Gone(err) {
+		return fmt.Errorf("end %s, which goes on: %w", a.called(), err)
 	}
 	return nil
+}
+
+// attended is a disruption that somebody waits for, as it was seen last.
+type attended struct {
+	*command
+	client *cluster.Client
+	last   *v1beta1.Disruption
+}
+
+func (d *attended) called() string { return "disruption " + d.last.Namespace + "/" + d.last.Name }
+
+func (d *attended) by(command string) string {
+	return fmt.Sprintf("squall -n %s %s %s", d.last.Namespace, command, d.last.Name)
+}
+
+func (d *attended) follow(ctx context.Context, seen chan<- sight, notes chan<- string) error {
+	ref := d.last.Ref()
+	var events sync.WaitGroup
+	defer events.Wait()
+	events.Go(func() { d.client.FollowEvents(ctx, ref.Namespace, ref.UID, notes) })
+	return d.client.FollowDisruption(ctx, ref, cluster.Watcher[v1beta1.Disruption]{
+		Seen: func(now *v1beta1.Disruption) bool {
+			return !send(ctx, seen, func(stopping bool) bool { return d.see(now, stopping) }) || now == nil
+		},
+		Away: func(err error) { send(ctx, notes, d.client.Unreachable(err).Error()) },
+	})
+}
+
+// see takes in what was seen; true when that is the end.
+func (d *attended) see(now *v1beta1.Disruption, stopping bool) (ended bool) {
+	if now == nil {
+		if d.last.DeletionTimestamp == nil && !d.last.Status.Phase.Over() {
+			d.last.DeletionTimestamp = &metav1.Time{Time: d.now()}
+		}
+		d.last.Status.IsStuckOnRemoval = false
+		return true
+	}
+	d.last = now
+	// One that is being deleted is over when it is gone.
+	return view.Stuck(now) || now.Status.Phase.Over() && now.DeletionTimestamp == nil && !stopping
+}
+
+func (d *attended) soFar(now time.Time) (key, text string) {
+	key, text = view.Progress(d.last, now)
+	name := d.last.Namespace + "/" + d.last.Name + ": "
+	return name + key, name + text
+}
+
+func (d *attended) end(ctx context.Context) error { return d.client.Delete(ctx, d.last.Ref()) }
+
+// conclude says what has become of a disruption, and returns its exit code.
+func (d *attended) conclude() error {
+	result := view.ResultOf(d.last)
+	if result.Outcome != view.Passed {
+		d.describe(d.last, false)
+	}
+	_, _ = fmt.Fprintf(d.out, "%s: %s/%s: %s\n", d.tone(result.Tone, string(result.Outcome)), d.last.Namespace, d.last.Name, result.Why)
+	if d.last.Status.CleanedVerified != nil && !*d.last.Status.CleanedVerified {
+		_, _ = fmt.Fprintf(d.out, "%s: something may be left on a node: squall -n %s status %s\n", d.paint(yellow, "warning"), d.last.Namespace, d.last.Name)
+	}
+	return silently(codes[result.Outcome])
 }

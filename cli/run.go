@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/cli/manifest"
 	"github.com/squall-chaos/squall/cli/view"
 )
@@ -20,22 +18,26 @@ func (c *command) run() *cobra.Command {
 	var chaosNamespace string
 	run := &cobra.Command{
 		Use:   "run FILE | -",
-		Short: "Create a disruption and watch it until its end",
-		Long: "Creates the Disruption of a file and shows how far it is, until it has ended and nothing of it is left.\n\n" +
-			"On a terminal Ctrl-C asks what is to be done. Elsewhere one SIGINT or SIGTERM stops the disruption and waits until it\n" +
+		Short: "Create a disruption or a scenario and watch it until its end",
+		Long: "Creates the Disruption or DisruptionScenario of a file and shows how far it is, until it has ended and nothing of it\n" +
+			"is left. A step that waits for a person is told, with the command that lets it go on.\n\n" +
+			"On a terminal Ctrl-C asks what is to be done. Elsewhere one SIGINT or SIGTERM stops what was created and waits until it\n" +
 			"is taken off; a second one ends the waiting.\n\n" +
 			"Exit codes: 0 it passed, or ended well without probes; 1 error or rejected; 3 Failed; 4 Aborted, by a probe, a person\n" +
 			"or an emergency stop; 5 Inconclusive, also when not every target was injected; 6 stuck.",
-		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy",
+		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy\n  squall run game-day.yaml",
 	}
 	takesFiles(run, 1, func(cmd *cobra.Command, files []string) error {
 		client, err := flags.connect(c)
 		if err != nil {
 			return err
 		}
-		d, err := c.only(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
+		d, s, err := c.one(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
 		if err != nil {
 			return err
+		}
+		if s != nil {
+			return c.runScenario(cmd.Context(), client, s, detach)
 		}
 		created, err := client.Create(cmd.Context(), d, false)
 		if err != nil {
@@ -45,21 +47,12 @@ func (c *command) run() *cobra.Command {
 			_, _ = fmt.Fprintf(c.out, "disruption %s/%s is created\n", created.Namespace, created.Name)
 			return nil
 		}
-		return c.attend(cmd.Context(), client, created)
+		return c.attend(cmd.Context(), &attended{command: c, client: client, last: created})
 	})
 	flags.add(run)
 	chaosNamespaceFlag(run, &chaosNamespace)
 	run.Flags().BoolVar(&detach, "detach", false, "create it and do not wait")
 	return run
-}
-
-// only is the one disruption of the files, valid and with its namespace.
-func (c *command) only(files []string, namespace, chaosNamespace string, given bool) (*v1beta1.Disruption, error) {
-	d, s, err := c.one(files, namespace, chaosNamespace, given)
-	if s != nil {
-		return nil, fmt.Errorf("%s holds a scenario: create it by kubectl apply -f %[1]s, and follow it by squall -n %s status %s%s", files[0], s.Namespace, scenarioPrefix, s.Name)
-	}
-	return d, err
 }
 
 // one is the one disruption or the one scenario of the files, valid and with its namespace.
@@ -108,37 +101,4 @@ func createError(err error, d *v1beta1.Disruption) error {
 var codes = map[view.Outcome]int{
 	view.Passed: exitOK, view.Failed: exitFailed, view.Aborted: exitAborted,
 	view.Inconclusive: exitInconclusive, view.IsStuck: exitStuck, view.Rejected: exitError,
-}
-
-// conclude says what has become of a disruption, and returns its exit code.
-func (c *command) conclude(d *v1beta1.Disruption) error {
-	result := view.ResultOf(d)
-	if result.Outcome != view.Passed {
-		c.describe(d, false)
-	}
-	_, _ = fmt.Fprintf(c.out, "%s: %s/%s: %s\n", c.tone(result.Tone, string(result.Outcome)), d.Namespace, d.Name, result.Why)
-	if d.Status.CleanedVerified != nil && !*d.Status.CleanedVerified {
-		_, _ = fmt.Fprintf(c.out, "%s: something may be left on a node: squall -n %s status %s\n", c.paint(yellow, "warning"), d.Namespace, d.Name)
-	}
-	return silently(codes[result.Outcome])
-}
-
-// watch tells of a disruption until it is over, stuck or gone, which is nil.
-func (c *command) watch(ctx context.Context, client *cluster.Client, ref v1beta1.DisruptionRef, seen chan<- *v1beta1.Disruption, notes chan<- string) error {
-	return client.FollowDisruption(ctx, ref, cluster.Watcher[v1beta1.Disruption]{
-		Seen: func(d *v1beta1.Disruption) bool {
-			select {
-			case seen <- d:
-				return d == nil
-			case <-ctx.Done():
-				return true
-			}
-		},
-		Away: func(err error) {
-			select {
-			case notes <- client.Unreachable(err).Error():
-			case <-ctx.Done():
-			}
-		},
-	})
 }

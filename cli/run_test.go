@@ -47,21 +47,28 @@ type watched struct {
 // watch begins squall run of a disruption. change says who sits there.
 func (l *live) watch(name string, change func(*streams)) *watched {
 	l.t.Helper()
-	file := filepath.Join(l.t.TempDir(), name+".yaml")
-	l.Must(os.WriteFile(file, fmt.Appendf(nil, "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s, finalizers: [%s]}\n"+
-		"spec: {selector: {app: web}, count: 2, duration: 5m, cpuPressure: {}}\n", name, v1beta1.DisruptionFinalizer), 0o600))
-	w := &watched{live: l, out: &text{}, interrupts: make(chan os.Signal), code: make(chan int, 1)}
-	s := streams{in: strings.NewReader(""), out: w.out, err: w.out, interrupts: w.interrupts}
-	if change != nil {
-		change(&s)
-	}
-	go func() { w.code <- run(l.t.Context(), []string{"squall", "run", file}, s) }()
+	w := l.running(fmt.Sprintf("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s, finalizers: [%s]}\n"+
+		"spec: {selector: {app: web}, count: 2, duration: 5m, cpuPressure: {}}\n", name, v1beta1.DisruptionFinalizer), change)
 	l.Eventually("the disruption is created", func() bool {
 		d := &v1beta1.Disruption{}
 		err := l.Plain.Get().Namespace(l.Shop).Resource("disruptions").Name(name).Do(l.Context()).Into(d)
 		w.ref = d.Ref()
 		return err == nil
 	})
+	return w
+}
+
+// running begins squall run of a manifest. change says who sits there.
+func (l *live) running(manifest string, change func(*streams)) *watched {
+	l.t.Helper()
+	file := filepath.Join(l.t.TempDir(), "run.yaml")
+	l.Must(os.WriteFile(file, []byte(manifest), 0o600))
+	w := &watched{live: l, out: &text{}, interrupts: make(chan os.Signal), code: make(chan int, 1)}
+	s := streams{in: strings.NewReader(""), out: w.out, err: w.out, interrupts: w.interrupts}
+	if change != nil {
+		change(&s)
+	}
+	go func() { w.code <- run(l.t.Context(), []string{"squall", "run", file}, s) }()
 	return w
 }
 
@@ -160,7 +167,7 @@ func TestRunIsInterrupted(t *testing.T) {
 	t.Run("a person is asked, and leaves it running", func(t *testing.T) {
 		w := l.in(t).watch("left", person("l\n"))
 		w.interrupts <- os.Interrupt
-		w.ends(exitOK, "[s]top the disruption", "goes on: squall -n "+l.Shop+" stop left")
+		w.ends(exitOK, "[s]top disruption "+l.Shop+"/left", "goes on: squall -n "+l.Shop+" stop left")
 		if w.Get(w.ref).DeletionTimestamp != nil {
 			t.Error("it was deleted")
 		}

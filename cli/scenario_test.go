@@ -84,7 +84,6 @@ func TestPlanOfAScenario(t *testing.T) {
 	l.want(plan(plannedScenario, "--as", "nobody"), exitError, "forbidden")
 	l.letScenarioGo(l.scenario("day").Name)
 	l.want(plan(plannedScenario), exitError, "refused", `"day" already exists`)
-	l.want(do(t.Context(), plannedScenario, "run", "-"), exitError, "holds a scenario: create it by kubectl apply -f")
 }
 
 func TestListAndStatusOfScenarios(t *testing.T) {

@@ -11,14 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// FollowEvents sends a line for each event of this very disruption, until ctx
-// ends. Events are told as far as they can be read: they are no part of what a
+// FollowEvents sends a line for each event of this very object, until ctx ends. Events are told as far as they can be read: they are no part of what a
 // disruption does.
-func (c *Client) FollowEvents(ctx context.Context, ref v1beta1.DisruptionRef, lines chan<- string) {
+func (c *Client) FollowEvents(ctx context.Context, namespace string, uid types.UID, lines chan<- string) {
 	told := map[types.UID]bool{}
 	tell := func(event *corev1.Event) {
 		if told[event.UID] {
@@ -31,7 +28,7 @@ func (c *Client) FollowEvents(ctx context.Context, ref v1beta1.DisruptionRef, li
 		}
 	}
 	for ctx.Err() == nil {
-		if err := c.events(ctx, ref, tell); apierrors.IsForbidden(err) {
+		if err := c.events(ctx, namespace, uid, tell); apierrors.IsForbidden(err) {
 			return
 		}
 		select {
@@ -42,9 +39,9 @@ func (c *Client) FollowEvents(ctx context.Context, ref v1beta1.DisruptionRef, li
 }
 
 // events tells those there are, and then those that come, until the watch ends.
-func (c *Client) events(ctx context.Context, ref v1beta1.DisruptionRef, tell func(*corev1.Event)) error {
-	events := c.Kube.CoreV1().Events(ref.Namespace)
-	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(ref.UID)).String()}
+func (c *Client) events(ctx context.Context, namespace string, uid types.UID, tell func(*corev1.Event)) error {
+	events := c.Kube.CoreV1().Events(namespace)
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(uid)).String()}
 	list, err := events.List(ctx, options)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -42,6 +43,21 @@ func (c *Client) get(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.D
 		return nil, nil
 	}
 	return kinded(found), err
+}
+
+// FollowScenario tells w of this very scenario, until w or the context ends it.
+func (c *Client) FollowScenario(ctx context.Context, namespace, name string, uid types.UID, w Watcher[v1beta1.DisruptionScenario]) error {
+	err := follow(ctx, w, func() (*v1beta1.DisruptionScenario, error) {
+		found := &v1beta1.DisruptionScenario{}
+		err := c.own.Get().Namespace(namespace).Resource(scenarios).Name(name).Do(ctx).Into(found)
+		if apierrors.IsNotFound(err) || err == nil && found.UID != uid {
+			return nil, nil
+		}
+		return scenarioKinded(found), err
+	}, func(version string) (watch.Interface, error) {
+		return c.watch(ctx, namespace, scenarios, name, version)
+	})
+	return c.advise(ctx, err, namespace, "")
 }
 
 // FollowEmergencyStop tells w of a stop, until w or the context ends it.

@@ -57,6 +57,13 @@ func (c *Client) TryScenario(ctx context.Context, s *v1beta1.DisruptionScenario)
 	return c.advise(ctx, err, s.Namespace, "")
 }
 
+// CreateScenario creates one.
+func (c *Client) CreateScenario(ctx context.Context, s *v1beta1.DisruptionScenario) (*v1beta1.DisruptionScenario, error) {
+	created := &v1beta1.DisruptionScenario{}
+	err := c.own.Post().Namespace(s.Namespace).Resource(scenarios).Param("fieldValidation", "Strict").Body(s).Do(ctx).Into(created)
+	return scenarioKinded(created), c.advise(ctx, err, s.Namespace, "")
+}
+
 // DeleteScenario asks for the end of this very scenario, and of no other of its name.
 func (c *Client) DeleteScenario(ctx context.Context, s *v1beta1.DisruptionScenario) error {
 	return c.DeleteRepeated(ctx, Repeated{scenarios, s.ObjectMeta})

@@ -126,3 +126,36 @@ func verdictTone(v v1beta1.Verdict) Tone {
 	}
 	return Careful
 }
+
+// ScenarioOver is true once nothing of a scenario follows any more.
+func ScenarioOver(s *v1beta1.DisruptionScenario) bool {
+	return s.Status.Phase == v1beta1.ScenarioFinished || s.Status.Phase == v1beta1.ScenarioRejected
+}
+
+// ScenarioProgress is how far a scenario is, in one line.
+func ScenarioProgress(s *v1beta1.DisruptionScenario) string {
+	text := scenarioPhase(s).Text
+	if s.Status.Step != "" {
+		text = fmt.Sprintf("step %d of %d, %s: %s", len(s.Status.Steps), len(s.Spec.Steps), s.Status.Step, text)
+	}
+	if s.Status.Phase == v1beta1.ScenarioSuspended && s.DeletionTimestamp == nil {
+		text += fmt.Sprintf("; to let it go on: squall -n %s approve %s %s", s.Namespace, s.Name, s.Status.Step)
+	}
+	return text
+}
+
+// ScenarioResult judges a scenario that is over, or gone, or of which nothing goes on
+// but disruptions that are stuck, from what was seen of it last.
+func ScenarioResult(s *v1beta1.DisruptionScenario, gone bool, stuck int) Result {
+	switch verdict := s.Status.Verdict; {
+	case stuck > 0:
+		return Result{IsStuck, Bad, fmt.Sprintf("%d of its disruptions could not be taken off: a person must decide", stuck)}
+	case s.Status.Phase == v1beta1.ScenarioRejected:
+		return Result{Rejected, Bad, "nothing was begun: " + s.Status.Message}
+	case verdict != "":
+		return Result{Outcome(verdict), verdictTone(verdict), s.Status.Message}
+	case gone || s.DeletionTimestamp != nil:
+		return Result{Aborted, Bad, "it was deleted before its last step"}
+	}
+	return Result{Inconclusive, Careful, "it has ended without a verdict"}
+}

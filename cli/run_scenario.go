@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/view"
+)
+
+// stuckEvery is how often it is looked whether a disruption of a scenario is stuck,
+// of which the scenario's own status says only that it goes on.
+const stuckEvery = 3 * time.Second
+
+// runScenario is squall run of a scenario.
+func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, detach bool) error {
+	created, err := client.CreateScenario(ctx, s)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("there is a scenario %s/%s already: squall -n %[1]s status %[3]s%[2]s says how it is, squall -n %[1]s stop %[3]s%[2]s ends it and lets you create it again", s.Namespace, s.Name, scenarioPrefix)
+	case err != nil:
+		return fmt.Errorf("create scenario %s/%s: %w", s.Namespace, s.Name, err)
+	case detach:
+		_, _ = fmt.Fprintf(c.out, "scenario %s/%s is created\n", created.Namespace, created.Name)
+		return nil
+	}
+	return c.attend(ctx, &attendedScenario{command: c, client: client, last: created})
+}
+
+// attendedScenario is a scenario that somebody waits for, as it was seen last.
+type attendedScenario struct {
+	*command
+	client *cluster.Client
+	last   *v1beta1.DisruptionScenario
+	gone   bool
+	// stuck are its disruptions that wait for a person, when no other goes on.
+	stuck []v1beta1.Disruption
+}
+
+func (s *attendedScenario) called() string { return "scenario " + s.last.Namespace + "/" + s.last.Name }
+
+func (s *attendedScenario) by(command string) string {
+	return fmt.Sprintf("squall -n %s %s %s%s", s.last.Namespace, command, scenarioPrefix, s.last.Name)
+}
+
+func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes chan<- string) error {
+	made := s.last // s.last is another's from the first sight on
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { s.client.FollowEvents(ctx, made.Namespace, made.UID, notes) })
+	others.Go(func() { s.lookForStuck(ctx, made, seen) })
+	return s.client.FollowScenario(ctx, made.Namespace, made.Name, made.UID, cluster.Watcher[v1beta1.DisruptionScenario]{
+		Seen: func(now *v1beta1.DisruptionScenario) bool {
+			return !send(ctx, seen, func(stopping bool) bool { return s.see(now, stopping) }) || now == nil
+		},
+		Away: func(err error) { send(ctx, notes, s.client.Unreachable(err).Error()) },
+	})
+}
+
+// lookForStuck tells when nothing goes on but what waits for a person.
+func (s *attendedScenario) lookForStuck(ctx context.Context, made *v1beta1.DisruptionScenario, seen chan<- sight) {
+	for ctx.Err() == nil {
+		left, stuck, _, err := leftOfScenario(ctx, s.client, made)
+		if err == nil && left > 0 && left == len(stuck) {
+			send(ctx, seen, func(bool) bool { s.stuck = stuck; return true })
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(stuckEvery):
+		}
+	}
+}
+
+// see takes in what was seen; true when that is the end.
+func (s *attendedScenario) see(now *v1beta1.DisruptionScenario, stopping bool) (ended bool) {
+	if s.gone = now == nil; s.gone {
+		return true
+	}
+	s.last = now
+	return view.ScenarioOver(now) && now.DeletionTimestamp == nil && !stopping
+}
+
+func (s *attendedScenario) soFar(time.Time) (key, text string) {
+	text = s.last.Namespace + "/" + s.last.Name + ": " + view.ScenarioProgress(s.last)
+	return text, text
+}
+
+func (s *attendedScenario) end(ctx context.Context) error {
+	return s.client.DeleteScenario(ctx, s.last)
+}
+
+// conclude says what has become of a scenario, and returns its exit code.
+func (s *attendedScenario) conclude() error {
+	result := view.ScenarioResult(s.last, s.gone, len(s.stuck))
+	if result.Outcome != view.Passed {
+		s.lines(view.Scenario(s.last, s.now()))
+	}
+	for i := range s.stuck {
+		s.describe(&s.stuck[i], false)
+	}
+	_, _ = fmt.Fprintf(s.out, "%s: %s/%s: %s\n", s.tone(result.Tone, string(result.Outcome)), s.last.Namespace, s.last.Name, result.Why)
+	return silently(codes[result.Outcome])
+}

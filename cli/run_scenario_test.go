@@ -1,0 +1,101 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// runs begins squall run of the planned scenario.
+func (l *live) runs(change func(*streams)) *watched {
+	l.t.Helper()
+	w := l.running(strings.Replace(plannedScenario, "{name: day}", "{name: day, finalizers: ["+v1beta1.DisruptionFinalizer+"]}", 1), change)
+	l.Eventually("the scenario is created", func() bool {
+		return l.Plain.Get().Namespace(l.Shop).Resource("disruptionscenarios").Name("day").Do(l.Context()).Error() == nil
+	})
+	return w
+}
+
+// remove deletes the scenario, which lets another one have its name.
+func (w *watched) remove() {
+	w.t.Helper()
+	w.Must(w.Plain.Delete().Namespace(w.Shop).Resource("disruptionscenarios").Name("day").Do(w.Context()).Error())
+	w.letScenarioGo("day")
+}
+
+func TestRunOfAScenario(t *testing.T) {
+	l := newLive(t)
+	for _, test := range []struct {
+		name, status string
+		code         int
+		want         string
+	}{
+		{"passed", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`, exitOK, "Passed: "},
+		{"failed", `{"phase":"Finished","verdict":"Failed","message":"No further step is done: step burn is Failed."}`, exitFailed, "step burn is Failed"},
+		{"inconclusive", `{"phase":"Finished","verdict":"Inconclusive","message":"All steps are done."}`, exitInconclusive, "3. look: to come"},
+		{"rejected", `{"phase":"Rejected","message":"spec.steps[0] is wrong"}`, exitError, "nothing was begun: spec.steps[0] is wrong"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := l.in(t).runs(nil)
+			w.scenarioBecomes("day", `{"phase":"Waiting","step":"calm","steps":[{"name":"calm","phase":"Waiting","startedAt":"2026-11-20T12:00:00Z"}]}`)
+			w.says("step 1 of 3, calm: Waiting")
+			w.scenarioBecomes("day", test.status)
+			w.ends(test.code, test.want)
+			w.remove()
+		})
+	}
+}
+
+// Whoever is to approve a step reads how.
+func TestRunOfAScenarioTellsWhatHappens(t *testing.T) {
+	w := newLive(t).runs(nil)
+	s := w.getScenario("day")
+	_, err := w.Client.CoreV1().Events(w.Shop).Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "day.1", Namespace: w.Shop},
+		InvolvedObject: corev1.ObjectReference{Kind: v1beta1.KindDisruptionScenario, Namespace: w.Shop, Name: "day", UID: s.UID},
+		Reason:         "ApprovalAwaited", Message: "look: is the shop open",
+	}, metav1.CreateOptions{})
+	w.Must(err)
+	w.says("ApprovalAwaited: look: is the shop open")
+	w.scenarioBecomes("day", suspended)
+	w.says("to let it go on: squall -n " + w.Shop + " approve day look")
+	w.want(w.squall("approve", "day", "look"), exitOK)
+	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
+	w.ends(exitOK, "Passed: "+w.Shop+"/day: All steps are done.")
+	w.want(w.squall("run", "-"), exitError)
+	w.want(do(t.Context(), plannedScenario, "run", "-", "-n", w.Shop), exitError, "there is a scenario "+w.Shop+"/day already", "stop scenario/day")
+	w.letScenarioGo("day")
+}
+
+func TestRunOfAScenarioIsEnded(t *testing.T) {
+	l := newLive(t)
+	t.Run("by a signal", func(t *testing.T) {
+		w := l.in(t).runs(nil)
+		w.scenarioBecomes("day", suspended)
+		w.interrupts <- syscall.SIGTERM
+		w.Eventually("it is being deleted", func() bool { return w.getScenario("day").DeletionTimestamp != nil })
+		w.letScenarioGo("day")
+		w.ends(exitAborted, "scenario "+l.Shop+"/day is being ended", "it was deleted before its last step")
+	})
+	t.Run("by a disruption that is stuck", func(t *testing.T) {
+		w := l.in(t).runs(nil)
+		s := w.getScenario("day")
+		ref := w.Disruption(s.ChildName(0, 0), nil)
+		w.Must(w.Plain.Patch(types.MergePatchType).Namespace(w.Shop).Resource("disruptions").Name(ref.Name).
+			Body([]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"` + v1beta1.GroupVersion.String() + `","kind":"DisruptionScenario","name":"day","uid":"` + string(s.UID) + `","controller":true}]}}`)).Do(w.Context()).Error())
+		w.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
+		w.ends(exitStuck, "1 of its disruptions could not be taken off", ref.Name)
+		w.letGo(ref)
+		w.remove()
+	})
+	t.Run("never, when nobody waits", func(t *testing.T) {
+		l := l.in(t)
+		l.want(do(t.Context(), plannedScenario, "run", "-", "--detach"), exitOK, "scenario "+l.Shop+"/day is created")
+	})
+}
