@@ -166,3 +166,19 @@ func TestWhoAskedIsNoted(t *testing.T) {
 		t.Errorf("a run is noted as asked for by %+v", v1beta1.RequesterOf(made))
 	}
 }
+
+// What is noted belongs to nobody who applies: applying the same again, also while the
+// webhook is away, would take it off otherwise, which the API server refuses.
+func TestWhoAppliesDoesNotOwnWhatIsNoted(t *testing.T) {
+	c := begin(t)
+	applied := c.sample("container-failure", "applied")
+	for _, by := range []string{"ann", "ann", "bob"} {
+		noted, err := c.as(by, "disruptions").Apply(t.Context(), "applied", applied, metav1.ApplyOptions{FieldManager: "gitops"})
+		c.want("applied by "+by, noted, err, "ann")
+		for _, owner := range noted.GetManagedFields() {
+			if fields := owner.FieldsV1.GetRawString(); strings.Contains(fields, v1beta1.AnnotationRequester) {
+				t.Errorf("%s owns who asked: %s", owner.Manager, fields)
+			}
+		}
+	}
+}
