@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 const (
@@ -58,6 +59,24 @@ type Place struct {
 	Secret, Configuration string
 	// Validating is true for a webhook that refuses, and false for one that changes.
 	Validating bool
+}
+
+// InCluster is the place of a webhook whose Service, Secret and configuration have one
+// name, as the components of deploy make it.
+func InCluster(name, systemNamespace string) Place {
+	return Place{Host: name + "." + systemNamespace + ".svc", Namespace: systemNamespace, Secret: name, Configuration: name}
+}
+
+// Serve has every replica of m answer at the port and path, and see to the certificate
+// that it answers with.
+func Serve(m manager.Manager, name string, port int, path string, answers admission.Handler, place Place) error {
+	own := &Certificate{}
+	server := Server(port, "", own)
+	server.Register(path, &admission.Webhook{Handler: answers})
+	if err := m.Add(server); err != nil {
+		return err
+	}
+	return Keep(m, name, place, own)
 }
 
 // Server serves at the port with the certificate, or with what the directory has: tls.crt

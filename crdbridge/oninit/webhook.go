@@ -85,7 +85,7 @@ func (n Namespaces) changes(namespace string) bool {
 
 // InCluster is the place that deploy/components/on-init makes.
 func InCluster(systemNamespace string) certificate.Place {
-	return certificate.Place{Host: Name + "." + systemNamespace + ".svc", Namespace: systemNamespace, Secret: Name, Configuration: Name}
+	return certificate.InCluster(Name, systemNamespace)
 }
 
 // Server is the webhook's, for the options of a manager: nil if it is off. Which

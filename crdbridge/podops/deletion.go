@@ -55,10 +55,9 @@ func (s Settings) Check() error {
 
 // InCluster is the place that deploy/components/graceful-delete makes.
 func InCluster(systemNamespace string) certificate.Place {
-	return certificate.Place{
-		Host: GracefulDelete + "." + systemNamespace + ".svc", Namespace: systemNamespace,
-		Secret: GracefulDelete, Configuration: GracefulDelete, Validating: true,
-	}
+	place := certificate.InCluster(GracefulDelete, systemNamespace)
+	place.Validating = true
+	return place
 }
 
 // serve adds the webhook to every replica of m.
@@ -68,13 +67,7 @@ func serve(m manager.Manager, s Settings, watched []string, p certificate.Place,
 	if err != nil {
 		return err
 	}
-	own := &certificate.Certificate{}
-	server := certificate.Server(s.Port, "", own)
-	server.Register(Path, &admission.Webhook{Handler: deletions{r, watched}})
-	if err := m.Add(server); err != nil {
-		return err
-	}
-	return certificate.Keep(m, "graceful-delete", p, own)
+	return certificate.Serve(m, "graceful-delete", s.Port, Path, deletions{r, watched}, p)
 }
 
 // deletion makes the next write, if there is one, for a wish to delete the pod.

@@ -46,7 +46,7 @@ func (s Settings) Check() error {
 
 // InCluster is the place that deploy/components/requesters makes.
 func InCluster(systemNamespace string) certificate.Place {
-	return certificate.Place{Host: Name + "." + systemNamespace + ".svc", Namespace: systemNamespace, Secret: Name, Configuration: Name}
+	return certificate.InCluster(Name, systemNamespace)
 }
 
 // Setup serves the webhook in every replica of m, and has each see to the certificate.
@@ -54,13 +54,7 @@ func Setup(m manager.Manager, s Settings, p certificate.Place) error {
 	if !s.Enabled {
 		return nil
 	}
-	own := &certificate.Certificate{}
-	server := certificate.Server(s.Port, "", own)
-	server.Register(Path, &admission.Webhook{Handler: admission.HandlerFunc(handle)})
-	if err := m.Add(server); err != nil {
-		return err
-	}
-	return certificate.Keep(m, "requesters", p, own)
+	return certificate.Serve(m, "requesters", s.Port, Path, admission.HandlerFunc(handle), p)
 }
 
 // about is what a request is judged by.
