@@ -13,7 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -57,17 +57,11 @@ func Setup(m manager.Manager, s Settings, p certificate.Place) error {
 	return certificate.Serve(m, "requesters", s.Port, Path, admission.HandlerFunc(handle), p)
 }
 
-// about is what a request is judged by.
-type about struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              any `json:"spec"`
-}
-
 // handle notes the user on what is created, and on a cron, rollout or scenario whose
 // spec changes: its next runs are asked for by whoever wrote that. Anything else keeps
 // what was noted.
 func handle(_ context.Context, request admission.Request) admission.Response {
-	var now, before about
+	var now, before unstructured.Unstructured
 	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the object: %w", err))
 	}
@@ -76,38 +70,22 @@ func handle(_ context.Context, request admission.Request) admission.Response {
 		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the object as it was: %w", err))
 		}
-		if request.Resource.Resource == "disruptions" || equality.Semantic.DeepEqual(now.Spec, before.Spec) {
+		if request.Resource.Resource == "disruptions" || equality.Semantic.DeepEqual(now.Object["spec"], before.Object["spec"]) {
 			who = v1beta1.RequesterOf(&before)
 		}
 	}
-	want := maps.Clone(now.Annotations)
+	want := map[string]string{}
+	maps.Copy(want, now.GetAnnotations())
 	delete(want, v1beta1.AnnotationRequester)
 	delete(want, v1beta1.AnnotationRequesterGroups)
-	if noted := who.Annotations(); want == nil {
-		want = noted
-	} else {
-		maps.Copy(want, noted)
-	}
-	if maps.Equal(want, now.Annotations) {
+	maps.Copy(want, who.Annotations())
+	if maps.Equal(want, now.GetAnnotations()) {
 		return admission.Allowed("")
 	}
-	return patched(request.Object.Raw, want)
-}
-
-// patched answers with an object as it is but for its annotations.
-func patched(raw []byte, annotations map[string]string) admission.Response {
-	var object map[string]any
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the object: %w", err))
-	}
-	metadata, ok := object["metadata"].(map[string]any)
-	if !ok {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("the object has no metadata"))
-	}
-	metadata["annotations"] = annotations
-	changed, err := json.Marshal(object)
+	now.SetAnnotations(want)
+	changed, err := now.MarshalJSON()
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(raw, changed)
+	return admission.PatchResponseFromRaw(request.Object.Raw, changed)
 }
