@@ -98,11 +98,20 @@ func (c *Client) Create(ctx context.Context, d *v1beta1.Disruption, dryRun bool)
 
 // Requester is who asks for what the caller creates; nobody if that cannot be known.
 func (c *Client) Requester(ctx context.Context) v1beta1.Requester {
-	said, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	me, err := c.whoAmI(ctx)
 	if err != nil {
 		return v1beta1.Requester{}
 	}
-	return v1beta1.Requester{User: said.Status.UserInfo.Username, Groups: said.Status.UserInfo.Groups}
+	return v1beta1.Requester{User: me.Username, Groups: me.Groups}
+}
+
+// whoAmI is the caller, as the API server knows him.
+func (c *Client) whoAmI(ctx context.Context) (authenticationv1.UserInfo, error) {
+	review, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return authenticationv1.UserInfo{}, err
+	}
+	return review.Status.UserInfo, nil
 }
 
 // Delete asks for the end of this very disruption, and of no other of its name.
