@@ -82,7 +82,7 @@ func (s *attendedScenario) see(now *v1beta1.DisruptionScenario, stopping bool) (
 		return true
 	}
 	s.last = now
-	return view.ScenarioOver(now) && now.DeletionTimestamp == nil && !stopping
+	return now.Status.Phase.Over() && now.DeletionTimestamp == nil && !stopping
 }
 
 func (s *attendedScenario) soFar(time.Time) (key, text string) {

@@ -173,6 +173,9 @@ const (
 	ScenarioRejected  ScenarioPhase = "Rejected"
 )
 
+// Over is true once nothing of a scenario in this phase follows any more.
+func (p ScenarioPhase) Over() bool { return p == ScenarioFinished || p == ScenarioRejected }
+
 // ScenarioStepStatus is how far a step is.
 type ScenarioStepStatus struct {
 	// Name of the step.

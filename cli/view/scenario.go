@@ -29,10 +29,10 @@ func (l List) ScenarioRows(scenarios []v1beta1.DisruptionScenario) [][]Cell {
 }
 
 func scenarioUrgency(s *v1beta1.DisruptionScenario) int {
-	switch s.Status.Phase {
-	case v1beta1.ScenarioSuspended:
+	switch phase := s.Status.Phase; {
+	case phase == v1beta1.ScenarioSuspended:
 		return 0
-	case v1beta1.ScenarioFinished, v1beta1.ScenarioRejected:
+	case phase.Over():
 		return 2
 	}
 	return 1
@@ -125,11 +125,6 @@ func verdictTone(v v1beta1.Verdict) Tone {
 		return Bad
 	}
 	return Careful
-}
-
-// ScenarioOver is true once nothing of a scenario follows any more.
-func ScenarioOver(s *v1beta1.DisruptionScenario) bool {
-	return s.Status.Phase == v1beta1.ScenarioFinished || s.Status.Phase == v1beta1.ScenarioRejected
 }
 
 // ScenarioProgress is how far a scenario is, in one line.

@@ -78,17 +78,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if s.DeletionTimestamp != nil {
 		return r.retry(ctx, s, r.end(ctx, s))
 	}
-	if over(s) {
+	if s.Status.Phase.Over() {
 		return reconcile.Result{}, nil
 	}
 	if err := r.runs.EnsureFinalizer(ctx, s); err != nil {
 		return r.retry(ctx, s, err)
 	}
 	return r.retry(ctx, s, r.keep(ctx, s))
-}
-
-func over(s *v1beta1.DisruptionScenario) bool {
-	return s.Status.Phase == v1beta1.ScenarioFinished || s.Status.Phase == v1beta1.ScenarioRejected
 }
 
 // keep starts the workflow, and tells it what happened.
@@ -136,14 +132,14 @@ func (r *reconciler) end(ctx context.Context, s *v1beta1.DisruptionScenario) err
 		return nil
 	}
 	var told error
-	if !over(s) {
+	if !s.Status.Phase.Over() {
 		told = r.workflows.TellScenario(ctx, s, contract.SignalEnd, contract.End{})
 	}
 	gone, err := r.runs.EndRuns(ctx, s, client.MatchingLabels{v1beta1.LabelScenario: s.Name}, s.Owns)
 	if err = errors.Join(err, told); err != nil || !gone {
 		return err
 	}
-	if !over(s) {
+	if !s.Status.Phase.Over() {
 		if err := r.workflows.TellScenario(ctx, s, contract.SignalSettled, nil); err != nil {
 			return err
 		}
