@@ -17,7 +17,6 @@ import (
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/kube"
 )
 
 // Times of AwaitInjection.
@@ -260,7 +259,7 @@ func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) c
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		effect := w.effects[pod.Name]
 		ready, _ := chaospod.Ready(pod)
-		if effect == nil && ready || effect != nil && (!ready || effect.State != v1beta1.EffectProven || kube.ReadyAgain(pod, effect) != nil) {
+		if (ready || effect != nil) && !certain(pod, effect) {
 			asked = append(asked, pod)
 		}
 	}

@@ -36,9 +36,9 @@ type EffectProgress struct {
 
 // AwaitEffects looks once at the effects that are not known to be proven, and at those
 // whose chaos pods are not ready or were not for a while, and writes those that turned
-// into status. As long as one is not proven, or cannot be read, it fails, with the delay until the next look: Temporal waits
-// for that, without a worker's slot and without an event of history, and shows the
-// figures meanwhile.
+// into status. As long as one is not proven, or cannot be read, it fails, with the
+// delay until the next look: Temporal waits for that, without a worker's slot and
+// without an event of history, and shows the figures meanwhile.
 func (a *Activities) AwaitEffects(ctx context.Context, ref Ref) (EffectProgress, error) {
 	d, err := a.Disruptions.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
@@ -98,13 +98,18 @@ func (a *Activities) doubtful(d *v1beta1.Disruption) []*corev1.Pod {
 	var asked []*corev1.Pod
 	for _, pod := range a.ChaosPods.Of(d.Ref()) {
 		effect, listed := known[pod.Name]
-		ready, _ := chaospod.Ready(pod)
-		sure := ready && effect != nil && effect.State == v1beta1.EffectProven && kube.ReadyAgain(pod, effect) == nil
-		if listed && !sure && chaospod.InjectorState(pod).Running != nil {
+		if listed && !certain(pod, effect) && chaospod.InjectorState(pod).Running != nil {
 			asked = append(asked, pod)
 		}
 	}
 	return asked
+}
+
+// certain is true of an effect that is known to be proven and of which the chaos pod
+// has told no turn since: nobody need ask.
+func certain(pod *corev1.Pod, known *v1beta1.Effect) bool {
+	ready, _ := chaospod.Ready(pod)
+	return ready && known != nil && known.State == v1beta1.EffectProven && kube.ReadyAgain(pod, known) == nil
 }
 
 // effectsOf are the effects in status, by chaos pod name; nil for one that is not known.
