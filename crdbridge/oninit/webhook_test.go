@@ -1,14 +1,10 @@
 package oninit
 
 import (
-	"context"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/certificate"
@@ -54,37 +49,9 @@ func newServed(t *testing.T) *served {
 	s.kube, err = kubernetes.NewForConfig(config)
 	s.Must(err)
 	s.system = s.MakeNamespace("system-")
-	_, err = s.kube.CoreV1().Secrets(s.system).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: Name}}, metav1.CreateOptions{})
-	s.Must(err)
-	s.register(settings.Port)
+	s.name = s.Webhook("on-init", Name, Path, settings.Port, s.system, s.Namespace, s.system, s.ChaosNamespace)
 	s.Start()
 	return s
-}
-
-// register creates the configuration that is shipped, for this process.
-func (s *served) register(port int) {
-	s.T.Helper()
-	shipped, err := os.ReadFile("../../deploy/components/on-init/webhook.yaml")
-	s.Must(err)
-	_, text, _ := strings.Cut(string(shipped), "\n---\n")
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	s.Must(yaml.UnmarshalStrict([]byte(text), configuration))
-	if configuration.Name != Name || *configuration.Webhooks[0].ClientConfig.Service.Path != Path {
-		s.T.Errorf("the shipped configuration is %s with path %s", configuration.Name, *configuration.Webhooks[0].ClientConfig.Service.Path)
-	}
-	url := "https://localhost:" + strconv.Itoa(port) + Path
-	configuration.Name, s.name = Name+"-"+s.Namespace, Name+"-"+s.Namespace
-	configuration.Webhooks[0].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
-	// Other tests of this package have bridges of their own.
-	configuration.Webhooks[0].NamespaceSelector.MatchExpressions = append(configuration.Webhooks[0].NamespaceSelector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{s.Namespace, s.system, s.ChaosNamespace}})
-	_, err = s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(s.T.Context(), configuration, metav1.CreateOptions{})
-	s.Must(err)
-	s.T.Cleanup(func() {
-		if err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), s.name, metav1.DeleteOptions{}); err != nil {
-			s.T.Error(err)
-		}
-	})
 }
 
 // create makes a pod as the API server keeps it.

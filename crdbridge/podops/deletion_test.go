@@ -1,20 +1,15 @@
 package podops
 
 import (
-	"context"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
@@ -39,43 +34,14 @@ func newGraceful(t *testing.T) *cluster {
 	var err error
 	c.client, err = kubernetes.NewForConfig(config)
 	c.Must(err)
-	place.Namespace, place.Configuration = c.MakeNamespace("system-"), GracefulDelete+"-"+c.Namespace
-	_, err = c.client.CoreV1().Secrets(place.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: GracefulDelete}}, metav1.CreateOptions{})
-	c.Must(err)
-	c.register(place.Configuration, port)
+	place.Namespace = c.MakeNamespace("system-")
+	place.Configuration = c.Webhook("graceful-delete", GracefulDelete, Path, port, place.Namespace, c.Namespace)
 	c.Start()
 	c.pod("probe", "ReplicaSet")
 	bridgetest.Eventually(t, bridgetest.Soon, "deletions are asked about", func() bool {
 		return apierrors.IsForbidden(c.delete("probe", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
 	})
 	return c
-}
-
-// register creates the configuration that is shipped, for this process.
-func (c *cluster) register(name string, port int) {
-	c.T.Helper()
-	shipped, err := os.ReadFile("../../deploy/components/graceful-delete/webhook.yaml")
-	c.Must(err)
-	_, text, _ := strings.Cut(string(shipped), "\n---\n")
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	c.Must(yaml.UnmarshalStrict([]byte(text), configuration))
-	webhook := &configuration.Webhooks[0]
-	if configuration.Name != GracefulDelete || *webhook.ClientConfig.Service.Path != Path {
-		c.T.Errorf("the shipped configuration is %s with path %s", configuration.Name, *webhook.ClientConfig.Service.Path)
-	}
-	url := "https://localhost:" + strconv.Itoa(port) + Path
-	configuration.Name = name
-	webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
-	webhook.NamespaceSelector.MatchExpressions = append(webhook.NamespaceSelector.MatchExpressions,
-		metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{c.Namespace}})
-	webhooks := c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	_, err = webhooks.Create(c.T.Context(), configuration, metav1.CreateOptions{})
-	c.Must(err)
-	c.T.Cleanup(func() {
-		if err := webhooks.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-			c.T.Error(err)
-		}
-	})
 }
 
 func (c *cluster) delete(name string, options metav1.DeleteOptions) error {

@@ -2,26 +2,20 @@ package requester
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/certificate"
@@ -48,33 +42,8 @@ func begin(t *testing.T) *cluster {
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
 		return Setup(m, Settings{Enabled: true, Port: port}, place)
 	}))
-	place.Namespace, place.Configuration = c.MakeNamespace("system-"), Name+"-"+c.Namespace
-	client, err := kubernetes.NewForConfig(c.config)
-	c.Must(err)
-	_, err = client.CoreV1().Secrets(place.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: Name}}, metav1.CreateOptions{})
-	c.Must(err)
-
-	shipped, err := os.ReadFile("../../deploy/components/requesters/webhook.yaml")
-	c.Must(err)
-	_, text, _ := strings.Cut(string(shipped), "\n---\n")
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	c.Must(yaml.UnmarshalStrict([]byte(text), configuration))
-	webhook := &configuration.Webhooks[0]
-	if configuration.Name != Name || *webhook.ClientConfig.Service.Path != Path {
-		t.Errorf("the shipped configuration is %s with path %s", configuration.Name, *webhook.ClientConfig.Service.Path)
-	}
-	url := "https://localhost:" + strconv.Itoa(port) + Path
-	configuration.Name = place.Configuration
-	webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
-	webhook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.Namespace}}
-	webhooks := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	_, err = webhooks.Create(t.Context(), configuration, metav1.CreateOptions{})
-	c.Must(err)
-	t.Cleanup(func() {
-		if err := webhooks.Delete(context.Background(), configuration.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	place.Namespace = c.MakeNamespace("system-")
+	place.Configuration = c.Webhook("requesters", Name, Path, port, place.Namespace, c.Namespace)
 	c.Start()
 	bridgetest.Eventually(t, bridgetest.Soon, "the webhook is asked", func() bool {
 		made, err := c.as("ann", "disruptions").Create(t.Context(), c.sample("container-failure", "probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
