@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,6 +98,8 @@ type arena struct {
 	injection v1beta1.Injection
 	// held is called while a traced injector is ready, before it is asked to end.
 	held func()
+	// killed is true from the moment in which a traced injector is killed at a step.
+	killed atomic.Bool
 	// launched is told the process of a traced injector before its first step.
 	launched func(pid int)
 }
@@ -238,7 +241,7 @@ func (a *arena) asks(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil && a.exists("ready") { // else it was being killed
+		if err != nil && !a.killed.Load() {
 			t.Errorf("ask while the injection holds: %v", err)
 		}
 	}

@@ -196,6 +196,7 @@ func TestCleanersAtTheSameTime(t *testing.T) {
 			a.heal(t, "nothing")
 			a.expectClean(t, before)
 
+			a.killed.Store(false)
 			removeStale(a.file("ready"))
 			injector := a.inject(a.injection)
 			injector.awaitReady()
@@ -301,7 +302,11 @@ func (a *arena) injectTraced(end syscall.Signal, before stepFunc) {
 		if step == a.workload.refused {
 			return refuse
 		}
-		return before(step)
+		decided := before(step)
+		if decided == kill {
+			a.killed.Store(true)
+		}
+		return decided
 	}, string(a.workload.kind))
 	close(ended)
 	waiting.Wait()

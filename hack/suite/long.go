@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,15 +20,26 @@ func (s *suite) parts() []stage {
 		{name: "uml", needs: []string{"packages"}, limit: longLimit, least: 150, run: s.kernel("uml")},
 		{name: "qemu", needs: []string{"packages"}, limit: longLimit, least: 100, run: s.kernel("qemu")},
 		// Worker, bridge and injector killed at every step they take.
-		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.make("crash-matrix")},
+		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("crash-matrix"))},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.
-		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.make("bench", bench("1,10,100,1000", "targets,together,waiting,aborts")...)},
-		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.make("bench", bench("5000,10000", "targets")...)},
+		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("bench", bench("1,10,100,1000", "targets,together,waiting,aborts")...))},
+		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("bench", bench("5000,10000", "targets")...))},
 		// Everything of a version, for all platforms.
 		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},
 		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make("bench", bench("1", "cluster")...)},
+	}
+}
+
+// built makes what starts an API server and a Temporal of its own, without a cluster,
+// find their programs.
+func (s *suite) built(run func(context.Context, *counts) error) func(context.Context, *counts) error {
+	return func(ctx context.Context, c *counts) error {
+		if err := s.program("./devcluster", "build")(ctx, nil); err != nil {
+			return err
+		}
+		return run(ctx, c)
 	}
 }
 
