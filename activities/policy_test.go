@@ -87,11 +87,35 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 		t.Errorf("that of somebody else is rejected with %q", plan.Rejected)
 	}
 	ref := by("ours", "sre")
-	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" {
-		t.Errorf("ours is rejected: %s", plan.Rejected)
+	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" || plan.Requester != "sue" {
+		t.Errorf("ours is rejected: %q, asked for by %q, want sue", plan.Rejected, plan.Requester)
 	}
 	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
 		t.Errorf("chose %v, want a target", added)
+	}
+}
+
+// rule D6: the environment that counts is the one that was there at the beginning.
+func TestAPolicyAboutEnvironments(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(1, nil)
+	c.policy(v1beta1.PolicyRule{Name: "ours", ExceptEnvironments: []string{"staging"}})
+	meant := func(ref Ref, environment string) Ref {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1beta1.AnnotationEnvironment: environment}}})
+		c.Must(err)
+		c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(body).Do(t.Context()).Error())
+		return ref
+	}
+	if plan := do[Plan](c, c.Prepare, c.Disruption("theirs", nil)); !strings.Contains(plan.Rejected, "is none of: staging") {
+		t.Errorf("one that names no environment is rejected with %q", plan.Rejected)
+	}
+	ref := meant(c.Disruption("ours", nil), "staging")
+	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" {
+		t.Errorf("ours is rejected: %s", plan.Rejected)
+	}
+	meant(ref, "prod")
+	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
+		t.Errorf("chose %v after an edit of the annotation, want a target", added)
 	}
 }
 

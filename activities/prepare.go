@@ -38,6 +38,8 @@ type Plan struct {
 	ProbeRules int `json:"probeRules,omitempty"`
 	// Operations is there for a disruption that is an operation on its targets.
 	Operations *Operations `json:"operations,omitempty"`
+	// Requester is the user who asked for the disruption, if that is known.
+	Requester string `json:"requester,omitempty"`
 	// Notify is who hears of the disruption; nil if nobody does.
 	Notify *notify.Audience `json:"notify,omitempty"`
 	// CleanOnly says why nothing may be injected any more and only cleaning is
@@ -83,7 +85,7 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	}
 	if err == nil {
 		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun some
-		plan.Notify = a.Notify.Audience(begun)
+		plan.Requester, plan.Notify = v1beta1.RequesterOf(begun).User, a.Notify.Audience(begun)
 	}
 	return plan, err
 }
@@ -141,7 +143,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if driver == "" {
 		plan.Operations = nil
 	}
-	plan.Notify = a.Notify.Audience(live)
+	plan.Requester, plan.Notify = v1beta1.RequesterOf(live).User, a.Notify.Audience(live)
 	a.Disruptions.Remember(live.DeepCopy())
 	if !plan.CreateAt.After(time.Now()) {
 		return plan, nil // the choice of targets shows it in a moment
@@ -260,7 +262,8 @@ func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reaso
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
 	a.events().Warn(ctx, d, reason, why, d.Spec.Hash())
-	return Plan{Rejected: why, SpecHash: d.Spec.Hash(), Notify: a.Notify.Audience(d)}, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
+	plan := Plan{Rejected: why, SpecHash: d.Spec.Hash(), Requester: v1beta1.RequesterOf(d).User, Notify: a.Notify.Audience(d)}
+	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		status.ShowRejected(d, reason, why)
 	})
 }

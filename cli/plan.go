@@ -68,12 +68,14 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 		return plan.Plan{}, err
 	}
 	created, refused := client.Create(ctx, d, true)
-	requester := v1beta1.RequesterOf(created)
+	judged := v1beta1.JudgedAnnotations(created)
 	if refused != nil {
-		requester = client.Requester(ctx) // as it will be noted
+		asked := metav1.ObjectMeta{Annotations: client.Requester(ctx).Annotations()} // as it will be noted
+		metav1.SetMetaDataAnnotation(&asked, v1beta1.AnnotationEnvironment, d.Annotations[v1beta1.AnnotationEnvironment])
+		judged = asked.Annotations
 	}
 	d = d.DeepCopy()
-	d.Annotations = requester.Annotations()
+	d.Annotations = judged
 	rules := policy.Rules(policies, d, time.Now())
 	found, err := targets.NewStore(client.Kube, chaosNamespace, nil, 1).Survey(ctx, d, rules)
 	if err != nil {

@@ -106,6 +106,11 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Users: []string{"ann"}}})
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "ours" of DisruptionPolicy "`+l.Shop+`-ours" (nobody knows who asked for it`)
 	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-ours").Do(t.Context()).Error())
+	policy(v1beta1.PolicyRule{Name: "here", ExceptEnvironments: []string{"staging"}})
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "here" of DisruptionPolicy "`+l.Shop+`-here" (its annotation chaos.squall.dev/environment is none of: staging`)
+	staged := strings.Replace(planned, "{name: half}", "{name: half, annotations: {chaos.squall.dev/environment: staging}}", 1)
+	l.want(do(t.Context(), staged, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, `rule "one"`)
+	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-here").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "none", Reason: "sale week"})
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
 }

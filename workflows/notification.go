@@ -121,7 +121,7 @@ func (d *disruption) tell(ctx workflow.Context, kind v1beta1.NotificationType, r
 	id := contract.NotificationID(d.ref, reason, d.Told[reason])
 	in := NotificationInput{To: to, Notification: notify.Notification{
 		ID: id, Disruption: d.ref, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
-		Phase: d.Phase, Ending: d.Ending, Kinds: d.Plan.Kinds.Names(), Targets: d.Targets, Stuck: d.Remaining, Purpose: d.Plan.Notify.Purpose, Requester: d.Plan.Notify.Requester,
+		Phase: d.Phase, Ending: d.Ending, Kinds: d.Plan.Kinds.Names(), Targets: d.Targets, Stuck: d.Remaining, Purpose: d.Plan.Notify.Purpose, Requester: d.Plan.Requester,
 	}}
 	if steady := d.verdict(ctx); steady != nil && reason == toldFinished {
 		in.Notification.Verdict = steady.Verdict

@@ -61,7 +61,7 @@ func details(ref v1beta1.DisruptionRef, s State) string {
 	if len(s.Resumes) > 0 {
 		b = append(b, "", "### Decided so far", "")
 		for _, decision := range decisions(s.Resumes) {
-			b = append(b, "- `"+strings.NewReplacer("`", "'", "\n", " ").Replace(decision)+"`") // no markdown of theirs
+			b = append(b, "- "+verbatim(decision))
 		}
 	}
 	return strings.Join(b, "\n")
@@ -87,7 +87,16 @@ func origin(ref v1beta1.DisruptionRef, plan *activities.Plan) string {
 	if plan == nil || len(plan.Kinds) == 0 {
 		return look
 	}
-	return "Kinds: " + strings.Join(plan.Kinds.Names(), ", ") + ". " + look
+	asked := ""
+	if plan.Requester != "" {
+		asked = "Asked for by " + verbatim(plan.Requester) + ". "
+	}
+	return "Kinds: " + strings.Join(plan.Kinds.Names(), ", ") + ". " + asked + look
+}
+
+// verbatim is what somebody wrote, on one line and with no markdown of theirs.
+func verbatim(text string) string {
+	return "`" + strings.NewReplacer("`", "'", "\n", " ").Replace(text) + "`"
 }
 
 // decisions says what people decided, who and why, the oldest first.

@@ -46,6 +46,20 @@ func TestDetailsOfAStuckDisruption(t *testing.T) {
 	})
 }
 
+// rule S19
+func TestDetailsSayWhoAsked(t *testing.T) {
+	for who, want := range map[string]string{
+		"":                  "Kinds: network-disruption. `kubectl",
+		"ann@example.com":   "Kinds: network-disruption. Asked for by `ann@example.com`. `kubectl",
+		"a`b**\n## Over. c": "Asked for by `a'b** ## Over. c`. ",
+	} {
+		page := details(ref, State{Plan: &activities.Plan{Kinds: []v1beta1.Kind{v1beta1.KindNetwork}, Requester: who}, Phase: v1beta1.PhaseHolding})
+		if !strings.Contains(page, want) {
+			t.Errorf("asked for by %q: details = %s\nwant %s in it", who, page, want)
+		}
+	}
+}
+
 // rule 48
 func TestDetailsSayWhoDecided(t *testing.T) {
 	page := details(ref, State{Plan: &activities.Plan{}, Phase: v1beta1.PhaseFinished, Cleaning: Cleaning{ReleasedPods: 1}, Resumes: []v1beta1.ResumeRecord{

@@ -544,6 +544,7 @@ func TestLabelsOfTheWorkloadNarrowDown(t *testing.T) {
 	c.Spec.DisruptionTemplate.Selector = map[string]string{"app": "cart"}
 	c.Spec.Reporting = &v1beta1.Reporting{SlackChannel: "team"}
 	c.Annotations = v1beta1.Requester{User: "ann", Groups: []string{"shop"}}.Annotations()
+	c.Annotations[v1beta1.AnnotationEnvironment] = "staging"
 	d := disruptionOf(ofCron(c), metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop", "tier": "web"}}, time.Now())
 	if diff := cmp.Diff(map[string]string{"app": "cart", "tier": "web"}, d.Spec.Selector); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
@@ -552,8 +553,8 @@ func TestLabelsOfTheWorkloadNarrowDown(t *testing.T) {
 	if diff := cmp.Diff(want, d.Spec.AdvancedSelector); diff != "" {
 		t.Errorf("advancedSelector (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(v1beta1.RequesterOf(c), v1beta1.RequesterOf(d)); diff != "" || d.Annotations[v1beta1.AnnotationScheduledAt] == "" {
-		t.Errorf("annotations %v, want who asked for the cron (-want +got):\n%s", d.Annotations, diff)
+	if diff := cmp.Diff(c.Annotations, v1beta1.JudgedAnnotations(d)); diff != "" || d.Annotations[v1beta1.AnnotationScheduledAt] == "" {
+		t.Errorf("annotations %v, want who asked for the cron, and its environment (-want +got):\n%s", d.Annotations, diff)
 	}
 	if d.Spec.Reporting == nil || d.Spec.Reporting.SlackChannel != "team" {
 		t.Errorf("reporting = %v, want that of the cron", d.Spec.Reporting)

@@ -45,7 +45,7 @@ func disruptionOf(c *parent, workload metav1.LabelSelector, at time.Time) *v1bet
 		},
 		Spec: *c.template.DeepCopy(),
 	}
-	maps.Copy(d.Annotations, v1beta1.RequesterOf(c.meta).Annotations())
+	maps.Copy(d.Annotations, v1beta1.JudgedAnnotations(c.meta))
 	if d.Spec.Reporting == nil {
 		d.Spec.Reporting = c.reporting.DeepCopy()
 	}

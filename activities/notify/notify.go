@@ -66,7 +66,6 @@ func (r Recipient) String() string {
 type Audience struct {
 	Recipients []Recipient `json:"recipients"`
 	Purpose    string      `json:"purpose,omitempty"`
-	Requester  string      `json:"requester,omitempty"`
 }
 
 // Of are those who hear of notifications of a type. Nobody is nil's audience.
@@ -84,7 +83,8 @@ func (a *Audience) Of(kind v1beta1.NotificationType) (told []Recipient) {
 
 // Audience is who hears of a disruption; nil if nobody does.
 func (s Settings) Audience(d *v1beta1.Disruption) *Audience {
-	a, reporting := Audience{Requester: v1beta1.RequesterOf(d).User}, d.Spec.Reporting
+	var a Audience
+	reporting := d.Spec.Reporting
 	if s.WebhookURL != "" {
 		a.add(Recipient{Way: Webhook, Least: s.LeastType})
 	}

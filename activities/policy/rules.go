@@ -54,7 +54,8 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 	for _, p := range policies {
 		for _, rule := range p.Spec.Rules {
 			r := Rule{PolicyRule: rule, Policy: p.Name, unknown: who.User == "" && (rule.Requesters != nil || rule.ExceptRequesters != nil)}
-			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !r.concernsRequester(who) || !touches(rule.Windows, from, until) {
+			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !r.concernsRequester(who) ||
+				slices.Contains(r.ExceptEnvironments, d.Annotations[v1beta1.AnnotationEnvironment]) || !touches(rule.Windows, from, until) {
 				continue
 			}
 			if rule.TargetSelector != nil {
@@ -134,6 +135,9 @@ func (r Rule) String() string {
 	}
 	if r.unknown {
 		text += " (nobody knows who asked for it: docs/requesters.md)"
+	}
+	if len(r.ExceptEnvironments) > 0 {
+		text += fmt.Sprintf(" (its annotation %s is none of: %s)", v1beta1.AnnotationEnvironment, strings.Join(r.ExceptEnvironments, ", "))
 	}
 	if reason := strings.Join(strings.Fields(r.Reason), " "); reason != "" {
 		text += ": " + reason

@@ -119,6 +119,24 @@ func TestRulesAboutRequesters(t *testing.T) {
 	}
 }
 
+// rule D6: a rule about environments is about what is meant for none of them.
+func TestRulesAboutEnvironments(t *testing.T) {
+	rule := v1beta1.PolicyRule{Name: "ours", ExceptEnvironments: []string{"test", "staging"}, Reason: "see the wiki"}
+	for environment, refused := range map[string]bool{"": true, "prod": true, "test,staging": true, "staging": false, "test": false} {
+		d := disruption()
+		if environment != "" {
+			d.Annotations = map[string]string{v1beta1.AnnotationEnvironment: environment}
+		}
+		want := ""
+		if refused {
+			want = `it is denied by rule "ours" of DisruptionPolicy "prod" (its annotation chaos.squall.dev/environment is none of: test, staging): see the wiki`
+		}
+		if got := Refusal(Rules(policies(rule), d, monday)); got != want {
+			t.Errorf("meant for %q: %q, want %q", environment, got, want)
+		}
+	}
+}
+
 func TestRefusalNamesTheRule(t *testing.T) {
 	rules := Rules(policies(
 		v1beta1.PolicyRule{Name: "few", AtMost: &v1beta1.PolicyLimit{Targets: ptr(0)}},

@@ -123,8 +123,9 @@ func TestRunsAreAskedForByWhoAskedForTheScenario(t *testing.T) {
 	}
 	s.Annotations = v1beta1.Requester{User: "ann", Groups: []string{"shop"}}.Annotations()
 	s.Annotations[v1beta1.AnnotationApprovedBy+"look"] = "bob"
-	if d := disruptionOf(s, 0, 0); len(d.Annotations) != 2 || v1beta1.RequesterOf(d).User != "ann" {
-		t.Errorf("annotations %v, want who asked for the scenario", d.Annotations)
+	s.Annotations[v1beta1.AnnotationEnvironment] = "staging"
+	if d := disruptionOf(s, 0, 0); len(d.Annotations) != 3 || v1beta1.RequesterOf(d).User != "ann" || d.Annotations[v1beta1.AnnotationEnvironment] != "staging" {
+		t.Errorf("annotations %v, want who asked for the scenario, and its environment", d.Annotations)
 	}
 }
 

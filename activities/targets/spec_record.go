@@ -21,13 +21,13 @@ const keyRanges = "ranges"
 // KeyRun is the key of the spec's record that holds the run which stored it.
 const KeyRun = "run"
 
-// StoreSpec stores the disruption as it is now under its UID, with who asked for it and
-// the ranges of the clouds that it names. When that was done
-// before, the stored one counts and firstRun is the run that did it.
+// StoreSpec stores the disruption as it is now under its UID, with what policies judge
+// of its annotations and the ranges of the clouds that it names. When that was done before,
+// the stored one counts and firstRun is the run that did it.
 func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string, ranges []v1beta1.NetworkHost) (firstRun string, err error) {
 	stored := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{
 		Namespace: d.Namespace, Name: d.Name, UID: d.UID, Generation: d.Generation, CreationTimestamp: d.CreationTimestamp,
-		Annotations: v1beta1.RequesterOf(d).Annotations(),
+		Annotations: v1beta1.JudgedAnnotations(d),
 	}, Spec: d.Spec}
 	document, err := json.Marshal(stored)
 	if err != nil {

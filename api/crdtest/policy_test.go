@@ -59,6 +59,9 @@ func TestAPIServerJudgesPolicies(t *testing.T) {
 		{"[{name: a, requesters: {users: [ann], groups: [shop]}, exceptRequesters: {groups: [ops]}}]", ""},
 		{"[{name: a, requesters: {}}]", "at least 1 properties"},
 		{`[{name: a, exceptRequesters: {users: [""]}}]`, "at least 1 chars"},
+		{"[{name: a, exceptEnvironments: [staging]}]", ""},
+		{`[{name: a, exceptEnvironments: [""]}]`, "at least 1 chars"},
+		{"[{name: a, exceptEnvironments: [staging, staging]}]", "Duplicate value"},
 		{"[{name: a, requesters: [ann]}]", "must be of type object"},
 	} {
 		t.Run(test.rules, func(t *testing.T) {

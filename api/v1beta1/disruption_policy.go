@@ -68,6 +68,14 @@ type PolicyRule struct {
 	// ExceptRequesters are those whose disruptions the rule is not about. Of which nobody
 	// knows who asked for them are no exception.
 	ExceptRequesters *PolicyRequesters `json:"exceptRequesters,omitempty"`
+	// ExceptEnvironments are those whose disruptions the rule is not about, by the
+	// annotation chaos.squall.dev/environment. What names none is no exception.
+	//
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	ExceptEnvironments []string `json:"exceptEnvironments,omitempty"`
 	// TargetSelector selects by labels the pods, or at level node the nodes, that the
 	// rule is about. Others may still be chosen.
 	TargetSelector *metav1.LabelSelector `json:"targetSelector,omitempty"`

@@ -1745,6 +1745,11 @@ func (in *PolicyRule) DeepCopyInto(out *PolicyRule) {
 		*out = new(PolicyRequesters)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.ExceptEnvironments != nil {
+		in, out := &in.ExceptEnvironments, &out.ExceptEnvironments
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.TargetSelector != nil {
 		in, out := &in.TargetSelector, &out.TargetSelector
 		*out = new(v1.LabelSelector)

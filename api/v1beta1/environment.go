@@ -1,0 +1,21 @@
+package v1beta1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AnnotationEnvironment names the environment that a Disruption, or what makes
+// Disruptions, is meant for. Whoever creates it writes it, and rules of policies read it.
+const AnnotationEnvironment = "chaos.squall.dev/environment"
+
+// JudgedAnnotations are those of an object's annotations that policies judge: who asked
+// for it, and the environment it is meant for. Each run has those of its parent. Nil if
+// there are none.
+func JudgedAnnotations(o metav1.Object) map[string]string {
+	judged := RequesterOf(o).Annotations()
+	if environment := o.GetAnnotations()[AnnotationEnvironment]; environment != "" {
+		if judged == nil {
+			judged = map[string]string{}
+		}
+		judged[AnnotationEnvironment] = environment
+	}
+	return judged
+}
