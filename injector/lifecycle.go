@@ -71,12 +71,15 @@ type lifecycle struct {
 
 // run injects, holds until ctx is done or the deadline has come, and cleans.
 func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
-	ctx, stop := context.WithDeadline(ctx, l.injection.Deadline.Time)
+	ctx, stop, err := untilDeadline(ctx, l.injection)
 	defer stop()
 	var outcome v1beta1.InjectionReport
 
 	removeStale(l.config.ReadyFile, l.config.ReasonFile, l.config.askedFile(), l.config.turnFile())
-	failure := l.start(ctx)
+	failure := errors.Join(err, tooLate(l.injection, time.Now()))
+	if failure == nil {
+		failure = l.start(ctx)
+	}
 	if outcome.Injected = failure == nil; outcome.Injected {
 		l.metrics.count(countInjected, "succeeded")
 		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
@@ -266,8 +269,8 @@ func (l *lifecycle) reportFailure(failure error) {
 }
 
 func endReason(ctx context.Context) string {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "the deadline has come"
+	if cause := context.Cause(ctx); errors.Is(cause, errDeadline) {
+		return cause.Error()
 	}
 	return "a signal asked for it"
 }

@@ -11,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // world are the files a fake disturbs.
@@ -149,9 +151,60 @@ func TestDeadlineInThePastInjectsNothing(t *testing.T) {
 	if strings.Contains(w.calls(), "inject") || s.exists("ready") {
 		t.Errorf("calls = %q, ready file %t, want no injection", w.calls(), s.exists("ready"))
 	}
-	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true}, p.ending()); diff != "" {
-		t.Errorf("outcome (-want +got):\n%s", diff)
+	report := p.ending()
+	if want := "nothing is injected after the deadline, " + injection.Deadline.UTC().Format(time.RFC3339) + ": it is 20"; !strings.HasPrefix(report.Error, want) || !report.Cleaned {
+		t.Errorf("outcome = %+v, want the reason %s", report, want)
 	}
+}
+
+// A node whose clock is behind, or was put back, ends its injection all the same.
+func TestRemainingTimeEndsAnInjection(t *testing.T) {
+	untilInTime(t, func(end time.Time) bool {
+		w, s := newWorld(t), fakeSite(t)
+		injection := w.injection(fakeParams{})
+		injection.Remaining.Duration = time.Until(end)
+		p := s.inject(injection)
+		if code := p.exit(); code != 0 || time.Now().Before(end) {
+			t.Errorf("exit code = %d, %s before the end, want 0 and no sooner", code, time.Until(end))
+		}
+		w.expect("ended", "one", "two")
+		if !p.outcome().Injected {
+			return false
+		}
+		if !slices.ContainsFunc(p.lines(), func(line map[string]any) bool { return line["because"] == errDeadline.Error() }) {
+			t.Errorf("it said %v, want that it was cleaned because of the deadline", p.lines())
+		}
+		return true
+	})
+}
+
+// A clock that is set to a later time ends what should have ended by then.
+func TestAClockThatIsSetEndsAnInjection(t *testing.T) {
+	if !testneeds.Virtual() {
+		t.Skip("it sets the machine's clock, so it is run in virtual machines alone")
+	}
+	w, s := newWorld(t), fakeSite(t)
+	injection := w.injection(fakeParams{})
+	injection.Deadline = metav1.NewTime(time.Now().Add(time.Hour))
+	injection.Remaining.Duration = time.Hour
+	p := s.inject(injection)
+	p.awaitReady()
+	forward := func(by time.Duration) {
+		to := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
+		if err := unix.ClockSettime(unix.CLOCK_REALTIME, &to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	forward(time.Hour)
+	defer forward(-time.Hour)
+	if code := p.exit(); code != 0 || !p.outcome().Injected {
+		t.Errorf("exit code = %d, outcome = %+v, want 0 after an injection", code, p.outcome())
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it ended after %s, want at once", took)
+	}
+	w.expect("ended", "one", "two")
 }
 
 func TestInjectionWaitsForItsTime(t *testing.T) {

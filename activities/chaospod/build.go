@@ -82,7 +82,7 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	if err != nil {
 		return nil, err
 	}
-	injection, err := b.injection(d, t, fault)
+	injection, err := b.injection(d, t, fault, now)
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +142,16 @@ func (b Builder) addSELinux(container *corev1.Container) {
 }
 
 // injection is the document the injector receives.
-func (b Builder) injection(d *v1beta1.Disruption, t v1beta1.InjectionTarget, fault v1beta1.Fault) (string, error) {
+func (b Builder) injection(d *v1beta1.Disruption, t v1beta1.InjectionTarget, fault v1beta1.Fault, now time.Time) (string, error) {
 	params, err := fault.Document()
 	if err != nil {
 		return "", err
 	}
+	deadline := d.Spec.Expiry(d.CreationTimestamp.Time).Add(injectorMargin)
 	injection := v1beta1.Injection{
 		Disruption: d.Ref(), Kind: fault.Kind, Params: params, Level: d.Spec.Level, Target: t,
-		Deadline: metav1.NewTime(d.Spec.Expiry(d.CreationTimestamp.Time).Add(injectorMargin)),
-		DryRun:   d.Spec.DryRun, Pulse: d.Spec.Beats(), AllowedHosts: b.AllowedHosts,
+		Deadline: metav1.NewTime(deadline), Remaining: metav1.Duration{Duration: max(deadline.Sub(now), 0)},
+		DryRun: d.Spec.DryRun, Pulse: d.Spec.Beats(), AllowedHosts: b.AllowedHosts,
 	}
 	if d.Spec.OnInit {
 		injection.OnInit = d.Spec.Kinds()

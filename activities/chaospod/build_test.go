@@ -86,7 +86,7 @@ func TestChaosPodIsToldHowOftenToAct(t *testing.T) {
 	target := v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}
 	for want, failure := range map[int]v1beta1.ContainerFailure{0: {}, 3: {Interval: &v1beta1.Duration{Duration: time.Minute}}} {
 		d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Faults: v1beta1.Faults{ContainerFailure: &failure}, MaxRuns: &runs}}
-		document, err := Builder{}.injection(d, target, d.Spec.Requested()[0])
+		document, err := Builder{}.injection(d, target, d.Spec.Requested()[0], time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func documents() map[string]any {
 				NodeIPs: []string{"10.0.0.1", "2001:db8::1"}, PodIPs: []string{"10.1.0.1"},
 				Containers: []InjectionContainer{{Name: "web", ID: "0123abcd"}}, SomeContainers: true,
 			},
-			NotBefore: &notBefore, Deadline: metav1.NewTime(notBefore.Add(time.Hour)), DryRun: true, MaxRuns: 3, SysrqTrigger: "/a/file", AllowedHosts: []NetworkHost{host},
+			NotBefore: &notBefore, Deadline: metav1.NewTime(notBefore.Add(time.Hour)), Remaining: metav1.Duration{Duration: 62 * time.Second}, DryRun: true, MaxRuns: 3, SysrqTrigger: "/a/file", AllowedHosts: []NetworkHost{host},
 			ResolvedHosts: "/another/file",
 			OnInit:        []Kind{KindDNS, KindNetwork},
 			Pulse:         &DisruptionPulse{InitialDelay: beat(10 * time.Second), ActiveDuration: beat(time.Minute), DormantDuration: beat(500 * time.Millisecond)},

@@ -40,7 +40,11 @@ type Injection struct {
 	// Deadline is when the injector cleans and ends by itself, whatever else
 	// is dead. Never zero.
 	Deadline metav1.Time `json:"deadline"`
-	DryRun   bool        `json:"dryRun,omitempty"`
+	// Remaining is how long it was to the deadline when the chaos pod was made: the
+	// injector ends after that time, too, whatever its node's clock says. 0, of an older
+	// worker, means by the clock alone.
+	Remaining metav1.Duration `json:"remaining,omitzero"`
+	DryRun    bool            `json:"dryRun,omitempty"`
 	// Pulse takes the injection off and puts it on again, with both durations
 	// set. Nil means that it stays.
 	Pulse *DisruptionPulse `json:"pulse,omitempty"`

@@ -58,6 +58,7 @@ const (
 	networkInShort = "DelayHoldsForWhatMatches|QueuesOfSomeContainersAlone|" +
 		"KilledInjectorIsCleanedFromTheJournalByClsBPF|ForeignQdiscsAndFiltersSurvive|CleanOfATargetThatIsGone"
 	diskPressureInShort   = "LimitsWhatTheTargetDoes|CleanFromTheJournalAfterACrash|NodeLevelLimitsAllPodsTogether"
+	clockTests            = "^TestAClockThatIsSet"
 	memoryPressureInShort = "HoldsTheShareAskedForAndLetsItGo|HogEndsWithTheInjector"
 )
 
@@ -78,6 +79,8 @@ func machines() []machine {
 					quick: "^Test(BurnsAllOfTheAllowedCPUAndNoOther|BurnerEndsWithTheInjector)$"},
 				{name: "injector/memorypressure", limit: 10 * time.Minute, quick: "^Test(" + memoryPressureInShort + ")$"},
 				{name: "injector/containerfailure", limit: 5 * time.Minute, quick: none},
+				// They set the machine's clock.
+				{name: "injector", limit: 5 * time.Minute, run: clockTests, quick: clockTests},
 			},
 		},
 		{
@@ -95,6 +98,7 @@ func machines() []machine {
 				// Without KVM the processor's time is not what its clock says.
 				{name: "injector/cpupressure", limit: 5 * time.Minute, run: "^TestBurnerEndsWithTheInjector$"},
 				{name: "injector/memorypressure", limit: 5 * time.Minute, run: "^Test(" + memoryPressureInShort + ")$"},
+				{name: "injector", limit: 5 * time.Minute, run: clockTests},
 			},
 		},
 	}

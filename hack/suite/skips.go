@@ -10,6 +10,7 @@ import (
 // shows nothing about what the test is for.
 var mayBeSkipped = map[string]string{
 	"injector/diskpressure: TestNodeLevelLimitsAllPodsTogether": "needs a machine with cgroup v2 alone, and without pods",
+	"injector: TestAClockThatIsSetEndsAnInjection":              "sets the machine's clock: in virtual machines alone",
 	"test/scale: TestScale/a_history_to_replay":                 "it shows nothing, it records with -record",
 }
 

@@ -33,14 +33,18 @@ const (
 )
 
 // Slack is how many times further from what was asked a measurement may be: 1, or
-// more on a virtual machine, which is told of it by SQUALL_TEST_VIRTUAL=1. Its
+// more on a virtual machine, which is told of it by SQUALL_TEST_VIRTUAL=1: its
 // clock stands still while others have the processor.
 func Slack() int {
-	if os.Getenv("SQUALL_TEST_VIRTUAL") == "1" {
+	if Virtual() {
 		return 4
 	}
 	return 1
 }
+
+// Virtual is true on a virtual machine that was made for the tests, which may do with it
+// as they like.
+func Virtual() bool { return os.Getenv("SQUALL_TEST_VIRTUAL") == "1" }
 
 // BeRoot is Missing for everybody but root.
 func BeRoot(t *testing.T) {
