@@ -150,7 +150,7 @@ func (b Builder) injection(d *v1beta1.Disruption, t v1beta1.InjectionTarget, fau
 	deadline := d.Spec.Expiry(d.CreationTimestamp.Time).Add(injectorMargin)
 	injection := v1beta1.Injection{
 		Disruption: d.Ref(), Kind: fault.Kind, Params: params, Level: d.Spec.Level, Target: t,
-		Deadline: metav1.NewTime(deadline), Remaining: metav1.Duration{Duration: max(deadline.Sub(now), 0)},
+		Deadline: metav1.NewTime(deadline), Remaining: metav1.Duration{Duration: max(deadline.Sub(now).Round(time.Second), 0)},
 		DryRun: d.Spec.DryRun, Pulse: d.Spec.Beats(), AllowedHosts: b.AllowedHosts,
 	}
 	if d.Spec.OnInit {

@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,16 +189,25 @@ func (r *run) pods() int {
 // see brings d up to date; false when it is gone. The last that was seen stays.
 func (r *run) see() bool { return r.world.See(r.d) }
 
+// injected waits until status and an event say so: what ends a disruption must not come
+// before all is told of its beginning, or what is told would depend on how long a
+// recovery takes.
 func (r *run) injected(n int) error {
 	want := fmt.Sprintf("%d/%[1]d", n)
-	return r.until("injected, "+want, func() bool {
+	err := r.until("injected, "+want, func() bool {
 		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.Targets == want
+	})
+	if err != nil {
+		return err
+	}
+	event := fmt.Sprintf("Disruption it: Normal Injected: all %d targets are injected", n)
+	return r.until("the event that it is injected, "+want, func() bool {
+		told, err := r.events()
+		return err == nil && slices.Contains(told, event)
 	})
 }
 
-// toldTargets waits until every target has the event that it is disrupted: what
-// ends a disruption must not come before all is told of its beginning, or what
-// is told would depend on how long a recovery takes.
+// toldTargets waits until every target has the event that it is disrupted, as injected does.
 func (r *run) toldTargets() error {
 	return r.until("every target has the event that it is disrupted", func() bool {
 		told, err := r.events()
