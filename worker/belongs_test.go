@@ -32,7 +32,7 @@ func TestActivitiesOfOthersAreRefused(t *testing.T) {
 	older.Cluster, theirs.Cluster = "", "there"
 	own := contract.WorkflowID(ours)
 	cron := contract.CronRef{Namespace: "shop", Name: "noon", UID: "c1", Cluster: "here"}
-	told := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Disruption: ours}}
+	told := notify.Delivery{Notification: notify.Notification{ID: contract.NotificationID(ours, "Finished", 1), Object: ours}}
 	scenario := contract.ScenarioRef{Namespace: "shop", Name: "gameday", UID: "s1", Cluster: "here"}
 	rollout := cron
 	rollout.Kind = v1beta1.KindDisruptionRollout

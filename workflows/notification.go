@@ -28,6 +28,7 @@ const (
 	toldStuck    = "Stuck"
 	toldResumed  = "Resumed"
 	toldFinished = "Finished"
+	toldApproval = "ApprovalAwaited"
 )
 
 // notificationPatience is how long a notification is tried.
@@ -120,26 +121,39 @@ func (d *disruption) tell(ctx workflow.Context, kind v1beta1.NotificationType, r
 	d.Told[reason]++
 	id := contract.NotificationID(d.ref, reason, d.Told[reason])
 	in := NotificationInput{To: to, Notification: notify.Notification{
-		ID: id, Disruption: d.ref, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
+		ID: id, Object: d.ref, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
 		Phase: d.Phase, Ending: d.Ending, Kinds: d.Plan.Kinds.Names(), Targets: d.Targets, Stuck: d.Remaining, Purpose: d.Plan.Notify.Purpose, Requester: d.Plan.Requester,
 	}}
 	if steady := d.verdict(ctx); steady != nil && reason == toldFinished {
 		in.Notification.Verdict = steady.Verdict
 	}
-	free, _ := workflow.NewDisconnectedContext(ctx) // it outlives what it tells of
-	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(free, workflow.ChildWorkflowOptions{
-		WorkflowID: contract.NotificationWorkflowID(d.ref, id), TaskQueue: contract.NotificationTaskQueue,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary:         shown(fmt.Sprintf("%s: %s of disruption %s/%s", kind, reason, d.ref.Namespace, d.ref.Name)),
-	}), contract.NotificationWorkflowType, in)
+	child := startNotification(ctx, in, "disruption")
 	d.telling++
+	free, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(free, func(ctx workflow.Context) {
 		defer func() { d.telling-- }()
-		if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
-			workflow.GetLogger(ctx).Warn("notification not started", "id", id, "error", err)
-		}
+		started(ctx, child, id)
 	})
+}
+
+// startNotification starts the workflow that tells people. It outlives what it tells of.
+func startNotification(ctx workflow.Context, in NotificationInput, what string) workflow.ChildWorkflowFuture {
+	free, _ := workflow.NewDisconnectedContext(ctx)
+	n := in.Notification
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(free, workflow.ChildWorkflowOptions{
+		WorkflowID: contract.NotificationWorkflowID(n.Object, n.ID), TaskQueue: contract.NotificationTaskQueue,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+		StaticSummary:         shown(fmt.Sprintf("%s: %s of %s %s/%s", n.Type, n.Reason, what, n.Object.Namespace, n.Object.Name)),
+	}), contract.NotificationWorkflowType, in)
+}
+
+// started waits until Temporal has taken a notification over, which it does without any
+// worker, and says so if it has not.
+func started(ctx workflow.Context, child workflow.ChildWorkflowFuture, id string) {
+	if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("notification not started", "id", id, "error", err)
+	}
 }
 
 // tellOnce is tell, the first time.

@@ -91,7 +91,7 @@ func notifications(s *stage) {
 		ID: s.id, TaskQueue: contract.NotificationTaskQueue, StaticSummary: "Error: Stuck of disruption shop/calm",
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}, contract.NotificationWorkflowType, NotificationInput{
-		Notification: notify.Notification{ID: id, Disruption: ref, Type: v1beta1.NotificationError, Reason: toldStuck}, To: []notify.Recipient{hook, refusing},
+		Notification: notify.Notification{ID: id, Object: ref, Type: v1beta1.NotificationError, Reason: toldStuck}, To: []notify.Recipient{hook, refusing},
 	})
 	s.must(err)
 	var done Notified

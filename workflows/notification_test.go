@@ -35,7 +35,7 @@ func (w *world) hears(t *testing.T) (told func() []string) {
 	var all []string
 	w.env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
 		n := in.Notification
-		if want := contract.NotificationID(ref, n.Reason, 1); n.Disruption != ref || n.Purpose != "to be sure of the retries" || !strings.HasPrefix(n.ID, want[:len(want)-1]) {
+		if want := contract.NotificationID(ref, n.Reason, 1); n.Object != ref || n.Purpose != "to be sure of the retries" || !strings.HasPrefix(n.ID, want[:len(want)-1]) {
 			t.Errorf("told of %+v", n)
 		}
 		w.mu.Lock()

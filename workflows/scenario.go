@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -53,6 +54,7 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 	s.status = s.plan.Status
 	if s.plan.Rejected != "" {
 		s.status.Phase, s.status.Message = v1beta1.ScenarioRejected, s.plan.Rejected
+		s.tell(free, v1beta1.NotificationError, toldRejected, "Nothing is done: "+s.plan.Rejected, 1)
 		return ScenarioResult{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
 	}
 	for i := 0; i < len(s.plan.Steps) && (s.stopped == "" || s.underWay(i)); i++ {
@@ -91,7 +93,7 @@ func (s *steps) do(ctx workflow.Context, i int) error {
 	case step.Disruptions > 0:
 		err = s.disrupt(ctx, i, at)
 	case step.Approval != "":
-		err = s.suspend(ctx, step, at)
+		err = s.suspend(ctx, i, at)
 	default:
 		err = s.wait(ctx, step, at)
 	}
@@ -169,11 +171,24 @@ func (s *steps) wait(ctx workflow.Context, step scenarios.Step, at *v1beta1.Scen
 }
 
 // suspend waits for a person.
-func (s *steps) suspend(ctx workflow.Context, step scenarios.Step, at *v1beta1.ScenarioStepStatus) error {
-	if err := s.enter(ctx, at, v1beta1.ScenarioSuspended, "Waits for an approval of step "+step.Name+": "+step.Approval); err != nil {
+func (s *steps) suspend(ctx workflow.Context, i int, at *v1beta1.ScenarioStepStatus) error {
+	step := s.plan.Steps[i]
+	waits := "Waits for an approval of step " + step.Name + ": " + step.Approval
+	if err := s.enter(ctx, at, v1beta1.ScenarioSuspended, waits); err != nil {
 		return err
 	}
+	s.tell(ctx, v1beta1.NotificationWarning, toldApproval,
+		fmt.Sprintf("%s To let it go on: squall -n %s approve %s %s", sentenceOf(waits), s.ref.Namespace, s.ref.Name, step.Name), i+1)
 	return workflow.Await(ctx, func() bool { return at.ApprovedBy != "" || s.ended })
+}
+
+// sentenceOf is what somebody wrote, with a full stop if it has none.
+func sentenceOf(text string) string {
+	text = strings.TrimSpace(text)
+	if strings.HasSuffix(text, ".") || strings.HasSuffix(text, "?") || strings.HasSuffix(text, "!") {
+		return text
+	}
+	return text + "."
 }
 
 // end lets no further step begin, and asks that what goes on ends.
@@ -204,7 +219,29 @@ func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	if s.ended {
 		s.status.Verdict = worse(s.status.Verdict, v1beta1.VerdictAborted)
 	}
+	kind := v1beta1.NotificationCompletion
+	if s.status.Verdict != v1beta1.VerdictPassed {
+		kind = v1beta1.NotificationWarning
+	}
+	s.tell(ctx, kind, toldFinished, s.status.Message, 1)
 	return ScenarioResult{Summary: s.status.Message, Verdict: s.status.Verdict}, s.report(ctx)
+}
+
+// tell starts the notification of what has just happened, if anybody wants to hear of it.
+// It never fails. One that another workflow of the scenario started is not started again:
+// nth is the same then. Without an audience, as every older plan is, it does nothing, so
+// it needs no version.
+func (s *steps) tell(ctx workflow.Context, kind v1beta1.NotificationType, reason, message string, nth int) {
+	to := s.plan.Notify.Of(kind)
+	if len(to) == 0 {
+		return
+	}
+	ref := v1beta1.DisruptionRef(s.ref)
+	id := contract.NotificationID(ref, reason, nth)
+	started(ctx, startNotification(ctx, NotificationInput{To: to, Notification: notify.Notification{
+		ID: id, Object: ref, Kind: v1beta1.KindDisruptionScenario, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
+		Verdict: s.status.Verdict, Purpose: s.plan.Notify.Purpose, Requester: s.plan.Requester,
+	}}, "scenario"), id)
 }
 
 // enter says what a step waits for, in its status and on the workflow's page.

@@ -2,14 +2,19 @@ package workflows
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -243,6 +248,62 @@ func TestScenarioIsRejected(t *testing.T) {
 	var r ScenarioResult
 	if err := p.GetWorkflowResult(&r); err != nil || p.last.Phase != v1beta1.ScenarioRejected || p.last.Message != "spec.steps[0]: no" || r.Verdict != "" {
 		t.Errorf("%+v, %v, status %+v", r, err, p.last)
+	}
+}
+
+// hears has a webhook told of everything, which always answers.
+func (p *theatre) hears() (told func() []string) {
+	p.plan.Notify, p.plan.Requester = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure"}, "ann"
+	p.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+	p.RegisterActivity(&notify.Activities{})
+	var mu sync.Mutex
+	var all []string
+	p.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
+		n := in.Notification
+		if n.Object != v1beta1.DisruptionRef(gameDay) || n.Kind != v1beta1.KindDisruptionScenario || n.Purpose != "to be sure" || n.Requester != "ann" {
+			p.t.Errorf("told of %+v", n)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, fmt.Sprintf("%s %s %s: %s", n.Type, n.ID, n.Verdict, n.Message))
+		return nil
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// rule M1: people hear that a step waits for them, and how it ended.
+func TestWhatIsToldOfAScenario(t *testing.T) {
+	p := newTheatre(t, scenarios.Step{Name: "look", Approval: "is the shop well?"}, scenarios.Step{Name: "again", Approval: "still?"}, scenarios.Step{Name: "a", Disruptions: 1})
+	told := p.hears()
+	for i, step := range []string{"look", "again"} {
+		p.RegisterDelayedCallback(func() {
+			if got := len(told()); got != i+1 {
+				t.Errorf("before step %s is approved %q were told", step, told())
+			}
+			p.SignalWorkflow(contract.SignalApprove, contract.Approval{Step: step, By: "bob"})
+		}, time.Duration(i+1)*time.Hour)
+	}
+	p.over(3*time.Hour, "a1", "expired", v1beta1.VerdictFailed)
+	p.done(v1beta1.VerdictFailed, "step a is Failed")
+	want := []string{
+		"Warning s1/approvalawaited-1 : Waits for an approval of step look: is the shop well? To let it go on: squall -n shop approve gameday look",
+		"Warning s1/approvalawaited-2 : Waits for an approval of step again: still? To let it go on: squall -n shop approve gameday again",
+		"Warning s1/finished-1 Failed: No further step is done: step a is Failed, and its onFailure is not Continue.",
+	}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+
+	p = newTheatre(t)
+	p.plan.Rejected = "spec.steps[0]: no"
+	told = p.hears()
+	p.ExecuteWorkflow(Scenario, contract.ScenarioInput{Scenario: gameDay})
+	if diff := cmp.Diff([]string{"Error s1/rejected-1 : Nothing is done: spec.steps[0]: no"}, told()); diff != "" {
+		t.Errorf("told of one that is rejected (-want +got):\n%s", diff)
 	}
 }
 

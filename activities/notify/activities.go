@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // Activities carries what sending needs. Its methods are registered with a
@@ -52,7 +53,7 @@ func (a *Activities) Notify(ctx context.Context, in Delivery) error {
 }
 
 // GiveUpNotification counts a notification that somebody was not told, and says so
-// in an event on the disruption.
+// in an event on the disruption or scenario.
 func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) error {
 	metric.Notifications.Add(ctx, 1, "given-up")
 	n := in.Delivery.Notification
@@ -63,7 +64,13 @@ func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) err
 		log.Warn("event not recorded", "reason", event.Reason, "message", event.Message, "error", err)
 	}}
 	message := fmt.Sprintf("%s was not told of %s: %s", in.Delivery.To, n.Reason, in.Why)
-	events.Warn(ctx, status.Named(n.Disruption), "NotNotified", message, n.ID+" "+in.Delivery.To.String())
+	key := n.ID + " " + in.Delivery.To.String()
+	if n.aboutScenario() {
+		named := &v1beta1.DisruptionScenario{ObjectMeta: status.Named(n.Object).ObjectMeta}
+		events.OfScenario(ctx, named, corev1.EventTypeWarning, "NotNotified", message, key)
+		return nil
+	}
+	events.Warn(ctx, status.Named(n.Object), "NotNotified", message, key)
 	return nil
 }
 

@@ -1,5 +1,5 @@
-// Package notify tells people what becomes of a disruption: a webhook of the
-// operator's, and Slack. Who is told what is decided from settings and
+// Package notify tells people what becomes of a disruption, or of a scenario of them: a
+// webhook of the operator's, and Slack. Who is told what is decided from settings and
 // spec.reporting alone; sending is one attempt, which may be made again.
 package notify
 
@@ -10,13 +10,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Notification says once what became of a disruption. It has no secret: Temporal
-// keeps it.
+// Notification says once what became of a disruption, or of a scenario of them. It has
+// no secret: Temporal keeps it.
 type Notification struct {
 	// ID is the same in every attempt and for every recipient.
-	ID         string                   `json:"id"`
-	Disruption v1beta1.DisruptionRef    `json:"disruption"`
-	Type       v1beta1.NotificationType `json:"type"`
+	ID string `json:"id"`
+	// Object is what it is about: a Disruption, or what Kind says.
+	Object v1beta1.DisruptionRef    `json:"disruption"`
+	Kind   string                   `json:"kind,omitempty"`
+	Type   v1beta1.NotificationType `json:"type"`
 	// Reason is one word for programs, Message a sentence for people.
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
@@ -34,6 +36,9 @@ type Notification struct {
 	// Requester is the user who asked for the disruption, if that is known.
 	Requester string `json:"requester,omitempty"`
 }
+
+// aboutScenario is true for what became of a scenario.
+func (n Notification) aboutScenario() bool { return n.Kind == v1beta1.KindDisruptionScenario }
 
 // Ways to tell somebody.
 const (
@@ -62,7 +67,7 @@ func (r Recipient) String() string {
 	return r.Way
 }
 
-// Audience is who hears of a disruption.
+// Audience is who hears of a disruption, or of a scenario.
 type Audience struct {
 	Recipients []Recipient `json:"recipients"`
 	Purpose    string      `json:"purpose,omitempty"`
@@ -81,10 +86,9 @@ func (a *Audience) Of(kind v1beta1.NotificationType) (told []Recipient) {
 	return told
 }
 
-// Audience is who hears of a disruption; nil if nobody does.
-func (s Settings) Audience(d *v1beta1.Disruption) *Audience {
+// Audience is who hears of what has that spec.reporting; nil if nobody does.
+func (s Settings) Audience(reporting *v1beta1.Reporting) *Audience {
 	var a Audience
-	reporting := d.Spec.Reporting
 	if s.WebhookURL != "" {
 		a.add(Recipient{Way: Webhook, Least: s.LeastType})
 	}

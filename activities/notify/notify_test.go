@@ -32,7 +32,7 @@ const (
 )
 
 var finished = Notification{
-	ID: "6f1c/finished-1", Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "6f1c", Cluster: "c0de"},
+	ID: "6f1c/finished-1", Object: v1beta1.DisruptionRef{Namespace: "shop", Name: "half", UID: "6f1c", Cluster: "c0de"},
 	Type: v1beta1.NotificationWarning, Reason: "Finished", Message: "2 targets disrupted, ended (expired), nothing is left.",
 	Time: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Phase: v1beta1.PhaseFinished, Ending: "expired",
 	Kinds: []string{"network-disruption"}, Targets: 2, Verdict: v1beta1.VerdictFailed, Purpose: "to be sure of the retries, <!channel> & all", Requester: "ann <ann@example.com>",
@@ -221,6 +221,25 @@ func TestEachAttemptIsTheSameEventAndSigned(t *testing.T) {
 	golden(t, "event.json", p.calls[0].body)
 }
 
+// What is told of a scenario names it where a disruption would be.
+func TestWhatIsToldOfAScenario(t *testing.T) {
+	p := answering(t, code(200), says(`{"ok":true}`))
+	a := sender(t, p)
+	n := Notification{
+		ID: "6f1c/approvalawaited-1", Object: finished.Object, Kind: v1beta1.KindDisruptionScenario, Type: v1beta1.NotificationWarning,
+		Reason: "ApprovalAwaited", Message: "Waits for an approval of step look.", Time: finished.Time, Requester: "ann",
+	}
+	for _, to := range []Recipient{toHook, {Way: SlackChannel, To: "team"}} {
+		if err := a.Notify(t.Context(), Delivery{Notification: n, To: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "scenario.json", p.calls[0].body)
+	if want := "*Warning: ApprovalAwaited* scenario `shop/half` in cluster prod"; !strings.Contains(p.calls[1].body, want) {
+		t.Errorf("Slack is told %s, want %s in it", p.calls[1].body, want)
+	}
+}
+
 // The example of the specification of Standard Webhooks: what its libraries accept.
 func TestSignatureOfTheStandard(t *testing.T) {
 	got, err := sign(secretText, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
@@ -330,8 +349,7 @@ func TestAudience(t *testing.T) {
 		{"both name one channel, the team wants less", all, &v1beta1.Reporting{SlackChannel: "ops", MinNotificationType: "Error"}, []string{"webhook from Warning", "Slack channel ops from Warning"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Reporting: c.reporting}}
-			a := c.settings.Audience(d)
+			a := c.settings.Audience(c.reporting)
 			if (a == nil) != (c.want == nil) {
 				t.Fatalf("audience = %+v, want %q", a, c.want)
 			}

@@ -92,11 +92,15 @@ func (s Settings) callSlack(ctx context.Context, token, method, contentType stri
 // text is a message for people. What users wrote mentions nobody and links nowhere.
 func (s Settings) text(n Notification) string {
 	where := ""
-	if cluster := cmp.Or(s.Cluster, string(n.Disruption.Cluster)); cluster != "" {
+	if cluster := cmp.Or(s.Cluster, string(n.Object.Cluster)); cluster != "" {
 		where = " in cluster " + plain(cluster)
 	}
+	what := "disruption"
+	if n.aboutScenario() {
+		what = "scenario"
+	}
 	lines := []string{
-		fmt.Sprintf("*%s: %s* disruption `%s/%s`%s", n.Type, n.Reason, n.Disruption.Namespace, n.Disruption.Name, where),
+		fmt.Sprintf("*%s: %s* %s `%s/%s`%s", n.Type, n.Reason, what, n.Object.Namespace, n.Object.Name, where),
 		plain(n.Message),
 	}
 	if len(n.Kinds) > 0 {

@@ -34,8 +34,10 @@ type event struct {
 
 // data is what a webhook is told.
 type data struct {
-	Cluster    string                   `json:"cluster,omitempty"`
-	Disruption object                   `json:"disruption"`
+	Cluster string `json:"cluster,omitempty"`
+	// One of them is there.
+	Disruption *object                  `json:"disruption,omitempty"`
+	Scenario   *object                  `json:"scenario,omitempty"`
 	Severity   v1beta1.NotificationType `json:"notificationType"`
 	Reason     string                   `json:"reason"`
 	Message    string                   `json:"message"`
@@ -57,14 +59,18 @@ type object struct {
 
 // body is the same for each attempt.
 func (s Settings) body(n Notification) ([]byte, error) {
-	cluster := cmp.Or(s.Cluster, string(n.Disruption.Cluster))
+	cluster := cmp.Or(s.Cluster, string(n.Object.Cluster))
+	what, disruption, scenario := "disruption", &object{n.Object.Namespace, n.Object.Name, n.Object.UID}, (*object)(nil)
+	if n.aboutScenario() {
+		what, disruption, scenario = "scenario", nil, disruption
+	}
 	return json.Marshal(event{
 		SpecVersion: "1.0", ID: n.ID, Source: "/clusters/" + url.PathEscape(cmp.Or(cluster, "unknown")),
-		Type:    "dev.squall.chaos.disruption." + strings.ToLower(n.Reason),
-		Subject: n.Disruption.Namespace + "/" + n.Disruption.Name,
+		Type:    "dev.squall.chaos." + what + "." + strings.ToLower(n.Reason),
+		Subject: n.Object.Namespace + "/" + n.Object.Name,
 		Time:    n.Time.UTC().Format(time.RFC3339Nano), DataContentType: "application/json",
 		Data: data{
-			Cluster: cluster, Disruption: object{n.Disruption.Namespace, n.Disruption.Name, n.Disruption.UID}, Severity: n.Type,
+			Cluster: cluster, Disruption: disruption, Scenario: scenario, Severity: n.Type,
 			Reason: n.Reason, Message: n.Message, Phase: n.Phase, Ending: n.Ending, Kinds: n.Kinds,
 			Targets: n.Targets, Stuck: n.Stuck, Verdict: n.Verdict, Purpose: n.Purpose, Requester: n.Requester,
 		},

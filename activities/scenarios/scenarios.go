@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -47,6 +48,8 @@ type Activities struct {
 	Client rest.Interface
 	Stops  Stops
 	Events Events
+	// Notify says who is told.
+	Notify notify.Settings
 }
 
 // Plan is a scenario as it was when its workflow began.
@@ -60,6 +63,10 @@ type Plan struct {
 	Steps      []Step `json:"steps,omitempty"`
 	// Status is how far another workflow of the scenario came.
 	Status v1beta1.DisruptionScenarioStatus `json:"status"`
+	// Requester is the user who asked for the scenario, if that is known.
+	Requester string `json:"requester,omitempty"`
+	// Notify is who hears of the scenario; nil if nobody does.
+	Notify *notify.Audience `json:"notify,omitempty"`
 }
 
 // Step is one of disruptions, a wait and an approval.
@@ -85,7 +92,7 @@ func (a *Activities) ReadScenario(ctx context.Context, in contract.ScenarioInput
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Generation: s.Generation, Status: s.Status}
+	plan := Plan{Generation: s.Generation, Status: s.Status, Requester: v1beta1.RequesterOf(s).User, Notify: a.Notify.Audience(s.Spec.Reporting)}
 	s.Default()
 	if wrong := s.Validate().ToAggregate(); wrong != nil && len(s.Status.Steps) == 0 {
 		plan.Rejected = fmt.Sprintf("%.*s", longestMessage, wrong)

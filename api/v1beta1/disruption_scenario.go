@@ -52,7 +52,8 @@ type DisruptionScenarioSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Steps []ScenarioStep `json:"steps"`
-	// Reporting sends notifications about the disruptions whose template has none.
+	// Reporting sends notifications about the scenario, and about the
+	// disruptions whose template has none.
 	//
 	// +nullable
 	Reporting *Reporting `json:"reporting,omitempty"`

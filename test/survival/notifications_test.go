@@ -2,6 +2,7 @@ package survival
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/world"
@@ -59,12 +62,12 @@ func (p *post) comesBack() {
 	p.away = false
 }
 
-// reasons are those of a map of p that are about d.
-func (p *post) reasons(of map[string]string, d *v1beta1.Disruption) (reasons []string) {
+// reasons are those of a map of p that are about an object.
+func (p *post) reasons(of map[string]string, uid types.UID) (reasons []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, reason := range of {
-		if strings.HasPrefix(id, string(d.UID)+"/") {
+		if strings.HasPrefix(id, string(uid)+"/") {
 			reasons = append(reasons, reason)
 		}
 	}
@@ -90,7 +93,7 @@ func TestNotifications(t *testing.T) {
 	s.Create(d)
 	s.Injected(d)
 	world.Eventually(t, s.Patience, "it is tried to tell that it is injected", func() bool {
-		return slices.Contains(p.reasons(p.refused, d), "Injected")
+		return slices.Contains(p.reasons(p.refused, d.UID), "Injected")
 	})
 	s.Must(s.Disruptions.Delete(t.Context(), d.DeepCopy()))
 	s.Vanishes(d)
@@ -98,7 +101,7 @@ func TestNotifications(t *testing.T) {
 	if result := s.Completed(d); result.Ending != "deleted" {
 		t.Errorf("result = %+v, want deleted", result)
 	}
-	if got := p.reasons(p.got, d); len(got) > 0 {
+	if got := p.reasons(p.got, d.UID); len(got) > 0 {
 		t.Errorf("told %q by a webhook that is away", got)
 	}
 	s.worker.Kill()
@@ -106,19 +109,43 @@ func TestNotifications(t *testing.T) {
 	s.worker.Start()
 	want := []string{"Began", "Ending", "Finished", "Injected"}
 	// On a slow machine the pause before the next attempt has grown up to 5 minutes.
-	world.Eventually(t, 6*time.Minute, "everything arrives", func() bool { return len(p.reasons(p.got, d)) >= len(want) })
-	if diff := cmp.Diff(want, p.reasons(p.got, d)); diff != "" {
+	world.Eventually(t, 6*time.Minute, "everything arrives", func() bool { return len(p.reasons(p.got, d.UID)) >= len(want) })
+	if diff := cmp.Diff(want, p.reasons(p.got, d.UID)); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
+	s.saysWhoWasNotTold(t, d.UID, "Injected")
+	s.tellsOfAScenario(t, p)
+	if said := s.worker.Said(); strings.Contains(said, "a secret") {
+		t.Error("the worker's log has the secret")
+	}
+}
+
+func (s survival) saysWhoWasNotTold(t *testing.T, uid types.UID, reason string) {
+	t.Helper()
 	world.Eventually(t, s.Patience, "an event says who was not told", func() bool {
 		events, err := s.Kube.CoreV1().Events(s.Shop).List(t.Context(), metav1.ListOptions{})
 		s.Must(err)
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-			return e.Reason == "NotNotified" && e.InvolvedObject.UID == d.UID && e.Type == corev1.EventTypeWarning &&
-				e.Message == "Slack channel gone was not told of Injected: Slack (chat.postMessage) answered channel_not_found"
+			return e.Reason == "NotNotified" && e.InvolvedObject.UID == uid && e.Type == corev1.EventTypeWarning &&
+				e.Message == "Slack channel gone was not told of "+reason+": Slack (chat.postMessage) answered channel_not_found"
 		})
 	})
-	if said := s.worker.Said(); strings.Contains(said, "a secret") {
-		t.Error("the worker's log has the secret")
+}
+
+// tellsOfAScenario wants that people are told that a step waits for them, and how it ended.
+func (s survival) tellsOfAScenario(t *testing.T, p *post) {
+	t.Helper()
+	plan := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: s.Shop, Name: "told"}, Spec: v1beta1.DisruptionScenarioSpec{
+		Reporting: &v1beta1.Reporting{SlackChannel: "gone"},
+		Steps:     []v1beta1.ScenarioStep{{Name: "look", Approval: &v1beta1.ScenarioApproval{Message: "is the shop open?"}}},
+	}}
+	s.Must(s.Disruptions.Create(t.Context(), plan))
+	told := func(want ...string) {
+		world.Eventually(t, s.Patience, fmt.Sprintf("%q is told", want), func() bool { return slices.Equal(p.reasons(p.got, plan.UID), want) })
 	}
+	told("ApprovalAwaited")
+	s.saysWhoWasNotTold(t, plan.UID, "ApprovalAwaited")
+	s.Must(s.Disruptions.Patch(t.Context(), plan.DeepCopy(), client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"`+v1beta1.AnnotationApprovedBy+`look":"ann"}}}`))))
+	told("ApprovalAwaited", "Finished")
 }
