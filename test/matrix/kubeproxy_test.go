@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,9 +59,15 @@ func (k *kubeProxy) ask(ctx context.Context, r *http.Request, body io.Reader) an
 	on.URL.Scheme, on.URL.Host = k.server.Scheme, k.server.Host
 	on.Body = io.NopCloser(body)
 	on.Header.Del("Accept-Encoding")
-	on.Header.Set("Accept", "application/json")
+	on.Header.Set("Accept", jsonOf(on.Header.Get("Accept")))
 	response, err := k.client.RoundTrip(on)
 	return answer{response, err}
+}
+
+// jsonOf is what of an Accept header is JSON: of whole objects, or of their metadata.
+func jsonOf(accept string) string {
+	types := slices.DeleteFunc(strings.Split(accept, ","), func(t string) bool { return !strings.HasPrefix(strings.TrimSpace(t), "application/json") })
+	return cmp.Or(strings.Join(types, ","), "application/json")
 }
 
 // pass hands an answer to the program.

@@ -221,7 +221,7 @@ func (r *run) workflows() (string, error) {
 
 var (
 	// The time that remains to a deadline follows from when a chaos pod was made.
-	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|\b(\d+h)?\d+m\d+s\b`)
+	times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|"remaining":"[^"]+"`)
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 )
 
