@@ -231,8 +231,8 @@ func single(ctx context.Context, body io.Reader) <-chan []byte {
 }
 
 func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
-	if k.program == worker && c.namespace == "" && (c.resource == "pods" || c.resource == "nodes") {
-		return false // it counts what all slots have: their pods are in no other run
+	if c.resource == "nodes" || k.program == worker && c.namespace == "" && c.resource == "pods" {
+		return false // they are of all slots, and the worker counts the pods of all: those are in no other run
 	}
 	var event struct {
 		Type   string

@@ -43,6 +43,7 @@ func TestCrashMatrix(t *testing.T) {
 	if *only == "" {
 		m.world = m.world.In(quiet{t})
 	}
+	makeNode(m.world)
 	m.saw = newWitness(m.world)
 	m.openSlots()
 	var plans []*plan

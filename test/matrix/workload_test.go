@@ -25,6 +25,8 @@ type work struct {
 	name    string
 	targets int
 	faults  v1beta1.Faults
+	// node is a disruption of the node bignode, its only target.
+	node bool
 	// expires is a disruption that ends by itself.
 	expires bool
 	// fails is a node on which nothing can be cleaned until somebody mends it.
@@ -49,6 +51,7 @@ var workloads = []work{
 	{name: "cpu-pressure", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, play: (*run).deleted},
 	{name: "disk-pressure", targets: 1, faults: v1beta1.Faults{DiskPressure: &v1beta1.DiskPressure{Path: "/"}}, expires: true, play: (*run).over},
 	{name: "network", targets: 1, faults: v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).deleted},
+	{name: "a node", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, node: true, play: (*run).deleted},
 	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
 	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
@@ -132,6 +135,9 @@ func (r *run) disruption() *v1beta1.Disruption {
 	if r.guarded {
 		d.Spec.SteadyState = steadyState()
 	}
+	if r.node {
+		d.Spec.Level, d.Spec.Selector = v1beta1.LevelNode, map[string]string{corev1.LabelHostname: bigNode}
+	}
 	return d
 }
 
@@ -154,6 +160,9 @@ func steadyState() *v1beta1.SteadyState {
 // makeTargets makes pods of fixed names, so that what is about them is named
 // alike in every run.
 func (r *run) makeTargets() error {
+	if r.node {
+		return r.nameNode()
+	}
 	for i := range r.targets {
 		if err := r.makePod(fmt.Sprintf("web-%d", i), "web", fmt.Sprintf("node-%d", i)); err != nil {
 			return err
@@ -165,6 +174,28 @@ func (r *run) makeTargets() error {
 		}
 	}
 	return r.until("the targets run", func() bool { return r.world.Kubelets.Ready(r.shop) == r.pods() })
+}
+
+// bigNode is the one node of which there is an object. All slots share it, and their
+// programs see it from the beginning.
+const bigNode = "bignode"
+
+func makeNode(w *world.World) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: bigNode, Labels: map[string]string{corev1.LabelHostname: bigNode}}}
+	made, err := w.Kube.CoreV1().Nodes().Create(w.Context(), node, metav1.CreateOptions{})
+	w.Must(err)
+	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	_, err = w.Kube.CoreV1().Nodes().UpdateStatus(w.Context(), made, metav1.UpdateOptions{})
+	w.Must(err)
+}
+
+// nameNode tells the node's UID, which is another one in each run of the test.
+func (r *run) nameNode() error {
+	node, err := r.world.Kube.CoreV1().Nodes().Get(r.ctx, bigNode, metav1.GetOptions{})
+	if err == nil {
+		r.current.names.know(string(node.UID), bigNode)
+	}
+	return err
 }
 
 func (r *run) makePod(name, app, node string) error {
@@ -209,6 +240,9 @@ func (r *run) injected(n int) error {
 
 // toldTargets waits until every target has the event that it is disrupted, as injected does.
 func (r *run) toldTargets() error {
+	if r.node {
+		return nil // events on nodes are in a namespace that all slots share
+	}
 	return r.until("every target has the event that it is disrupted", func() bool {
 		told, err := r.events()
 		n := 0
