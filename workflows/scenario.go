@@ -267,7 +267,13 @@ func (s *steps) listen(ctx, free workflow.Context) error {
 	workflow.Go(free, func(ctx workflow.Context) {
 		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len() > 0 }) == nil {
 			each(settled, func(any) { s.told = true })
-			each(end, func(end any) { s.end(endingOf(end)) })
+			each(end, func(end any) {
+				why := endingOf(end)
+				if why == v1beta1.EndingDeleted { // nobody said more
+					why = "the scenario was deleted or ended"
+				}
+				s.end(why)
+			})
 			each(approve, func(a contract.Approval) {
 				if err := s.approve(a); err != nil {
 					workflow.GetLogger(ctx).Warn("approval refused", "error", err)

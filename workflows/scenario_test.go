@@ -198,17 +198,17 @@ func TestScenarioBranches(t *testing.T) {
 
 // Whoever stops it, its disruptions end first, and no further step begins.
 func TestScenarioIsStopped(t *testing.T) {
-	stops := map[string]func(*theatre){
-		"by a signal":       func(p *theatre) { p.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "the sale begins"}) },
-		"by a cancellation": func(p *theatre) { p.CancelWorkflow() },
-	}
-	for name, stop := range stops {
+	for name, stop := range map[string]func(*theatre){
+		"the sale begins":                        func(p *theatre) { p.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "the sale begins"}) },
+		"the scenario was deleted or ended":      func(p *theatre) { p.SignalWorkflow(contract.SignalEnd, contract.End{}) },
+		"its workflow was cancelled in Temporal": func(p *theatre) { p.CancelWorkflow() },
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTheatre(t, scenarios.Step{Name: "a", Disruptions: 2, Continues: true}, scenarios.Step{Name: "b", Disruptions: 1})
 			p.over(time.Minute, "a1", "expired", v1beta1.VerdictPassed)
 			p.RegisterDelayedCallback(func() { stop(p) }, 2*time.Minute)
 			p.RegisterDelayedCallback(func() {
-				if p.last.Phase != v1beta1.ScenarioStopping || len(p.ended) == 0 {
+				if p.last.Phase != v1beta1.ScenarioStopping || len(p.ended) == 0 || p.last.Message != "Its disruptions are deleted: "+name+"." {
 					t.Errorf("status %+v, deleted %v: want that it stops", p.last, p.ended)
 				}
 			}, time.Hour)
