@@ -196,7 +196,6 @@ func TestCleanersAtTheSameTime(t *testing.T) {
 			a.heal(t, "nothing")
 			a.expectClean(t, before)
 
-			a.killed.Store(false)
 			removeStale(a.file("ready"))
 			injector := a.inject(a.injection)
 			injector.awaitReady()
@@ -268,6 +267,7 @@ func (a *arena) injectTraced(end syscall.Signal, before stepFunc) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	a.killed.Store(false)
 	removeStale(a.file("ready"), a.file("reason"), a.file("termination"))
 	a.env = slices.DeleteFunc(a.env, func(line string) bool { return strings.HasPrefix(line, v1beta1.InjectionEnv+"=") })
 	a.env = append(a.env, v1beta1.InjectionEnv+"="+string(document))

@@ -152,8 +152,11 @@ func TestDeadlineInThePastInjectsNothing(t *testing.T) {
 		t.Errorf("calls = %q, ready file %t, want no injection", w.calls(), s.exists("ready"))
 	}
 	report := p.ending()
-	if want := "nothing is injected after the deadline, " + injection.Deadline.UTC().Format(time.RFC3339) + ": it is 20"; !strings.HasPrefix(report.Error, want) || !report.Cleaned {
+	if want := "nothing is injected after the deadline, " + injection.Deadline.UTC().Format(time.RFC3339) + ": it is 20"; !strings.HasPrefix(report.Error, want) {
 		t.Errorf("outcome = %+v, want the reason %s", report, want)
+	}
+	if diff := cmp.Diff(v1beta1.InjectionReport{Cleaned: true, Audited: true, Error: report.Error}, report); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
 

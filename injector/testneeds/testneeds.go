@@ -33,8 +33,7 @@ const (
 )
 
 // Slack is how many times further from what was asked a measurement may be: 1, or
-// more on a virtual machine, which is told of it by SQUALL_TEST_VIRTUAL=1: its
-// clock stands still while others have the processor.
+// more on a virtual machine, whose clock stands still while others have the processor.
 func Slack() int {
 	if Virtual() {
 		return 4
@@ -43,7 +42,7 @@ func Slack() int {
 }
 
 // Virtual is true on a virtual machine that was made for the tests, which may do with it
-// as they like.
+// as they like. It is told of that by SQUALL_TEST_VIRTUAL=1.
 func Virtual() bool { return os.Getenv("SQUALL_TEST_VIRTUAL") == "1" }
 
 // BeRoot is Missing for everybody but root.
