@@ -3,6 +3,7 @@ package activities
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,10 @@ func TestAChaosPodMadeAfterAnEditHasTheFirstParameters(t *testing.T) {
 			t.Errorf("target %s has label app=%s, want web: the selector was edited", pod.Name, pod.Labels["app"])
 		}
 		injection.Target = first[0].Target
+		if left, at := injection.Remaining.Duration, first[0].Remaining.Duration; left > at || left < at-time.Minute {
+			t.Errorf("the chaos pod of %s was told that %s remain, the first one %s", pod.Name, left, at)
+		}
+		injection.Remaining = first[0].Remaining // it was made later
 		if diff := cmp.Diff(first[0], injection); diff != "" {
 			t.Errorf("the chaos pod of %s was not made as the first one (-first +this):\n%s", pod.Name, diff)
 		}
