@@ -43,6 +43,14 @@ func (c *cluster) seesPolicy(name string) bool {
 	return false
 }
 
+// annotate writes annotations of a disruption, whatever was there.
+func (c *cluster) annotate(ref Ref, annotations map[string]string) {
+	c.Helper()
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	c.Must(err)
+	c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(body).Do(c.Context()).Error())
+}
+
 func TestAPolicyRefusesADisruption(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(2, nil)
@@ -78,9 +86,7 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 	c.policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Groups: []string{"sre"}}})
 	by := func(name, group string) Ref {
 		ref := c.Disruption(name, nil)
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": v1beta1.Requester{User: "sue", Groups: []string{"all", group}}.Annotations()}})
-		c.Must(err)
-		c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(body).Do(t.Context()).Error())
+		c.annotate(ref, v1beta1.Requester{User: "sue", Groups: []string{"all", group}}.Annotations())
 		return ref
 	}
 	if plan := do[Plan](c, c.Prepare, by("theirs", "shop")); !strings.Contains(plan.Rejected, `rule "ours"`) || strings.Contains(plan.Rejected, "nobody knows") {
@@ -100,20 +106,15 @@ func TestAPolicyAboutEnvironments(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(1, nil)
 	c.policy(v1beta1.PolicyRule{Name: "ours", ExceptEnvironments: []string{"staging"}})
-	meant := func(ref Ref, environment string) Ref {
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1beta1.AnnotationEnvironment: environment}}})
-		c.Must(err)
-		c.Must(c.Plain.Patch(types.MergePatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Body(body).Do(t.Context()).Error())
-		return ref
-	}
 	if plan := do[Plan](c, c.Prepare, c.Disruption("theirs", nil)); !strings.Contains(plan.Rejected, "is none of: staging") {
 		t.Errorf("one that names no environment is rejected with %q", plan.Rejected)
 	}
-	ref := meant(c.Disruption("ours", nil), "staging")
+	ref := c.Disruption("ours", nil)
+	c.annotate(ref, map[string]string{v1beta1.AnnotationEnvironment: "staging"})
 	if plan := do[Plan](c, c.Prepare, ref); plan.Rejected != "" {
 		t.Errorf("ours is rejected: %s", plan.Rejected)
 	}
-	meant(ref, "prod")
+	c.annotate(ref, map[string]string{v1beta1.AnnotationEnvironment: "prod"})
 	if added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added; len(added) != 1 {
 		t.Errorf("chose %v after an edit of the annotation, want a target", added)
 	}

@@ -85,9 +85,14 @@ func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	}
 	if err == nil {
 		plan.Operations = operationsOf(begun.Spec) // an earlier workflow may have begun some
-		plan.Requester, plan.Notify = v1beta1.RequesterOf(begun).User, a.Notify.Audience(begun.Spec.Reporting)
+		a.addPeople(&plan, begun)
 	}
 	return plan, err
+}
+
+// addPeople says who asked for the disruption, and who hears of it.
+func (a *Activities) addPeople(plan *Plan, d *v1beta1.Disruption) {
+	plan.Requester, plan.Notify = v1beta1.RequesterOf(d).User, a.Notify.Audience(d.Spec.Reporting)
 }
 
 func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
@@ -143,7 +148,7 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	if driver == "" {
 		plan.Operations = nil
 	}
-	plan.Requester, plan.Notify = v1beta1.RequesterOf(live).User, a.Notify.Audience(live.Spec.Reporting)
+	a.addPeople(&plan, live)
 	a.Disruptions.Remember(live.DeepCopy())
 	if !plan.CreateAt.After(time.Now()) {
 		return plan, nil // the choice of targets shows it in a moment
@@ -262,7 +267,8 @@ func (a *Activities) refuseFor(ctx context.Context, d *v1beta1.Disruption, reaso
 func (a *Activities) reject(ctx context.Context, d *v1beta1.Disruption, reason, why string) (Plan, error) {
 	ref := d.Ref()
 	a.events().Warn(ctx, d, reason, why, d.Spec.Hash())
-	plan := Plan{Rejected: why, SpecHash: d.Spec.Hash(), Requester: v1beta1.RequesterOf(d).User, Notify: a.Notify.Audience(d.Spec.Reporting)}
+	plan := Plan{Rejected: why, SpecHash: d.Spec.Hash()}
+	a.addPeople(&plan, d)
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, func(d *v1beta1.Disruption) {
 		status.ShowRejected(d, reason, why)
 	})

@@ -186,3 +186,22 @@ func TestWhomRulesRefuseAtAdmission(t *testing.T) {
 		t.Errorf("its metadata cannot be changed: %v", err)
 	}
 }
+
+// rule D6: what a rule about environments denies, the API server refuses, too, of whatever
+// makes disruptions.
+func TestRulesAboutEnvironmentsAtAdmission(t *testing.T) {
+	namespace := aNamespace(t, installed(t))
+	policed(t, namespace, map[string]any{"name": "ours", "namespaces": []any{namespace}, "exceptEnvironments": []any{"test", "staging"}, "reason": "see the wiki"})
+	for resource, o := range map[string]*unstructured.Unstructured{"disruptions": disruptionWith("web", nil), "disruptioncrons": aCron("noon", nil)} {
+		for environment, refused := range map[string]bool{"": true, "prod": true, "test": false, "staging": false} {
+			o.SetAnnotations(nil)
+			if environment != "" {
+				o.SetAnnotations(map[string]string{v1beta1.AnnotationEnvironment: environment})
+			}
+			want := `rule "ours" of DisruptionPolicy "` + namespace + `" (its annotation chaos.squall.dev/environment is none of: test, staging): see the wiki`
+			if err := tried(t, "", namespace, resource, o); (err != nil) != refused || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s meant for %q: %v, want it refused: %t, by %s", resource, environment, err, refused, want)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func (s signals) waiting() bool { return s.observed.Len()+s.end.Len()+s.resume.L
 func (s signals) drain(ctx workflow.Context, d *disruption) {
 	each(s.observed, d.observe)
 	each(s.end, func(end any) {
-		why := endingOf(end)
+		why := cmp.Or(reasonOf(end), v1beta1.EndingDeleted)
 		d.Hurry = d.Hurry || hurries(why)
 		d.end(why)
 	})
@@ -85,15 +86,12 @@ func each[T any](c workflow.ReceiveChannel, handle func(T)) {
 	}
 }
 
-// endingOf is the reason in a contract.End. Any other argument ends the
-// disruption as well: a person who sends "end" by hand may get it wrong.
-func endingOf(end any) string {
-	if fields, ok := end.(map[string]any); ok {
-		if reason, ok := fields["reason"].(string); ok && reason != "" {
-			return reason
-		}
-	}
-	return v1beta1.EndingDeleted
+// reasonOf is the reason in a contract.End, empty if there is none. Any other argument
+// ends the disruption as well: a person who sends "end" by hand may get it wrong.
+func reasonOf(end any) string {
+	fields, _ := end.(map[string]any)
+	reason, _ := fields["reason"].(string)
+	return reason
 }
 
 // observe keeps the newest observation, and that an earlier one said that the

@@ -127,7 +127,7 @@ func (d *disruption) tell(ctx workflow.Context, kind v1beta1.NotificationType, r
 	if steady := d.verdict(ctx); steady != nil && reason == toldFinished {
 		in.Notification.Verdict = steady.Verdict
 	}
-	child := startNotification(ctx, in, "disruption")
+	child := startNotification(ctx, in)
 	d.telling++
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(free, func(ctx workflow.Context) {
@@ -137,14 +137,14 @@ func (d *disruption) tell(ctx workflow.Context, kind v1beta1.NotificationType, r
 }
 
 // startNotification starts the workflow that tells people. It outlives what it tells of.
-func startNotification(ctx workflow.Context, in NotificationInput, what string) workflow.ChildWorkflowFuture {
+func startNotification(ctx workflow.Context, in NotificationInput) workflow.ChildWorkflowFuture {
 	free, _ := workflow.NewDisconnectedContext(ctx)
 	n := in.Notification
 	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(free, workflow.ChildWorkflowOptions{
 		WorkflowID: contract.NotificationWorkflowID(n.Object, n.ID), TaskQueue: contract.NotificationTaskQueue,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary:         shown(fmt.Sprintf("%s: %s of %s %s/%s", n.Type, n.Reason, what, n.Object.Namespace, n.Object.Name)),
+		StaticSummary:         shown(fmt.Sprintf("%s: %s of %s %s/%s", n.Type, n.Reason, n.What(), n.Object.Namespace, n.Object.Name)),
 	}), contract.NotificationWorkflowType, in)
 }
 

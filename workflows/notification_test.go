@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,29 +24,40 @@ import (
 // notified has the disruption tell a webhook of everything.
 func (w *world) notified(t *testing.T) {
 	t.Helper()
-	w.plan.Notify = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}
-	w.env.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
-	w.env.RegisterActivity(&notify.Activities{})
+	w.plan.Notify, w.plan.Requester = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure of the retries"}, "ann"
+	registerNotification(w.env)
+}
+
+func registerNotification(env *testsuite.TestWorkflowEnvironment) {
+	env.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
+	env.RegisterActivity(&notify.Activities{})
 }
 
 // hears keeps what a webhook is told that always answers.
 func (w *world) hears(t *testing.T) (told func() []string) {
 	t.Helper()
 	w.notified(t)
-	var all []string
-	w.env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
-		n := in.Notification
-		if want := contract.NotificationID(ref, n.Reason, 1); n.Object != ref || n.Purpose != "to be sure of the retries" || !strings.HasPrefix(n.ID, want[:len(want)-1]) {
+	return hearing(w.env, func(n notify.Notification) string {
+		if want := contract.NotificationID(ref, n.Reason, 1); n.Object != ref || n.Requester != "ann" || n.Purpose != "to be sure of the retries" || !strings.HasPrefix(n.ID, want[:len(want)-1]) {
 			t.Errorf("told of %+v", n)
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		all = append(all, fmt.Sprintf("%s %s: %s", n.Type, n.ID, n.Message))
+		return fmt.Sprintf("%s %s: %s", n.Type, n.ID, n.Message)
+	})
+}
+
+// hearing keeps what a webhook is told that always answers, in these words.
+func hearing(env *testsuite.TestWorkflowEnvironment, words func(notify.Notification) string) (told func() []string) {
+	var mu sync.Mutex
+	var all []string
+	env.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, words(in.Notification))
 		return nil
 	})
 	return func() []string {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		return slices.Clone(all)
 	}
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -241,7 +242,7 @@ func (s *steps) tell(ctx workflow.Context, kind v1beta1.NotificationType, reason
 	started(ctx, startNotification(ctx, NotificationInput{To: to, Notification: notify.Notification{
 		ID: id, Object: ref, Kind: v1beta1.KindDisruptionScenario, Type: kind, Reason: reason, Message: message, Time: workflow.Now(ctx),
 		Verdict: s.status.Verdict, Purpose: s.plan.Notify.Purpose, Requester: s.plan.Requester,
-	}}, "scenario"), id)
+	}}), id)
 }
 
 // enter says what a step waits for, in its status and on the workflow's page.
@@ -267,13 +268,7 @@ func (s *steps) listen(ctx, free workflow.Context) error {
 	workflow.Go(free, func(ctx workflow.Context) {
 		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len() > 0 }) == nil {
 			each(settled, func(any) { s.told = true })
-			each(end, func(end any) {
-				why := endingOf(end)
-				if why == v1beta1.EndingDeleted { // nobody said more
-					why = "the scenario was deleted or ended"
-				}
-				s.end(why)
-			})
+			each(end, func(end any) { s.end(cmp.Or(reasonOf(end), "the scenario was deleted or ended")) })
 			each(approve, func(a contract.Approval) {
 				if err := s.approve(a); err != nil {
 					workflow.GetLogger(ctx).Warn("approval refused", "error", err)

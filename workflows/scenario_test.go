@@ -3,15 +3,12 @@ package workflows
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/workflow"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/notify"
@@ -254,25 +251,13 @@ func TestScenarioIsRejected(t *testing.T) {
 // hears has a webhook told of everything, which always answers.
 func (p *theatre) hears() (told func() []string) {
 	p.plan.Notify, p.plan.Requester = &notify.Audience{Recipients: []notify.Recipient{hook}, Purpose: "to be sure"}, "ann"
-	p.RegisterWorkflowWithOptions(Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})
-	p.RegisterActivity(&notify.Activities{})
-	var mu sync.Mutex
-	var all []string
-	p.OnActivity(notifier.Notify, anything(2)...).Return(func(_ context.Context, in notify.Delivery) error {
-		n := in.Notification
+	registerNotification(p.TestWorkflowEnvironment)
+	return hearing(p.TestWorkflowEnvironment, func(n notify.Notification) string {
 		if n.Object != v1beta1.DisruptionRef(gameDay) || n.Kind != v1beta1.KindDisruptionScenario || n.Purpose != "to be sure" || n.Requester != "ann" {
 			p.t.Errorf("told of %+v", n)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, fmt.Sprintf("%s %s %s: %s", n.Type, n.ID, n.Verdict, n.Message))
-		return nil
+		return fmt.Sprintf("%s %s %s: %s", n.Type, n.ID, n.Verdict, n.Message)
 	})
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(all)
-	}
 }
 
 // rule M1: people hear that a step waits for them, and how it ended.

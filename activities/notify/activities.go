@@ -65,7 +65,7 @@ func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) err
 	}}
 	message := fmt.Sprintf("%s was not told of %s: %s", in.Delivery.To, n.Reason, in.Why)
 	key := n.ID + " " + in.Delivery.To.String()
-	if n.aboutScenario() {
+	if n.What() == scenario {
 		named := &v1beta1.DisruptionScenario{ObjectMeta: status.Named(n.Object).ObjectMeta}
 		events.OfScenario(ctx, named, corev1.EventTypeWarning, "NotNotified", message, key)
 		return nil

@@ -37,8 +37,15 @@ type Notification struct {
 	Requester string `json:"requester,omitempty"`
 }
 
-// aboutScenario is true for what became of a scenario.
-func (n Notification) aboutScenario() bool { return n.Kind == v1beta1.KindDisruptionScenario }
+// What is the word for what it is about: disruption, or scenario.
+func (n Notification) What() string {
+	if n.Kind == v1beta1.KindDisruptionScenario {
+		return scenario
+	}
+	return "disruption"
+}
+
+const scenario = "scenario"
 
 // Ways to tell somebody.
 const (

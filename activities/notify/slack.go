@@ -95,12 +95,8 @@ func (s Settings) text(n Notification) string {
 	if cluster := cmp.Or(s.Cluster, string(n.Object.Cluster)); cluster != "" {
 		where = " in cluster " + plain(cluster)
 	}
-	what := "disruption"
-	if n.aboutScenario() {
-		what = "scenario"
-	}
 	lines := []string{
-		fmt.Sprintf("*%s: %s* %s `%s/%s`%s", n.Type, n.Reason, what, n.Object.Namespace, n.Object.Name, where),
+		fmt.Sprintf("*%s: %s* %s `%s/%s`%s", n.Type, n.Reason, n.What(), n.Object.Namespace, n.Object.Name, where),
 		plain(n.Message),
 	}
 	if len(n.Kinds) > 0 {

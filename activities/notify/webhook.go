@@ -60,20 +60,21 @@ type object struct {
 // body is the same for each attempt.
 func (s Settings) body(n Notification) ([]byte, error) {
 	cluster := cmp.Or(s.Cluster, string(n.Object.Cluster))
-	what, disruption, scenario := "disruption", &object{n.Object.Namespace, n.Object.Name, n.Object.UID}, (*object)(nil)
-	if n.aboutScenario() {
-		what, disruption, scenario = "scenario", nil, disruption
+	about := data{
+		Cluster: cluster, Severity: n.Type, Reason: n.Reason, Message: n.Message, Phase: n.Phase, Ending: n.Ending, Kinds: n.Kinds,
+		Targets: n.Targets, Stuck: n.Stuck, Verdict: n.Verdict, Purpose: n.Purpose, Requester: n.Requester,
+	}
+	if named := (&object{n.Object.Namespace, n.Object.Name, n.Object.UID}); n.What() == scenario {
+		about.Scenario = named
+	} else {
+		about.Disruption = named
 	}
 	return json.Marshal(event{
 		SpecVersion: "1.0", ID: n.ID, Source: "/clusters/" + url.PathEscape(cmp.Or(cluster, "unknown")),
-		Type:    "dev.squall.chaos." + what + "." + strings.ToLower(n.Reason),
+		Type:    "dev.squall.chaos." + n.What() + "." + strings.ToLower(n.Reason),
 		Subject: n.Object.Namespace + "/" + n.Object.Name,
 		Time:    n.Time.UTC().Format(time.RFC3339Nano), DataContentType: "application/json",
-		Data: data{
-			Cluster: cluster, Disruption: disruption, Scenario: scenario, Severity: n.Type,
-			Reason: n.Reason, Message: n.Message, Phase: n.Phase, Ending: n.Ending, Kinds: n.Kinds,
-			Targets: n.Targets, Stuck: n.Stuck, Verdict: n.Verdict, Purpose: n.Purpose, Requester: n.Requester,
-		},
+		Data: about,
 	})
 }
 
