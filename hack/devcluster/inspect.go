@@ -120,7 +120,7 @@ func importInto(ctx context.Context, first int, archive string) error {
 
 // node does to a node what its hardware might.
 func node(_ context.Context, args []string) error {
-	flags, dir := flagSet("node", "crash|freeze|thaw|pid N")
+	flags, dir := flagSet("node", "crash|freeze|thaw|cut|join|pid N")
 	arguments, err := parse(flags, args, 2, 2)
 	if err != nil {
 		return err
@@ -134,7 +134,13 @@ func node(_ context.Context, args []string) error {
 		return err
 	}
 	group := c.Cgroup(role)
-	if arguments[0] != "crash" && arguments[0] != "pid" {
+	switch arguments[0] {
+	case "cut":
+		return supervise.Cut(c, role)
+	case "join":
+		return supervise.Rejoin(c, role)
+	case "crash", "pid":
+	default:
 		return hang(group, arguments[0])
 	}
 	first := cgroup.Init(group)

@@ -25,7 +25,8 @@ const usage = `usage: devcluster COMMAND [FLAGS]
   down               end it; what it stored stays, unless --wipe
   status             say what runs; exit code 1 if it does not run
   images ARCHIVE...  load docker-archive files into every node
-  node ACTION N      crash, freeze or thaw node N; pid: print its first process
+  node ACTION N      crash, freeze or thaw node N; cut it off the network, or join
+                     it again; pid: print its first process
   kill PROGRAM [N]   kill a program of the control plane, or of node N
   temporal ACTION    crash, freeze or thaw Temporal
   build              only build the programs

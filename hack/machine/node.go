@@ -21,6 +21,8 @@ func Node(c *cluster.Cluster, n int, snapshotter string) Spec {
 		Bind{Source: c.Path("machines", s.Name, "containerd"), Target: "/var/lib/containerd"},
 		Bind{Source: c.Path("machines", s.Name, "kubelet"), Target: "/var/lib/kubelet"},
 		Bind{Source: c.Path("machines", s.Name, "pod-logs"), Target: "/var/log/pods"},
+		// Journals outlive a crash of the node, as on a disk.
+		Bind{Source: c.Path("machines", s.Name, "squall"), Target: "/var/lib/squall"},
 	)
 	s.Files = []File{
 		{confDir + "/containerd.toml", containerdConfig(snapshotter)},

@@ -144,7 +144,7 @@ func (s *suite) onCluster() ([]string, error) {
 	return append(strings.Fields(string(env)), "SQUALL_REQUIRE=1"), nil
 }
 
-// shortSoak kills every part once or twice in about a minute. A slow machine gets
+// shortSoak strikes every part once or twice in some minutes. A slow machine gets
 // ten for it, and then the time in which a disruption that is stuck tries again: what
 // counts is that all begin, end and leave nothing, not how soon.
 const shortSoak = "-disruptions 20 -alone 20 -parallel 8 -every 1s -bound 10m -heal 12m -seed 1"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/squall-chaos/squall/hack/cgroup"
 	"github.com/squall-chaos/squall/hack/cluster"
 )
 
@@ -57,6 +58,26 @@ func (s *supervisor) linkNode(n int) error {
 		fmt.Sprintf("addr add %s/24 dev eth0", c.NodeAddr(n)),
 		"link set eth0 up",
 		fmt.Sprintf("route add default via %s", c.HostAddr()))
+}
+
+// Cut takes a node off the network of the cluster, as if somebody had pulled its
+// cable; what runs on it goes on. A node that is started again is on the network.
+func Cut(c *cluster.Cluster, role string) error {
+	return port(c, fmt.Sprintf("link set %s nomaster", role))
+}
+
+// Rejoin puts a node that was cut off back on the network.
+func Rejoin(c *cluster.Cluster, role string) error {
+	return port(c, fmt.Sprintf("link set %s master br0", role))
+}
+
+// port runs a command of iproute2 where the bridge is.
+func port(c *cluster.Cluster, command string) error {
+	cp := cgroup.Init(c.Cgroup(cluster.ControlPlane))
+	if cp == 0 {
+		return errors.New("the control plane is down")
+	}
+	return ip(cp, command)
 }
 
 // routeAll tells every machine and the host where pods and services are. It may

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +49,7 @@ type cluster struct {
 type node struct {
 	name, address string
 	number        int
-	root          string // its file system, as the host sees it
+	squall        string // its /var/lib/squall, as the host sees it
 }
 
 func findCluster(ctx context.Context, o options) (*cluster, error) {
@@ -61,7 +62,7 @@ func findCluster(ctx context.Context, o options) (*cluster, error) {
 	config.QPS = -1
 	config.Timeout = 10 * time.Second
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1beta1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(v1beta1.AddToScheme(scheme), appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	c := &cluster{options: o}
@@ -100,11 +101,7 @@ func (c *cluster) findNodes(ctx context.Context) error {
 				n.address = a.Address
 			}
 		}
-		first, err := c.run(ctx, c.devcluster, "node", "--dir", c.dev, "pid", strconv.Itoa(n.number))
-		if err != nil {
-			return err
-		}
-		n.root = filepath.Join("/proc", strings.TrimSpace(first), "root")
+		n.squall = filepath.Join(c.dev, "machines", fmt.Sprintf("node%d", n.number), "squall")
 		c.nodes = append(c.nodes, n)
 	}
 	if len(c.nodes) < 2 {
@@ -128,6 +125,18 @@ func (c *cluster) run(ctx context.Context, program string, args ...string) (stri
 func (c *cluster) kill(ctx context.Context, program string, args ...string) error {
 	_, err := c.run(ctx, c.devcluster, append([]string{"kill", "--dir", c.dev, program}, args...)...)
 	return err
+}
+
+// hurt does to a node what its hardware or its network might, or undoes it.
+func (c *cluster) hurt(ctx context.Context, action string, n node) error {
+	_, err := c.run(ctx, c.devcluster, "node", "--dir", c.dev, action, strconv.Itoa(n.number))
+	return err
+}
+
+// first is the first process of a node, another after a crash.
+func (c *cluster) first(ctx context.Context, n node) (string, error) {
+	pid, err := c.run(ctx, c.devcluster, "node", "--dir", c.dev, "pid", strconv.Itoa(n.number))
+	return strings.TrimSpace(pid), err
 }
 
 func (c *cluster) node(name string) node {

@@ -14,11 +14,12 @@ import (
 
 // journals are the names of a node's journals. They begin with the UIDs of
 // disruption and target, and an injector or cleaner removes its own last: a
-// node without is clean. Of a node that cannot be looked at nobody knows.
+// node without is clean. They are read from the node's disk, which is there
+// while the node is not. Of what cannot be looked at nobody knows.
 func (n node) journals() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(n.root, "var/lib/squall/journal"))
-	if errors.Is(err, fs.ErrNotExist) { // as before the first injection, unless the node itself is not there
-		_, err = os.Stat(filepath.Join(n.root, "var/lib"))
+	entries, err := os.ReadDir(filepath.Join(n.squall, "journal"))
+	if errors.Is(err, fs.ErrNotExist) { // as before the first injection, unless the disk itself is not there
+		_, err = os.Stat(n.squall)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for journals on node %s: %w", n.name, err)

@@ -184,6 +184,15 @@ func (s *soak) look(ctx context.Context) ([]string, error) {
 			left = append(left, fmt.Sprintf("node %s: journal of %s", node, uid))
 		}
 	}
+	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range nodes.Items {
+		if node.Spec.Unschedulable || node.Labels[v1beta1.LabelCordoned] != "" {
+			left = append(left, fmt.Sprintf("node %s: cordoned", node.Name))
+		}
+	}
 	after, err := s.snapshots(ctx)
 	if err != nil {
 		return nil, err
@@ -196,10 +205,13 @@ func (s *soak) look(ctx context.Context) ([]string, error) {
 func (s *soak) snapshots(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	var pods corev1.PodList
-	if err := s.client.List(ctx, &pods, client.InNamespace(s.space), client.MatchingLabels{"app": "target"}); err != nil {
+	if err := s.client.List(ctx, &pods, client.InNamespace(s.space)); err != nil {
 		return nil, err
 	}
 	for _, pod := range pods.Items {
+		if pod.Labels["app"] == "moved" {
+			continue // others by now
+		}
 		if containerID(pod) == "" || pod.Status.ContainerStatuses[0].State.Running == nil {
 			return nil, fmt.Errorf("target %s does not run", pod.Name)
 		}

@@ -59,28 +59,28 @@ func TestJournalsThatCannotBeReadAreNoCleanNode(t *testing.T) {
 	held := filepath.Join(root, "held")
 	broken := filepath.Join(root, "broken")
 	for path, content := range map[string]string{
-		fresh + "/var/lib/squall/other":                             "",
-		held + "/var/lib/squall/journal/" + uid + "_a_network.json": "{}",
-		held + "/var/lib/squall/journal/" + uid + "_a_network.lock": "",
-		broken + "/var/lib/squall/journal":                          "not a directory",
+		fresh + "/other": "",
+		held + "/journal/" + uid + "_a_network.json": "{}",
+		held + "/journal/" + uid + "_a_network.lock": "",
+		broken + "/journal":                          "not a directory",
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, c := range map[string]struct {
-		root         string
+		squall       string
 		held, healed bool
 		err          bool
 	}{
-		"before the first injection":     {root: fresh, healed: true},
-		"a journal is there":             {root: held, held: true},
-		"the directory cannot be read":   {root: broken, err: true},
-		"the node's disk is not there":   {root: filepath.Join(root, "away"), err: true},
-		"nobody knows where the node is": {root: "", err: true},
+		"before the first injection":     {squall: fresh, healed: true},
+		"a journal is there":             {squall: held, held: true},
+		"the directory cannot be read":   {squall: broken, err: true},
+		"the node's disk is not there":   {squall: filepath.Join(root, "away"), err: true},
+		"nobody knows where the node is": {squall: "", err: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := node{name: "node-1", root: c.root}
+			n := node{name: "node-1", squall: c.squall}
 			got, err := n.holds(uid + "_")
 			if got != c.held || (err != nil) != c.err || n.healed(uid+"_") != c.healed {
 				t.Errorf("holds = %t, %v, healed = %t; want %t, an error %t, %t", got, err, n.healed(uid+"_"), c.held, c.err, c.healed)

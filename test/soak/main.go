@@ -1,6 +1,7 @@
 // Command soak lets disruptions come and go on a development cluster while all
 // that carries them out is killed at random: worker, bridge, Temporal,
-// kube-apiserver, kubelets, containerd and the injectors themselves. Then it
+// kube-apiserver, kubelets, containerd and the injectors themselves, and while
+// nodes crash, freeze and are cut off the network. Then it
 // lets everything heal, and counts: every disruption must have ended by its
 // workflow, and nothing may be left, in the API or on a node. Its exit code is 1
 // if a line is missed.
@@ -84,6 +85,15 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	s := &soak{cluster: c, screen: show, view: newView()}
+	mayNot, err := c.mayReplacePods(ctx)
+	if err != nil {
+		return fmt.Errorf("let the worker replace pods: %w", err)
+	}
+	defer func() {
+		if err := mayNot(context.WithoutCancel(ctx)); err != nil {
+			show.say("the worker may still replace pods: %v", err)
+		}
+	}()
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -35,8 +36,18 @@ func planOf(seed uint64, n int) plan {
 		Faults: someFaults(r), Count: &count, Level: v1beta1.LevelPod,
 		Selector: map[string]string{"app": "target"}, AllowDisruptedTargets: true,
 	}}
-	if p.spec.ContainerFailure != nil {
+	switch faults := p.spec.Faults; {
+	case faults.ContainerFailure != nil:
 		p.spec.Selector = map[string]string{"fragile": "yes"}
+	case faults.GRPC != nil:
+		p.spec.Selector = map[string]string{"app": "listener"}
+	case faults.PodReplacement != nil:
+		p.spec.Selector, count = map[string]string{"app": "moved"}, intstr.FromInt(1)
+	case faults.CPUPressure == nil && (faults.Network != nil || faults.DiskPressure != nil) && r.IntN(4) == 0:
+		p.spec.Level, p.spec.Selector = v1beta1.LevelNode, map[string]string{corev1.LabelOSStable: "linux"}
+		if faults.DiskPressure != nil {
+			p.spec.DiskPressure.Path = "/var/lib/kubelet"
+		}
 	}
 	lasts := 2 * time.Minute // no injector is left to its deadline
 	switch r.IntN(10) {
@@ -59,7 +70,7 @@ func someFaults(r *rand.Rand) v1beta1.Faults {
 	burn, bytes := intstr.FromString("10%"), int64(1<<20)
 	cpu := &v1beta1.CPUPressure{Count: &burn}
 	disk := &v1beta1.DiskPressure{Path: "/data", Throttling: v1beta1.DiskPressureThrottling{WriteBytesPerSec: &bytes}}
-	switch r.IntN(13) {
+	switch r.IntN(16) {
 	case 0, 1, 2:
 		return v1beta1.Faults{Network: network}
 	case 3, 4, 5:
@@ -80,16 +91,24 @@ func someFaults(r *rand.Rand) v1beta1.Faults {
 		return v1beta1.Faults{DiskFailure: &v1beta1.DiskFailure{
 			Paths: []string{"/data"}, OpenatSyscall: &v1beta1.OpenatSyscall{ExitCode: "EPERM"}, Probability: "1%",
 		}}
+	case 12:
+		return v1beta1.Faults{GRPC: &v1beta1.GRPCDisruption{Port: listenerPort, Endpoints: []v1beta1.GRPCEndpoint{{
+			TargetEndpoint: "/grpc.health.v1.Health/Check", ErrorToReturn: "UNAVAILABLE", QueryPercent: 50,
+		}}}}
+	case 13, 14:
+		return v1beta1.Faults{PodReplacement: &v1beta1.PodReplacement{}}
 	default:
 		return v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{Forced: r.IntN(2) == 0}}
 	}
 }
 
 // blow is one kill of the storm: what, how long after the one before, and a
-// number that chooses among several of the kind that run then.
+// number that chooses among several of the kind that run then. A node that is
+// frozen or cut off stays so for a time.
 type blow struct {
 	part   string
 	after  time.Duration
+	lasts  time.Duration
 	choice uint64
 }
 
@@ -102,16 +121,22 @@ const (
 	kubelet    = "kubelet"
 	containerd = "containerd"
 	injector   = "injector"
+	nodeCrash  = "node, crashed"
+	nodeFreeze = "node, frozen"
+	nodeCut    = "node, cut off"
 )
 
-var parts = []string{injector, worker, bridge, temporal, apiserver, kubelet, containerd}
+var parts = []string{injector, worker, bridge, temporal, apiserver, kubelet, containerd, nodeCrash, nodeFreeze, nodeCut}
 
 // storm decides about kill number n, counted from 0, with every as the mean
 // time between two. The first ones kill each part once; later every second one
 // kills an injector.
 func storm(seed uint64, n int, every time.Duration) blow {
 	r := rand.New(rand.NewPCG(seed, ^uint64(n)))
-	b := blow{after: every/2 + span(r, every), choice: r.Uint64()}
+	b := blow{after: every/2 + span(r, every), choice: r.Uint64(), lasts: 5*time.Second + span(r, 15*time.Second)}
+	if r.IntN(4) == 0 {
+		b.lasts = notReady + span(r, 10*time.Second)
+	}
 	switch {
 	case n < len(parts):
 		b.part = parts[rand.New(rand.NewPCG(seed, 0)).Perm(len(parts))[n]]
@@ -122,6 +147,10 @@ func storm(seed uint64, n int, every time.Duration) blow {
 	}
 	return b
 }
+
+// notReady is longer than the development cluster waits for word of a node that
+// has gone silent, before it says that it is not ready.
+const notReady = 25 * time.Second
 
 func span(r *rand.Rand, below time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(below)))

@@ -42,12 +42,11 @@ func TestPlansAreValidAndOfAllSorts(t *testing.T) {
 			seen[string(fault.Kind)] = true
 		}
 		seen[p.spec.Count.String()] = true
+		seen["level "+string(p.spec.Level)] = true
 	}
-	sorts := []string{string(expires), string(deleted), string(nipped), "1", "2", "3"}
+	sorts := []string{string(expires), string(deleted), string(nipped), "1", "2", "3", "level pod", "level node"}
 	kinds := slices.DeleteFunc(v1beta1.AllKinds(), func(kind v1beta1.Kind) bool {
-		// The nodes are this machine, all others are on those it would cordon, and
-		// no target has a listener.
-		return kind == v1beta1.KindNodeFailure || kind == v1beta1.KindPodReplacement || kind == v1beta1.KindGRPC
+		return kind == v1beta1.KindNodeFailure // the nodes are this machine
 	})
 	for _, sort := range append(sorts, kinds.Names()...) {
 		if !seen[sort] {

@@ -32,6 +32,7 @@ type soak struct {
 
 	mu      sync.Mutex
 	kills   []*killed
+	away    string // the node that is frozen or cut off; at most one is
 	healing sync.WaitGroup
 }
 
@@ -125,9 +126,16 @@ func (s *soak) spared(storm bool) bool {
 // when none of it runs now.
 func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, back func(context.Context) bool) {
 	k = &killed{part: b.part, what: b.part, storm: everything, at: time.Now()} // before the kill: it may heal while the command ends
-	n := s.nodes[b.choice%uint64(len(s.nodes))]
+	there := slices.DeleteFunc(slices.Clone(s.nodes), func(n node) bool { return s.isAway(n.name) })
+	n := there[b.choice%uint64(len(there))]
 	var err error
 	switch b.part {
+	case nodeCrash, nodeFreeze, nodeCut:
+		if len(there) < len(s.nodes) {
+			return nil, nil // what is left of the cluster is to carry on
+		}
+		k.what = n.name + b.part[len("node"):]
+		back, err = s.strikeNode(ctx, b, n)
 	case temporal:
 		back = s.temporalAnswers
 		_, err = s.run(ctx, s.devcluster, "temporal", "--dir", s.dev, "crash")
@@ -138,7 +146,10 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 		back = dials("tcp", net.JoinHostPort(n.address, "10250"))
 		err = s.kill(ctx, kubelet, strconv.Itoa(n.number))
 	case containerd:
-		back = dials("unix", filepath.Join(n.root, "run/containerd/containerd.sock"))
+		back = func(ctx context.Context) bool {
+			first, err := s.first(ctx, n)
+			return err == nil && dials("unix", filepath.Join("/proc", first, "root/run/containerd/containerd.sock"))(ctx)
+		}
 		err = s.kill(ctx, containerd, strconv.Itoa(n.number))
 	default:
 		var pod *corev1.Pod
@@ -164,6 +175,51 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 	return k, back
 }
 
+// strikeNode crashes a node, or has it frozen or cut off for a time.
+func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(context.Context) bool, err error) {
+	kubelet := dials("tcp", net.JoinHostPort(n.address, "10250"))
+	if b.part == nodeCrash {
+		before, err := s.first(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) bool {
+			first, err := s.first(ctx, n)
+			return err == nil && first != before && kubelet(ctx)
+		}, s.hurt(ctx, "crash", n)
+	}
+	hurt, mend := "freeze", "thaw"
+	if b.part == nodeCut {
+		hurt, mend = "cut", "join"
+	}
+	if err := s.hurt(ctx, hurt, n); err != nil {
+		return nil, err
+	}
+	s.setAway(n.name)
+	s.healing.Go(func() {
+		_ = pause(ctx, b.lasts)
+		alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.heal)
+		defer cancel()
+		if err := persist(alive, func(ctx context.Context) error { return s.hurt(ctx, mend, n) }); err != nil {
+			s.screen.say("%s does not come back: %v", n.name, err)
+		}
+		s.setAway("")
+	})
+	return func(ctx context.Context) bool { return !s.isAway(n.name) && kubelet(ctx) }, nil
+}
+
+func (s *soak) setAway(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = node
+}
+
+func (s *soak) isAway(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away == node
+}
+
 // victim is a pod that runs the part.
 func (s *soak) victim(b blow) *corev1.Pod {
 	of, label := &s.view.system, "squall-"+b.part
@@ -171,7 +227,7 @@ func (s *soak) victim(b blow) *corev1.Pod {
 		of, label = &s.view.chaos, ""
 	}
 	running := s.view.pods(of, func(pod corev1.Pod) bool {
-		return pod.Labels["app.kubernetes.io/name"] == label && containerID(pod) != "" && pod.Status.ContainerStatuses[0].State.Running != nil
+		return pod.Labels["app.kubernetes.io/name"] == label && !s.isAway(pod.Spec.NodeName) && containerID(pod) != "" && pod.Status.ContainerStatuses[0].State.Running != nil
 	})
 	if len(running) == 0 {
 		return nil

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,6 +21,10 @@ const (
 	// targetCount pods are disrupted over and over, half of them fragile: their
 	// containers are killed, too.
 	targetCount = 8
+	// listenerCount pods more answer gRPC calls on listenerPort.
+	listenerCount, listenerPort = 2, 50051
+	// movedCount pods of a Deployment are replaced.
+	movedCount = 2
 	// startPatience is how long a disruption that is to be deleted while it holds
 	// is waited for; one without a free target never holds.
 	startPatience = 20 * time.Second
@@ -34,8 +40,15 @@ func (s *soak) prepare(ctx context.Context) error {
 		return fmt.Errorf("make a namespace for targets: %w", err)
 	}
 	s.space = namespace.Name
+	targets := []client.Object{s.moved()}
 	for i := range targetCount {
-		if err := s.client.Create(ctx, s.target(i)); err != nil {
+		targets = append(targets, s.target(i))
+	}
+	for i := range listenerCount {
+		targets = append(targets, s.listener(i))
+	}
+	for _, target := range targets {
+		if err := s.client.Create(ctx, target); err != nil {
 			return fmt.Errorf("start a target: %w", err)
 		}
 	}
@@ -53,18 +66,52 @@ func (s *soak) target(i int) *corev1.Pod {
 	if i >= targetCount/2 {
 		labels["fragile"] = "yes"
 	}
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: fmt.Sprintf("target-%d", i), Labels: labels},
-		Spec: corev1.PodSpec{
-			NodeName: s.nodes[i%len(s.nodes)].name, TerminationGracePeriodSeconds: new(int64),
-			Containers: []corev1.Container{{
-				Name: "target", Image: "squall.local/target:dev", ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
-				Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m"), corev1.ResourceMemory: resource.MustParse("128Mi")}, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-			}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: fmt.Sprintf("target-%d", i), Labels: labels}, Spec: podSpec()}
+	pod.Spec.NodeName = s.nodes[i%len(s.nodes)].name
+	return pod
+}
+
+// listener is a target that answers gRPC calls.
+func (s *soak) listener(i int) *corev1.Pod {
+	pod := s.target(i)
+	pod.Name, pod.Labels = fmt.Sprintf("listener-%d", i), map[string]string{"app": "listener"}
+	pod.Spec.Containers[0].Image = "squall.local/probe:dev"
+	pod.Spec.Containers[0].Args = []string{"grpc", "--listen", fmt.Sprintf(":%d", listenerPort)}
+	return pod
+}
+
+// moved is a Deployment of targets that are replaced.
+func (s *soak) moved() *appsv1.Deployment {
+	replicas, labels := int32(movedCount), map[string]string{"app": "moved"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: "moved"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec()},
 		},
 	}
+}
+
+func podSpec() corev1.PodSpec {
+	return corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64),
+		Containers: []corev1.Container{{
+			Name: "target", Image: "squall.local/target:dev", ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
+			Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m"), corev1.ResourceMemory: resource.MustParse("128Mi")}, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+		}},
+		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+	}
+}
+
+// mayReplacePods gives the worker the rights of the component that replaces pods,
+// and returns how to take them away again.
+func (c *cluster) mayReplacePods(ctx context.Context) (func(context.Context) error, error) {
+	kubectl := func(ctx context.Context, verb ...string) error {
+		_, err := c.run(ctx, filepath.Join(c.dev, "bin/kubectl"), append(verb, "--kubeconfig", filepath.Join(c.dev, "kubeconfig"), "-f", "deploy/components/pod-replacement/rbac.yaml")...)
+		return err
+	}
+	return func(ctx context.Context) error { return kubectl(ctx, "delete") }, kubectl(ctx, "create")
 }
 
 // trials begins disruptions, several at a time, until as many as wanted were
