@@ -92,7 +92,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		rollout.Setup(m, workflows),
 		scenario.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
-		podops.Setup(m, c.PodOps, c.WatchNamespaces, podops.InCluster(namespaces.System)),
+		podops.Setup(m, c.PodOps, c.WatchNamespaces, podops.InCluster(namespaces.System), registry),
 		podops.SetupProtections(m),
 		requester.Setup(m, c.Requesters, requester.InCluster(namespaces.System)),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),

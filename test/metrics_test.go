@@ -14,7 +14,7 @@ import (
 )
 
 // metricName is of counters, and of the gauges of the bridge.
-var metricName = regexp.MustCompile(`^squall_([a-z_]+_total|disruptions[a-z_]*|targets_[a-z_]+|temporal_[a-z_]+|worker_[a-z_]+)$`)
+var metricName = regexp.MustCompile(`^squall_([a-z_]+_total|disruptions[a-z_]*|targets_[a-z_]+|driver_[a-z_]+|temporal_[a-z_]+|worker_[a-z_]+)$`)
 
 // TestMetricsPage compares docs/metrics.md with the code, both ways: every metric
 // has its row, with its label and the sentence that the code has for it.
@@ -42,7 +42,7 @@ func TestMetricsPage(t *testing.T) {
 }
 
 // metricsOf adds the metrics of a file: composite literals of name, help and
-// label. A name that stands elsewhere is counted without a sentence.
+// label, or options by name. A name that stands elsewhere is counted without a sentence.
 func metricsOf(t *testing.T, file string, counted map[string]string) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -54,6 +54,11 @@ func metricsOf(t *testing.T, file string, counted map[string]string) {
 	ast.Inspect(parsed, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.CompositeLit:
+			if name, help := optionOf(n, "Name"), optionOf(n, "Help"); name != nil && help != nil && metricName.MatchString(text(name)) {
+				described[name] = true
+				counted[text(name)] = "| " + text(help)
+				return true
+			}
 			if len(n.Elts) != 3 || !metricName.MatchString(text(n.Elts[0])) {
 				return true
 			}
@@ -70,6 +75,18 @@ func metricsOf(t *testing.T, file string, counted map[string]string) {
 		}
 		return true
 	})
+}
+
+// optionOf is a field of a composite literal, nil if it does not set it by its name.
+func optionOf(literal *ast.CompositeLit, field string) ast.Expr {
+	for _, element := range literal.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if key, ok := pair.Key.(*ast.Ident); ok && key.Name == field {
+				return pair.Value
+			}
+		}
+	}
+	return nil
 }
 
 // text is the value of a string literal; empty for anything else.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,7 @@ func newGraceful(t *testing.T) *cluster {
 	c := &cluster{drive: func() {}}
 	place := certificate.Place{Host: "localhost", Secret: GracefulDelete, Validating: true}
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
-		return Setup(m, Settings{Driver: true, GracefulDelete: true, Port: port}, nil, place)
+		return Setup(m, Settings{Driver: true, GracefulDelete: true, Port: port}, nil, place, prometheus.NewRegistry())
 	}))
 	config := apiserver.Start(t)
 	config.QPS = -1

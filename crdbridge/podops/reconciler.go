@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -48,13 +49,23 @@ type reconciler struct {
 	state string // what was said of other drivers last
 }
 
-// Setup adds the driver to m if it is wanted, and the webhook that refuses deletions
-// if that is, for the pods of the namespaces watched (all, if there are none).
-func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place) error {
+// downGauge is on the page of a bridge that has the driver.
+var downGauge = prometheus.GaugeOpts{
+	Name: "squall_driver_stands_down",
+	Help: "1 while the driver of pod operations does nothing because Kuperator is installed, else 0.",
+}
+
+// Setup adds the driver to m if it is wanted, and its gauge to the registry, and the
+// webhook that refuses deletions if that is, for the pods of the namespaces watched
+// (all, if there are none).
+func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place, registry prometheus.Registerer) error {
 	if !s.Driver {
 		return nil
 	}
 	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, deletes: s.GracefulDelete}
+	if err := registry.Register(prometheus.NewGaugeFunc(downGauge, r.down)); err != nil {
+		return fmt.Errorf("show the driver of PodOpsLifecycle among the metrics: %w", err)
+	}
 	if s.GracefulDelete {
 		if err := serve(m, s, watched, p, r); err != nil {
 			return fmt.Errorf("serve the webhook of graceful deletion: %w", err)
@@ -140,6 +151,20 @@ func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
 		log.FromContext(ctx).Info("driver of PodOpsLifecycle", "state", state)
 	}
 	return other >= 0, nil
+}
+
+// readPatience is how long a page of metrics waits for the cache, which is there when
+// the bridge leads.
+const readPatience = 5 * time.Second
+
+// down is standsDown as a number, 0 of a bridge that does not lead.
+func (r *reconciler) down() float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+	defer cancel()
+	if down, err := r.standsDown(ctx); down && err == nil {
+		return 1
+	}
+	return 0
 }
 
 // Reconcile makes the next write to a pod, if there is one; the watch brings us back

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -31,7 +32,8 @@ const traffic = podops.FinalizerPrefix + "traffic"
 // a driver.
 type cluster struct {
 	*bridgetest.Bridge
-	client kubernetes.Interface
+	client  kubernetes.Interface
+	metrics *prometheus.Registry
 	// drive is what is to be done for the driver between two looks.
 	drive func()
 }
@@ -40,7 +42,8 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{drive: func() {}}
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
-		return Setup(m, Settings{Driver: true}, nil, certificate.Place{})
+		c.metrics = prometheus.NewRegistry()
+		return Setup(m, Settings{Driver: true}, nil, certificate.Place{}, c.metrics)
 	}))
 	config := apiserver.Start(t)
 	config.QPS = -1
@@ -266,8 +269,22 @@ func TestTheDriverStandsDown(t *testing.T) {
 	if writes := c.Traffic.Count("PATCH pods"); writes != 0 {
 		t.Errorf("%d writes to pods where Kuperator is: %v", writes, c.Traffic.All())
 	}
+	c.showsStandingDown(1)
 	away()
 	c.until("web-0", "the driver goes on", func(pod *corev1.Pod) bool { return podops.Taken(pod) })
+	c.showsStandingDown(0)
+}
+
+func (c *cluster) showsStandingDown(want float64) {
+	c.T.Helper()
+	families, err := c.metrics.Gather()
+	c.Must(err)
+	if len(families) != 1 || families[0].GetName() != downGauge.Name {
+		c.T.Fatalf("the page of metrics has %v, want %s alone", families, downGauge.Name)
+	}
+	if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != want {
+		c.T.Errorf("%s is %g, want %g", downGauge.Name, got, want)
+	}
 }
 
 // rule L13 with the driver of the bridge: a budget without room permits nothing, and
