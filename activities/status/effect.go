@@ -82,7 +82,10 @@ func showEffectVerified(d *v1beta1.Disruption) {
 			}
 			all++
 			if counts[effect.State]++; counts[effect.State] == 1 {
-				first[effect.State] = fmt.Sprintf("%s, %s: %s", name, kind, effect.Evidence)
+				first[effect.State] = fmt.Sprintf("%s, %s", name, kind)
+				if effect.Evidence != "" {
+					first[effect.State] += ": " + effect.Evidence
+				}
 			}
 		}
 	}

@@ -52,6 +52,9 @@ func TestEffectVerified(t *testing.T) {
 			if got == nil {
 				got = &metav1.Condition{}
 			}
+			if strings.HasSuffix(got.Message, ": ") {
+				t.Errorf("the message %q breaks off", got.Message)
+			}
 			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.words) {
 				t.Errorf("condition = %+v, want %s %s with %q", got, test.status, test.reason, test.words)
 			}
