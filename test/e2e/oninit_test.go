@@ -3,17 +3,13 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -116,26 +112,7 @@ func (s *space) firstWords(pod *corev1.Pod, into any) {
 // are held back.
 func serveOnInit(t *testing.T, s *space) {
 	t.Helper()
-	for _, document := range documents(t, "rbac.yaml", "certificate.yaml", "webhook.yaml") {
-		installOne(t, s.world, document)
-	}
-	patch, err := os.ReadFile("../../deploy/components/on-init/crdbridge.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err = yaml.YAMLToJSON(patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.patchDeployment("squall-crdbridge", patch)
-	t.Cleanup(func() {
-		off := `{"spec":{"template":{"spec":{"containers":[{"name":"crdbridge","env":[{"name":"SQUALL_ON_INIT","$patch":"delete"}],"ports":[{"containerPort":9443,"$patch":"delete"}]}]}}}}`
-		_, err := s.kube.AppsV1().Deployments(systemNamespace).Patch(context.Background(), "squall-crdbridge", "application/strategic-merge-patch+json", []byte(off), metav1.PatchOptions{})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	s.awaitSystem()
+	serveWebhook(t, s, "on-init")
 	eventually(t, func() string {
 		pod := s.pod("asked", s.nodes[0])
 		pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
@@ -144,51 +121,5 @@ func serveOnInit(t *testing.T, s *space) {
 			return fmt.Sprintf("a labelled pod is not held back: %v", err)
 		}
 		return ""
-	})
-}
-
-// documents are those of some files of the component.
-func documents(t *testing.T, files ...string) (all []string) {
-	t.Helper()
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join("../../deploy/components/on-init", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, strings.Split(string(text), "\n---\n")...)
-	}
-	return all
-}
-
-// collections are the paths below which objects of the component are.
-var collections = map[string]string{
-	"Role":                         "/apis/rbac.authorization.k8s.io/v1/namespaces/" + systemNamespace + "/roles",
-	"RoleBinding":                  "/apis/rbac.authorization.k8s.io/v1/namespaces/" + systemNamespace + "/rolebindings",
-	"ClusterRole":                  "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-	"ClusterRoleBinding":           "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-	"Secret":                       "/api/v1/namespaces/" + systemNamespace + "/secrets",
-	"Service":                      "/api/v1/namespaces/" + systemNamespace + "/services",
-	"MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-}
-
-// installOne creates an object until the test is over.
-func installOne(t *testing.T, w *world, document string) {
-	t.Helper()
-	var object metav1.PartialObjectMetadata
-	body, err := yaml.YAMLToJSON([]byte(document))
-	if err == nil {
-		err = json.Unmarshal(body, &object)
-	}
-	if err != nil || collections[object.Kind] == "" {
-		t.Fatalf("nobody knows how to create %q: %v", object.Kind, err)
-	}
-	api := w.kube.Discovery().RESTClient()
-	if err := api.Post().AbsPath(collections[object.Kind]).SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := api.Delete().AbsPath(collections[object.Kind], object.Name).Do(context.Background()).Error(); err != nil {
-			t.Error(err)
-		}
 	})
 }

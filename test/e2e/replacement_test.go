@@ -6,19 +6,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -98,35 +95,6 @@ func TestPodReplacement(t *testing.T) {
 			s.gone(d)
 		})
 	}
-}
-
-// allow gives the worker a component's rights until the test is over.
-func allow(t *testing.T, w *world, component string) {
-	t.Helper()
-	text, err := os.ReadFile("../../deploy/components/" + component + "/rbac.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var role rbacv1.ClusterRole
-	var binding rbacv1.ClusterRoleBinding
-	documents := strings.Split(string(text), "\n---\n")
-	for i, into := range []any{&role, &binding} {
-		if err := yaml.UnmarshalStrict([]byte(documents[i]), into); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.kube.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = w.kube.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{})
-	})
-	if _, err := w.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = w.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{})
-	})
 }
 
 // deployment makes two pods, and returns their UIDs once they run.

@@ -1,0 +1,118 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// allow gives the worker a component's rights until the test is over.
+func allow(t *testing.T, w *world, component string) {
+	t.Helper()
+	install(t, w, component, "rbac.yaml")
+}
+
+// serveWebhook installs a component with a webhook of the bridge until the test is
+// over, and waits until all programs run again. The bridge belongs to all tests, so
+// the test must come by itself.
+func serveWebhook(t *testing.T, s *space, component string) {
+	t.Helper()
+	install(t, s.world, component, "rbac.yaml", "certificate.yaml", "webhook.yaml")
+	patch := read(t, component, "crdbridge.yaml")
+	var on appsv1.Deployment
+	if err := yaml.UnmarshalStrict(patch, &on); err != nil {
+		t.Fatal(err)
+	}
+	patch, err := yaml.YAMLToJSON(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patchDeployment(on.Name, patch)
+	t.Cleanup(func() {
+		_, err := s.kube.AppsV1().Deployments(systemNamespace).Patch(context.Background(), on.Name, "application/strategic-merge-patch+json", off(t, on), metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	s.awaitSystem()
+}
+
+// off is the patch that takes the variables and ports of another one out again.
+func off(t *testing.T, on appsv1.Deployment) []byte {
+	t.Helper()
+	container := on.Spec.Template.Spec.Containers[0]
+	var variables, ports []map[string]any
+	for _, variable := range container.Env {
+		variables = append(variables, map[string]any{"name": variable.Name, "$patch": "delete"})
+	}
+	for _, port := range container.Ports {
+		ports = append(ports, map[string]any{"containerPort": port.ContainerPort, "$patch": "delete"})
+	}
+	containers := []map[string]any{{"name": container.Name, "env": variables, "ports": ports}}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patch
+}
+
+func read(t *testing.T, component, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../deploy/components", component, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// install creates what is in files of a component until the test is over.
+func install(t *testing.T, w *world, component string, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		for document := range strings.SplitSeq(string(read(t, component, file)), "\n---\n") {
+			installOne(t, w, document)
+		}
+	}
+}
+
+// collections are the paths below which objects of the component are.
+var collections = map[string]string{
+	"Role":                         "/apis/rbac.authorization.k8s.io/v1/namespaces/" + systemNamespace + "/roles",
+	"RoleBinding":                  "/apis/rbac.authorization.k8s.io/v1/namespaces/" + systemNamespace + "/rolebindings",
+	"ClusterRole":                  "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"ClusterRoleBinding":           "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	"Secret":                       "/api/v1/namespaces/" + systemNamespace + "/secrets",
+	"Service":                      "/api/v1/namespaces/" + systemNamespace + "/services",
+	"MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+}
+
+// installOne creates an object until the test is over.
+func installOne(t *testing.T, w *world, document string) {
+	t.Helper()
+	var object metav1.PartialObjectMetadata
+	body, err := yaml.YAMLToJSON([]byte(document))
+	if err == nil {
+		err = json.Unmarshal(body, &object)
+	}
+	if err != nil || collections[object.Kind] == "" {
+		t.Fatalf("nobody knows how to create %q: %v", object.Kind, err)
+	}
+	api := w.kube.Discovery().RESTClient()
+	if err := api.Post().AbsPath(collections[object.Kind]).SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Delete().AbsPath(collections[object.Kind], object.Name).Do(context.Background()).Error(); err != nil {
+			t.Error(err)
+		}
+	})
+}
