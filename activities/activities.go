@@ -22,12 +22,15 @@ import (
 	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Activities carries what every activity needs. Its methods are registered
 // with a Temporal worker under their own names.
 type Activities struct {
-	Kube        kubernetes.Interface
+	Kube kubernetes.Interface
+	// Clock is the API server's. nil is that of this machine.
+	Clock       *kube.Clock
 	Disruptions *status.Disruptions
 	// ChaosPods is this worker's one watch on chaos pods.
 	ChaosPods *chaospod.Watch

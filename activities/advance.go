@@ -32,14 +32,14 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 		}
 		outcome, why = chaospod.Judge(pod, cleanable)
 	}
-	if c.released(pod) && (outcome == chaospod.Failed || outcome == chaospod.Waiting && overdue(pod)) {
+	if c.released(pod) && (outcome == chaospod.Failed || outcome == chaospod.Waiting && c.a.overdue(pod)) {
 		c.markUnverified(pod)
 		return chaospod.NewLeftPod(pod, chaospod.Waiting, "a person released it"), c.a.force(ctx, pod)
 	}
 	if left, settled, err := c.settleNodeFailure(ctx, pod, outcome); settled || err != nil {
 		return left, err
 	}
-	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && time.Since(deletedAt(pod)) > StartPatience {
+	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && c.a.Clock.Now().Sub(deletedAt(pod)) > StartPatience {
 		c.markUnverified(pod) // 42: let go, and its node is searched
 		outcome = chaospod.Clean
 	}
@@ -139,8 +139,8 @@ func deletedAt(pod *corev1.Pod) time.Time {
 
 // overdue is true when the kubelet should have ended the pod by now: the
 // deletion timestamp is the end of its grace period.
-func overdue(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && time.Now().After(pod.DeletionTimestamp.Time)
+func (a *Activities) overdue(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && a.Clock.Now().After(pod.DeletionTimestamp.Time)
 }
 
 // delete asks for the end of exactly this chaos pod. Gone is done.

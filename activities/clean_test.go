@@ -109,6 +109,23 @@ func (c *cluster) startsLate(ref Ref) {
 	}
 }
 
+// differs is an API server's clock that is as much ahead of this machine's.
+func differs(t *testing.T, ahead time.Duration) *kube.Clock {
+	t.Helper()
+	clock := &kube.Clock{}
+	says := func(*http.Request) (*http.Response, error) {
+		return &http.Response{Header: http.Header{"Date": {time.Now().Add(ahead).UTC().Format(http.TimeFormat)}}}, nil
+	}
+	if _, err := clock.Wrap(answers(says)).RoundTrip(nil); err != nil {
+		t.Fatal(err)
+	}
+	return clock
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
+
 func TestCleanChaosPods(t *testing.T) {
 	patience := time.Minute
 	t.Run("all own chaos pods are deleted, others are untouched", func(t *testing.T) {
@@ -336,6 +353,28 @@ func TestCleanChaosPods(t *testing.T) {
 			if slices.Contains(pod.Finalizers, v1beta1.ChaosPodFinalizer) { // rule 42
 				t.Errorf("pending chaos pod %s keeps its finalizer; %+v", pod.Name, cleaned)
 			}
+		}
+	})
+	t.Run("pending, and this worker's clock is ahead of the API server's: held as long as it must be", func(t *testing.T) {
+		c := newCluster(t)
+		c.Clock = differs(t, -time.Hour)
+		c.MakeTargets(1, nil)
+		ref := c.started("calm", nil)
+		c.kubelet(ref, nil)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience + againGap})
+		if cleaned.Remaining != 1 || len(cleaned.UnverifiedNodes) != 0 {
+			t.Errorf("cleaned = %+v, want the chaos pod held", cleaned)
+		}
+	})
+	t.Run("pending, and this worker's clock is behind the API server's: held no longer than it must be", func(t *testing.T) {
+		c := newCluster(t)
+		c.Clock = differs(t, time.Hour)
+		c.MakeTargets(1, nil)
+		ref := c.started("calm", nil)
+		c.kubelet(ref, nil)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience / 2})
+		if len(cleaned.UnverifiedNodes) != 1 {
+			t.Errorf("cleaned = %+v, want the chaos pod let go", cleaned)
 		}
 	})
 	t.Run("still running: waited for, and said so when patience ends", func(t *testing.T) {

@@ -43,7 +43,7 @@ func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, p
 // settled is false when it is to be judged like any other.
 func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outcome chaospod.Outcome) (left *chaospod.LeftPod, settled bool, err error) {
 	ended := outcome == chaospod.Failed && chaospod.EndedWithoutWords(pod)
-	away := outcome == chaospod.Waiting && overdue(pod)
+	away := outcome == chaospod.Waiting && c.a.overdue(pod)
 	if pod.Labels[v1beta1.LabelDisruptionKind] != string(v1beta1.KindNodeFailure) || !ended && !away {
 		return nil, false, nil
 	}

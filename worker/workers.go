@@ -30,6 +30,7 @@ import (
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -153,6 +154,8 @@ func newActivities(c Config) (*activities.Activities, error) {
 	}
 	fast := rest.CopyConfig(config)
 	fast.ContentType, fast.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	clock := &kube.Clock{}
+	fast.Wrap(clock.Wrap)
 	kube, err := kubernetes.NewForConfig(fast)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
@@ -178,7 +181,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 		return nil, err
 	}
 	return &activities.Activities{
-		Kube: kube, Disruptions: disruptions, ChaosPods: pods,
+		Kube: kube, Clock: clock, Disruptions: disruptions, ChaosPods: pods,
 		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
 		Policies: policies, OptIn: c.NamespaceOptIn == switchEnforce, SafeMode: safeMode,
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
