@@ -116,15 +116,11 @@ func differs(t *testing.T, ahead time.Duration) *kube.Clock {
 	says := func(*http.Request) (*http.Response, error) {
 		return &http.Response{Header: http.Header{"Date": {time.Now().Add(ahead).UTC().Format(http.TimeFormat)}}}, nil
 	}
-	if _, err := clock.Wrap(answers(says)).RoundTrip(nil); err != nil {
+	if _, err := clock.Wrap(roundTripper(says)).RoundTrip(nil); err != nil {
 		t.Fatal(err)
 	}
 	return clock
 }
-
-type answers func(*http.Request) (*http.Response, error)
-
-func (a answers) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
 
 func TestCleanChaosPods(t *testing.T) {
 	patience := time.Minute

@@ -45,6 +45,7 @@ type reconciler struct {
 	now     func() time.Time
 	deletes bool // deletions begin an operation
 
+	down  prometheus.Gauge
 	mu    sync.Mutex
 	state string // what was said of other drivers last
 }
@@ -62,8 +63,8 @@ func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place,
 	if !s.Driver {
 		return nil
 	}
-	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, deletes: s.GracefulDelete}
-	if err := registry.Register(prometheus.NewGaugeFunc(downGauge, r.down)); err != nil {
+	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, deletes: s.GracefulDelete, down: prometheus.NewGauge(downGauge)}
+	if err := registry.Register(r.down); err != nil {
 		return fmt.Errorf("show the driver of PodOpsLifecycle among the metrics: %w", err)
 	}
 	if s.GracefulDelete {
@@ -140,31 +141,18 @@ func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("look for another driver of PodOpsLifecycle: %w", err)
 	}
 	other := slices.IndexFunc(list.Items, func(c admissionv1.MutatingWebhookConfiguration) bool { return podops.OfKuperator(&c) })
-	state := "this driver moves the pods"
+	state, down := "this driver moves the pods", 0.0
 	if other >= 0 {
-		state = "another driver is installed: this one does nothing"
+		state, down = "another driver is installed: this one does nothing", 1
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.down.Set(down)
 	if r.state != state {
 		r.state = state
 		log.FromContext(ctx).Info("driver of PodOpsLifecycle", "state", state)
 	}
 	return other >= 0, nil
-}
-
-// readPatience is how long a page of metrics waits for the cache, which is there when
-// the bridge leads.
-const readPatience = 5 * time.Second
-
-// down is standsDown as a number, 0 of a bridge that does not lead.
-func (r *reconciler) down() float64 {
-	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
-	defer cancel()
-	if down, err := r.standsDown(ctx); down && err == nil {
-		return 1
-	}
-	return 0
 }
 
 // Reconcile makes the next write to a pod, if there is one; the watch brings us back

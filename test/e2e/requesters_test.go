@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -19,12 +18,8 @@ func TestWhoAskedForIt(t *testing.T) {
 	s := newSpace(t)
 	s.targets(1)
 	serveWebhook(t, s, "requesters")
-	const path = "/apis/chaos.squall.dev/v1beta1/disruptionpolicies"
-	t.Cleanup(func() {
-		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, s.name).Do(context.Background()).Error()
-	})
-	s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionPolicy, metadata: {name: `+s.name+`}, spec: {rules: [
-  {name: by-sre-only, reason: ask them, namespaces: [`+s.name+`], exceptRequesters: {groups: [sre]}}]}}`)
+	s.policy(`[
+  {name: by-sre-only, reason: ask them, namespaces: [` + s.name + `], exceptRequesters: {groups: [sre]}}]`)
 	const spec = "{selector: {app: target}, count: 1, duration: 5m, " + quick + "}"
 
 	// The API server sees webhook and policy moments after they were made.

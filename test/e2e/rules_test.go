@@ -154,13 +154,9 @@ func TestAPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.targets(1)
-	const path = "/apis/chaos.squall.dev/v1beta1/disruptionpolicies"
-	t.Cleanup(func() {
-		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, s.name).Do(context.Background()).Error()
-	})
-	s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionPolicy, metadata: {name: `+s.name+`}, spec: {rules: [
-  {name: no-network, reason: sale week, namespaces: [`+s.name+`], kinds: [network-disruption],
-   windows: [{timeZone: UTC}]}]}}`) // with a window, though of all day, the worker judges it, and not the API server
+	s.policy(`[
+  {name: no-network, reason: sale week, namespaces: [` + s.name + `], kinds: [network-disruption],
+   windows: [{timeZone: UTC}]}]`) // with a window, though of all day, the worker judges it, and not the API server
 	// The worker sees a policy by its watch, moments after it was made.
 	var refused *v1beta1.Disruption
 	for i := 0; refused == nil; i++ {
@@ -193,6 +189,16 @@ func TestAPolicyRefuses(t *testing.T) {
 // pathOf is where the API has the test's objects of a resource.
 func (s *space) pathOf(resource string) string {
 	return "/apis/chaos.squall.dev/v1beta1/namespaces/" + s.name + "/" + resource
+}
+
+// policy makes a DisruptionPolicy of the space's name until the test is over.
+func (s *space) policy(rules string) {
+	s.t.Helper()
+	const path = "/apis/chaos.squall.dev/v1beta1/disruptionpolicies"
+	s.t.Cleanup(func() {
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, s.name).Do(context.Background()).Error()
+	})
+	s.post(path, "{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionPolicy, metadata: {name: "+s.name+"}, spec: {rules: "+rules+"}}")
 }
 
 // post is tryPost for what must be taken.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -129,14 +130,23 @@ func (c *cluster) kill(ctx context.Context, program string, args ...string) erro
 
 // hurt does to a node what its hardware or its network might, or undoes it.
 func (c *cluster) hurt(ctx context.Context, action string, n node) error {
-	_, err := c.run(ctx, c.devcluster, "node", "--dir", c.dev, action, strconv.Itoa(n.number))
+	_, err := c.askDevcluster(ctx, action, n)
 	return err
 }
 
 // first is the first process of a node, another after a crash.
 func (c *cluster) first(ctx context.Context, n node) (string, error) {
-	pid, err := c.run(ctx, c.devcluster, "node", "--dir", c.dev, "pid", strconv.Itoa(n.number))
+	pid, err := c.askDevcluster(ctx, "pid", n)
 	return strings.TrimSpace(pid), err
+}
+
+func (c *cluster) askDevcluster(ctx context.Context, action string, n node) (string, error) {
+	return c.run(ctx, c.devcluster, "node", "--dir", c.dev, action, strconv.Itoa(n.number))
+}
+
+// kubeletAnswers tells whether somebody listens where the node's kubelet does.
+func (n node) kubeletAnswers(ctx context.Context) bool {
+	return dials("tcp", net.JoinHostPort(n.address, "10250"))(ctx)
 }
 
 func (c *cluster) node(name string) node {

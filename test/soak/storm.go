@@ -143,7 +143,7 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 		back = s.apiAnswers
 		err = s.kill(ctx, apiserver)
 	case kubelet:
-		back = dials("tcp", net.JoinHostPort(n.address, "10250"))
+		back = n.kubeletAnswers
 		err = s.kill(ctx, kubelet, strconv.Itoa(n.number))
 	case containerd:
 		back = func(ctx context.Context) bool {
@@ -177,7 +177,6 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 
 // strikeNode crashes a node, or has it frozen or cut off for a time.
 func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(context.Context) bool, err error) {
-	kubelet := dials("tcp", net.JoinHostPort(n.address, "10250"))
 	if b.part == nodeCrash {
 		before, err := s.first(ctx, n)
 		if err != nil {
@@ -185,7 +184,7 @@ func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(contex
 		}
 		return func(ctx context.Context) bool {
 			first, err := s.first(ctx, n)
-			return err == nil && first != before && kubelet(ctx)
+			return err == nil && first != before && n.kubeletAnswers(ctx)
 		}, s.hurt(ctx, "crash", n)
 	}
 	hurt, mend := "freeze", "thaw"
@@ -205,7 +204,7 @@ func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(contex
 		}
 		s.setAway("")
 	})
-	return func(ctx context.Context) bool { return !s.isAway(n.name) && kubelet(ctx) }, nil
+	return func(ctx context.Context) bool { return !s.isAway(n.name) && n.kubeletAnswers(ctx) }, nil
 }
 
 func (s *soak) setAway(node string) {
