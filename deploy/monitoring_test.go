@@ -27,8 +27,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// recorded are pages of a worker and of the bridge that led, of a development
-// cluster before and after some disruptions, without what nobody looks at.
+// recorded are pages of a worker and of the bridge that led, with the driver of pod
+// operations, of a development cluster before and after some disruptions, without
+// what nobody looks at.
 const recorded = "testdata/metrics"
 
 // rareMetrics are numbers that queries look at and that no page has while all is
