@@ -58,24 +58,13 @@ func run(file, field string) error {
 			return fmt.Errorf("%s: no %s where the spec of a disruption should be", file, field)
 		}
 	}
-	// The values of a map have no field that could carry a marker.
-	probe := schema(spec.property("steadyState").property("probes")["items"].(map[string]any))
-	for _, selector := range []schema{spec.property("selector"), probe.property("podsReady").property("selector")} {
-		selector["additionalProperties"].(map[string]any)["maxLength"] = 63
-		selector["additionalProperties"].(map[string]any)["pattern"] = labelValue
-	}
-	// Nor have the requirements of a selector, whose type is the API machinery's.
+	spec.property("selector").boundLabels()
+	boundProbes(spec.property("steadyState"))
+	// Nor have the requirements of a selector a field of ours, whose type is the API machinery's.
 	requirement := schema(spec.property("advancedSelector")["items"].(map[string]any))
 	requirement.property("key")["maxLength"], requirement.property("key")["pattern"] = 317, labelName
 	value := requirement.property("values")["items"].(map[string]any)
 	value["maxLength"], value["pattern"] = 63, labelValue
-	// Nor can a marker bound what may be a number or a text; rules on many of them
-	// cost the API server too much without.
-	for _, either := range []schema{
-		probe.property("httpGet").property("port"), probe.property("tcpSocket").property("port"), probe.property("podsReady").property("min"),
-	} {
-		either["maxLength"] = 63
-	}
 	rules, err := rulesOf(spec)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -86,6 +75,25 @@ func run(file, field string) error {
 		return err
 	}
 	return os.WriteFile(file, append([]byte("---\n"), text...), 0o644)
+}
+
+// boundLabels says what the values of a selector are: those of a map have no field
+// that could carry a marker.
+func (s schema) boundLabels() {
+	values := s["additionalProperties"].(map[string]any)
+	values["maxLength"], values["pattern"] = 63, labelValue
+}
+
+// boundProbes bounds what no marker on a probe can: selectors, and what may be a number
+// or a text, rules on many of which cost the API server too much without.
+func boundProbes(steadyState schema) {
+	probe := itemsOf(steadyState.property("probes"))
+	probe.property("podsReady").property("selector").boundLabels()
+	for _, either := range []schema{
+		probe.property("httpGet").property("port"), probe.property("tcpSocket").property("port"), probe.property("podsReady").property("min"),
+	} {
+		either["maxLength"] = 63
+	}
 }
 
 // rulesOf are the rules on spec: those about kinds, those of the markers, and

@@ -29,6 +29,7 @@ func unruled(file string) error {
 		return fmt.Errorf("%s: no template where the spec of a disruption should be", file)
 	}
 	withoutRules(map[string]any(template))
+	boundProbes(schema(spec).property("steadyState"))
 	text, err = yaml.Marshal(crd)
 	if err != nil {
 		return err

@@ -20,6 +20,11 @@ func one(template string) string {
 	return "steps: [{name: a, disruptions: [{template: {" + template + "}}]}]"
 }
 
+// wholeRun is a scenario with this steady state of the whole run.
+func wholeRun(steady string) string {
+	return "steps: [{name: a, wait: 5m}]\nsteadyState: {" + steady + "}"
+}
+
 const burns = "count: 1, selector: {app: web}, cpuPressure: {}"
 
 // scenarios are judged alike by both.
@@ -55,6 +60,15 @@ steps:
 	{"an approval of nothing", "steps: [{name: a, approval: {message: ''}}]", "spec.steps[0].approval.message"},
 	{"a template with a kind out of bounds", one("count: 1, selector: {app: web}, network: {drop: 101}"), "spec.steps[0].disruptions[0].template.network.drop"},
 	{"a template without a count", one("selector: {app: web}, cpuPressure: {}"), "template.count"},
+	{"probes of the whole", wholeRun("probes: [{name: a, " + asksOnce + ", budget: {percent: 5, window: 5m}}, {name: b, phases: [During], onFailure: Record, podsReady: {selector: {app: web}, min: 2}}], gateTimeoutSeconds: 3600"), ""},
+	{"a steady state of nothing", "steps: [{name: a, wait: 5m}]\nsteadyState: null", ""},
+	{"no probes of the whole", wholeRun("probes: []"), "spec.steadyState.probes"},
+	{"a probe of targets that the whole has not", wholeRun("probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]"), "the scenario as a whole has no targets"},
+	{"a control group of the whole", wholeRun("controlGroup: 1, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]"), "spec.steadyState.controlGroup"},
+	{"a gate of two hours", wholeRun("gateTimeoutSeconds: 7200, probes: [{name: a, " + asksOnce + "}]"), "at most 3600 for a scenario"},
+	{"a recovery of two hours", wholeRun("recoveryTimeoutSeconds: 7200, probes: [{name: a, " + asksOnce + "}]"), "at most 3600 for a scenario"},
+	{"a probe of the whole without a host", wholeRun("probes: [{name: a, tcpSocket: {port: 80}}]"), "with scope Once nothing else says whom to ask"},
+	{"a probe of the whole of a bad selector", wholeRun("probes: [{name: a, podsReady: {selector: {app: 'w w'}}}]"), "spec.steadyState.probes[0].podsReady.selector"},
 	{"a name of 37 characters", named37(0), ""},
 	{"a name of 38 characters", named37(1), "use at most 37 characters, not 38"},
 }

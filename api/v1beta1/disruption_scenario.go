@@ -19,7 +19,7 @@ import (
 // +kubebuilder:resource:shortName=discenario,categories=chaos
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=Step,type=string,JSONPath=`.status.step`,description="the step that is under way"
-// +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.verdict`,description="the worst of its steps"
+// +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.verdict`,description="the worst of its steps and probes"
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Message,type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 37",message="metadata.name is part of the name of every disruption, disruption-scenario-NAME-S-D: use at most 37 characters",messageExpression="'metadata.name is part of the name of every disruption, disruption-scenario-NAME-S-D: use at most 37 characters, not %d'.format([self.metadata.name.size()])"
@@ -44,6 +44,11 @@ type DisruptionScenarioList struct {
 }
 
 // DisruptionScenarioSpec is a plan of disruptions.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || self.steadyState.probes.all(p, !has(p.scope) || p.scope != 'PerTarget')",message="the scenario as a whole has no targets: use scope Once, or give the probe to a template",fieldPath=".steadyState.probes"
+// +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || !has(self.steadyState.controlGroup)",message="the scenario as a whole has no targets: remove it, or give it to a template",fieldPath=".steadyState.controlGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || !has(self.steadyState.gateTimeoutSeconds) || self.steadyState.gateTimeoutSeconds <= 3600",message="at most 3600 for a scenario",fieldPath=".steadyState.gateTimeoutSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || !has(self.steadyState.recoveryTimeoutSeconds) || self.steadyState.recoveryTimeoutSeconds <= 3600",message="at most 3600 for a scenario",fieldPath=".steadyState.recoveryTimeoutSeconds"
 type DisruptionScenarioSpec struct {
 	// Steps are done one after the other.
 	//
@@ -52,6 +57,12 @@ type DisruptionScenarioSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Steps []ScenarioStep `json:"steps"`
+	// SteadyState guards the whole run with probes of scope Once: no step begins
+	// before they succeed, all that runs ends when one is lost, and after the last
+	// step they say whether all is as it was. Templates may have their own besides.
+	//
+	// +nullable
+	SteadyState *SteadyState `json:"steadyState,omitempty"`
 	// Reporting sends notifications about the scenario, and about the
 	// disruptions whose template has none.
 	//
@@ -147,7 +158,7 @@ type DisruptionScenarioStatus struct {
 	Phase ScenarioPhase `json:"phase,omitempty"`
 	// Step is the name of the step that is under way.
 	Step string `json:"step,omitempty"`
-	// Verdict is the worst of its steps. Empty while it goes on.
+	// Verdict is the worst of its steps and of its probes. Empty while it goes on.
 	Verdict Verdict `json:"verdict,omitempty"`
 	// Message says what it waits for, or why it ended.
 	//
@@ -158,6 +169,8 @@ type DisruptionScenarioStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	Steps []ScenarioStepStatus `json:"steps,omitempty"`
+	// SteadyState is what the probes of spec.steadyState say. Unset without them.
+	SteadyState *SteadyStateStatus `json:"steadyState,omitempty"`
 }
 
 // ScenarioPhase is where a scenario, or one of its steps, is.

@@ -15,6 +15,7 @@ const (
 	mostStepName        = 51 // approved-by.NAME is the name of an annotation, of at most 63 characters
 	mostStepDisruptions = 8
 	longestWait         = 24 * time.Hour
+	mostWholeSeconds    = 3600
 )
 
 // stepName is what the name of a step may be.
@@ -50,7 +51,32 @@ func (s *DisruptionScenario) Validate() field.ErrorList {
 		errs = append(errs, step.validate(path.Index(i))...)
 		errs = append(errs, step.When.validate(path.Index(i).Child("when"), s.Spec.Steps[:i])...)
 	}
+	errs = append(errs, s.Spec.SteadyState.validateWhole(spec.Child("steadyState"))...)
 	return append(errs, s.Spec.Reporting.validate(spec.Child("reporting"))...)
+}
+
+// validateWhole judges the steady state of a whole scenario, which has no targets of
+// its own, and whose workflow writes down all that its probes say before and after.
+func (s *SteadyState) validateWhole(path *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	errs := s.validate(path, LevelPod)
+	for i, probe := range s.Probes {
+		if probe.perTarget() {
+			errs = append(errs, field.Invalid(path.Child("probes").Index(i).Child("scope"), probe.Scope,
+				"the scenario as a whole has no targets: use scope Once, or give the probe to a template"))
+		}
+	}
+	if s.ControlGroup != nil {
+		errs = append(errs, field.Invalid(path.Child("controlGroup"), s.ControlGroup.String(), "the scenario as a whole has no targets: remove it, or give it to a template"))
+	}
+	for name, seconds := range map[string]int32{"gateTimeoutSeconds": s.GateTimeoutSeconds, "recoveryTimeoutSeconds": s.RecoveryTimeoutSeconds} {
+		if seconds > mostWholeSeconds {
+			errs = append(errs, field.Invalid(path.Child(name), seconds, fmt.Sprintf("at most %d for a scenario", mostWholeSeconds)))
+		}
+	}
+	return errs
 }
 
 func (s ScenarioStep) validate(path *field.Path) field.ErrorList {

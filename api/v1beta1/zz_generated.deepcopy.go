@@ -771,6 +771,11 @@ func (in *DisruptionScenarioSpec) DeepCopyInto(out *DisruptionScenarioSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.SteadyState != nil {
+		in, out := &in.SteadyState, &out.SteadyState
+		*out = new(SteadyState)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Reporting != nil {
 		in, out := &in.Reporting, &out.Reporting
 		*out = new(Reporting)
@@ -797,6 +802,11 @@ func (in *DisruptionScenarioStatus) DeepCopyInto(out *DisruptionScenarioStatus) 
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.SteadyState != nil {
+		in, out := &in.SteadyState, &out.SteadyState
+		*out = new(SteadyStateStatus)
+		(*in).DeepCopyInto(*out)
 	}
 }
 
