@@ -217,23 +217,11 @@ func planOf(d *v1beta1.Disruption) Plan {
 		plan.MaxRuns = *d.Spec.MaxRuns
 	}
 	plan.Kinds = d.Spec.Kinds()
-	if plan.SteadyState = guardOf(d.Spec.SteadyState); plan.SteadyState != nil {
+	if plan.SteadyState = d.Spec.SteadyState.ForWorkflow(); plan.SteadyState != nil {
 		plan.ProbeRules = ProbeRulesNow
 	}
 	plan.Operations = operationsOf(d.Spec)
 	return plan
-}
-
-// guardOf is what the workflow needs to know of a steady state.
-func guardOf(spec *v1beta1.SteadyState) *v1beta1.SteadyState {
-	if spec == nil {
-		return nil
-	}
-	guard := spec.DeepCopy().WithDefaults()
-	for i := range guard.Probes {
-		guard.Probes[i].ProbeHandler = v1beta1.ProbeHandler{}
-	}
-	return &guard
 }
 
 // problems says why the disruption can never be carried out. It is empty for a

@@ -10,7 +10,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/activities/probe"
-	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 const (
@@ -46,14 +46,14 @@ func (f *failureEvents) worth(tick probe.Tick, now time.Time) bool {
 	return true
 }
 
-// hearAnswers counts answers, and tells failures as events on the disruption. stop
-// waits for those that are under way.
-func (a *Activities) hearAnswers(ctx context.Context, in AskProbesInput, nameOf func(probe.Key) string) (heard func(probe.Tick), stop func()) {
+// hearAnswers counts answers, and tells failures as events. stop waits for those that
+// are under way.
+func hearAnswers(ctx context.Context, phase v1beta1.ProbePhase, who asked) (heard func(probe.Tick), stop func()) {
 	failures := make(chan string, waitingFailures)
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		for message := range failures {
-			a.events().Warn(context.WithoutCancel(ctx), status.Named(in.Disruption), "ProbeFailed", message, message+time.Now().String())
+			who.warn(context.WithoutCancel(ctx), "ProbeFailed", message, message+time.Now().String())
 		}
 	})
 	var mu sync.Mutex
@@ -65,7 +65,7 @@ func (a *Activities) hearAnswers(ctx context.Context, in AskProbesInput, nameOf 
 		if over || !chosen.worth(tick, time.Now()) {
 			return
 		}
-		message := fmt.Sprintf("probe %s, phase %s%s: %s", tick.Probe, in.Phase, nameOf(tick.Key), tick.Answer.Text)
+		message := fmt.Sprintf("probe %s, phase %s%s: %s", tick.Probe, phase, who.words(tick.Key), tick.Answer.Text)
 		select {
 		case failures <- message:
 		default:

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/probe"
+	"github.com/squall-chaos/squall/activities/scenarios"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -61,32 +63,18 @@ func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbe
 		return AskProbesResult{}, errors.New("this worker asks no probes")
 	}
 	stopBeating := a.beatUntilReady(ctx, in)
-	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
-	if err == nil && d.Spec.SteadyState == nil {
-		err = fmt.Errorf("disruption %s/%s has no steady state", in.Disruption.Namespace, in.Disruption.Name)
-	}
-	if err != nil {
-		stopBeating()
-		return AskProbesResult{}, err
-	}
-	asks, namespace, release, err := a.Prober.In(ctx, in.Disruption.Namespace)
+	asked, release, err := a.whoIsAsked(ctx, in)
 	stopBeating()
 	if err != nil {
 		return AskProbesResult{}, err
 	}
 	defer release()
-	followed := &followedTargets{records: a.Targets, namespace: namespace, in: in, spec: &d.Spec}
-	if d.Spec.SteadyState.Compares() {
-		if followed.control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
-			return AskProbesResult{}, err
-		}
-	}
 	var last ProbeSnapshot
-	heard, stopTelling := a.hearAnswers(ctx, in, followed.words)
+	heard, stopTelling := hearAnswers(ctx, in.Phase, asked)
 	defer stopTelling()
 	session := &steadystate.Session{
-		Input: in, Probes: d.Spec.SteadyState.WithDefaults().Of(in.Phase), Ask: asks.Ask,
-		Targets: followed.now, Pod: followed.pod, Stop: activity.GetWorkerStopChannel(ctx),
+		Input: in, Probes: asked.spec.WithDefaults().Of(in.Phase), Ask: asked.by.Ask,
+		Targets: asked.targets, Pod: asked.pod, Stop: activity.GetWorkerStopChannel(ctx),
 		Heartbeat: func(s ProbeSnapshot) { last = s; activity.RecordHeartbeat(ctx, s) },
 		Tell:      tellWorkflow, Heard: heard,
 	}
@@ -98,6 +86,76 @@ func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbe
 		return result, temporal.NewApplicationErrorWithOptions(err.Error(), errorProberStopped, temporal.ApplicationErrorOptions{Details: []any{last}})
 	}
 	return result, err
+}
+
+// asked is whom a prober asks, and for whom.
+type asked struct {
+	spec v1beta1.SteadyState
+	by   *probe.Prober
+	// targets are those that can be asked now, pod is what is known of one of them,
+	// and words name it in a sentence.
+	targets func(context.Context) ([]steadystate.Target, error)
+	pod     func(types.UID) *corev1.Pod
+	words   func(probe.Key) string
+	// warn records an event on the object whose probes these are.
+	warn func(ctx context.Context, reason, message, key string)
+}
+
+// whoIsAsked reads whose probes are to be asked. release has to be called once nobody
+// asks any more.
+func (a *Activities) whoIsAsked(ctx context.Context, in AskProbesInput) (who asked, release func(), err error) {
+	if in.Scenario != nil {
+		return a.askedOfScenario(ctx, *in.Scenario)
+	}
+	d, err := a.Targets.LoadSpec(ctx, in.Disruption)
+	if err == nil && d.Spec.SteadyState == nil {
+		err = fmt.Errorf("disruption %s/%s has no steady state", in.Disruption.Namespace, in.Disruption.Name)
+	}
+	if err != nil {
+		return asked{}, nil, err
+	}
+	by, namespace, release, err := a.Prober.In(ctx, in.Disruption.Namespace)
+	if err != nil {
+		return asked{}, nil, err
+	}
+	followed := &followedTargets{records: a.Targets, namespace: namespace, in: in, spec: &d.Spec}
+	if d.Spec.SteadyState.Compares() {
+		if followed.control, err = a.Targets.LoadControl(ctx, in.Disruption); err != nil {
+			release()
+			return asked{}, nil, err
+		}
+	}
+	return asked{
+		spec: *d.Spec.SteadyState, by: by, targets: followed.now, pod: followed.pod, words: followed.words,
+		warn: func(ctx context.Context, reason, message, key string) {
+			a.events().Warn(ctx, status.Named(in.Disruption), reason, message, key)
+		},
+	}, release, nil
+}
+
+// askedOfScenario are the probes of a scenario as a whole, which has no targets. Its
+// spec is the one that is there: an edited scenario ends with its next step.
+func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioRef) (asked, func(), error) {
+	s, err := scenarios.Read(ctx, a.Disruptions.Client(), ref)
+	if err == nil && s.Spec.SteadyState == nil {
+		err = fmt.Errorf("DisruptionScenario %s has no steady state", ref)
+	}
+	if err != nil {
+		return asked{}, nil, err
+	}
+	by, _, release, err := a.Prober.In(ctx, ref.Namespace)
+	if err != nil {
+		return asked{}, nil, err
+	}
+	return asked{
+		spec: *s.Spec.SteadyState, by: by,
+		targets: func(context.Context) ([]steadystate.Target, error) { return nil, nil },
+		pod:     func(types.UID) *corev1.Pod { return nil },
+		words:   func(probe.Key) string { return "" },
+		warn: func(ctx context.Context, reason, message, key string) {
+			a.events().OfScenario(ctx, s, corev1.EventTypeWarning, reason, message, key)
+		},
+	}, release, nil
 }
 
 // lostByTemporal is true for an activity that the SDK has called off because no

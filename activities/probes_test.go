@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // guarded has one probe, which wants a pod with the targets' label to be ready.
@@ -53,6 +55,40 @@ func TestAskProbesOpensTheGate(t *testing.T) {
 	}
 	if got := c.Counts.Of("squall_probe_answers_total"); got != 1 {
 		t.Errorf("squall_probe_answers_total = %d, want 1", got)
+	}
+}
+
+// The probes of a scenario ask for its namespace, and for no targets.
+func TestAskProbesOfAScenario(t *testing.T) {
+	c := newCluster(t)
+	c.prober()
+	var spec v1beta1.DisruptionSpec
+	guarded(&spec)
+	scenario := &v1beta1.DisruptionScenario{
+		ObjectMeta: metav1.ObjectMeta{Name: "gameday", Namespace: c.Shop},
+		Spec: v1beta1.DisruptionScenarioSpec{
+			SteadyState: spec.SteadyState, Steps: []v1beta1.ScenarioStep{{Name: "rest", Wait: &v1beta1.Duration{Duration: time.Minute}}},
+		},
+	}
+	c.Must(c.Disruptions.Client().Post().Namespace(c.Shop).Resource("disruptionscenarios").Body(scenario).Do(c.Context()).Into(scenario))
+	ref := contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}
+	asks := AskProbesInput{Scenario: &ref, Phase: v1beta1.ProbeBefore, Session: 1, Began: time.Now()}
+	pod := c.MakeTargets(1, nil)[0]
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	_, err := c.Client.CoreV1().Pods(c.Shop).UpdateStatus(c.Context(), pod, metav1.UpdateOptions{})
+	c.Must(err)
+	if got := do[AskProbesResult](c, c.AskProbes, asks).Probes; len(got) != 1 || got[0].State != v1beta1.ProbeSuccess || got[0].Targets != 0 {
+		t.Errorf("AskProbes = %+v, want success of no targets", got)
+	}
+	another := ref
+	another.UID = "another"
+	if _, _, err := c.whoIsAsked(c.Context(), AskProbesInput{Scenario: &another}); err == nil {
+		t.Error("the probes of a scenario of the same name are asked")
+	}
+	scenario.Spec.SteadyState = nil
+	c.Must(c.Disruptions.Client().Put().Namespace(c.Shop).Resource("disruptionscenarios").Name(scenario.Name).Body(scenario).Do(c.Context()).Error())
+	if _, _, err := c.whoIsAsked(c.Context(), asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
+		t.Errorf("without a steady state: %v", err)
 	}
 }
 

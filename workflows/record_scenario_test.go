@@ -17,6 +17,8 @@ import (
 // playedScenario answers the activities of a scenario on a stage.
 type playedScenario struct {
 	steps []scenarios.Step
+	// guarded is true for one with a probe of the whole run.
+	guarded bool
 	// refused is why no disruption can be created.
 	refused string
 	// begun are the names of those that were, over how some of them ended.
@@ -49,6 +51,13 @@ func runsOfScenarios(s *stage) {
 		s.signal(contract.SignalEnd, contract.End{Reason: "the sale begins"})
 	}, v1beta1.VerdictAborted)
 	s.perform("scenario-refused", playedScenario{steps: []scenarios.Step{{Name: "a", Disruptions: 1}}, refused: "no such right"}, func() {}, v1beta1.VerdictAborted)
+	s.prober = playedProber{lost: make(chan struct{})}
+	s.perform("scenario-lost", playedScenario{guarded: true, steps: []scenarios.Step{{Name: "a", Disruptions: 1}, {Name: "b", Disruptions: 1}}}, func() {
+		s.eventually("it begins", func() bool { return s.hasBegun("a1") })
+		close(s.prober.lost)
+		s.eventually("its disruption is deleted", func() bool { return s.performed().Phase == v1beta1.ScenarioStopping })
+		s.signal(contract.SignalSettled, nil)
+	}, v1beta1.VerdictAborted)
 }
 
 // perform carries out a scenario to its end, and keeps its history.
@@ -96,7 +105,11 @@ func (s *stage) performed() v1beta1.DisruptionScenarioStatus {
 func (s *stage) readScenario(context.Context, contract.ScenarioInput) (scenarios.Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return scenarios.Plan{Generation: 1, Steps: s.scenario.steps}, nil
+	plan := scenarios.Plan{Generation: 1, Steps: s.scenario.steps}
+	if s.scenario.guarded {
+		plan.SteadyState = (&v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", PeriodSeconds: 1}}}).ForWorkflow()
+	}
+	return plan, nil
 }
 
 func (s *stage) reportScenario(_ context.Context, in scenarios.ReportInput) error {

@@ -35,13 +35,21 @@ type steps struct {
 	// goes on to end too.
 	stopped string
 	ended   bool
+	// prober asks the probes of the whole run, and stopGuard ends those of phase During;
+	// nil without. aborted is true when they end it, disturbed once a disruption began.
+	prober    *prober
+	stopGuard workflow.CancelFunc
+	aborted   bool
+	disturbed bool
+	// writing is held by who writes status.
+	writing workflow.Mutex
 }
 
 // Scenario does the steps of a DisruptionScenario one after the other. Its
 // disruptions have workflows of their own, which clean, and need nothing of this
 // one. Nothing is asked or written while nothing happens.
 func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, error) {
-	s := &steps{ref: in.Scenario}
+	s := &steps{ref: in.Scenario, writing: workflow.NewMutex(ctx)}
 	free, _ := workflow.NewDisconnectedContext(ctx) // a cancellation ends its disruptions first
 	if err := s.listen(ctx, free); err != nil {
 		return ScenarioResult{}, err
@@ -58,10 +66,16 @@ func Scenario(ctx workflow.Context, in contract.ScenarioInput) (ScenarioResult, 
 		s.tell(free, v1beta1.NotificationError, toldRejected, "Nothing is done: "+s.plan.Rejected, 1)
 		return ScenarioResult{Summary: "rejected: " + s.plan.Rejected}, s.report(free)
 	}
+	if err := s.beginGuard(free); err != nil {
+		return ScenarioResult{}, err
+	}
 	for i := 0; i < len(s.plan.Steps) && (s.stopped == "" || s.underWay(i)); i++ {
 		if err := s.do(free, i); err != nil {
 			return ScenarioResult{}, err
 		}
+	}
+	if err := s.awaitRecovery(free); err != nil {
+		return ScenarioResult{}, err
 	}
 	return s.finish(free)
 }
@@ -121,6 +135,7 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 		return err
 	}
 	at.Disruptions = begun.Runs
+	s.disturbed = s.disturbed || len(begun.Runs) > 0
 	if begun.Stopped != "" { // of a step, all or nothing
 		s.end(begun.Stopped)
 	}
@@ -220,6 +235,9 @@ func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	if s.ended {
 		s.status.Verdict = worse(s.status.Verdict, v1beta1.VerdictAborted)
 	}
+	if s.prober != nil {
+		s.status.Verdict = worse(s.status.Verdict, s.prober.course.Verdict(s.prober.spec))
+	}
 	kind := v1beta1.NotificationCompletion
 	if s.status.Verdict != v1beta1.VerdictPassed {
 		kind = v1beta1.NotificationWarning
@@ -252,7 +270,15 @@ func (s *steps) enter(ctx workflow.Context, at *v1beta1.ScenarioStepStatus, phas
 }
 
 func (s *steps) report(ctx workflow.Context) error {
-	workflow.SetCurrentDetails(ctx, scenarioDetails(s.ref, s.status))
+	if err := s.writing.Lock(ctx); err != nil {
+		return err
+	}
+	defer s.writing.Unlock()
+	if s.prober != nil {
+		said := s.prober.course.Status(s.prober.spec, s.status.Phase.Over(), workflow.Now(ctx))
+		s.status.SteadyState = &said
+	}
+	workflow.SetCurrentDetails(ctx, s.details())
 	in := scenarios.ReportInput{Scenario: s.ref, Status: *s.status.DeepCopy()}
 	return workflow.ExecuteActivity(requiredOptions(ctx, "write status: "+string(s.status.Phase)), play.ReportScenario, in).Get(ctx, nil)
 }
@@ -265,10 +291,17 @@ func (s *steps) listen(ctx, free workflow.Context) error {
 		Description: `Stops the scenario: its disruptions are deleted, and no further step is done. {"reason":"why"} is optional.`})
 	approve := workflow.GetSignalChannelWithOptions(ctx, contract.SignalApprove, workflow.SignalChannelOptions{
 		Description: "As the update of the same name, for scripts that cannot wait for an answer. " + approveHelp})
+	probe := workflow.GetSignalChannelWithOptions(ctx, contract.SignalProbe, workflow.SignalChannelOptions{
+		Description: "Sent by who asks the probes: what changed."})
 	workflow.Go(free, func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len() > 0 }) == nil {
+		for workflow.Await(ctx, func() bool { return settled.Len()+end.Len()+approve.Len()+probe.Len() > 0 }) == nil {
 			each(settled, func(any) { s.told = true })
 			each(end, func(end any) { s.end(cmp.Or(reasonOf(end), "the scenario was deleted or ended")) })
+			each(probe, func(told contract.ProbeTransition) {
+				if s.prober != nil {
+					s.prober.hear(ctx, told)
+				}
+			})
 			each(approve, func(a contract.Approval) {
 				if err := s.approve(a); err != nil {
 					workflow.GetLogger(ctx).Warn("approval refused", "error", err)
@@ -347,7 +380,16 @@ func now(ctx workflow.Context) metav1.Time {
 	return metav1.NewTime(workflow.Now(ctx).UTC().Truncate(time.Second))
 }
 
-// scenarioDetails is the page a person reads in the Temporal UI: markdown.
+// details is the page a person reads in the Temporal UI.
+func (s *steps) details() string {
+	page := scenarioDetails(s.ref, s.status)
+	if s.prober != nil {
+		page += "\n" + strings.Join(probeTable(s.prober.spec, s.prober.course, s.status.Phase.Over()), "\n")
+	}
+	return page
+}
+
+// scenarioDetails is what that page says of the steps: markdown.
 func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenarioStatus) string {
 	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", cell(status.Message), "",
 		fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name)}

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
+	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
 // showPhase shows a phase on the workflow's page. That adds no event to the history.
@@ -72,9 +73,13 @@ func probes(s State) []string {
 	if s.Plan == nil || s.Plan.SteadyState == nil || s.Steady == nil {
 		return nil
 	}
-	b := []string{"", "### Steady state", "", s.Steady.Summary(*s.Plan.SteadyState, s.Phase.Over()), "",
+	return probeTable(*s.Plan.SteadyState, s.Steady, s.Phase.Over())
+}
+
+func probeTable(spec v1beta1.SteadyState, course *steadystate.Course, over bool) []string {
+	b := []string{"", "### Steady state", "", course.Summary(spec, over), "",
 		"| probe | says | Before | During | After | because |", "|---|---|---|---|---|---|"}
-	for _, row := range s.Steady.Table(*s.Plan.SteadyState) {
+	for _, row := range course.Table(spec) {
 		b = append(b, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", row[0], row[1], row[2], row[3], row[4], cell(row[5])))
 	}
 	return b

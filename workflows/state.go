@@ -146,15 +146,8 @@ type disruption struct {
 	steadyTelling bool
 	steadyTells   []activities.SteadyStateReport
 	steadyReports int
-	// lastWord is true while a prober of During has its last word to say.
-	lastWord bool
-	// proberMissed is true once nobody asked the probes for too long.
-	proberMissed bool
-	// proberClock is how far behind the clock of the last prober is that was heard.
-	proberClock struct {
-		session int
-		behind  time.Duration
-	}
+	// asker has the probes asked; nil until the first phase begins.
+	asker *prober
 	// telling counts the notifications that Temporal has not taken over yet.
 	telling int
 	// newRunDue is true when the history is long enough for a new run.

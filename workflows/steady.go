@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"math"
 	"strings"
 	"time"
 
@@ -53,7 +52,7 @@ func (d *disruption) passGate(ctx workflow.Context, chosen *activities.Selection
 	d.publishPhase(ctx, d.idlePhase())
 	asking, stop := workflow.WithCancel(ctx)
 	defer stop()
-	d.ask(asking)
+	d.prober().ask(asking)
 	closes := d.Steady.Began.Add(spec.GateTimeout())
 	for !d.gateOpen() {
 		left := closes.Sub(workflow.Now(ctx))
@@ -129,8 +128,8 @@ func (d *disruption) replaceTargets(ctx workflow.Context, chosen *activities.Sel
 func (d *disruption) guard(ctx workflow.Context) bool {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeDuring, status.SteadyStateReached)
-	d.ask(ctx)
-	_ = workflow.Await(ctx, func() bool { return d.Steady.Asking(spec) || d.proberMissed })
+	d.prober().ask(ctx)
+	_ = workflow.Await(ctx, func() bool { return d.Steady.Asking(spec) || d.prober().missed })
 	return ctx.Err() == nil
 }
 
@@ -139,7 +138,7 @@ func (d *disruption) guard(ctx workflow.Context) bool {
 func (d *disruption) resumeGuard(ctx workflow.Context) {
 	if d.guarded() && d.Steady != nil && d.Steady.Phase == v1beta1.ProbeDuring {
 		d.Steady.KeepCompared()
-		d.ask(ctx)
+		d.prober().ask(ctx)
 		d.tellSteadyState(ctx, status.SteadyStateAsked, "")
 	}
 }
@@ -169,101 +168,21 @@ func (d *disruption) beginSteadyPhase(ctx workflow.Context, phase v1beta1.ProbeP
 	d.showPhase(ctx, d.Phase)
 }
 
-// ask has the probes of the phase asked until ctx ends, in the background. Who
-// asks tells by signal what changes, and by its result that all succeed. One
-// whose worker dies or stops is followed by the next, which goes on with what it
-// left (rule P10). That it ends is not waited for (rule P13).
-func (d *disruption) ask(ctx workflow.Context) {
-	spec, phase := *d.Plan.SteadyState, d.Steady.Phase
-	if !spec.Asks(phase) {
-		return
-	}
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		in := activities.AskProbesInput{Disruption: d.ref, Phase: phase, Began: d.Steady.Began}
-		heard := workflow.Now(ctx) // when somebody was asking for sure
-		for unheard := 0; ctx.Err() == nil; {
-			in.Session, in.Lasted = d.Steady.Ask(), workflow.Now(ctx).Sub(d.Steady.Began)
-			if in.Resume != nil {
-				in.Idle = workflow.Now(ctx).Sub(heard)
-			}
-			var said activities.AskProbesResult
-			last := phase == v1beta1.ProbeDuring && d.Plan.ProbeRules >= activities.ProbeRulesLastWord
-			d.lastWord = d.lastWord || last
-			future := workflow.ExecuteActivity(d.probeOptions(ctx, phase, last), a.AskProbes, in)
-			if phase == v1beta1.ProbeDuring {
-				d.missProber(ctx, in.Session, future, heard.Add(blindLimit(spec)))
-			}
-			err := future.Get(ctx, &said)
-			if last {
-				d.lastWord = false
-				d.Steady.CompareAtEnd(said.Probes)
-			}
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err == nil:
-				d.hear(ctx, contract.ProbeTransition{Phase: phase, Session: in.Session, Seq: math.MaxInt64, Probes: said.Probes})
-				return
-			}
-			workflow.GetLogger(ctx).Warn("who asked the probes ended", "phase", phase, "error", err)
-			unheard++
-			if d.Steady.HeardSession >= in.Session {
-				unheard, heard = 0, workflow.Now(ctx)
-			}
-			if left := activities.SnapshotOf(err); left != nil {
-				in.Resume, unheard = left, 0
-				if beat := d.beatAt(in.Session, left.At, heard); beat.Before(heard) {
-					heard = beat
-				}
-			}
-			if unheard > 0 && workflow.Sleep(ctx, probePause(unheard)) != nil {
-				return
-			}
+// prober has the probes asked. The course is there once the first phase begins.
+func (d *disruption) prober() *prober {
+	if d.asker == nil {
+		d.asker = &prober{
+			spec: *d.Plan.SteadyState, course: d.Steady, rules: d.Plan.ProbeRules,
+			input: activities.AskProbesInput{Disruption: d.ref}, lasts: d.remaining, news: d.steadyNews,
 		}
-	})
-}
-
-// beatAt is when a prober gave its last sign of life, by the workflow's clock,
-// which that of the prober is ahead of or behind. One that was never heard gave
-// none that is known better than before.
-func (d *disruption) beatAt(session int, theirs, heard time.Time) time.Time {
-	if d.Plan.ProbeRules < activities.ProbeRulesOneClock {
-		return theirs
 	}
-	if d.proberClock.session != session {
-		return heard
-	}
-	return theirs.Add(d.proberClock.behind)
-}
-
-// noteClock notes how far behind the workflow's clock that of a prober is, when it
-// is heard first.
-func (d *disruption) noteClock(ctx workflow.Context, told contract.ProbeTransition) {
-	if !told.At.IsZero() && told.Session > d.proberClock.session {
-		d.proberClock.session, d.proberClock.behind = told.Session, workflow.Now(ctx).Sub(told.At)
-	}
-}
-
-// missProber finds, in the background, that nobody has asked until a moment: no
-// word has come of the session, whether it was taken over by nobody or goes on
-// somewhere without a word (rule P11).
-func (d *disruption) missProber(ctx workflow.Context, session int, over workflow.Future, until time.Time) {
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		heard := func() bool { return d.Steady.HeardSession >= session || over.IsReady() }
-		known, err := awaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "the steady state: somebody must ask the probes", heard)
-		if err == nil && !known && d.Steady.Phase == v1beta1.ProbeDuring {
-			d.proberMissed = true
-			d.Steady.ProberLost(*d.Plan.SteadyState)
-			d.steadyNews(ctx)
-		}
-	})
+	return d.asker
 }
 
 // hear takes in what probes say.
 func (d *disruption) hear(ctx workflow.Context, told contract.ProbeTransition) {
-	d.noteClock(ctx, told)
-	if d.guarded() && d.Steady != nil && d.Steady.Hear(*d.Plan.SteadyState, told) {
-		d.steadyNews(ctx)
+	if d.guarded() && d.Steady != nil {
+		d.prober().hear(ctx, told)
 	}
 }
 
@@ -354,7 +273,7 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 	spec := *d.Plan.SteadyState
 	d.beginSteadyPhase(ctx, v1beta1.ProbeAfter, status.SteadyStateAsked)
 	asking, stop := workflow.WithCancel(ctx)
-	d.ask(asking)
+	d.prober().ask(asking)
 	left := d.Steady.Began.Add(spec.RecoveryTimeout()).Sub(workflow.Now(ctx))
 	back, _ := awaitFor(ctx, max(left, 0), "the steady state: is it back?", func() bool { return d.Steady.Reached(spec) || d.hurried() })
 	stop()
@@ -373,8 +292,8 @@ func (d *disruption) awaitRecovery(ctx workflow.Context) {
 // answers of the whole phase: not long, and not if somebody waits for the object
 // to go.
 func (d *disruption) awaitLastWord(ctx workflow.Context) {
-	if d.guarded() && d.lastWord && !d.hurried() {
-		_, _ = awaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.lastWord || d.hurried() })
+	if d.guarded() && d.asker != nil && d.asker.lastWord && !d.hurried() {
+		_, _ = awaitFor(ctx, lastWordPatience, "the answers to the probes", func() bool { return !d.asker.lastWord || d.hurried() })
 	}
 }
 
@@ -406,16 +325,4 @@ func (d *disruption) verdict(ctx workflow.Context) *v1beta1.SteadyStateStatus {
 	course.Injected = course.Injected || d.Injected // which older workers did not note there
 	last := course.Status(*d.Plan.SteadyState, true, workflow.Now(ctx))
 	return &last
-}
-
-// blindLimit is how long nobody may ask in phase During: no longer than the
-// probe that is the quickest to fail.
-func blindLimit(spec v1beta1.SteadyState) time.Duration {
-	var limit time.Duration
-	for _, probe := range spec.Of(v1beta1.ProbeDuring) {
-		if one := contract.BlindLimit(probe); limit == 0 || one < limit {
-			limit = one
-		}
-	}
-	return limit
 }

@@ -28,9 +28,9 @@ const (
 	after  = v1beta1.ProbeAfter
 )
 
-// prober plays who asks the probes: it tells what a test says when it is told to
+// guardedPlay plays who asks the probes: it tells what a test says when it is told to
 // ask, and when a test lets it.
-type prober struct {
+type guardedPlay struct {
 	*world
 	// asks are the questions that were asked for.
 	asks []activities.AskProbesInput
@@ -51,11 +51,11 @@ type prober struct {
 
 // guardedWorld is a world with one probe, which succeeds in all phases unless the
 // test says otherwise.
-func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *prober {
+func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *guardedPlay {
 	if len(probes) == 0 {
 		probes = []v1beta1.Probe{{Name: "shop", PeriodSeconds: 1}}
 	}
-	p := &prober{world: newWorld(t), mute: map[v1beta1.ProbePhase]bool{}}
+	p := &guardedPlay{world: newWorld(t), mute: map[v1beta1.ProbePhase]bool{}}
 	spec := v1beta1.SteadyState{Probes: probes}.WithDefaults()
 	p.plan.SteadyState, p.plan.ProbeRules = &spec, activities.ProbeRulesNow
 	p.env.OnActivity(a.ReportSteadyState, anything(2)...).Return(func(_ context.Context, r activities.SteadyStateReport) error {
@@ -79,7 +79,7 @@ func guardedWorld(t *testing.T, probes ...v1beta1.Probe) *prober {
 }
 
 // say tells that all probes of a phase are in a state.
-func (p *prober) say(phase v1beta1.ProbePhase, state v1beta1.ProbeState, text string) {
+func (p *guardedPlay) say(phase v1beta1.ProbePhase, state v1beta1.ProbeState, text string) {
 	p.seq++
 	told := contract.ProbeTransition{Phase: phase, Session: p.asks[len(p.asks)-1].Session, Seq: p.seq, At: p.env.Now().Add(p.clockAhead)}
 	for _, probe := range p.plan.SteadyState.Of(phase) {
@@ -89,7 +89,7 @@ func (p *prober) say(phase v1beta1.ProbePhase, state v1beta1.ProbeState, text st
 }
 
 // asked are the phases in which somebody was told to ask.
-func (p *prober) asked() string {
+func (p *guardedPlay) asked() string {
 	var phases []string
 	for _, ask := range p.asks {
 		phases = append(phases, string(ask.Phase))
@@ -97,7 +97,7 @@ func (p *prober) asked() string {
 	return strings.Join(phases, " ")
 }
 
-func (p *prober) wantVerdict(t *testing.T, result Result, verdict v1beta1.Verdict, words string) {
+func (p *guardedPlay) wantVerdict(t *testing.T, result Result, verdict v1beta1.Verdict, words string) {
 	t.Helper()
 	if result.Verdict != verdict || !strings.Contains(result.Summary, words) {
 		t.Errorf("result = %+v, want %s and %q in the summary", result, verdict, words)
@@ -324,7 +324,7 @@ func TestAProberThatDiesIsFollowed(t *testing.T) {
 // Whether somebody asks is found by one clock, whatever those of the machines say.
 func TestAProberWithAnotherClock(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
-		dead := func(p *prober) error {
+		dead := func(p *guardedPlay) error {
 			return temporal.NewHeartbeatTimeoutError(activities.ProbeSnapshot{At: p.env.Now().Add(50*time.Second + ahead)})
 		}
 		t.Run(name+", and it is followed", func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestAProberWithAnotherClock(t *testing.T) {
 
 // rule P11
 func TestNobodyAsks(t *testing.T) {
-	dead := func(p *prober) error {
+	dead := func(p *guardedPlay) error {
 		return temporal.NewHeartbeatTimeoutError(activities.ProbeSnapshot{At: p.env.Now().Add(50 * time.Second)})
 	}
 	t.Run("Abort", func(t *testing.T) {
@@ -416,13 +416,13 @@ func TestNobodyAsks(t *testing.T) {
 
 // fails lets the first AskProbes of a phase end with an error, a minute after it
 // was told to ask.
-func (p *prober) fails(phase v1beta1.ProbePhase, err error) {
+func (p *guardedPlay) fails(phase v1beta1.ProbePhase, err error) {
 	p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(in activities.AskProbesInput) bool { return in.Phase == phase })).
 		After(time.Minute).Return(activities.AskProbesResult{}, err).Once()
 }
 
 // asksOn lets every other AskProbes go on for good.
-func (p *prober) asksOn() {
+func (p *guardedPlay) asksOn() {
 	p.env.OnActivity(a.AskProbes, anything(2)...).After(1000*time.Hour).Return(activities.AskProbesResult{}, nil)
 }
 
@@ -432,23 +432,23 @@ func TestAfterDecidesInTime(t *testing.T) {
 	p.plan.ExpireAt = p.plan.CreateAt.Add(10 * time.Minute)
 	for _, test := range []struct {
 		name    string
-		do      func(p *prober)
+		do      func(p *guardedPlay)
 		verdict v1beta1.Verdict
 		words   string
 		within  time.Duration
 	}{
-		{"it comes back", func(p *prober) {
+		{"it comes back", func(p *guardedPlay) {
 			p.after(12*time.Minute, func() { p.say(after, v1beta1.ProbeSuccess, "status 200") })
 		}, v1beta1.VerdictPassed, "", 12*time.Minute + 5*time.Second},
-		{"it does not", func(p *prober) {
+		{"it does not", func(p *guardedPlay) {
 			p.after(12*time.Minute, func() { p.say(after, v1beta1.ProbeFailure, "status 503") })
 		}, v1beta1.VerdictFailed, "did not come back in time: status 503", 15*time.Minute + 5*time.Second},
-		{"nobody can say", func(*prober) {}, v1beta1.VerdictInconclusive, "could not be asked after", 15*time.Minute + 5*time.Second},
-		{"it is deleted meanwhile", func(p *prober) { p.after(11*time.Minute, p.end) }, v1beta1.VerdictInconclusive, "was not asked after", 11*time.Minute + 5*time.Second},
-		{"everything is stopped meanwhile", func(p *prober) {
+		{"nobody can say", func(*guardedPlay) {}, v1beta1.VerdictInconclusive, "could not be asked after", 15*time.Minute + 5*time.Second},
+		{"it is deleted meanwhile", func(p *guardedPlay) { p.after(11*time.Minute, p.end) }, v1beta1.VerdictInconclusive, "was not asked after", 11*time.Minute + 5*time.Second},
+		{"everything is stopped meanwhile", func(p *guardedPlay) {
 			p.after(11*time.Minute, func() { p.env.SignalWorkflow(contract.SignalEnd, contract.End{Reason: fireStop}) })
 		}, v1beta1.VerdictInconclusive, "was not asked after", 11*time.Minute + 5*time.Second},
-		{"it is ended for another reason meanwhile", func(p *prober) {
+		{"it is ended for another reason meanwhile", func(p *guardedPlay) {
 			p.after(11*time.Minute, func() { p.env.SignalWorkflow(contract.SignalEnd, contract.End{Reason: "enough"}) })
 		}, v1beta1.VerdictInconclusive, "could not be asked after", 15*time.Minute + 5*time.Second},
 	} {
@@ -634,7 +634,7 @@ func TestANewRunGoesOnToGuard(t *testing.T) {
 }
 
 // state is the workflow's own account.
-func (p *prober) state(t *testing.T) (state State) {
+func (p *guardedPlay) state(t *testing.T) (state State) {
 	t.Helper()
 	answer, err := p.env.QueryWorkflow(contract.QueryStatus)
 	if err != nil {
@@ -647,7 +647,7 @@ func (p *prober) state(t *testing.T) (state State) {
 }
 
 // newRun runs until a new run is due, and returns the world of that one.
-func (p *prober) newRun(t *testing.T) *prober {
+func (p *guardedPlay) newRun(t *testing.T) *guardedPlay {
 	t.Helper()
 	p.asksOn()
 	p.env.ExecuteWorkflow(contract.WorkflowType, Input{Input: contract.Input{Disruption: ref}})
@@ -665,7 +665,7 @@ func (p *prober) newRun(t *testing.T) *prober {
 }
 
 // run runs the workflow, from what an earlier run carried over if there was one.
-func (p *prober) run(t *testing.T) (result Result) {
+func (p *guardedPlay) run(t *testing.T) (result Result) {
 	t.Helper()
 	p.asksOn()
 	if p.carried.Carried == nil {

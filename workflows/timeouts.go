@@ -177,14 +177,7 @@ func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
 // probeOptions are for asking the probes of a phase, once: whoever goes on is told
 // what was left, and nobody waits for one that is cancelled, unless it is to have
 // the last word.
-func (d *disruption) probeOptions(ctx workflow.Context, phase v1beta1.ProbePhase, lastWord bool) workflow.Context {
-	lasts := d.remaining(ctx)
-	switch phase {
-	case v1beta1.ProbeBefore:
-		lasts = d.Plan.SteadyState.GateTimeout() + time.Minute
-	case v1beta1.ProbeAfter:
-		lasts = d.Plan.SteadyState.RecoveryTimeout() + time.Minute
-	}
+func probeOptions(ctx workflow.Context, phase v1beta1.ProbePhase, lasts time.Duration, lastWord bool) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.ProbeTaskQueue,
 		ScheduleToCloseTimeout: lasts,

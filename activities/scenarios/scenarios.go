@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	scenarios   = "disruptionscenarios"
-	disruptions = "disruptions"
+	scenarios       = "disruptionscenarios"
+	disruptions     = "disruptions"
+	steadyStateLost = "SteadyStateLost"
 	// longestMessage fits into status beside a few words more.
 	longestMessage = 3000
 )
@@ -67,6 +68,9 @@ type Plan struct {
 	Requester string `json:"requester,omitempty"`
 	// Notify is who hears of the scenario; nil if nobody does.
 	Notify *notify.Audience `json:"notify,omitempty"`
+	// SteadyState guards the whole run, if it is there. It has its defaults, and its
+	// probes have no handlers: whoever asks reads the scenario.
+	SteadyState *v1beta1.SteadyState `json:"steadyState,omitempty"`
 }
 
 // Step is one of disruptions, a wait and an approval.
@@ -92,7 +96,10 @@ func (a *Activities) ReadScenario(ctx context.Context, in contract.ScenarioInput
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Generation: s.Generation, Status: s.Status, Requester: v1beta1.RequesterOf(s).User, Notify: a.Notify.Audience(s.Spec.Reporting)}
+	plan := Plan{
+		Generation: s.Generation, Status: s.Status, Requester: v1beta1.RequesterOf(s).User,
+		Notify: a.Notify.Audience(s.Spec.Reporting), SteadyState: s.Spec.SteadyState.ForWorkflow(),
+	}
 	s.Default()
 	if wrong := s.Validate().ToAggregate(); wrong != nil && len(s.Status.Steps) == 0 {
 		plan.Rejected = fmt.Sprintf("%.*s", longestMessage, wrong)
@@ -126,8 +133,11 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 			return err
 		}
 		if reason, eventType := news(s.Status, in.Status); reason != "" {
-			message := strings.TrimPrefix(in.Status.Step+": "+in.Status.Message, ": ")
-			a.Events.OfScenario(ctx, s, eventType, reason, message, in.Status.Step)
+			message, key := strings.TrimPrefix(in.Status.Step+": "+in.Status.Message, ": "), in.Status.Step
+			if reason == steadyStateLost {
+				message, key = in.Status.SteadyState.Summary, in.Status.SteadyState.Summary
+			}
+			a.Events.OfScenario(ctx, s, eventType, reason, message, key)
 		}
 		s.Status = in.Status
 		return a.Client.Put().Namespace(s.Namespace).Resource(scenarios).Name(s.Name).SubResource("status").Body(s).Do(ctx).Error()
@@ -142,6 +152,9 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 // if people need not know.
 func news(before, now v1beta1.DisruptionScenarioStatus) (reason, eventType string) {
 	if before.Phase == now.Phase && before.Step == now.Step {
+		if lost(now.SteadyState) > lost(before.SteadyState) {
+			return steadyStateLost, corev1.EventTypeWarning
+		}
 		return "", ""
 	}
 	switch now.Phase {
@@ -160,6 +173,19 @@ func news(before, now v1beta1.DisruptionScenarioStatus) (reason, eventType strin
 		return string(now.Verdict), corev1.EventTypeWarning
 	}
 	return "", ""
+}
+
+// lost counts the probes that are known to have failed.
+func lost(s *v1beta1.SteadyStateStatus) (n int) {
+	if s == nil {
+		return 0
+	}
+	for _, probe := range s.Probes {
+		if probe.Verdict == v1beta1.VerdictFailed || probe.Verdict == v1beta1.VerdictAborted {
+			n++
+		}
+	}
+	return n
 }
 
 // RunsInput are disruptions of a scenario.
@@ -227,10 +253,14 @@ func (a *Activities) EndRuns(ctx context.Context, in RunsInput) error {
 	return nil
 }
 
-// get reads a scenario, live. Another one of its name counts as not found.
 func (a *Activities) get(ctx context.Context, ref contract.ScenarioRef) (*v1beta1.DisruptionScenario, error) {
+	return Read(ctx, a.Client, ref)
+}
+
+// Read reads a scenario, live. Another one of its name counts as not found.
+func Read(ctx context.Context, client rest.Interface, ref contract.ScenarioRef) (*v1beta1.DisruptionScenario, error) {
 	s := &v1beta1.DisruptionScenario{}
-	err := a.Client.Get().Namespace(ref.Namespace).Resource(scenarios).Name(ref.Name).Do(ctx).Into(s)
+	err := client.Get().Namespace(ref.Namespace).Resource(scenarios).Name(ref.Name).Do(ctx).Into(s)
 	if err == nil && s.UID != ref.UID {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupVersion.Group, Resource: scenarios}, ref.Name)
 	}

@@ -182,3 +182,38 @@ func TestVerdictOf(t *testing.T) {
 		})
 	}
 }
+
+// The plan says what guards the whole run, without what probes are told to ask by.
+func TestThePlanHasTheSteadyState(t *testing.T) {
+	c := begin(t, 1)
+	c.made.Spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", ProbeHandler: v1beta1.ProbeHandler{
+		TCPSocket: &v1beta1.TCPSocketProbe{Host: "db.shop.svc", Port: intstr.FromInt32(80)}}}}}
+	c.must(c.Client.Put().Namespace(c.made.Namespace).Resource(scenarios).Name(c.made.Name).Body(c.made).Do(t.Context()).Error())
+	plan, err := c.ReadScenario(t.Context(), contract.ScenarioInput{Scenario: c.ref})
+	c.must(err)
+	if plan.SteadyState == nil || plan.SteadyState.GateTimeoutSeconds != 60 || plan.SteadyState.Probes[0].TCPSocket != nil {
+		t.Errorf("planned %+v, want the steady state with its defaults and without handlers", plan.SteadyState)
+	}
+}
+
+// What people hear of a scenario: where it is, and what its probes lost meanwhile.
+func TestNews(t *testing.T) {
+	saying := func(phase v1beta1.ScenarioPhase, verdict v1beta1.Verdict) v1beta1.DisruptionScenarioStatus {
+		return v1beta1.DisruptionScenarioStatus{Phase: phase, Step: "a", SteadyState: &v1beta1.SteadyStateStatus{Probes: []v1beta1.ProbeStatus{{Name: "shop", Verdict: verdict}}}}
+	}
+	for _, c := range []struct {
+		name        string
+		before, now v1beta1.DisruptionScenarioStatus
+		want        string
+	}{
+		{"a step", v1beta1.DisruptionScenarioStatus{}, saying(v1beta1.ScenarioRunning, ""), "StepBegan"},
+		{"nothing", saying(v1beta1.ScenarioRunning, ""), saying(v1beta1.ScenarioRunning, ""), ""},
+		{"lost", saying(v1beta1.ScenarioRunning, ""), saying(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), "SteadyStateLost"},
+		{"lost before", saying(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), saying(v1beta1.ScenarioRunning, v1beta1.VerdictFailed), ""},
+		{"lost, and it ends for that", saying(v1beta1.ScenarioRunning, ""), saying(v1beta1.ScenarioStopping, v1beta1.VerdictAborted), "Stopping"},
+	} {
+		if got, _ := news(c.before, c.now); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

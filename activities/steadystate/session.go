@@ -1,5 +1,5 @@
-// Package steadystate asks the probes of a disruption for one phase, and tells
-// its workflow what changed. It promises that an answer which changes nothing
+// Package steadystate asks the probes of a disruption, or of a scenario, for one
+// phase, and tells its workflow what changed. It promises that an answer which changes nothing
 // costs no event of history, and that who goes on with what it left loses no
 // result.
 package steadystate
@@ -21,7 +21,9 @@ import (
 // Input says what is to be asked.
 type Input struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
-	Phase      v1beta1.ProbePhase    `json:"phase"`
+	// Scenario is whose probes these are instead; nil for those of a disruption.
+	Scenario *contract.ScenarioRef `json:"scenario,omitempty"`
+	Phase    v1beta1.ProbePhase    `json:"phase"`
 	// Session counts the prober's starts in the disruption's life, from 1.
 	Session int `json:"session"`
 	// Began is when the phase did, by the workflow's clock.

@@ -86,6 +86,19 @@ func (s SteadyState) WithDefaults() SteadyState {
 	return s
 }
 
+// ForWorkflow is what a workflow needs to know of a steady state: its defaults, and no
+// handlers, which may hold secrets that are none of its history's. nil stays nil.
+func (s *SteadyState) ForWorkflow() *SteadyState {
+	if s == nil {
+		return nil
+	}
+	guard := s.DeepCopy().WithDefaults()
+	for i := range guard.Probes {
+		guard.Probes[i].ProbeHandler = ProbeHandler{}
+	}
+	return &guard
+}
+
 // GateTimeout is how long phase Before may take.
 func (s SteadyState) GateTimeout() time.Duration {
 	return time.Duration(s.GateTimeoutSeconds) * time.Second

@@ -27,15 +27,39 @@ func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 			steps = append(steps, "       to "+amount(d.Spec)+" "+thoseThat(d)+", for "+span(d.Spec.Duration))
 		}
 	}
-	topics := []Topic{{"steps", steps}, {"ends", []string{
-		"when its last step is over; a step is over when all of its disruptions are, and clean",
+	ends := []string{"when its last step is over; a step is over when all of its disruptions are, and clean"}
+	topics := []Topic{{"steps", steps}}
+	if s.Spec.SteadyState != nil {
+		topics = append(topics, Topic{"guards", guards(s.Spec.SteadyState.WithDefaults())})
+		ends = append(ends, "when a probe of the steady state fails that aborts it, or it is not steady before the first step; what runs of it is cleaned first")
+	}
+	topics = append(topics, Topic{"ends", append(ends,
 		"when it is deleted: squall stop, or kubectl delete discenario; what runs of it is cleaned first",
 		"when somebody makes an emergency stop: squall estop on",
-	}}}
+	)})
 	if told := tells(s.Spec.Reporting); len(told) > 0 {
 		topics = append(topics, Topic{"tells", told})
 	}
 	return topics
+}
+
+// guards are the probes of the whole run.
+func guards(s v1beta1.SteadyState) (lines []string) {
+	for _, probe := range s.Probes {
+		var phases []string
+		for _, phase := range probe.Phases {
+			phases = append(phases, map[v1beta1.ProbePhase]string{
+				v1beta1.ProbeBefore: fmt.Sprintf("before the first step, for %s at most", short(s.GateTimeout())),
+				v1beta1.ProbeDuring: map[bool]string{true: "during all steps, to record it", false: "during all steps, to end them if it fails"}[probe.OnFailure == v1beta1.ProbeRecord],
+				v1beta1.ProbeAfter:  fmt.Sprintf("after the last one, for %s at most", short(s.RecoveryTimeout())),
+			}[phase])
+		}
+		lines = append(lines, fmt.Sprintf("probe %s asks %s", probe.Name, strings.Join(phases, ", ")))
+		if probe.Budget != nil {
+			lines = append(lines, fmt.Sprintf("   %d%% of its answers may fail in %s", probe.Budget.Percent, span(&probe.Budget.Window)))
+		}
+	}
+	return lines
 }
 
 // When begins what is said of a step that is not always done. Empty without a condition.

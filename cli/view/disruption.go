@@ -41,7 +41,7 @@ func Disruption(d *v1beta1.Disruption, now time.Time, everything bool) []Line {
 	add("kinds", Plain, "%s", kinds)
 	add("targets", Plain, "%s", targets(s))
 	lines = append(lines, times(d, now)...)
-	lines = append(lines, steadyLines(d)...)
+	lines = append(lines, steadyLines(d.Status.SteadyState)...)
 	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil {
 		add("effect", effectTone(c), "%s: %s", c.Reason, c.Message)
 	}
@@ -99,8 +99,7 @@ func times(d *v1beta1.Disruption, now time.Time) []Line {
 }
 
 // steadyLines are the verdict and each probe.
-func steadyLines(d *v1beta1.Disruption) []Line {
-	s := d.Status.SteadyState
+func steadyLines(s *v1beta1.SteadyStateStatus) []Line {
 	if s == nil {
 		return nil
 	}

@@ -62,6 +62,7 @@ func Scenario(s *v1beta1.DisruptionScenario, now time.Time) []Line {
 	if s.Status.Message != "" {
 		lines = append(lines, Line{"message", Cell{s.Status.Message, Plain}})
 	}
+	lines = append(lines, steadyLines(s.Status.SteadyState)...)
 	for i, step := range s.Spec.Steps {
 		name := ""
 		if i == 0 {

@@ -95,6 +95,7 @@ var Files = []File{
 	{"scenario-branched", Stage, []string{"activity ReadScenario", "activity BeginStep:2", "activity SeeRuns:2", "signal settled", "timer fired", "update approve", "ended: "}},
 	{"scenario-stopped", Stage, []string{"activity BeginStep", "signal end", "activity EndRuns", "activity SeeRuns", "ended: "}},
 	{"scenario-refused", Stage, []string{"activity BeginStep", "activity ReportScenario:2", "ended: "}},
+	{"scenario-lost", Stage, []string{"activity AskProbes", "signal probe", "activity BeginStep", "signal probe", "activity EndRuns", "activity AskProbes", "ended: "}},
 	{"notified", Stage, []string{"child began-1", "not started began-1", "child injected-1", "child ending-1", "child stuck-1", "child resumed-1", "child finished-1", "ended: enough"}},
 	{"rejected-and-notified", Stage, []string{"child rejected-1", "ended: rejected"}},
 	{"notification-given-up", Stage, []string{"activity Notify:2", "retried Notify", "failed Notify", "activity GiveUpNotification", "ended: "}},

@@ -119,7 +119,7 @@ func TestCourse(t *testing.T) {
 		{name: "deleted: there is no After", steps: steps(steady(before), steady(in)),
 			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop was not asked after."},
 		{name: "ended before any answer", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", success, 9, ""), said("slow", success, 9, "")), end(false)}, steady(after)),
-			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop gave no answer during the disruption."},
+			want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop gave no answer meanwhile."},
 		{name: "one could not be asked", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", unknown, 9, "no server")), end(false)}, steady(after)),
 			onProberLost: abort, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop could not be asked for too long: no server."},
 		{name: "nobody could ask", steps: steps(steady(before), []step{begin(in), proberLost, end(false)}, steady(after)),
@@ -238,7 +238,7 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 		phase v1beta1.ProbePhase
 		want  string
 	}{
-		{before, "No probe keeps the disruption from beginning."},
+		{before, "No probe keeps it from beginning."},
 		{after, "No probe is waited for any more."},
 	} {
 		for name, phases := range map[string][]v1beta1.ProbePhase{"no probe asks": {in}, "all succeed": {test.phase}} {
@@ -265,7 +265,7 @@ func TestStatusAndTableSayTheSame(t *testing.T) {
 		do(&c, spec)
 	}
 	status := c.Status(spec, false, noon)
-	if status.Phase != in || status.Verdict != "" || status.Summary != "Lost, and the disruption goes on: slow." {
+	if status.Phase != in || status.Verdict != "" || status.Summary != "Lost, and it goes on: slow." {
 		t.Errorf("status = %+v", status)
 	}
 	slow := status.Probes[1]

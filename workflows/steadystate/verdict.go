@@ -1,4 +1,5 @@
-// Package steadystate decides what the answers of probes mean for a disruption.
+// Package steadystate decides what the answers of probes mean for a disruption, or a
+// scenario.
 // It knows no workflow, no cluster and no clock.
 package steadystate
 

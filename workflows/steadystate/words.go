@@ -85,13 +85,13 @@ func (c *Course) Summary(spec v1beta1.SteadyState, over bool) string {
 	case over:
 		return c.conclusion(spec) + c.compared()
 	case c.AbortedBy(spec) != nil:
-		return "The disruption ends: " + c.WhyAborted(spec) + "."
+		return "It ends: " + c.WhyAborted(spec) + "."
 	}
 	waited := strings.Join(c.waitedFor(spec), ", ")
 	switch c.Phase {
 	case v1beta1.ProbeBefore:
 		if waited == "" {
-			return "No probe keeps the disruption from beginning."
+			return "No probe keeps it from beginning."
 		}
 		return "Nothing is injected before the probes succeed. Waiting for: " + waited + "."
 	case v1beta1.ProbeAfter:
@@ -101,9 +101,9 @@ func (c *Course) Summary(spec v1beta1.SteadyState, over bool) string {
 		return "Waiting for the steady state to come back. Not yet: " + waited + "."
 	case v1beta1.ProbeDuring:
 		if lost := c.lost(spec); len(lost) > 0 {
-			return "Lost, and the disruption goes on: " + strings.Join(lost, ", ") + "."
+			return "Lost, and it goes on: " + strings.Join(lost, ", ") + "."
 		}
-		return "The probes are asked, and end the disruption if they fail."
+		return "The probes are asked, and end it if they fail."
 	}
 	return ""
 }
@@ -189,7 +189,7 @@ func (c *Course) conclusion(spec v1beta1.SteadyState) string {
 // findings say what a finding means in a phase, of a probe.
 var findings = map[v1beta1.ProbePhase]map[Finding]string{
 	v1beta1.ProbeBefore: {Lost: "was not steady before", Blind: "could not be asked before", None: "was not steady yet when the gate was left", Steady: "was steady before"},
-	v1beta1.ProbeDuring: {Lost: "was lost", Blind: "could not be asked for too long", None: "gave no answer during the disruption", Steady: "stayed steady"},
+	v1beta1.ProbeDuring: {Lost: "was lost", Blind: "could not be asked for too long", None: "gave no answer meanwhile", Steady: "stayed steady"},
 	v1beta1.ProbeAfter:  {Lost: "did not come back in time", Blind: "could not be asked after", None: "was not asked after", Steady: "is steady again"},
 }
 

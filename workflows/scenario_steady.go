@@ -1,0 +1,129 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/steadystate"
+)
+
+// The steady state of a whole scenario: probes that let its first step begin, end what
+// runs, and judge it. No older plan has one, and without one nothing here does
+// anything: it needs no version.
+
+// longestScenario is how long the probes of phase During are asked at most. Nothing
+// else bounds the time a person takes to approve.
+const longestScenario = 366 * 24 * time.Hour
+
+// beginGuard waits until the probes of phase Before succeed, and then until those of
+// phase During are asked. A scenario that another workflow began is guarded only.
+func (s *steps) beginGuard(ctx workflow.Context) error {
+	if s.plan.SteadyState == nil {
+		return nil
+	}
+	s.prober = &prober{
+		spec: *s.plan.SteadyState, course: &steadystate.Course{}, rules: activities.ProbeRulesOneClock,
+		input: activities.AskProbesInput{Scenario: &s.ref},
+		lasts: func(workflow.Context) time.Duration { return longestScenario }, news: s.steadyNews,
+	}
+	course, spec := s.prober.course, s.prober.spec
+	s.disturbed = slices.ContainsFunc(s.status.Steps, func(at v1beta1.ScenarioStepStatus) bool { return len(at.Disruptions) > 0 })
+	if len(s.status.Steps) == 0 {
+		if err := s.passGate(ctx); err != nil || s.stopped != "" {
+			return err
+		}
+	}
+	course.Begin(spec, v1beta1.ProbeDuring, workflow.Now(ctx))
+	guarding, stop := workflow.WithCancel(ctx)
+	s.stopGuard = stop
+	s.prober.ask(guarding)
+	return workflow.Await(ctx, func() bool { return course.Asking(spec) || s.prober.missed || s.ended })
+}
+
+// passGate waits until the probes let the first step begin. If they do not in time no
+// step does.
+func (s *steps) passGate(ctx workflow.Context) error {
+	course, spec := s.prober.course, s.prober.spec
+	open, err := s.awaitPhase(ctx, v1beta1.ProbeBefore, spec.GateTimeout(), "the steady state: no step begins before the probes succeed",
+		func() bool { return s.ended })
+	if err == nil && !open && !s.ended {
+		s.stopped = v1beta1.EndingNotSteady + course.WhyClosed(spec)
+	}
+	return err
+}
+
+// awaitRecovery ends phase During, and waits until the probes of phase After succeed,
+// or their time is over. Nobody waits for what did not begin, nor if somebody wants
+// that the scenario ends.
+func (s *steps) awaitRecovery(ctx workflow.Context) error {
+	if s.prober == nil || s.stopGuard == nil {
+		return nil
+	}
+	course, spec := s.prober.course, s.prober.spec
+	s.stopGuard()
+	course.End(spec, false)
+	course.Injected = s.disturbed || s.stopped == ""
+	if !s.disturbed || s.hurried() {
+		return nil
+	}
+	_, err := s.awaitPhase(ctx, v1beta1.ProbeAfter, spec.RecoveryTimeout(), "the steady state: is it back?", s.hurried)
+	return err
+}
+
+// awaitPhase has the probes of a phase asked until all of them succeed, their time is
+// over, or nobody waits any more.
+func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patience time.Duration, summary string, hurried func() bool) (reached bool, err error) {
+	course, spec := s.prober.course, s.prober.spec
+	course.Begin(spec, phase, workflow.Now(ctx))
+	if !spec.Asks(phase) {
+		course.End(spec, true)
+		return true, nil
+	}
+	s.status.Phase, s.status.Step, s.status.Message = v1beta1.ScenarioRunning, "", course.Summary(spec, false)
+	if err := s.report(ctx); err != nil {
+		return false, err
+	}
+	asking, stop := workflow.WithCancel(ctx)
+	defer stop()
+	s.prober.ask(asking)
+	if _, err := awaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || hurried() }); err != nil {
+		return false, err
+	}
+	reached = course.Reached(spec)
+	course.End(spec, !hurried())
+	return reached, nil
+}
+
+// hurried is true when somebody, and not a probe, wants that the scenario ends.
+func (s *steps) hurried() bool { return s.ended && !s.aborted }
+
+// steadyNews ends a scenario that probes abort, and tells of one that goes on although
+// something was lost.
+func (s *steps) steadyNews(ctx workflow.Context) {
+	course, spec := s.prober.course, s.prober.spec
+	workflow.SetCurrentDetails(ctx, s.details())
+	if why := course.WhyAborted(spec); why != "" && !s.ended {
+		s.aborted = true
+		s.end(v1beta1.EndingAborted + why)
+	}
+	finding, sentence := course.Worst(spec)
+	if finding == course.Told {
+		return
+	}
+	course.Told = finding
+	nth := map[steadystate.Worst]int{steadystate.BlindRecorded: 1, steadystate.LostRecorded: 2}[finding]
+	if nth == 0 {
+		return // the end is told
+	}
+	s.tell(ctx, v1beta1.NotificationWarning, toldUnsteady, sentence, nth)
+	free, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(free, func(ctx workflow.Context) {
+		if err := s.report(ctx); err != nil {
+			workflow.GetLogger(ctx).Warn("status not written", "error", err)
+		}
+	})
+}
