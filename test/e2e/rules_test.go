@@ -132,6 +132,43 @@ func TestAScenarioRuns(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods))
 }
 
+// A probe of the whole run that is lost ends what a scenario disrupts, and no further
+// step begins.
+func TestAScenarioIsGuarded(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(1)
+	before := s.snapshots(pods)
+	path := s.pathOf("disruptionscenarios")
+	plan := &v1beta1.DisruptionScenario{}
+	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: guarded}, spec: {
+  steadyState: {probes: [{name: answers, periodSeconds: 1, httpGet: {host: `+pods[0].Status.PodIP+`, port: 8080, path: /healthz}}]},
+  steps: [
+    {name: cut, disruptions: [{template: {selector: {app: target}, count: 1, duration: 10m, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}}}]},
+    {name: busy, disruptions: [{template: {selector: {app: target}, count: 1, duration: 5m, `+quick+`}}]}]}}`), plan)
+	t.Cleanup(func() { // a failed test leaves nothing that begins more
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, plan.Name).Do(context.Background()).Error()
+	})
+	eventually(t, func() string {
+		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, plan.Name).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(raw, plan)
+		}
+		if err != nil || plan.Status.Phase != v1beta1.ScenarioFinished {
+			return fmt.Sprintf("it is not over: %v, %+v", err, plan.Status)
+		}
+		return ""
+	})
+	status := plan.Status
+	if status.Verdict != v1beta1.VerdictAborted || len(status.Steps) != 1 || !strings.Contains(status.Message, "probe answers was lost") {
+		t.Errorf("status %+v, want that the probe aborted its first step", status)
+	}
+	if steady := status.SteadyState; steady == nil || steady.Verdict != v1beta1.VerdictAborted || steady.Probes[0].State != v1beta1.ProbeSuccess {
+		t.Errorf("status.steadyState %+v, want that the probe aborted it and succeeds again", steady)
+	}
+	s.wantSame(before, s.snapshots(pods))
+}
+
 // begins waits for a disruption that Squall itself creates.
 func (s *space) begins(name string) *v1beta1.Disruption {
 	s.t.Helper()
