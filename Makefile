@@ -52,10 +52,11 @@ generate: ## deep copies and CRDs from the API types
 images: build ## images of the programs as archives in bin/, loaded into the development cluster if it runs
 	cd hack && go build -o ../bin/image ./image
 	bin/image -o bin/squall.tar -name squall.local/squall:dev -entrypoint /worker bin/worker=/worker bin/crdbridge=/crdbridge
+	bin/image -o bin/cli.tar -name squall.local/cli:dev -entrypoint /squall bin/squall=/squall
 	bin/image -o bin/injector.tar -name squall.local/injector:dev -entrypoint /injector bin/injector=/injector
 	bin/image -o bin/probe.tar -name squall.local/probe:dev -entrypoint /probe bin/probe=/probe bin/injector=/injector
 	@if [ -n "$$KUBECONFIG" ] && [ "$$KUBECONFIG" != $(DEV_KUBECONFIG) ]; then echo "KUBECONFIG is set: give bin/*.tar to that cluster's nodes or registry, and name the images by SQUALL_IMAGE and SQUALL_INJECTOR_IMAGE"; \
-	else cd hack && go run ./devcluster images --dir $(DEV) ../bin/squall.tar ../bin/injector.tar ../bin/probe.tar; fi
+	else cd hack && go run ./devcluster images --dir $(DEV) ../bin/squall.tar ../bin/cli.tar ../bin/injector.tar ../bin/probe.tar; fi
 
 .PHONY: dev-up
 dev-up: ## a real Kubernetes cluster and Temporal on this machine (NODES=2); as root
@@ -71,7 +72,7 @@ demo: ## Squall disrupts real containers and lets go of them, measured (KUBECONF
 
 .PHONY: uninstall
 uninstall: build ## take Squall out of the cluster of KUBECONFIG (by default the development cluster), once nothing of it is left
-	@export KUBECONFIG="$${KUBECONFIG:-$(DEV_KUBECONFIG)}"; bin/squall uninstall --yes && kubectl delete -k deploy
+	@export KUBECONFIG="$${KUBECONFIG:-$(DEV_KUBECONFIG)}"; bin/squall uninstall --yes && kubectl delete --ignore-not-found -k deploy
 
 .PHONY: e2e
 e2e: ## end-to-end tests against the cluster of KUBECONFIG, by default the development cluster with Squall installed
@@ -135,7 +136,7 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	go vet -tags e2e ./... && $(tool) staticcheck -tags e2e ./...
-	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site ./... && $(tool) staticcheck -tags site ./...) || { echo "in module $$module"; exit 1; }; done
+	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 

@@ -42,7 +42,7 @@ func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluste
 			to.TLS = to.TLS || worker[settings.Variable("temporal-tls")] == "true"
 		}
 	}
-	if namespace, service, port, ok := cluster.ServiceOf(to.Address); ok {
+	if namespace, service, port, ok := cluster.ServiceOf(to.Address); ok && !of.Inside() {
 		address, err := of.Forward(cmd.Context(), namespace, service, port)
 		if err != nil {
 			return nil, where, err

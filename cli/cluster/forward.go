@@ -14,6 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
@@ -66,6 +67,12 @@ func ServiceOf(address string) (namespace, service string, port int32, ok bool) 
 
 // errNoService means that there is no such Service in the cluster.
 var errNoService = errors.New("no such service")
+
+// Inside is true for a pod of the cluster, which reaches its Services by itself.
+func (c *Client) Inside() bool {
+	own, err := rest.InClusterConfig()
+	return err == nil && own.Host == c.Config.Host
+}
 
 // Forward makes a port of a Service reachable on a port of this machine's
 // loopback until ctx ends, through the API server, as kubectl port-forward does.

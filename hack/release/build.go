@@ -16,10 +16,11 @@ type platform struct{ system, architecture string }
 
 func (p platform) String() string { return p.system + "-" + p.architecture }
 
-// program is one of the product's. image is the image that it is in; people run
-// the others.
+// program is one of the product's. image is the image that it is in; typed is true for
+// what people run on machines of their own.
 type program struct {
 	name, source, image string
+	typed               bool
 	module              string // its directory; "" is the checkout's
 	tags                string
 	platforms           []platform
@@ -42,7 +43,7 @@ var (
 		{name: "crdbridge", source: "./crdbridge", image: "squall", tags: "grpcnotrace", platforms: nodes},
 		{name: "injector", source: "./injector", image: "injector", tags: "grpcnotrace", platforms: nodes},
 		{name: "temporal", source: ".", image: "temporal", module: "hack/temporal", platforms: nodes},
-		{name: "squall", source: "./cli", platforms: people},
+		{name: "squall", source: "./cli", image: "cli", typed: true, platforms: people},
 	}
 )
 

@@ -22,7 +22,7 @@ func (r *release) archives(into string, built []binary) error {
 		return err
 	}
 	for _, b := range built {
-		if b.image != "" {
+		if !b.typed {
 			continue
 		}
 		content, err := os.ReadFile(b.path)
@@ -77,8 +77,9 @@ func (r *release) tarball(path string, files []packed) error {
 	return errors.Join(out.Close(), zip.Close(), f.Close())
 }
 
-// imageNames are those of the product; "squall" has worker and bridge.
-var imageNames = []string{"squall", "injector", "temporal"}
+// imageNames are those of the product; "squall" has worker and bridge, "cli" what helm
+// test runs.
+var imageNames = []string{"squall", "injector", "temporal", "cli"}
 
 // images writes one OCI layout for each image, and a list of their names with
 // the digests that they will have in a registry.

@@ -77,6 +77,7 @@ func (s *suite) stages() []stage {
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
 		{name: "campaign", needs: []string{"install"}, limit: 20 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
 		{name: "uninstall", needs: []string{"install"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/uninstall")},
+		{name: "chart", needs: []string{"uninstall"}, limit: 12 * time.Minute, least: 1, run: s.chart},
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 30 * time.Minute, run: s.soak},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},

@@ -125,6 +125,19 @@ func (s *suite) started(ctx context.Context, c *counts) error {
 	return s.endToEnd("./test/started")(ctx, c)
 }
 
+// chart has Helm install, test, change and remove Squall, which the stage before has
+// taken out of the cluster.
+func (s *suite) chart(ctx context.Context, c *counts) error {
+	if err := s.make("image-temporal")(ctx, c); err != nil {
+		return err
+	}
+	env, err := s.onCluster()
+	if err != nil {
+		return err
+	}
+	return s.goTest(ctx, c, filepath.Join(s.root, "test", "chart"), env, "-tags", "e2e", "-count=1", "-timeout", "10m", "-run", "TestHelm", ".")
+}
+
 // browser tests Temporal's web interface, as people use it, on the same cluster.
 func (s *suite) browser(ctx context.Context, c *counts) error {
 	env, err := s.onCluster()

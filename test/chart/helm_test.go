@@ -1,0 +1,231 @@
+//go:build e2e
+
+package chart
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	name      = "squall"
+	system    = "squall-system"
+	namespace = "chart"
+	patience  = 5 * time.Minute
+)
+
+var disruptions = schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}
+
+// A cluster without Squall gets it by the chart, with a Temporal of its own: helm test
+// finds that it works, an upgrade leaves what runs alone, and helm uninstall takes all
+// of it away but the types, with which every Disruption would go.
+func TestHelm(t *testing.T) {
+	h := newHelm(t)
+	install := action.NewInstall(h.config)
+	install.ReleaseName, install.Namespace, install.CreateNamespace, install.Wait, install.Timeout = name, system, true, true, patience
+	_, err := install.RunWithContext(t.Context(), load(t), map[string]any{})
+	h.must("helm install", err)
+	t.Cleanup(h.uninstall) // again, if the test fails before it has
+
+	h.disrupt()
+	h.wantInjected()
+	h.wantTested("")
+	h.upgrade(map[string]any{"worker": map[string]any{"replicas": 0}})
+	h.wantTested("fail  squall-worker: 0 of 0 ready")
+	h.upgrade(map[string]any{"worker": map[string]any{"replicas": 1}, "components": map[string]any{"podReplacement": true}, "safeMode": "off"})
+	h.wantInjected()
+	h.wantTested("")
+	h.must("delete the disruption", h.objects.Resource(disruptions).Namespace(namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}))
+	h.eventually("the disruption is gone", func() error {
+		_, err := h.objects.Resource(disruptions).Namespace(namespace).Get(t.Context(), "first", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is still there: %w", err)
+	})
+	h.uninstall()
+	h.wantNothing()
+}
+
+// helmed is a cluster, and Helm for it.
+type helmed struct {
+	*testing.T
+	config  *action.Configuration
+	kube    kubernetes.Interface
+	objects dynamic.Interface
+}
+
+func newHelm(t *testing.T) *helmed {
+	settings := cli.New()
+	h := &helmed{T: t, config: &action.Configuration{}}
+	h.must("Helm", h.config.Init(settings.RESTClientGetter(), system, "secret", func(string, ...any) {}))
+	config, err := settings.RESTClientGetter().ToRESTConfig()
+	h.must("the cluster's address", err)
+	h.kube, err = kubernetes.NewForConfig(config)
+	h.must("a client", err)
+	h.objects, err = dynamic.NewForConfig(config)
+	h.must("a client", err)
+	return h
+}
+
+func (h *helmed) must(what string, err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (h *helmed) eventually(what string, check func() error) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), patience)
+	defer cancel()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			h.Fatalf("%s: %v", what, err)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// disrupt makes a pod and disrupts it. So long as the API server does not know the
+// types well enough for its policies, it refuses.
+func (h *helmed) disrupt() {
+	h.Helper()
+	_, err := h.kube.CoreV1().Namespaces().Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	h.must("make a namespace", err)
+	h.Cleanup(func() {
+		_ = h.kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{})
+	})
+	grace := int64(1)
+	_, err = h.kube.CoreV1().Pods(namespace).Create(h.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "target", Labels: map[string]string{"app": "target"}},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{
+			{Name: "target", Image: "squall.local/target:dev", ImagePullPolicy: corev1.PullNever, Args: []string{"serve"}}}},
+	}, metav1.CreateOptions{})
+	h.must("make a target", err)
+	h.eventually("create a disruption", func() error {
+		_, err := h.objects.Resource(disruptions).Namespace(namespace).Create(h.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "chaos.squall.dev/v1beta1", "kind": "Disruption", "metadata": map[string]any{"name": "first"},
+			"spec": map[string]any{"selector": map[string]any{"app": "target"}, "count": int64(1), "duration": "30m", "network": map[string]any{"drop": int64(40)}},
+		}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (h *helmed) wantInjected() {
+	h.Helper()
+	h.eventually("the disruption is injected", func() error {
+		d, err := h.objects.Resource(disruptions).Namespace(namespace).Get(h.Context(), "first", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if now, _, _ := unstructured.NestedString(d.Object, "status", "injectionStatus"); now != "Injected" {
+			return fmt.Errorf("it is %q: %v", now, d.Object["status"])
+		}
+		return nil
+	})
+}
+
+func (h *helmed) upgrade(values map[string]any) {
+	h.Helper()
+	upgrade := action.NewUpgrade(h.config)
+	upgrade.Namespace, upgrade.Wait, upgrade.Timeout = system, true, patience
+	_, err := upgrade.RunWithContext(h.Context(), name, load(h.T), values)
+	h.must("helm upgrade", err)
+}
+
+// wantTested runs helm test, whose pod has to say that nothing fails, or that this does.
+func (h *helmed) wantTested(fails string) {
+	h.Helper()
+	testing := action.NewReleaseTesting(h.config)
+	testing.Namespace, testing.Timeout = system, patience
+	of, err := testing.Run(name)
+	if (err != nil) != (fails != "") {
+		h.Fatalf("helm test: %v; its pod said:\n%s", err, h.said())
+	}
+	if fails != "" {
+		if said := h.said(); !strings.Contains(said, fails) {
+			h.Errorf("helm test's pod said:\n%s\nwant %q", said, fails)
+		}
+		return
+	}
+	tested := 0
+	for _, hook := range of.Hooks {
+		if hook.Kind == "Pod" && hook.LastRun.Phase == release.HookPhaseSucceeded {
+			tested++
+		}
+	}
+	if tested != 1 {
+		h.Errorf("helm test ran %d pods, want one", tested)
+	}
+}
+
+// said is what the pod of helm test said, which is kept when it fails.
+func (h *helmed) said() string {
+	said, err := h.kube.CoreV1().Pods(system).GetLogs("squall-test", &corev1.PodLogOptions{}).DoRaw(h.Context())
+	if err != nil {
+		return err.Error()
+	}
+	return string(said)
+}
+
+func (h *helmed) uninstall() {
+	h.Helper()
+	uninstall := action.NewUninstall(h.config)
+	uninstall.IgnoreNotFound, uninstall.Wait, uninstall.Timeout = true, true, patience
+	if _, err := uninstall.Run(name); err != nil {
+		h.Errorf("helm uninstall: %v", err)
+	}
+}
+
+// wantNothing wants nothing of the release to be left but the types, and namespaces.
+func (h *helmed) wantNothing() {
+	h.Helper()
+	var left []string
+	pods, err := h.kube.CoreV1().Pods(system).List(h.Context(), metav1.ListOptions{})
+	h.must("list pods", err)
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp == nil {
+			left = append(left, "pod "+pod.Name)
+		}
+	}
+	roles, err := h.kube.RbacV1().ClusterRoles().List(h.Context(), metav1.ListOptions{})
+	h.must("list roles", err)
+	for _, role := range roles.Items {
+		if strings.HasPrefix(role.Name, "squall-") {
+			left = append(left, "role "+role.Name)
+		}
+	}
+	policies, err := h.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(h.Context(), metav1.ListOptions{})
+	h.must("list policies", err)
+	for _, policy := range policies.Items {
+		if strings.HasPrefix(policy.Name, "squall-") {
+			left = append(left, "policy "+policy.Name)
+		}
+	}
+	if len(left) > 0 {
+		h.Errorf("after helm uninstall there are %s", strings.Join(left, ", "))
+	}
+	if _, err := h.kube.Discovery().ServerResourcesForGroupVersion(disruptions.GroupVersion().String()); err != nil {
+		h.Errorf("the types went too: %v", err)
+	}
+}
