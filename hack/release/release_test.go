@@ -187,7 +187,7 @@ func checkSums(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 13 { // 4 archives, 3 images and their list, 2 manifests, chart, bill, sums
+	if len(entries) != 14 { // 4 archives, 4 images and their list, 2 manifests, chart, bill, sums
 		t.Errorf("the release is %v", entries)
 	}
 	for _, entry := range entries {
