@@ -71,6 +71,67 @@ func TestACronRuns(t *testing.T) {
 	}
 }
 
+// A release that is rolled out begins a run, which disrupts pods of that release; the
+// rollout goes after its run.
+func TestARolloutRuns(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.deployment()
+	path := s.pathOf("disruptionrollouts")
+	rollout := &v1beta1.DisruptionRollout{}
+	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionRollout, metadata: {name: releases}, spec: {
+  targetResource: {kind: deployment, name: moved}, disruptionTemplate: {count: 1, duration: 5m, `+quick+`}}}`), rollout)
+	t.Cleanup(func() { // a failed test leaves nothing that begins more
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, rollout.Name).Do(context.Background()).Error()
+	})
+	read := func() string {
+		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, rollout.Name).DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(raw, rollout)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	eventually(t, func() string {
+		if problem := read(); problem != "" || rollout.Status.LatestContainersHash == "" {
+			return fmt.Sprintf("the workload is not watched: %s %+v", problem, rollout.Status)
+		}
+		return ""
+	})
+	if rollout.Status.Releases != 0 {
+		t.Errorf("%d releases of a workload that was seen for the first time, want none", rollout.Status.Releases)
+	}
+	release := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"target","env":[{"name":"RELEASE","value":"2"}]}]}}}}`)
+	if _, err := s.kube.AppsV1().Deployments(s.name).Patch(t.Context(), "moved", types.StrategicMergePatchType, release, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	run := s.begins(rollout.ChildName())
+	run = s.injected(run)
+	for target := range run.Status.TargetInjections {
+		pod := s.running(target)
+		if env := pod.Spec.Containers[0].Env; len(env) != 1 || env[0].Value != "2" {
+			t.Errorf("target %s has the environment %v: it is not of the release", target, env)
+		}
+	}
+	if problem := read(); problem != "" || rollout.Status.Releases != 1 || rollout.Status.StartedRelease != 1 {
+		t.Errorf("status %s %+v, want one release, started", problem, rollout.Status)
+	}
+	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, rollout.Name).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if err := s.kube.Discovery().RESTClient().Get().AbsPath(path, rollout.Name).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the rollout is still there: %v", err)
+		}
+		return ""
+	})
+	if live := s.read(run); live != nil {
+		t.Errorf("the rollout went before its run, which is in phase %s", live.Status.Phase)
+	}
+}
+
 // A scenario disrupts real pods, waits for a person whose approval the API server
 // checks, goes on, and ends what runs when it is deleted.
 func TestAScenarioRuns(t *testing.T) {
