@@ -36,11 +36,10 @@ type steps struct {
 	stopped string
 	ended   bool
 	// prober asks the probes of the whole run, and stopGuard ends those of phase During;
-	// nil without. aborted is true when they end it, disturbed once a disruption began.
+	// nil without. aborted is true when they end it.
 	prober    *prober
 	stopGuard workflow.CancelFunc
 	aborted   bool
-	disturbed bool
 	// writing is held by who writes status.
 	writing workflow.Mutex
 }
@@ -135,7 +134,6 @@ func (s *steps) disrupt(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 		return err
 	}
 	at.Disruptions = begun.Runs
-	s.disturbed = s.disturbed || len(begun.Runs) > 0
 	if begun.Stopped != "" { // of a step, all or nothing
 		s.end(begun.Stopped)
 	}

@@ -31,7 +31,6 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 		lasts: func(workflow.Context) time.Duration { return longestScenario }, news: s.steadyNews,
 	}
 	course, spec := s.prober.course, s.prober.spec
-	s.disturbed = slices.ContainsFunc(s.status.Steps, func(at v1beta1.ScenarioStepStatus) bool { return len(at.Disruptions) > 0 })
 	if len(s.status.Steps) == 0 {
 		if err := s.passGate(ctx); err != nil || s.stopped != "" {
 			return err
@@ -48,8 +47,7 @@ func (s *steps) beginGuard(ctx workflow.Context) error {
 // step does.
 func (s *steps) passGate(ctx workflow.Context) error {
 	course, spec := s.prober.course, s.prober.spec
-	open, err := s.awaitPhase(ctx, v1beta1.ProbeBefore, spec.GateTimeout(), "the steady state: no step begins before the probes succeed",
-		func() bool { return s.ended })
+	open, err := s.awaitPhase(ctx, v1beta1.ProbeBefore, spec.GateTimeout(), "the steady state: no step begins before the probes succeed")
 	if err == nil && !open && !s.ended {
 		s.stopped = v1beta1.EndingNotSteady + course.WhyClosed(spec)
 	}
@@ -60,23 +58,23 @@ func (s *steps) passGate(ctx workflow.Context) error {
 // or their time is over. Nobody waits for what did not begin, nor if somebody wants
 // that the scenario ends.
 func (s *steps) awaitRecovery(ctx workflow.Context) error {
-	if s.prober == nil || s.stopGuard == nil {
+	if s.stopGuard == nil {
 		return nil
 	}
 	course, spec := s.prober.course, s.prober.spec
 	s.stopGuard()
 	course.End(spec, false)
-	course.Injected = s.disturbed || s.stopped == ""
-	if !s.disturbed || s.hurried() {
+	course.Injected = s.disturbed() || s.stopped == ""
+	if !s.disturbed() || s.hurried() {
 		return nil
 	}
-	_, err := s.awaitPhase(ctx, v1beta1.ProbeAfter, spec.RecoveryTimeout(), "the steady state: is it back?", s.hurried)
+	_, err := s.awaitPhase(ctx, v1beta1.ProbeAfter, spec.RecoveryTimeout(), "the steady state: is it back?")
 	return err
 }
 
 // awaitPhase has the probes of a phase asked until all of them succeed, their time is
 // over, or nobody waits any more.
-func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patience time.Duration, summary string, hurried func() bool) (reached bool, err error) {
+func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patience time.Duration, summary string) (reached bool, err error) {
 	course, spec := s.prober.course, s.prober.spec
 	course.Begin(spec, phase, workflow.Now(ctx))
 	if !spec.Asks(phase) {
@@ -90,16 +88,21 @@ func (s *steps) awaitPhase(ctx workflow.Context, phase v1beta1.ProbePhase, patie
 	asking, stop := workflow.WithCancel(ctx)
 	defer stop()
 	s.prober.ask(asking)
-	if _, err := awaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || hurried() }); err != nil {
+	if _, err := awaitFor(ctx, patience, summary, func() bool { return course.Reached(spec) || s.hurried() }); err != nil {
 		return false, err
 	}
 	reached = course.Reached(spec)
-	course.End(spec, !hurried())
+	course.End(spec, !s.hurried())
 	return reached, nil
 }
 
 // hurried is true when somebody, and not a probe, wants that the scenario ends.
 func (s *steps) hurried() bool { return s.ended && !s.aborted }
+
+// disturbed is true once a disruption began.
+func (s *steps) disturbed() bool {
+	return slices.ContainsFunc(s.status.Steps, func(at v1beta1.ScenarioStepStatus) bool { return len(at.Disruptions) > 0 })
+}
 
 // steadyNews ends a scenario that probes abort, and tells of one that goes on although
 // something was lost.

@@ -71,9 +71,12 @@ func (s *SteadyState) validateWhole(path *field.Path) field.ErrorList {
 	if s.ControlGroup != nil {
 		errs = append(errs, field.Invalid(path.Child("controlGroup"), s.ControlGroup.String(), "the scenario as a whole has no targets: remove it, or give it to a template"))
 	}
-	for name, seconds := range map[string]int32{"gateTimeoutSeconds": s.GateTimeoutSeconds, "recoveryTimeoutSeconds": s.RecoveryTimeoutSeconds} {
-		if seconds > mostWholeSeconds {
-			errs = append(errs, field.Invalid(path.Child(name), seconds, fmt.Sprintf("at most %d for a scenario", mostWholeSeconds)))
+	for _, bound := range []struct {
+		name    string
+		seconds int32
+	}{{"gateTimeoutSeconds", s.GateTimeoutSeconds}, {"recoveryTimeoutSeconds", s.RecoveryTimeoutSeconds}} {
+		if bound.seconds > mostWholeSeconds {
+			errs = append(errs, field.Invalid(path.Child(bound.name), bound.seconds, fmt.Sprintf("at most %d for a scenario", mostWholeSeconds)))
 		}
 	}
 	return errs

@@ -14,7 +14,7 @@ const longLimit = time.Hour
 // parts are what takes too long for every change. They are run one by one, and
 // renewed before a change of what they look at is called good.
 func (s *suite) parts() []stage {
-	bench := func(targets, parts string) []string { return []string{"N=" + targets, "PARTS=" + parts} }
+	bench := func(targets, parts string) []string { return []string{"bench", "N=" + targets, "PARTS=" + parts} }
 	return []stage{
 		// Each kind that acts on a kernel, on those with netem and cgroup v2 alone.
 		{name: "uml", needs: []string{"packages"}, limit: longLimit, least: 150, run: s.kernel("uml")},
@@ -24,11 +24,11 @@ func (s *suite) parts() []stage {
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.
-		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("bench", bench("1,10,100,1000", "targets,together,waiting,aborts")...))},
-		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("bench", bench("5000,10000", "targets")...))},
+		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("1,10,100,1000", "targets,together,waiting,aborts")...))},
+		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("5000,10000", "targets")...))},
 		// Everything of a version, for all platforms.
 		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},
-		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make("bench", bench("1", "cluster")...)},
+		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make(bench("1", "cluster")...)},
 	}
 }
 

@@ -68,16 +68,18 @@ func (s *suite) stages() []stage {
 		// Linux, or some fewer in QEMU on a processor where that does not run.
 		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
 		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},
-		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images")},
+		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
-		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.started},
+		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
 		{name: "e2e", needs: []string{"install"}, limit: 20 * time.Minute, least: 33, run: s.endToEnd("./test/e2e")},
-		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.browser},
+		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "6m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
 		{name: "campaign", needs: []string{"install"}, limit: 20 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
 		{name: "uninstall", needs: []string{"install"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/uninstall")},
-		{name: "chart", needs: []string{"uninstall"}, limit: 12 * time.Minute, least: 1, run: s.chart},
+		// Helm installs, tests, changes and removes what the stage before has taken out.
+		{name: "chart", needs: []string{"uninstall"}, limit: 12 * time.Minute, least: 1,
+			run: s.againstCluster("test/chart", "-tags", "e2e", "-count=1", "-timeout", "10m", "-run", "TestHelm", ".")},
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 30 * time.Minute, run: s.soak},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},

@@ -108,43 +108,19 @@ func (s *suite) kernel(args ...string) func(context.Context, *counts) error {
 
 // endToEnd tests against the development cluster.
 func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
+	return s.againstCluster("", "-tags", "e2e", "-count=1", "-parallel", "8", "-timeout", "20m", folder)
+}
+
+// againstCluster runs go test in a module, "" for the first, against the development
+// cluster.
+func (s *suite) againstCluster(module string, arguments ...string) func(context.Context, *counts) error {
 	return func(ctx context.Context, c *counts) error {
 		env, err := s.onCluster()
 		if err != nil {
 			return err
 		}
-		return s.goTest(ctx, c, s.root, env, "-tags", "e2e", "-count=1", "-parallel", "8", "-timeout", "20m", folder)
+		return s.goTest(ctx, c, filepath.Join(s.root, module), env, arguments...)
 	}
-}
-
-// started makes the image of Squall's own Temporal, and does what the page for newcomers says.
-func (s *suite) started(ctx context.Context, c *counts) error {
-	if err := s.make("image-temporal")(ctx, c); err != nil {
-		return err
-	}
-	return s.endToEnd("./test/started")(ctx, c)
-}
-
-// chart has Helm install, test, change and remove Squall, which the stage before has
-// taken out of the cluster.
-func (s *suite) chart(ctx context.Context, c *counts) error {
-	if err := s.make("image-temporal")(ctx, c); err != nil {
-		return err
-	}
-	env, err := s.onCluster()
-	if err != nil {
-		return err
-	}
-	return s.goTest(ctx, c, filepath.Join(s.root, "test", "chart"), env, "-tags", "e2e", "-count=1", "-timeout", "10m", "-run", "TestHelm", ".")
-}
-
-// browser tests Temporal's web interface, as people use it, on the same cluster.
-func (s *suite) browser(ctx context.Context, c *counts) error {
-	env, err := s.onCluster()
-	if err != nil {
-		return err
-	}
-	return s.goTest(ctx, c, filepath.Join(s.root, "test", "ui"), env, "-count=1", "-timeout", "6m", ".")
 }
 
 // onCluster is the environment of tests that need the development cluster and
@@ -170,9 +146,9 @@ func (s *suite) soak(ctx context.Context, c *counts) error {
 	return s.make("soak", "SOAK="+shortSoak)(ctx, c)
 }
 
-func (s *suite) make(target string, settings ...string) func(context.Context, *counts) error {
+func (s *suite) make(arguments ...string) func(context.Context, *counts) error {
 	return func(ctx context.Context, _ *counts) error {
-		return s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root, target}, settings...)...).Run()
+		return s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root}, arguments...)...).Run()
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	yamldecoder "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -98,7 +99,7 @@ func comparable(from objects) objects {
 		text = regexp.MustCompile(`squall-settings-[a-z0-9]{10}`).ReplaceAll(text, []byte("squall-settings"))
 		var plain map[string]any
 		_ = json.Unmarshal(text, &plain)
-		if annotation(plain, "helm.sh/hook") == "test" {
+		if hook, _, _ := unstructured.NestedString(plain, "metadata", "annotations", "helm.sh/hook"); hook == "test" {
 			continue // what helm test makes and takes away
 		}
 		without(plain, "metadata", "annotations", "helm.sh/resource-policy")
@@ -107,13 +108,6 @@ func comparable(from objects) objects {
 	}
 	delete(left, "Namespace//squall-system")
 	return left
-}
-
-func annotation(object map[string]any, name string) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	value, _ := annotations[name].(string)
-	return value
 }
 
 // without takes a field away, and what is empty then.

@@ -25,26 +25,12 @@ func TestACronRuns(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.deployment()
-	path := s.pathOf("disruptioncrons")
 	cron := &v1beta1.DisruptionCron{}
-	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionCron, metadata: {name: noon}, spec: {schedule: "@yearly",
-  targetResource: {kind: deployment, name: moved}, disruptionTemplate: {count: 1, duration: 5m, `+quick+`}}}`), cron)
-	t.Cleanup(func() { // a failed test leaves no schedule behind
-		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, cron.Name).Do(context.Background()).Error()
-	})
-	read := func() string {
-		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, cron.Name).DoRaw(t.Context())
-		if err == nil {
-			err = json.Unmarshal(raw, cron)
-		}
-		if err != nil {
-			return err.Error()
-		}
-		return ""
-	}
+	crons := s.parent("disruptioncrons", cron, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionCron, metadata: {name: noon}, spec: {schedule: "@yearly",
+  targetResource: {kind: deployment, name: moved}, disruptionTemplate: {count: 1, duration: 5m, `+quick+`}}}`)
 	eventually(t, func() string {
-		if problem := read(); problem != "" || !meta.IsStatusConditionTrue(cron.Status.Conditions, v1beta1.ConditionScheduled) {
-			return fmt.Sprintf("the cron has no schedule: %s %+v", problem, cron.Status)
+		if problem := crons.read(); problem != nil || !meta.IsStatusConditionTrue(cron.Status.Conditions, v1beta1.ConditionScheduled) {
+			return fmt.Sprintf("the cron has no schedule: %v %+v", problem, cron.Status)
 		}
 		return ""
 	})
@@ -54,15 +40,8 @@ func TestACronRuns(t *testing.T) {
 	}
 	run := s.begins("disruption-cron-noon")
 	s.injected(run)
-	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, cron.Name).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() string {
-		if err := s.kube.Discovery().RESTClient().Get().AbsPath(path, cron.Name).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the cron is still there: %v", err)
-		}
-		return ""
-	})
+	crons.delete()
+	crons.gone()
 	if live := s.read(run); live != nil {
 		t.Errorf("the cron went before its run, which is in phase %s", live.Status.Phase)
 	}
@@ -77,26 +56,12 @@ func TestARolloutRuns(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.deployment()
-	path := s.pathOf("disruptionrollouts")
 	rollout := &v1beta1.DisruptionRollout{}
-	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionRollout, metadata: {name: releases}, spec: {
-  targetResource: {kind: deployment, name: moved}, disruptionTemplate: {count: 1, duration: 5m, `+quick+`}}}`), rollout)
-	t.Cleanup(func() { // a failed test leaves nothing that begins more
-		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, rollout.Name).Do(context.Background()).Error()
-	})
-	read := func() string {
-		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, rollout.Name).DoRaw(t.Context())
-		if err == nil {
-			err = json.Unmarshal(raw, rollout)
-		}
-		if err != nil {
-			return err.Error()
-		}
-		return ""
-	}
+	rollouts := s.parent("disruptionrollouts", rollout, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionRollout, metadata: {name: releases}, spec: {
+  targetResource: {kind: deployment, name: moved}, disruptionTemplate: {count: 1, duration: 5m, `+quick+`}}}`)
 	eventually(t, func() string {
-		if problem := read(); problem != "" || rollout.Status.LatestContainersHash == "" {
-			return fmt.Sprintf("the workload is not watched: %s %+v", problem, rollout.Status)
+		if problem := rollouts.read(); problem != nil || rollout.Status.LatestContainersHash == "" {
+			return fmt.Sprintf("the workload is not watched: %v %+v", problem, rollout.Status)
 		}
 		return ""
 	})
@@ -115,18 +80,11 @@ func TestARolloutRuns(t *testing.T) {
 			t.Errorf("target %s has the environment %v: it is not of the release", target, env)
 		}
 	}
-	if problem := read(); problem != "" || rollout.Status.Releases != 1 || rollout.Status.StartedRelease != 1 {
-		t.Errorf("status %s %+v, want one release, started", problem, rollout.Status)
+	if problem := rollouts.read(); problem != nil || rollout.Status.Releases != 1 || rollout.Status.StartedRelease != 1 {
+		t.Errorf("status %v %+v, want one release, started", problem, rollout.Status)
 	}
-	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, rollout.Name).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() string {
-		if err := s.kube.Discovery().RESTClient().Get().AbsPath(path, rollout.Name).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the rollout is still there: %v", err)
-		}
-		return ""
-	})
+	rollouts.delete()
+	rollouts.gone()
 	if live := s.read(run); live != nil {
 		t.Errorf("the rollout went before its run, which is in phase %s", live.Status.Phase)
 	}
@@ -139,21 +97,17 @@ func TestAScenarioRuns(t *testing.T) {
 	s := newSpace(t)
 	pods := s.targets(2)
 	before := s.snapshots(pods)
-	path := s.pathOf("disruptionscenarios")
 	plan := &v1beta1.DisruptionScenario{}
-	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: gameday}, spec: {steps: [
+	scenario := s.parent("disruptionscenarios", plan, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: gameday}, spec: {steps: [
   {name: slow, onFailure: Continue, disruptions: [{template: {selector: {app: target}, count: 1, duration: 5m, `+quick+`}}]},
   {name: look, approval: {message: is it open}},
-  {name: busy, disruptions: [{template: {selector: {app: target}, count: 2, duration: 5m, `+quick+`}}]}]}}`), plan)
-	t.Cleanup(func() { // a failed test leaves nothing that begins more
-		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, plan.Name).Do(context.Background()).Error()
-	})
+  {name: busy, disruptions: [{template: {selector: {app: target}, count: 2, duration: 5m, `+quick+`}}]}]}}`)
 	me, err := s.kube.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	approve := func(by string) error {
-		return s.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(path, plan.Name).
+		return s.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(scenario.path).
 			Body([]byte(`{"metadata":{"annotations":{"chaos.squall.dev/approved-by.look":"` + by + `"}}}`)).Do(t.Context()).Error()
 	}
 	first := s.begins(plan.ChildName(0, 0))
@@ -163,11 +117,7 @@ func TestAScenarioRuns(t *testing.T) {
 	}
 	s.delete(first)
 	eventually(t, func() string {
-		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, plan.Name).DoRaw(t.Context())
-		if err == nil {
-			err = json.Unmarshal(raw, plan)
-		}
-		if err != nil || plan.Status.Phase != v1beta1.ScenarioSuspended || plan.Status.Steps[0].Verdict != v1beta1.VerdictAborted {
+		if err := scenario.read(); err != nil || plan.Status.Phase != v1beta1.ScenarioSuspended || plan.Status.Steps[0].Verdict != v1beta1.VerdictAborted {
 			return fmt.Sprintf("it does not wait for a person: %v, %+v", err, plan.Status)
 		}
 		return ""
@@ -180,16 +130,9 @@ func TestAScenarioRuns(t *testing.T) {
 	}
 	second := s.begins(plan.ChildName(2, 0))
 	s.injected(second)
-	if err := s.kube.Discovery().RESTClient().Delete().AbsPath(path, plan.Name).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.delete()
 	s.gone(second)
-	eventually(t, func() string {
-		if err := s.kube.Discovery().RESTClient().Get().AbsPath(path, plan.Name).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the scenario is still there: %v", err)
-		}
-		return ""
-	})
+	scenario.gone()
 	s.wantSame(before, s.snapshots(pods))
 }
 
@@ -200,22 +143,14 @@ func TestAScenarioIsGuarded(t *testing.T) {
 	s := newSpace(t)
 	pods := s.targets(1)
 	before := s.snapshots(pods)
-	path := s.pathOf("disruptionscenarios")
 	plan := &v1beta1.DisruptionScenario{}
-	decode(t, s.post(path, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: guarded}, spec: {
+	scenario := s.parent("disruptionscenarios", plan, `{apiVersion: chaos.squall.dev/v1beta1, kind: DisruptionScenario, metadata: {name: guarded}, spec: {
   steadyState: {probes: [{name: answers, periodSeconds: 1, httpGet: {host: `+pods[0].Status.PodIP+`, port: 8080, path: /healthz}}]},
   steps: [
     {name: cut, disruptions: [{template: {selector: {app: target}, count: 1, duration: 10m, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}}}]},
-    {name: busy, disruptions: [{template: {selector: {app: target}, count: 1, duration: 5m, `+quick+`}}]}]}}`), plan)
-	t.Cleanup(func() { // a failed test leaves nothing that begins more
-		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(path, plan.Name).Do(context.Background()).Error()
-	})
+    {name: busy, disruptions: [{template: {selector: {app: target}, count: 1, duration: 5m, `+quick+`}}]}]}}`)
 	eventually(t, func() string {
-		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path, plan.Name).DoRaw(t.Context())
-		if err == nil {
-			err = json.Unmarshal(raw, plan)
-		}
-		if err != nil || plan.Status.Phase != v1beta1.ScenarioFinished {
+		if err := scenario.read(); err != nil || plan.Status.Phase != v1beta1.ScenarioFinished {
 			return fmt.Sprintf("it is not over: %v, %+v", err, plan.Status)
 		}
 		return ""
@@ -230,16 +165,59 @@ func TestAScenarioIsGuarded(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods))
 }
 
+// parent is an object that has disruptions of its own: a cron, a rollout or a scenario.
+type parent struct {
+	*space
+	path string
+	into metav1.Object
+}
+
+// parent makes one, into an object, until the test is over: a failed one leaves nothing
+// that begins more.
+func (s *space) parent(resource string, into metav1.Object, document string) parent {
+	s.t.Helper()
+	decode(s.t, s.post(s.pathOf(resource), document), into)
+	p := parent{s, s.pathOf(resource) + "/" + into.GetName(), into}
+	s.t.Cleanup(func() {
+		_ = s.kube.Discovery().RESTClient().Delete().AbsPath(p.path).Do(context.Background()).Error()
+	})
+	return p
+}
+
+// read reads it anew, into the object.
+func (p parent) read() error { return p.readInto(p.path, p.into) }
+
+func (p parent) delete() {
+	p.t.Helper()
+	if err := p.kube.Discovery().RESTClient().Delete().AbsPath(p.path).Do(p.t.Context()).Error(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p parent) gone() {
+	p.t.Helper()
+	eventually(p.t, func() string {
+		if err := p.kube.Discovery().RESTClient().Get().AbsPath(p.path).Do(p.t.Context()).Error(); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("%s is still there: %v", p.path, err)
+		}
+		return ""
+	})
+}
+
+func (s *space) readInto(path string, object any) error {
+	raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(s.t.Context())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, object)
+}
+
 // begins waits for a disruption that Squall itself creates.
 func (s *space) begins(name string) *v1beta1.Disruption {
 	s.t.Helper()
 	d := &v1beta1.Disruption{}
 	eventually(s.t, func() string {
-		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(s.path(name)).DoRaw(s.t.Context())
-		if err == nil {
-			err = json.Unmarshal(raw, d)
-		}
-		if err != nil {
+		if err := s.readInto(s.path(name), d); err != nil {
 			return fmt.Sprintf("no disruption %s: %v", name, err)
 		}
 		return ""
