@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/injector/classifier"
+	"github.com/squall-chaos/squall/injector/dump"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -33,7 +34,7 @@ func Open(netns string) (Conn, error) {
 
 // Links lists the links of the namespace.
 func (c Conn) Links() ([]Link, error) {
-	found, err := dump(c.LinkList)
+	found, err := dump.Whole(c.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list network links: %w", err)
 	}
@@ -55,7 +56,7 @@ func (c Conn) Links() ([]Link, error) {
 
 // Addresses lists the addresses of each link of the namespace, by its index.
 func (c Conn) Addresses() (map[int][]netip.Addr, error) {
-	found, err := dump(func() ([]netlink.Addr, error) { return c.AddrList(nil, netlink.FAMILY_ALL) })
+	found, err := dump.Whole(func() ([]netlink.Addr, error) { return c.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -73,7 +74,7 @@ func (c Conn) Addresses() (map[int][]netip.Addr, error) {
 
 // Routes lists the routes of the namespace, of both families.
 func (c Conn) Routes() ([]netlink.Route, error) {
-	routes, err := dump(func() ([]netlink.Route, error) { return c.RouteList(nil, netlink.FAMILY_ALL) })
+	routes, err := dump.Whole(func() ([]netlink.Route, error) { return c.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
@@ -82,7 +83,7 @@ func (c Conn) Routes() ([]netlink.Route, error) {
 
 // filters lists what is attached at a hook, in all its chains.
 func (c Conn) filters(hook Hook) ([]netlink.Filter, error) {
-	filters, err := dump(func() ([]netlink.Filter, error) { return c.FilterList(byIndex(hook.Index), parent(hook.Direction)) })
+	filters, err := dump.Whole(func() ([]netlink.Filter, error) { return c.FilterList(byIndex(hook.Index), parent(hook.Direction)) })
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return nil, fmt.Errorf("list %s filters of %s: %w", hook.Direction, hook.Name, err)
 	}
@@ -93,7 +94,7 @@ func (c Conn) filters(hook Hook) ([]netlink.Filter, error) {
 // "clsact", or the older "ingress". The kernel only lists the qdiscs of all
 // links together, so this is asked once.
 func (c Conn) classifiers() (map[int]string, error) {
-	qdiscs, err := dump(func() ([]netlink.Qdisc, error) { return c.QdiscList(nil) })
+	qdiscs, err := dump.Whole(func() ([]netlink.Qdisc, error) { return c.QdiscList(nil) })
 	if err != nil {
 		return nil, fmt.Errorf("list qdiscs: %w", err)
 	}
@@ -104,17 +105,6 @@ func (c Conn) classifiers() (map[int]string, error) {
 		}
 	}
 	return kinds, nil
-}
-
-// dump asks again when the kernel says that the list changed while it was read.
-func dump[T any](list func() ([]T, error)) (found []T, err error) {
-	for range 10 {
-		found, err = list()
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	return found, err
 }
 
 func clsactOf(index int) *netlink.Clsact {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/dump"
 )
 
 // nodeNetwork adds what is on the links of this pod's, that is the node's,
@@ -84,7 +87,7 @@ func listening(found map[string]string) error {
 }
 
 func links(found map[string]string, prefix string, wanted func(string) bool) error {
-	all, err := netlink.LinkList()
+	all, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list links: %w", err)
 	}
@@ -107,7 +110,7 @@ func links(found map[string]string, prefix string, wanted func(string) bool) err
 }
 
 func qdiscs(l netlink.Link) (string, error) {
-	all, err := netlink.QdiscList(l)
+	all, err := dump.Whole(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
 	if err != nil {
 		return "", fmt.Errorf("list the qdiscs of %s: %w", l.Attrs().Name, err)
 	}
@@ -121,7 +124,10 @@ func qdiscs(l netlink.Link) (string, error) {
 func filters(l netlink.Link) (string, error) {
 	var words []string
 	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_ROOT} {
-		all, err := netlink.FilterList(l, parent)
+		all, err := dump.Whole(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
+		if errors.Is(err, netlink.ErrDumpInterrupted) {
+			return "", fmt.Errorf("list the filters of %s: %w", l.Attrs().Name, err)
+		}
 		if err != nil {
 			continue // no qdisc of that name: no filters
 		}
@@ -152,7 +158,7 @@ func programs(l netlink.Link) string {
 }
 
 func routes(found map[string]string) error {
-	all, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
+	all, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}

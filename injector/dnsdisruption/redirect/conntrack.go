@@ -10,10 +10,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// tries is how often a list is asked for that changes while it is read.
-const tries = 5
+	"github.com/squall-chaos/squall/injector/dump"
+)
 
 // Tracked are the connections to one port that the kernel tracks in a network
 // namespace, whose way is fixed as long as it does.
@@ -48,7 +47,7 @@ func (t Tracked) Redirected() ([]string, error) {
 	defer handle.Close()
 	var found []string
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		flows, err := again(func() ([]*netlink.ConntrackFlow, error) {
+		flows, err := dump.Whole(func() ([]*netlink.ConntrackFlow, error) {
 			return handle.ConntrackTableList(netlink.ConntrackTable, family)
 		})
 		if untracked(err) {
@@ -75,7 +74,7 @@ func (t Tracked) Probe() error {
 		return err
 	}
 	defer handle.Close()
-	if _, err := again(func() ([]*netlink.ConntrackFlow, error) {
+	if _, err := dump.Whole(func() ([]*netlink.ConntrackFlow, error) {
 		return handle.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
 	}); err != nil {
 		return fmt.Errorf("list tracked connections: %w", err)
@@ -92,7 +91,7 @@ func (t Tracked) free(fits match) error {
 	defer handle.Close()
 	var errs []error
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		_, err := again(func() (uint, error) {
+		_, err := dump.Whole(func() (uint, error) {
 			return handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, fits)
 		})
 		if !untracked(err) {
@@ -128,7 +127,7 @@ func (t Tracked) localAddresses() ([]netip.Addr, error) {
 		return nil, err
 	}
 	defer handle.Close()
-	addresses, err := again(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
+	addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -148,18 +147,6 @@ func (t Tracked) open(family int) (handle *netlink.Handle, err error) {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
 	return handle, nil
-}
-
-// again asks once more while the answer changed as it was read.
-func again[T any](ask func() (T, error)) (T, error) {
-	var answer T
-	var err error
-	for range tries {
-		if answer, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	return answer, err
 }
 
 // untracked tells whether an answer is that of a kernel that tracks nothing.
