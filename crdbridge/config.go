@@ -119,9 +119,6 @@ func (c Config) check() error {
 	if err := c.PodOps.Check(); err != nil {
 		return err
 	}
-	if err := c.Requesters.Check(); err != nil {
-		return err
-	}
 	if err := c.checkWebhooks(); err != nil {
 		return err
 	}
@@ -147,6 +144,8 @@ func (c Config) checkWebhooks() error {
 			continue
 		case c.LeaderElectionNamespace == "":
 			return fmt.Errorf("setting leader-election-namespace is empty, and %s is on, whose certificate is kept there", w.name)
+		case w.port < 1 || w.port > 65535:
+			return fmt.Errorf("setting %s-port %d: want a port from 1 to 65535", w.name, w.port)
 		case other != "":
 			return fmt.Errorf("settings %s-port and %s-port are both %d: want two ports", other, w.name, w.port)
 		}

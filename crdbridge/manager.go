@@ -23,6 +23,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/requester"
 	"github.com/squall-chaos/squall/crdbridge/rollout"
 	"github.com/squall-chaos/squall/crdbridge/scenario"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 )
 
@@ -78,7 +79,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}
-	namespaces := oninit.Namespaces{System: c.LeaderElectionNamespace, Chaos: c.ChaosNamespace, Watched: c.WatchNamespaces}
+	namespaces := scope.Namespaces{System: c.LeaderElectionNamespace, Chaos: c.ChaosNamespace, Watched: c.WatchNamespaces}
 	workflows, err := temporal.Setup(m, client, registry, c.PollInterval)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		rollout.Setup(m, workflows),
 		scenario.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
-		podops.Setup(m, c.PodOps, c.WatchNamespaces, podops.InCluster(namespaces.System), registry),
+		podops.Setup(m, c.PodOps, namespaces, podops.InCluster(namespaces.System), registry),
 		podops.SetupProtections(m),
 		requester.Setup(m, c.Requesters, requester.InCluster(namespaces.System)),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),

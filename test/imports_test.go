@@ -128,6 +128,7 @@ func TestImportedOnlyBy(t *testing.T) {
 		"crdbridge/scenario":      {"crdbridge"},
 		"crdbridge/certificate":   {"crdbridge", "crdbridge/oninit", "crdbridge/podops", "crdbridge/requester"},
 		"crdbridge/requester":     {"crdbridge"},
+		"crdbridge/scope":         {"crdbridge", "crdbridge/oninit", "crdbridge/podops"},
 		"crdbridge/runs":          {"crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario"},
 		"crdbridge/temporal":      {"crdbridge", "crdbridge/cron", "crdbridge/rollout", "crdbridge/scenario", "crdbridge/runs", "crdbridge/disruption", "crdbridge/orphan", "crdbridge/internal/bridgetest"},
 	}

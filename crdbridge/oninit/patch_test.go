@@ -100,7 +100,6 @@ func TestTimeoutOfAPod(t *testing.T) {
 func TestCheckOfSettings(t *testing.T) {
 	for name, change := range map[string]func(*Settings){
 		"":                    func(*Settings) {},
-		"on-init-port":        func(s *Settings) { s.Port = 0 },
 		"injector-image is":   func(s *Settings) { s.Image = "" },
 		"on-init-timeout":     func(s *Settings) { s.Timeout = 2 * time.Hour },
 		"on-init-max-timeout": func(s *Settings) { s.MaxTimeout = time.Second },

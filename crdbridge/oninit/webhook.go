@@ -16,12 +16,12 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/squall-chaos/squall/crdbridge/certificate"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 )
 
 const (
@@ -55,8 +55,6 @@ func (s Settings) Check() error {
 	switch {
 	case !s.Enabled:
 		return nil
-	case s.Port < 1 || s.Port > 65535:
-		return fmt.Errorf("setting on-init-port %d: want a port from 1 to 65535", s.Port)
 	case s.Image == "":
 		return fmt.Errorf("setting injector-image is empty, and on-init is on")
 	case s.Timeout < shortestWait || s.Timeout > s.MaxTimeout:
@@ -65,22 +63,6 @@ func (s Settings) Check() error {
 		return fmt.Errorf("setting image-pull-policy %q: want Always, IfNotPresent or Never", s.ImagePullPolicy)
 	}
 	return nil
-}
-
-// Namespaces are where pods are left alone, and where they are not.
-type Namespaces struct {
-	// System and Chaos are Squall's own.
-	System, Chaos string
-	// Watched are those that are looked after; empty means all.
-	Watched []string
-}
-
-// changes is true for a namespace whose pods may be held back.
-func (n Namespaces) changes(namespace string) bool {
-	if slices.Contains([]string{n.System, n.Chaos, metav1.NamespaceSystem}, namespace) {
-		return false
-	}
-	return len(n.Watched) == 0 || slices.Contains(n.Watched, namespace)
 }
 
 // InCluster is the place that deploy/components/on-init makes.
@@ -99,7 +81,7 @@ func Server(s Settings, own *certificate.Certificate) webhook.Server {
 
 // Setup serves the webhook in every replica of m, and, unless it is given one, has
 // each see to the certificate.
-func Setup(m manager.Manager, s Settings, n Namespaces, p certificate.Place, own *certificate.Certificate) error {
+func Setup(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Place, own *certificate.Certificate) error {
 	if !s.Enabled {
 		return nil
 	}
@@ -113,20 +95,19 @@ func Setup(m manager.Manager, s Settings, n Namespaces, p certificate.Place, own
 // handler answers the API server.
 type handler struct {
 	settings   Settings
-	namespaces Namespaces
+	namespaces scope.Namespaces
 }
 
 // Handle decides about one pod that is being created.
 func (h handler) Handle(_ context.Context, request admission.Request) admission.Response {
-	asks := request.Operation == admissionv1.Create && request.Resource.Resource == "pods" && request.SubResource == ""
-	if !asks || !h.namespaces.changes(request.Namespace) {
+	pod, err := h.namespaces.Pod(request, admissionv1.Create)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if pod == nil {
 		return admission.Allowed("")
 	}
-	var pod corev1.Pod
-	if err := json.Unmarshal(request.Object.Raw, &pod); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the pod: %w", err))
-	}
-	operations, notice, err := patch(&pod, h.settings)
+	operations, notice, err := patch(pod, h.settings)
 	if err != nil {
 		return admission.Denied(err.Error())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -37,7 +38,7 @@ func newServed(t *testing.T) *served {
 	own := &certificate.Certificate{}
 	s := &served{}
 	s.Bridge = bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
-		return Setup(m, settings, Namespaces{System: s.system, Chaos: b.ChaosNamespace}, certificate.Place{Host: "localhost", Namespace: s.system, Secret: Name, Configuration: s.name}, own)
+		return Setup(m, settings, scope.Namespaces{System: s.system, Chaos: b.ChaosNamespace}, certificate.Place{Host: "localhost", Namespace: s.system, Secret: Name, Configuration: s.name}, own)
 	}))
 	s.Options = func(o *manager.Options) {
 		*own = certificate.Certificate{} // a program that starts anew has none

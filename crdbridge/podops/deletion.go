@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/squall-chaos/squall/crdbridge/certificate"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
@@ -47,8 +47,6 @@ func (s Settings) Check() error {
 		return nil
 	case !s.Driver:
 		return fmt.Errorf("setting graceful-delete is on, and pod-ops-driver, which deletes the pods in the end, is off: switch both on, or none")
-	case s.Port < 1 || s.Port > 65535:
-		return fmt.Errorf("setting graceful-delete-port %d: want a port from 1 to 65535", s.Port)
 	}
 	return nil
 }
@@ -61,13 +59,13 @@ func InCluster(systemNamespace string) certificate.Place {
 }
 
 // serve adds the webhook to every replica of m.
-func serve(m manager.Manager, s Settings, watched []string, p certificate.Place, r *reconciler) error {
+func serve(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Place, r *reconciler) error {
 	// Replicas that do not lead answer too, and need to know of other drivers.
 	_, err := m.GetCache().GetInformer(context.Background(), &admissionregistrationv1.MutatingWebhookConfiguration{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return err
 	}
-	return certificate.Serve(m, "graceful-delete", s.Port, Path, deletions{r, watched}, p)
+	return certificate.Serve(m, "graceful-delete", s.Port, Path, deletions{r, n}, p)
 }
 
 // deletion makes the next write, if there is one, for a wish to delete the pod.
@@ -86,34 +84,31 @@ func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool,
 
 // deletions answers the API server about each DELETE of a managed pod.
 type deletions struct {
-	driver  *reconciler
-	watched []string
+	driver     *reconciler
+	namespaces scope.Namespaces
 }
 
 // Handle refuses a deletion that has to wait, and notes the wish on the pod, upon
 // which the driver begins. Whatever keeps it from noting lets the pod be deleted: it
 // would be refused for ever otherwise.
 func (d deletions) Handle(ctx context.Context, request admission.Request) admission.Response {
-	if request.Operation != admissionv1.Delete || request.Resource.Resource != "pods" || request.SubResource != "" {
+	pod, err := d.namespaces.Pod(request, admissionv1.Delete) // the driver sees no others
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if pod == nil || forced(request.Options.Raw) {
 		return admission.Allowed("")
 	}
-	if len(d.watched) > 0 && !slices.Contains(d.watched, request.Namespace) {
-		return admission.Allowed("") // the driver sees none of these
-	}
-	var pod corev1.Pod
-	if err := json.Unmarshal(request.OldObject.Raw, &pod); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the pod: %w", err))
-	}
-	awaits := podops.DeletionAwaits(&pod)
-	if awaits == "" || forced(request.Options.Raw) {
+	awaits := podops.DeletionAwaits(pod)
+	if awaits == "" {
 		return admission.Allowed("")
 	}
 	down, err := d.driver.standsDown(ctx)
 	if down {
 		return admission.Allowed("")
 	}
-	if err == nil && !podops.ToBeDeleted(&pod) && (request.DryRun == nil || !*request.DryRun) {
-		err = d.note(ctx, &pod)
+	if err == nil && !podops.ToBeDeleted(pod) && (request.DryRun == nil || !*request.DryRun) {
+		err = d.note(ctx, pod)
 	}
 	if apierrors.IsNotFound(err) {
 		return admission.Allowed("")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -28,7 +29,7 @@ func newGraceful(t *testing.T) *cluster {
 	c := &cluster{drive: func() {}}
 	place := certificate.Place{Host: "localhost", Secret: GracefulDelete, Validating: true}
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
-		return Setup(m, Settings{Driver: true, GracefulDelete: true, Port: port}, nil, place, prometheus.NewRegistry())
+		return Setup(m, Settings{Driver: true, GracefulDelete: true, Port: port}, scope.Namespaces{}, place, prometheus.NewRegistry())
 	}))
 	config := apiserver.Start(t)
 	config.QPS = -1

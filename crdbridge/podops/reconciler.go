@@ -30,6 +30,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
@@ -57,9 +58,8 @@ var downGauge = prometheus.GaugeOpts{
 }
 
 // Setup adds the driver to m if it is wanted, and its gauge to the registry, and the
-// webhook that refuses deletions if that is, for the pods of the namespaces watched
-// (all, if there are none).
-func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place, registry prometheus.Registerer) error {
+// webhook that refuses deletions if that is, for the pods of the namespaces.
+func Setup(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Place, registry prometheus.Registerer) error {
 	if !s.Driver {
 		return nil
 	}
@@ -68,7 +68,7 @@ func Setup(m manager.Manager, s Settings, watched []string, p certificate.Place,
 		return fmt.Errorf("show the driver of PodOpsLifecycle among the metrics: %w", err)
 	}
 	if s.GracefulDelete {
-		if err := serve(m, s, watched, p, r); err != nil {
+		if err := serve(m, s, n, p, r); err != nil {
 			return fmt.Errorf("serve the webhook of graceful deletion: %w", err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
+	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -43,7 +44,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{drive: func() {}}
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
 		c.metrics = prometheus.NewRegistry()
-		return Setup(m, Settings{Driver: true}, nil, certificate.Place{}, c.metrics)
+		return Setup(m, Settings{Driver: true}, scope.Namespaces{}, certificate.Place{}, c.metrics)
 	}))
 	config := apiserver.Start(t)
 	config.QPS = -1

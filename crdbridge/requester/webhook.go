@@ -36,14 +36,6 @@ type Settings struct {
 	Port    int  `mapstructure:"requesters-port"`
 }
 
-// Check says what is wrong with the settings.
-func (s Settings) Check() error {
-	if s.Enabled && (s.Port < 1 || s.Port > 65535) {
-		return fmt.Errorf("setting requesters-port %d: want a port from 1 to 65535", s.Port)
-	}
-	return nil
-}
-
 // InCluster is the place that deploy/components/requesters makes.
 func InCluster(systemNamespace string) certificate.Place {
 	return certificate.InCluster(Name, systemNamespace)
