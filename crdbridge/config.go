@@ -83,6 +83,8 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Bool("pod-ops-driver", false, "move pods that opted in through PodOpsLifecycle, unless Kuperator is installed")
 	flags.Bool("graceful-delete", false, "refuse the deletion of such a pod until it is out of service, and then delete it; needs pod-ops-driver")
 	flags.Int("graceful-delete-port", 9444, "where the webhook for it is served")
+	flags.Bool("readiness-gate", false, "give pods that opted in the readiness gate when they are created; needs pod-ops-driver")
+	flags.Int("readiness-gate-port", 9446, "where the webhook for it is served")
 	flags.Bool("requesters", false, "serve the admission webhook that notes who asks for a Disruption")
 	flags.Int("requesters-port", 9445, "where it is served")
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
@@ -137,7 +139,10 @@ func (c Config) checkWebhooks() error {
 		on   bool
 		port int
 	}{
-		{"on-init", c.OnInit.Enabled, c.OnInit.Port}, {"graceful-delete", c.PodOps.GracefulDelete, c.PodOps.Port}, {"requesters", c.Requesters.Enabled, c.Requesters.Port},
+		{"on-init", c.OnInit.Enabled, c.OnInit.Port},
+		{"graceful-delete", c.PodOps.GracefulDelete, c.PodOps.GracefulDeletePort},
+		{"readiness-gate", c.PodOps.ReadinessGate, c.PodOps.ReadinessGatePort},
+		{"requesters", c.Requesters.Enabled, c.Requesters.Port},
 	} {
 		switch other := used[w.port]; {
 		case !w.on:

@@ -88,10 +88,13 @@ func TestConfigRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"a lease that is lost at once", "", []string{"--leader-election-lease=1s"}, "leader-election-lease is 1s: want whole seconds, 2s or more"},
 		{"a lease of a part of a second", "", []string{"--leader-election-lease=2500ms"}, "leader-election-lease is 2.5s: want whole seconds"},
 		{"deletions that nobody carries out", "graceful-delete: true\n", nil, "pod-ops-driver, which deletes the pods in the end, is off"},
+		{"gates that nobody answers for", "readiness-gate: true\n", nil, "pod-ops-driver, without which no pod with the gate becomes ready, is off"},
 		{"a port that is none", "graceful-delete: true\npod-ops-driver: true\ngraceful-delete-port: 0\n", nil, "graceful-delete-port 0: want a port"},
 		{"two webhooks at one port", "graceful-delete: true\npod-ops-driver: true\non-init: true\non-init-port: 9444\n", nil, "are both 9444: want two ports"},
 		{"a certificate that is kept nowhere", "graceful-delete: true\npod-ops-driver: true\nleader-election: false\nleader-election-namespace: ''\n", nil, "leader-election-namespace is empty, and graceful-delete is on"},
 		{"three webhooks, two at one port", "on-init: true\nrequesters: true\nrequesters-port: 9443\n", nil, "on-init-port and requesters-port are both 9443"},
+		{"the gate's port is another one's", "readiness-gate: true\npod-ops-driver: true\nreadiness-gate-port: 9444\ngraceful-delete: true\n", nil, "graceful-delete-port and readiness-gate-port are both 9444"},
+		{"the gate's port is none", "readiness-gate: true\npod-ops-driver: true\nreadiness-gate-port: 65536\n", nil, "readiness-gate-port 65536: want a port"},
 		{"another port that is none", "requesters: true\nrequesters-port: 70000\n", nil, "requesters-port 70000: want a port"},
 		{"an API key on the command line", "", []string{"--temporal-api-key=secret"}, "unknown flag"},
 	}

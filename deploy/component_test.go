@@ -37,7 +37,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, requesters)
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, readinessGate, requesters)
 	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -148,6 +148,7 @@ const (
 	onInitCertManager = "components/on-init-cert-manager"
 	podOpsDriver      = "components/pod-ops-driver"
 	gracefulDelete    = "components/graceful-delete"
+	readinessGate     = "components/readiness-gate"
 	requesters        = "components/requesters"
 	probeExec         = "components/probe-exec"
 	ownTemporal       = "components/temporal"
@@ -201,6 +202,16 @@ func TestTheComponentOfGracefulDeletion(t *testing.T) {
 		"squall-crdbridge may get,update secrets named squall-graceful-delete in squall-system",
 		"squall-crdbridge may get,update validatingwebhookconfigurations.admissionregistration.k8s.io named squall-graceful-delete everywhere")
 	wantWebhook(t, overlay, "SQUALL_GRACEFUL_DELETE", "graceful-del", 9444)
+}
+
+// The component of the readiness gate lets the bridge keep the certificate of its
+// webhook, which it switches on, and gives it no right to any pod.
+func TestTheComponentOfTheReadinessGate(t *testing.T) {
+	overlay := overlaid(t, podOpsDriver, readinessGate)
+	wantRightsBeyond(t, overlaid(t, podOpsDriver), overlay,
+		"squall-crdbridge may get,update mutatingwebhookconfigurations.admissionregistration.k8s.io named squall-readiness-gate everywhere",
+		"squall-crdbridge may get,update secrets named squall-readiness-gate in squall-system")
+	wantWebhook(t, overlay, "SQUALL_READINESS_GATE", "readiness-gate", 9446)
 }
 
 // The component of requesters lets the bridge keep the certificate of its webhook, which

@@ -7,66 +7,16 @@ import (
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/kube/podops"
 )
-
-const (
-	// GracefulDelete is the name of the Service, of the Secret with the certificate,
-	// and of the ValidatingWebhookConfiguration.
-	GracefulDelete = "squall-graceful-delete"
-	// Path is where the webhook is served.
-	Path = "/graceful-delete"
-)
-
-// Settings are what an installation chooses.
-type Settings struct {
-	// Driver moves pods. Without it the rest cannot be.
-	Driver bool `mapstructure:"pod-ops-driver"`
-	// GracefulDelete refuses the deletion of a pod that has to wait, Port is where the
-	// webhook for it is served.
-	GracefulDelete bool `mapstructure:"graceful-delete"`
-	Port           int  `mapstructure:"graceful-delete-port"`
-}
-
-// Check says what is wrong with the settings.
-func (s Settings) Check() error {
-	switch {
-	case !s.GracefulDelete:
-		return nil
-	case !s.Driver:
-		return fmt.Errorf("setting graceful-delete is on, and pod-ops-driver, which deletes the pods in the end, is off: switch both on, or none")
-	}
-	return nil
-}
-
-// InCluster is the place that deploy/components/graceful-delete makes.
-func InCluster(systemNamespace string) certificate.Place {
-	place := certificate.InCluster(GracefulDelete, systemNamespace)
-	place.Validating = true
-	return place
-}
-
-// serve adds the webhook to every replica of m.
-func serve(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Place, r *reconciler) error {
-	// Replicas that do not lead answer too, and need to know of other drivers.
-	_, err := m.GetCache().GetInformer(context.Background(), &admissionregistrationv1.MutatingWebhookConfiguration{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return err
-	}
-	return certificate.Serve(m, "graceful-delete", s.Port, Path, deletions{r, n}, p)
-}
 
 // deletion makes the next write, if there is one, for a wish to delete the pod.
 func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool, err error) {

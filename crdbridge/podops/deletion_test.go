@@ -4,41 +4,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
-	"github.com/squall-chaos/squall/crdbridge/scope"
-	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube/podops"
-	"github.com/squall-chaos/squall/test/apiserver"
-	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
-// newGraceful is a cluster whose API server asks the bridge about deletions, as the
-// configuration that is shipped says.
+// newGraceful is a cluster in which deletions wait.
 func newGraceful(t *testing.T) *cluster {
 	t.Helper()
-	port := temporalserver.FreePort(t)
-	c := &cluster{drive: func() {}}
-	place := certificate.Place{Host: "localhost", Secret: GracefulDelete, Validating: true}
-	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
-		return Setup(m, Settings{Driver: true, GracefulDelete: true, Port: port}, scope.Namespaces{}, place, prometheus.NewRegistry())
-	}))
-	config := apiserver.Start(t)
-	config.QPS = -1
-	var err error
-	c.client, err = kubernetes.NewForConfig(config)
-	c.Must(err)
-	place.Namespace = c.MakeNamespace("system-")
-	place.Configuration = c.Webhook("graceful-delete", GracefulDelete, Path, port, place.Namespace, c.Namespace)
-	c.Start()
+	c := newServed(t, "graceful-delete", GracefulDeletePath, Settings{GracefulDelete: true})
 	c.pod("probe", "ReplicaSet")
 	bridgetest.Eventually(t, bridgetest.Soon, "deletions are asked about", func() bool {
 		return apierrors.IsForbidden(c.delete("probe", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -57,9 +58,9 @@ var downGauge = prometheus.GaugeOpts{
 	Help: "1 while the driver of pod operations does nothing because Kuperator is installed, else 0.",
 }
 
-// Setup adds the driver to m if it is wanted, and its gauge to the registry, and the
-// webhook that refuses deletions if that is, for the pods of the namespaces.
-func Setup(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Place, registry prometheus.Registerer) error {
+// Setup adds the driver to m if it is wanted, and its gauge to the registry, and those
+// of its webhooks that are, for the pods of the namespaces.
+func Setup(m manager.Manager, s Settings, n scope.Namespaces, p Places, registry prometheus.Registerer) error {
 	if !s.Driver {
 		return nil
 	}
@@ -67,10 +68,8 @@ func Setup(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Plac
 	if err := registry.Register(r.down); err != nil {
 		return fmt.Errorf("show the driver of PodOpsLifecycle among the metrics: %w", err)
 	}
-	if s.GracefulDelete {
-		if err := serve(m, s, n, p, r); err != nil {
-			return fmt.Errorf("serve the webhook of graceful deletion: %w", err)
-		}
+	if err := serve(m, s, n, p, r); err != nil {
+		return fmt.Errorf("serve the webhooks of the driver of PodOpsLifecycle: %w", err)
 	}
 	options := queue.Options[reconcile.Request]()
 	options.MaxConcurrentReconciles = 1 // two that are permitted together could exceed a budget
@@ -87,6 +86,22 @@ func Setup(m manager.Manager, s Settings, n scope.Namespaces, p certificate.Plac
 		return fmt.Errorf("build the driver of PodOpsLifecycle: %w", err)
 	}
 	return nil
+}
+
+// serve adds the webhooks that are wanted to every replica of m.
+func serve(m manager.Manager, s Settings, n scope.Namespaces, p Places, r *reconciler) error {
+	if !s.GracefulDelete && !s.ReadinessGate {
+		return nil
+	}
+	// Replicas that do not lead answer too, and need to know of other drivers.
+	_, err := m.GetCache().GetInformer(context.Background(), &admissionv1.MutatingWebhookConfiguration{}, cache.BlockUntilSynced(false))
+	if err == nil && s.GracefulDelete {
+		err = certificate.Serve(m, "graceful-delete", s.GracefulDeletePort, GracefulDeletePath, deletions{r, n}, p.GracefulDelete)
+	}
+	if err == nil && s.ReadinessGate {
+		err = certificate.Serve(m, "readiness-gate", s.ReadinessGatePort, ReadinessGatePath, gates{r, n}, p.ReadinessGate)
+	}
+	return err
 }
 
 // all are the pods to look at when a driver has come or gone.

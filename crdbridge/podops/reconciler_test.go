@@ -23,6 +23,7 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/kuperator"
+	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
 func TestMain(m *testing.M) { bridgetest.Main(m) }
@@ -35,6 +36,8 @@ type cluster struct {
 	*bridgetest.Bridge
 	client  kubernetes.Interface
 	metrics *prometheus.Registry
+	// system is the namespace of Squall where the API server asks the bridge.
+	system string
 	// drive is what is to be done for the driver between two looks.
 	drive func()
 }
@@ -44,21 +47,47 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{drive: func() {}}
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
 		c.metrics = prometheus.NewRegistry()
-		return Setup(m, Settings{Driver: true}, scope.Namespaces{}, certificate.Place{}, c.metrics)
+		return Setup(m, Settings{Driver: true}, scope.Namespaces{}, Places{}, c.metrics)
 	}))
-	config := apiserver.Start(t)
+	c.connect()
+	return c
+}
+
+func (c *cluster) connect() {
+	c.T.Helper()
+	config := apiserver.Start(c.T)
 	config.QPS = -1
 	var err error
 	c.client, err = kubernetes.NewForConfig(config)
 	c.Must(err)
+}
+
+// newServed is a cluster whose API server asks the bridge, as the configuration of the
+// component that is shipped says, in the namespaces of the test.
+func newServed(t *testing.T, component, path string, s Settings) *cluster {
+	t.Helper()
+	s.Driver = true
+	s.GracefulDeletePort = temporalserver.FreePort(t)
+	s.ReadinessGatePort = s.GracefulDeletePort // one of them is served
+	c := &cluster{drive: func() {}}
+	var place certificate.Place
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		of := scope.Namespaces{System: place.Namespace, Chaos: b.ChaosNamespace}
+		return Setup(m, s, of, Places{GracefulDelete: place, ReadinessGate: place}, prometheus.NewRegistry())
+	}))
+	c.connect()
+	place = certificate.Place{Host: "localhost", Namespace: c.MakeNamespace("system-"), Secret: "squall-" + component, Validating: s.GracefulDelete}
+	c.system = place.Namespace
+	place.Configuration = c.Webhook(component, place.Secret, path, s.GracefulDeletePort, c.system, c.Namespace, c.system, c.ChaosNamespace)
+	c.Start()
 	return c
 }
 
 // pod makes one of a workload of that kind, which opted in.
-func (c *cluster) pod(name, owner string) {
+func (c *cluster) pod(name, owner string, changes ...func(*corev1.Pod)) {
 	c.T.Helper()
 	controller := true
-	_, err := c.client.CoreV1().Pods(c.Namespace).Create(c.T.Context(), &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{"app": "web", podops.LabelManaged: podops.ManagedValue},
 			Annotations:     map[string]string{podops.AnnotationAvailable: `{"expectedFinalizers":{"Service/shop/web":"` + traffic + `"}}`},
@@ -66,7 +95,11 @@ func (c *cluster) pod(name, owner string) {
 		},
 		Spec: corev1.PodSpec{NodeName: "node-0", Containers: []corev1.Container{{Name: "main", Image: "i"}},
 			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}},
-	}, metav1.CreateOptions{})
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	_, err := c.client.CoreV1().Pods(c.Namespace).Create(c.T.Context(), pod, metav1.CreateOptions{})
 	c.Must(err)
 	_, err = c.client.CoreV1().Pods(c.Namespace).Patch(c.T.Context(), name, types.StrategicMergePatchType, // the driver writes meanwhile
 		[]byte(`{"status":{"phase":"Running","conditions":[{"type":"PodScheduled","status":"True"}]}}`), metav1.PatchOptions{}, "status")

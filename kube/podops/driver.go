@@ -45,8 +45,7 @@ type Move struct {
 
 // Drivable is true for a pod that opted in, by its label and its readiness gate.
 func Drivable(pod *corev1.Pod) bool {
-	return pod.Labels[LabelManaged] == ManagedValue &&
-		slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == ReadinessGate })
+	return pod.Labels[LabelManaged] == ManagedValue && gated(pod)
 }
 
 // Asks is true for a pod that somebody wants to operate on and has no permission for.

@@ -179,9 +179,8 @@ func (o Operation) Next(pod *corev1.Pod) Step {
 
 // Managed is true for a pod that a driver moves from phase to phase.
 func Managed(pod *corev1.Pod) bool {
-	gate := slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == ReadinessGate })
 	known := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == ReadinessGate })
-	return pod.Labels[LabelManaged] == ManagedValue && gate && known
+	return Drivable(pod) && known
 }
 
 // Ready is true for a pod whose kubelet says so.
