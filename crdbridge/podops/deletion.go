@@ -53,8 +53,8 @@ func (d deletions) Handle(ctx context.Context, request admission.Request) admiss
 	if awaits == "" {
 		return admission.Allowed("")
 	}
-	down, err := d.driver.standsDown(ctx)
-	if down {
+	there, err := d.driver.kuperator(ctx)
+	if there {
 		return admission.Allowed("")
 	}
 	if err == nil && !podops.ToBeDeleted(pod) && (request.DryRun == nil || !*request.DryRun) {

@@ -34,11 +34,11 @@ func (g gates) Handle(ctx context.Context, request admission.Request) admission.
 	if patch == nil {
 		return response
 	}
-	down, err := g.driver.standsDown(ctx)
+	there, err := g.driver.kuperator(ctx)
 	if err != nil {
 		return response.WithWarnings("squall: the pod has no readiness gate, so that no driver moves it: " + err.Error())
 	}
-	if !down {
+	if !there {
 		kind := admissionv1.PatchTypeJSONPatch
 		response.Patch, response.PatchType = patch, &kind
 	}

@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/kube/podops"
@@ -111,4 +113,29 @@ func TestKuperatorAddsTheGateItself(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "the webhook stands down", func() bool { return len(c.gatesOf(c.Namespace, nil)) == 0 })
 	away()
 	c.awaitGates()
+}
+
+// A replica that does not lead answers as well, and knows of Kuperator, but moves no pod
+// and does not say that it stands down.
+func TestAReplicaThatDoesNotLeadAddsTheGate(t *testing.T) {
+	c := newGated(t)
+	c.Must(c.Stop())
+	holder, long, now := "another", int32(3600), metav1.NowMicro()
+	c.Must(c.Kube.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.system, Name: "bridges"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &long, AcquireTime: &now, RenewTime: &now},
+	}))
+	c.Options = func(o *manager.Options) {
+		o.LeaderElection, o.LeaderElectionNamespace, o.LeaderElectionID = true, c.system, "bridges"
+	}
+	c.Start()
+	c.awaitGates()
+	c.kuperatorThere()
+	bridgetest.Eventually(t, bridgetest.Soon, "the webhook stands down", func() bool { return len(c.gatesOf(c.Namespace, nil)) == 0 })
+	c.showsStandingDown(0)
+	select {
+	case <-c.Manager.Elected():
+		t.Error("the replica leads: this proves nothing")
+	default:
+	}
 }

@@ -148,16 +148,25 @@ func givenBack() predicate.Predicate {
 	}
 }
 
-// standsDown is true while Kuperator is installed: two drivers of one pod would undo
-// each other's steps. It is asked before each write.
-func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
+// kuperator is true while Kuperator is installed. The webhooks ask, in every replica.
+func (r *reconciler) kuperator(ctx context.Context) (bool, error) {
 	var list admissionv1.MutatingWebhookConfigurationList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("look for another driver of PodOpsLifecycle: %w", err)
 	}
-	other := slices.IndexFunc(list.Items, func(c admissionv1.MutatingWebhookConfiguration) bool { return podops.OfKuperator(&c) })
+	return slices.ContainsFunc(list.Items, func(c admissionv1.MutatingWebhookConfiguration) bool { return podops.OfKuperator(&c) }), nil
+}
+
+// standsDown is true while Kuperator is installed: two drivers of one pod would undo
+// each other's steps. It is asked before each write, by the replica that leads, which
+// says so.
+func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
+	other, err := r.kuperator(ctx)
+	if err != nil {
+		return false, err
+	}
 	state, down := "this driver moves the pods", 0.0
-	if other >= 0 {
+	if other {
 		state, down = "another driver is installed: this one does nothing", 1
 	}
 	r.mu.Lock()
@@ -167,7 +176,7 @@ func (r *reconciler) standsDown(ctx context.Context) (bool, error) {
 		r.state = state
 		log.FromContext(ctx).Info("driver of PodOpsLifecycle", "state", state)
 	}
-	return other >= 0, nil
+	return other, nil
 }
 
 // Reconcile makes the next write to a pod, if there is one; the watch brings us back

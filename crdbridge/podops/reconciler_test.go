@@ -72,8 +72,9 @@ func newServed(t *testing.T, component, path string, s Settings) *cluster {
 	c := &cluster{drive: func() {}}
 	var place certificate.Place
 	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		c.metrics = prometheus.NewRegistry()
 		of := scope.Namespaces{System: place.Namespace, Chaos: b.ChaosNamespace}
-		return Setup(m, s, of, Places{GracefulDelete: place, ReadinessGate: place}, prometheus.NewRegistry())
+		return Setup(m, s, of, Places{GracefulDelete: place, ReadinessGate: place}, c.metrics)
 	}))
 	c.connect()
 	place = certificate.Place{Host: "localhost", Namespace: c.MakeNamespace("system-"), Secret: "squall-" + component, Validating: s.GracefulDelete}
