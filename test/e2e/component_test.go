@@ -21,19 +21,34 @@ func allow(t *testing.T, w *world, component string) {
 	install(t, w, component, "rbac.yaml")
 }
 
-// serveWebhook installs a component with a webhook of the bridge until the test is
-// over, and waits until all programs run again. The bridge belongs to all tests, so
+// switchOn installs components that switch something of the bridge on until the test
+// is over, and waits until all programs run again. The bridge belongs to all tests, so
 // the test must come by itself.
-func serveWebhook(t *testing.T, s *space, component string) {
+func switchOn(t *testing.T, s *space, components ...string) {
 	t.Helper()
-	install(t, s.world, component, "rbac.yaml", "certificate.yaml", "webhook.yaml")
+	for _, component := range components {
+		switchOneOn(t, s, component)
+	}
+	s.awaitSystem()
+}
+
+func switchOneOn(t *testing.T, s *space, component string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../../deploy/components", component, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); name != "kustomization.yaml" && name != "crdbridge.yaml" {
+			install(t, s.world, component, name)
+		}
+	}
 	patch := read(t, component, "crdbridge.yaml")
 	var on appsv1.Deployment
 	if err := yaml.UnmarshalStrict(patch, &on); err != nil {
 		t.Fatal(err)
 	}
-	patch, err := yaml.YAMLToJSON(patch)
-	if err != nil {
+	if patch, err = yaml.YAMLToJSON(patch); err != nil {
 		t.Fatal(err)
 	}
 	s.patchDeployment(on.Name, patch)
@@ -43,7 +58,6 @@ func serveWebhook(t *testing.T, s *space, component string) {
 			t.Error(err)
 		}
 	})
-	s.awaitSystem()
 }
 
 // off is the patch that takes the variables and ports of another one out again.

@@ -112,7 +112,7 @@ func (s *space) firstWords(pod *corev1.Pod, into any) {
 // are held back.
 func serveOnInit(t *testing.T, s *space) {
 	t.Helper()
-	serveWebhook(t, s, "on-init")
+	switchOn(t, s, "on-init")
 	eventually(t, func() string {
 		pod := s.pod("asked", s.nodes[0])
 		pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,6 +77,56 @@ func TestADisruptionIsAnOperationOnItsTarget(t *testing.T) {
 		})
 	}
 	s.wantSame(before, s.snapshots(pods))
+}
+
+// rule L22 and the driver of the bridge, from a Deployment's template with the label
+// alone to a disruption that is an operation on one of its pods. The bridge belongs to
+// all tests, so this comes by itself.
+func TestTheLabelAloneMakesPodsManaged(t *testing.T) {
+	allow(t, start(t), "pod-operations")
+	s := newSpace(t)
+	switchOn(t, s, "pod-ops-driver", "readiness-gate")
+	eventually(t, func() string {
+		asked := s.pod("asked", s.nodes[0])
+		asked.Labels[podops.LabelManaged] = podops.ManagedValue
+		made, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil || !podops.Drivable(made) {
+			return fmt.Sprintf("a pod with the label gets no gate: %v", err)
+		}
+		return ""
+	})
+	two, template := int32(2), podTemplate("labelled")
+	template.Labels[podops.LabelManaged] = podops.ManagedValue
+	_, err := s.kube.AppsV1().Deployments(s.name).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "labelled"},
+		Spec:       appsv1.DeploymentSpec{Replicas: &two, Selector: selects("labelled"), Template: template},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inService := func() string {
+		pods, err := s.kube.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=labelled"})
+		if err != nil || len(pods.Items) != 2 {
+			return fmt.Sprintf("%d pods, %v", len(pods.Items), err)
+		}
+		for _, pod := range pods.Items {
+			if in, err := podops.Available(&pod); !in || !podops.Managed(&pod) {
+				return fmt.Sprintf("%s is not in service: labels %v, gates %v, conditions %v, %v", pod.Name, pod.Labels, pod.Spec.ReadinessGates, pod.Status.Conditions, err)
+			}
+		}
+		return ""
+	}
+	eventually(t, inService)
+	d := s.injected(s.create("operation", "{selector: {app: labelled}, count: 1, duration: 10m, "+quick+", podOpsLifecycle: {policy: Participate, unmanagedPods: Skip}}"))
+	for target := range d.Status.TargetInjections {
+		pod, err := s.kube.CoreV1().Pods(s.name).Get(t.Context(), target, metav1.GetOptions{})
+		if err != nil || podops.Ready(pod) || !podops.Taken(pod) {
+			t.Errorf("target %s is injected: ready %t, labels %v, %v; want it given, and out of service", target, podops.Ready(pod), pod.Labels, err)
+		}
+	}
+	s.delete(d)
+	s.gone(d)
+	eventually(t, inService)
 }
 
 // driver plays Kuperator for as long as the test lasts. Its webhook, by which the worker

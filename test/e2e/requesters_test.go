@@ -17,7 +17,7 @@ import (
 func TestWhoAskedForIt(t *testing.T) {
 	s := newSpace(t)
 	s.targets(1)
-	serveWebhook(t, s, "requesters")
+	switchOn(t, s, "requesters")
 	s.policy(`[
   {name: by-sre-only, reason: ask them, namespaces: [` + s.name + `], exceptRequesters: {groups: [sre]}}]`)
 	const spec = "{selector: {app: target}, count: 1, duration: 5m, " + quick + "}"
