@@ -50,6 +50,7 @@ type running struct {
 // the one before; a target that left it is forgotten. After Run the states of
 // all others are still in Results.
 func (m *Manager) Run(ctx context.Context, targets <-chan []TargetContainer) {
+	epoch := time.Now()
 	var all sync.WaitGroup
 	defer all.Wait()
 	workers := map[Key]running{}
@@ -63,7 +64,7 @@ func (m *Manager) Run(ctx context.Context, targets <-chan []TargetContainer) {
 		all.Go(func() {
 			defer close(w.done)
 			defer stop()
-			if (&worker{key, probe, m}).run(ctx) {
+			if (&worker{key, probe, epoch, m}).run(ctx) {
 				m.Results.remove(key)
 			}
 		})

@@ -142,11 +142,16 @@ func TestTheFirstQuestionIsPutOff(t *testing.T) {
 			for range a.Results.Updates() {
 			}
 		}()
+		pass(slot / 2)
 		a.targets <- targets
 		pass(10 * time.Second)
 		var waits []time.Duration
 		for key, times := range a.times {
-			waits = append(waits, times[0].Sub(began))
+			wait := times[0].Sub(began)
+			waits = append(waits, wait)
+			if wait%slot != 0 {
+				t.Errorf("%v was asked after %s, want a multiple of %s: each that is asked alone wakes the process", key, wait, slot)
+			}
 			if len(times) != 1 {
 				t.Errorf("%v was asked %d times within a period, want 1", key, len(times))
 			}
@@ -161,6 +166,26 @@ func TestTheFirstQuestionIsPutOff(t *testing.T) {
 		a.stop()
 		close(a.Results.updates)
 	})
+}
+
+// rule P4: the questions after the first come as from a ticker.
+func TestNextDue(t *testing.T) {
+	const due, period = 300 * time.Millisecond, time.Second
+	for _, c := range []struct {
+		name      string
+		now, want time.Duration
+	}{
+		{"answered at once", due + time.Millisecond, due + period},
+		{"answered after almost a period", due + period - 1, due + period},
+		{"answered after a period: asked at once", due + period, due + period},
+		{"answered after three and a half: asked at once, and once", due + 3*period + period/2, due + 3*period},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := nextDue(due, c.now, period); got != c.want {
+				t.Errorf("nextDue(%s, %s, %s) = %s, want %s", due, c.now, period, got, c.want)
+			}
+		})
+	}
 }
 
 // rule P5

@@ -20,10 +20,17 @@ type Tick struct {
 	Run int32
 }
 
+// slot divides the time of a manager: questions are due at multiples of it, so that
+// many are asked each time that the process wakes. A hundred that each wake it alone
+// cost most of their processor time by that.
+const slot = 50 * time.Millisecond
+
 // worker asks one probe of one place. Its fields do not change.
 type worker struct {
 	key   Key
 	probe v1beta1.Probe
+	// epoch is when the manager began; slots count from there.
+	epoch time.Time
 	*Manager
 }
 
@@ -37,22 +44,30 @@ func (w *worker) run(ctx context.Context) (over bool) {
 	if w.key.Target == "" || state.ContainerID != "" {
 		w.Results.set(ctx, state, "")
 	}
-	// Workers that begin together must not ask together (rule P4).
-	if !sleep(ctx, time.Duration(rand.Float64()*float64(w.probe.Period()))) {
-		return false
-	}
-	ticker := time.NewTicker(w.probe.Period())
-	defer ticker.Stop()
+	// Workers that begin together must not ask together (rule P4): the first question
+	// is due in any of the slots of a period.
+	due := time.Since(w.epoch).Truncate(slot) + slot*(1+rand.N(w.probe.Period()/slot))
+	timer := time.NewTimer(due - time.Since(w.epoch))
+	defer timer.Stop()
 	for {
-		if state, over = w.tick(ctx, state); over {
-			return true
-		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		if state, over = w.tick(ctx, state); over {
+			return true
+		}
+		now := time.Since(w.epoch)
+		due = nextDue(due, now, w.probe.Period())
+		timer.Reset(due - now)
 	}
+}
+
+// nextDue is when the question after that of due is, as a ticker would have it: one
+// that became due meanwhile is asked at once, and of several the last.
+func nextDue(due, now, period time.Duration) time.Duration {
+	return due + max(period, (now-due).Truncate(period))
 }
 
 // tick asks if it is time to, and returns the state afterwards.
@@ -86,15 +101,4 @@ func (w *worker) tick(ctx context.Context, state State) (_ State, over bool) {
 		w.Told(Tick{Key: w.key, Phase: w.Phase, Answer: answer, Run: state.Run})
 	}
 	return state, false
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
