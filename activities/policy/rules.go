@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/window"
 )
 
 // Rule is a rule that is about a disruption.
@@ -55,7 +56,7 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 		for _, rule := range p.Spec.Rules {
 			r := Rule{PolicyRule: rule, Policy: p.Name, unknown: who.User == "" && (rule.Requesters != nil || rule.ExceptRequesters != nil)}
 			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !r.concernsRequester(who) ||
-				slices.Contains(r.ExceptEnvironments, d.Annotations[v1beta1.AnnotationEnvironment]) || !touches(rule.Windows, from, until) {
+				slices.Contains(r.ExceptEnvironments, d.Annotations[v1beta1.AnnotationEnvironment]) || !window.Touch(rule.Windows, from, until) {
 				continue
 			}
 			if rule.TargetSelector != nil {

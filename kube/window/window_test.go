@@ -1,4 +1,4 @@
-package policy
+package window
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-func TestWindows(t *testing.T) {
+func TestTouch(t *testing.T) {
 	type window = v1beta1.PolicyWindow
 	days := func(days ...v1beta1.PolicyDay) []v1beta1.PolicyDay { return days }
 	office := window{TimeZone: "Europe/Berlin", Days: days("Monday", "Tuesday"), From: "09:00", To: "17:00"}
@@ -42,12 +42,12 @@ func TestWindows(t *testing.T) {
 		{"no such time: always", window{From: "2 o'clock", To: "03:00"}, "2026-11-29T12:00:00Z", "2026-11-29T13:00:00Z", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := touches([]window{test.window}, moment(t, test.from), moment(t, test.until)); got != test.touches {
-				t.Errorf("touches = %t, want %t", got, test.touches)
+			if got := Touch([]window{test.window}, moment(t, test.from), moment(t, test.until)); got != test.touches {
+				t.Errorf("Touch = %t, want %t", got, test.touches)
 			}
 		})
 	}
-	if !touches(nil, time.Now(), time.Now()) {
+	if !Touch(nil, time.Now(), time.Now()) {
 		t.Error("without windows a rule is about every time")
 	}
 }

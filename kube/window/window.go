@@ -1,4 +1,6 @@
-package policy
+// Package window says when the windows of policies are: to the worker, which judges by
+// them, and to the bridge, which wakes who waits for their end.
+package window
 
 import (
 	"slices"
@@ -8,9 +10,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// touches tells whether one of the windows has a moment of the time from one
+// Touch tells whether one of the windows has a moment of the time from one
 // moment until another. No windows mean always.
-func touches(windows []v1beta1.PolicyWindow, from, until time.Time) bool {
+func Touch(windows []v1beta1.PolicyWindow, from, until time.Time) bool {
 	return len(windows) == 0 || slices.ContainsFunc(windows, func(w v1beta1.PolicyWindow) bool { return touchesOne(w, from, until) })
 }
 
