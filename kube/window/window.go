@@ -13,36 +13,47 @@ import (
 // Touch tells whether one of the windows has a moment of the time from one
 // moment until another. No windows mean always.
 func Touch(windows []v1beta1.PolicyWindow, from, until time.Time) bool {
-	return len(windows) == 0 || slices.ContainsFunc(windows, func(w v1beta1.PolicyWindow) bool { return touchesOne(w, from, until) })
+	_, touch := LastEnd(windows, from, until)
+	return touch
 }
 
-// week is after how many days every window has come by.
+// LastEnd is when the last window ends that has a moment of the time from one moment
+// until another: from then on, none has. It is after until for one that goes on then,
+// and until for no windows, which mean always.
+func LastEnd(windows []v1beta1.PolicyWindow, from, until time.Time) (last time.Time, touch bool) {
+	if len(windows) == 0 {
+		return until, true
+	}
+	for _, w := range windows {
+		if end, touches := lastEnd(w, from, until); touches && (!touch || end.After(last)) {
+			last, touch = end, true
+		}
+	}
+	return last, touch
+}
+
+// week is within how many days every window has come by.
 const week = 8
 
-func touchesOne(w v1beta1.PolicyWindow, from, until time.Time) bool {
+func lastEnd(w v1beta1.PolicyWindow, from, until time.Time) (end time.Time, touches bool) {
 	zone, err := time.LoadLocation(w.TimeZone) // empty is UTC
 	begins, errBegin := clock(w.From)
 	ends, errEnd := clock(w.To)
 	if err != nil || errBegin != nil || errEnd != nil {
-		return true // nobody knows when it is
+		return until, true // nobody knows when it is
 	}
 	if ends <= begins {
 		ends += 24 * time.Hour
 	}
-	// One that began the day before may go on.
-	day := from.In(zone).AddDate(0, 0, -1)
-	for range week + 1 {
-		begin, end := at(day, begins), at(day, ends)
-		if begin.After(from) && !begin.Before(until) {
-			return false
+	for back := range week {
+		day := until.In(zone).AddDate(0, 0, -back)
+		if end := at(day, ends); !end.After(from) {
+			return time.Time{}, false
+		} else if at(day, begins).Before(until) && (len(w.Days) == 0 || slices.Contains(w.Days, v1beta1.PolicyDay(day.Weekday().String()))) {
+			return end, true
 		}
-		on := len(w.Days) == 0 || slices.Contains(w.Days, v1beta1.PolicyDay(day.Weekday().String()))
-		if on && end.After(from) {
-			return true
-		}
-		day = day.AddDate(0, 0, 1)
 	}
-	return false
+	return time.Time{}, false
 }
 
 // clock is the time since midnight by the clock.

@@ -35,6 +35,8 @@ func TestTouch(t *testing.T) {
 		{"a night: the morning before", window{Days: days("Friday"), From: "22:00", To: "06:00"}, "2026-11-27T05:00:00Z", "2026-11-27T05:30:00Z", false},
 		{"a whole day", window{Days: days("Saturday")}, "2026-11-28T23:59:00Z", "2026-11-29T10:00:00Z", true},
 		{"the day after a whole day", window{Days: days("Saturday")}, "2026-11-29T00:00:00Z", "2026-11-29T10:00:00Z", false},
+		{"on the day of the week, before it begins, and a week before", office, "2026-11-16T10:00:00Z", "2026-11-23T07:00:00Z", true},
+		{"on the day of the week, before it begins, and not a week before", office, "2026-11-17T20:00:00Z", "2026-11-23T07:00:00Z", false},
 		{"always", window{}, "2026-11-29T00:00:00Z", "2026-11-29T00:00:01Z", true},
 		{"an hour that the clock leaves out", window{TimeZone: "Europe/Berlin", From: "02:15", To: "02:45"}, "2026-03-29T00:30:00Z", "2026-03-29T02:00:00Z", true},
 		{"an hour that the clock shows twice", window{TimeZone: "Europe/Berlin", From: "02:00", To: "03:00"}, "2026-10-25T01:30:00Z", "2026-10-25T01:40:00Z", true},
@@ -49,6 +51,35 @@ func TestTouch(t *testing.T) {
 	}
 	if !Touch(nil, time.Now(), time.Now()) {
 		t.Error("without windows a rule is about every time")
+	}
+}
+
+func TestLastEnd(t *testing.T) {
+	type window = v1beta1.PolicyWindow
+	morning := window{TimeZone: "Europe/Berlin", From: "06:00", To: "09:00"}
+	night := window{TimeZone: "Europe/Berlin", From: "22:00", To: "06:00"}
+	for _, test := range []struct {
+		name        string
+		windows     []window
+		from, until string
+		want        string // empty if none touches
+	}{
+		{"within", []window{morning}, "2026-11-23T07:00:00Z", "2026-11-23T12:00:00Z", "2026-11-23T08:00:00Z"},
+		{"beside it", []window{morning}, "2026-11-23T08:00:00Z", "2026-11-23T12:00:00Z", ""},
+		{"of two days", []window{morning}, "2026-11-23T07:00:00Z", "2026-11-24T12:00:00Z", "2026-11-24T08:00:00Z"},
+		{"one that goes on", []window{morning}, "2026-11-23T06:00:00Z", "2026-11-23T07:00:00Z", "2026-11-23T08:00:00Z"},
+		{"one after the other", []window{morning, night}, "2026-11-23T04:00:00Z", "2026-11-23T12:00:00Z", "2026-11-23T08:00:00Z"},
+		{"one after the other, whatever their order", []window{night, morning}, "2026-11-23T04:00:00Z", "2026-11-23T12:00:00Z", "2026-11-23T08:00:00Z"},
+		{"of two that do not touch", []window{morning, night}, "2026-11-23T08:00:00Z", "2026-11-23T12:00:00Z", ""},
+		{"always", nil, "2026-11-23T08:00:00Z", "2026-11-23T12:00:00Z", "2026-11-23T12:00:00Z"},
+		{"nobody knows when: always", []window{morning, {From: "noon"}}, "2026-11-23T08:00:00Z", "2026-11-23T12:00:00Z", "2026-11-23T12:00:00Z"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, touch := LastEnd(test.windows, moment(t, test.from), moment(t, test.until))
+			if touch != (test.want != "") || touch && !got.Equal(moment(t, test.want)) {
+				t.Errorf("LastEnd = %s, %t, want %s", got, touch, test.want)
+			}
+		})
 	}
 }
 
