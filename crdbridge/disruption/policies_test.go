@@ -59,6 +59,7 @@ func TestAPolicyWakesWhoLacksTargets(t *testing.T) {
 			s.Phase, s.SpecHash = v1beta1.PhaseHolding, d.Spec.Hash()
 			s.DesiredTargetsCount, s.SelectedTargetsCount = 2, selected
 		})
+		b.Told(d)
 	}
 	b.Quiet()
 	last := func(d *v1beta1.Disruption) string { return b.Temporal.LastObservation(d).Hash }
