@@ -30,6 +30,14 @@ func newBridgeThatDeletes(t *testing.T, ttl time.Duration) *bridge {
 	}))}
 }
 
+// newBridgeWithClock has one that goes by this clock.
+func newBridgeWithClock(t *testing.T, now func() time.Time) *bridge {
+	t.Helper()
+	return &bridge{bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, w *temporal.Workflows) error {
+		return setup(m, w, b.ChaosNamespace, 0, now)
+	}))}
+}
+
 func (b *bridge) start() *bridge {
 	b.T.Helper()
 	b.Start()

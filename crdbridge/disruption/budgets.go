@@ -25,7 +25,7 @@ func budgetNews(d *v1beta1.Disruption, budgets []policyv1.PodDisruptionBudget) [
 
 // limitNews is what lets the disruption have more targets, or fewer.
 func limitNews(s snapshot) []string {
-	return append(budgetNews(s.disruption, s.budgets), policyNews(s.disruption, s.policies)...)
+	return append(budgetNews(s.disruption, s.budgets), policyNews(s)...)
 }
 
 // wantsBudgets is true while what budgets allow matters to the disruption.

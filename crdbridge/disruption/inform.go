@@ -71,6 +71,7 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	if sure {
 		seen.missing, wait = missing, recheck
 	}
+	wait = nextWindowEnd(seen, wait)
 	o := observe(seen)
 	if t.hash == "" && alreadyInStatus(d, o) {
 		t.hash = o.Hash

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -22,6 +23,7 @@ import (
 
 // snapshot is what the caches hold of one disruption at one moment.
 type snapshot struct {
+	at         time.Time
 	disruption *v1beta1.Disruption
 	chaosPods  []corev1.Pod
 	targets    []target

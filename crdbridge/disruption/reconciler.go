@@ -44,6 +44,8 @@ type reconciler struct {
 	services *service.Watches
 	// ttl is how long a disruption that has ended stays to be read; 0 means for ever.
 	ttl time.Duration
+	// now is the clock by which windows of policies end.
+	now func() time.Time
 }
 
 // Reconcile makes sure that a Disruption has its finalizer, then its workflow,
@@ -113,7 +115,7 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 	if err != nil {
 		return snapshot{}, fmt.Errorf("list chaos pods: %w", err)
 	}
-	seen := snapshot{disruption: d, chaosPods: chaosPods.Items, services: r.services.Seen(d)}
+	seen := snapshot{at: r.now(), disruption: d, chaosPods: chaosPods.Items, services: r.services.Seen(d)}
 	if wantsTargets(d) {
 		var policies v1beta1.DisruptionPolicyList
 		if err := r.client.List(ctx, &policies, shared); err != nil {

@@ -29,12 +29,16 @@ import (
 // of the pods, nodes, PodDisruptionBudgets and DisruptionPolicies that concern one, and of the services it names. Handlers only put keys into the
 // queue. A Disruption that ended ttl ago is deleted; 0 means never.
 func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string, ttl time.Duration) error {
+	return setup(m, workflows, chaosNamespace, ttl, time.Now)
+}
+
+func setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string, ttl time.Duration, now func() time.Time) error {
 	services, err := service.New(m.GetConfig())
 	if err != nil {
 		return err
 	}
 	r := &reconciler{
-		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services, ttl: ttl,
+		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services, ttl: ttl, now: now,
 	}
 	terminations := workflows.NewTerminationPoller(r.sent.lose)
 	err = builder.ControllerManagedBy(m).
