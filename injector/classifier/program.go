@@ -26,7 +26,8 @@ const (
 )
 
 // chunkRules is how many rules are skipped by one jump: offsets of jumps have
-// 16 bits, and no rule takes more than 32 instructions.
+// 16 bits, and no rule takes more than 32 instructions, its part of the search
+// included.
 const chunkRules = 512
 
 // Spec is what a program does.
@@ -110,32 +111,42 @@ func Program(s Spec) asm.Instructions {
 // one jump over all would not reach.
 func chunks(family int32, rules []Rule, all effects) asm.Instructions {
 	var program asm.Instructions
-	for start := 0; start < len(rules); start += chunkRules {
-		end := min(start+chunkRules, len(rules))
-		after := fmt.Sprintf("after-%d-%d", family, start)
+	for at, chunk := range split(searchable(rules)) {
+		after := fmt.Sprintf("after-%d-%d", family, at)
+		labels := 0
+		s := searcher{
+			test: func(rules []Rule) asm.Instructions { return decide(rules, all, after) },
+			label: func() string {
+				labels++
+				return fmt.Sprintf("search-%d-%d-%d", family, at, labels)
+			},
+		}
 		program = append(program, asm.JNE.Imm(regFamily, family, after))
-		for _, rule := range rules[start:end] {
-			decided := asm.Instructions{asm.Mov.Imm(regFamily, all.number(rule.Effect)), asm.Ja.Label(after)}
-			tests := mismatch(rule)
-			if len(tests) == 0 {
-				// Nothing gets past this rule, and the verifier refuses code
-				// that cannot be reached.
-				return append(append(program, decided...), hop(after))
-			}
-			program = append(program, tests...)
-			program = append(program, over(asm.JNE, regMismatch, 0, len(decided)))
-			program = append(program, decided...)
+		for _, run := range chunk {
+			program = append(program, s.search(run, keysOf[family])...)
 		}
 		program = append(program, hop(after))
 	}
 	return program
 }
 
+// decide tests rules one after the other, and jumps away with the number of the
+// effect of the first that matches.
+func decide(rules []Rule, all effects, away string) asm.Instructions {
+	var program asm.Instructions
+	for _, rule := range rules {
+		decided := asm.Instructions{asm.Mov.Imm(regFamily, all.number(rule.Effect)), asm.Ja.Label(away)}
+		if tests := mismatch(rule); len(tests) > 0 {
+			program = append(append(program, tests...), over(asm.JNE, regMismatch, 0, len(decided)))
+		}
+		program = append(program, decided...)
+	}
+	return program
+}
+
 // mismatch collects in one register how the packet differs from the rule, so
 // that a rule has one jump: the verifier follows every jump both ways, keeps at
-// most 8192 of them in mind, and gives up at a few hundred rules of several. It
-// is what a packet passes 2048 times, so it has as few and short instructions as
-// can be.
+// most 8192 of them in mind, and gives up at a few hundred rules of several.
 func mismatch(rule Rule) asm.Instructions {
 	var program asm.Instructions
 	differ := func(register asm.Register, want uint64, bits, width int) {
@@ -188,10 +199,11 @@ func mismatch(rule Rule) asm.Instructions {
 
 // xor leaves in a register how another one differs from want.
 func xor(into, register asm.Register, want uint64, width int) asm.Instructions {
+	exclusive := asm.Xor.Reg(into, register)
 	if width == 32 {
-		return asm.Instructions{asm.Mov.Imm32(into, int32(uint32(want))), asm.Xor.Reg32(into, register)}
+		exclusive = asm.Xor.Reg32(into, register)
 	}
-	return asm.Instructions{asm.LoadImm(into, int64(want), asm.DWord), asm.Xor.Reg(into, register)}
+	return append(constant(into, want, width), exclusive)
 }
 
 // over jumps over so many instructions if the comparison holds.
