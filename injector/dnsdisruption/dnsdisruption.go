@@ -79,8 +79,13 @@ func (i *Injector) Notes() []string { return i.notes }
 // goes on after an error; a target that is gone is clean.
 func (i *Injector) Clean(ctx context.Context) error {
 	var errs []error
+	var freed redirect.Sockets
 	for _, r := range i.active {
-		errs = append(errs, r.end(ctx))
+		if err := r.end(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		freed = append(freed, r.tracked.Sockets...)
 	}
 	i.active = nil
 	netnses, err := i.target.Netnses()
@@ -88,8 +93,9 @@ func (i *Injector) Clean(ctx context.Context) error {
 	for _, netns := range netnses {
 		sockets, err := i.noted(netns.NetnsID)
 		errs = append(errs, err)
-		if len(sockets) > 0 {
-			errs = append(errs, i.free(netns, sockets))
+		others := slices.DeleteFunc(sockets, func(s redirect.Socket) bool { return slices.Contains(freed, s) })
+		if len(others) > 0 {
+			errs = append(errs, i.free(netns, others))
 		}
 	}
 	errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, target.ErrGone) })
@@ -166,6 +172,9 @@ func (r redirected) end(ctx context.Context) error {
 			errs = append(errs, r.tracked.FreeRedirected())
 		}
 		errs = append(errs, r.responder.Close())
+	}
+	if r.table != nil {
+		errs = append(errs, r.table.Close())
 	}
 	return errors.Join(append(errs, r.netns.Close())...)
 }

@@ -1,6 +1,7 @@
 package dnsdisruption
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -32,7 +33,7 @@ func (i *Injector) Probe() (string, error) {
 		if err := tracked.Probe(); err != nil {
 			return err
 		}
-		return table.Remove()
+		return errors.Join(table.Remove(), table.Close())
 	})
 	if err != nil {
 		return "", fmt.Errorf("dns disruption: %w", i.refused(err))

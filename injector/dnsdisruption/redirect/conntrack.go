@@ -45,26 +45,32 @@ func (t Tracked) Redirected() ([]string, error) {
 		return nil, err
 	}
 	defer handle.Close()
+	flows, err := list(handle)
+	if err != nil {
+		return nil, err
+	}
 	var found []string
-	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		flows, err := dump.Whole(func() ([]*netlink.ConntrackFlow, error) {
-			return handle.ConntrackTableList(netlink.ConntrackTable, family)
-		})
-		if untracked(err) {
-			continue
-		}
-		if err != nil {
-			return found, fmt.Errorf("list tracked connections: %w", err)
-		}
-		for _, flow := range flows {
-			if t.redirected(flow) {
-				found = append(found, fmt.Sprintf("tracked connection from %s to %s, redirected to %s",
-					addrPort(flow.Forward.SrcIP, flow.Forward.SrcPort), addrPort(flow.Forward.DstIP, flow.Forward.DstPort),
-					addrPort(flow.Reverse.SrcIP, flow.Reverse.SrcPort)))
-			}
+	for _, flow := range flows {
+		if t.redirected(flow) {
+			found = append(found, fmt.Sprintf("tracked connection from %s to %s, redirected to %s",
+				addrPort(flow.Forward.SrcIP, flow.Forward.SrcPort), addrPort(flow.Forward.DstIP, flow.Forward.DstPort),
+				addrPort(flow.Reverse.SrcIP, flow.Reverse.SrcPort)))
 		}
 	}
 	return found, nil
+}
+
+// list reads what is tracked of both families at once: the kernel looks through the
+// connections of all network namespaces for it, which takes milliseconds on a
+// large node.
+func list(handle *netlink.Handle) ([]*netlink.ConntrackFlow, error) {
+	flows, err := dump.Whole(func() ([]*netlink.ConntrackFlow, error) {
+		return handle.ConntrackTableList(netlink.ConntrackTable, unix.AF_UNSPEC)
+	})
+	if err != nil && !untracked(err) {
+		return nil, fmt.Errorf("list tracked connections: %w", err)
+	}
+	return flows, nil
 }
 
 // Probe is an error where the kernel cannot tell what it tracks.
@@ -89,14 +95,19 @@ func (t Tracked) free(fits match) error {
 		return err
 	}
 	defer handle.Close()
+	flows, err := list(handle)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
+		if !slices.ContainsFunc(flows, func(f *netlink.ConntrackFlow) bool { return f.FamilyType == uint8(family) && fits(f) }) {
+			continue
+		}
 		_, err := dump.Whole(func() (uint, error) {
 			return handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, fits)
 		})
-		if !untracked(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("forget tracked connections to port %d: %w", t.Port, err)

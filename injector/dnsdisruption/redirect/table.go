@@ -89,14 +89,20 @@ func Install(netns *os.File, name string, port uint16, sockets []Socket) (*Table
 	return t, nil
 }
 
-// Remove takes the redirect off. Connections that are tracked stay on it.
+// Remove takes the redirect off. Connections that are tracked stay on it. Close comes
+// after it.
 func (t *Table) Remove() error {
 	t.conn.DelTable(t.table)
 	if err := t.conn.Flush(); err != nil {
-		return errors.Join(fmt.Errorf("delete nftables table %s: %w", t.table.Name, err), t.conn.CloseLasting())
+		return errors.Join(fmt.Errorf("delete nftables table %s: %w", t.table.Name, err), t.Close())
 	}
-	return t.conn.CloseLasting()
+	return nil
 }
+
+// Close gives the table back, if Remove has not. The later it is called after that,
+// the less it waits for the kernel, which frees what was deleted when no processor
+// looks at it any more. It is safe to call twice.
+func (t *Table) Close() error { return t.conn.CloseLasting() }
 
 // own makes an empty table that belongs to the socket, and goes with it. The
 // library knows no such flag.
