@@ -9,7 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/injector/classifier"
 	"github.com/squall-chaos/squall/injector/journal"
@@ -58,7 +58,7 @@ type Programs map[classifier.Direction]*ebpf.Program
 func Load(instructions map[classifier.Direction]asm.Instructions, m Mark) (Programs, error) {
 	// Before Linux 5.11 programs count as locked memory. If the limit cannot
 	// be lifted, loading tells whether it was needed.
-	_ = rlimit.RemoveMemlock()
+	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	loaded := Programs{}
 	for _, direction := range []classifier.Direction{classifier.Egress, classifier.Ingress} {
 		wanted, found := instructions[direction]

@@ -45,6 +45,9 @@ type Children struct {
 	Family
 	mark, proc string
 	reapers    sync.WaitGroup
+
+	starting sync.Mutex
+	started  []int
 }
 
 // Of are the children of an injection. None is started yet.
@@ -102,6 +105,9 @@ func (c *Children) Start(argument string, watched *os.File, urgent bool) (*Child
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start a %s: %w", c.Noun, err)
 	}
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	c.started = append(c.started, made.PID())
 	return made, nil
 }
 

@@ -95,6 +95,20 @@ func TestEndOfOneInjectionLeavesTheOthers(t *testing.T) {
 	wantPIDs(t, neighbour, other.PID())
 }
 
+// What stands is asked often, so it is asked of those that this process started.
+func TestOwnChildrenStandWhileTheyRun(t *testing.T) {
+	mine, earlier := of("d-"+t.Name(), "t-1"), of("d-"+t.Name(), "t-1")
+	first, second := start(t, mine, os.Getpid()), start(t, mine, os.Getpid())
+	start(t, earlier, os.Getpid())
+	if diff := cmp.Diff([]int{first.PID(), second.PID()}, mine.Running()); diff != "" {
+		t.Errorf("Running() (-want +got):\n%s", diff)
+	}
+	_ = first.Abandon(nil)
+	if diff := cmp.Diff([]string{fmt.Sprintf("lingerer process %d", second.PID())}, mine.Standing()); diff != "" {
+		t.Errorf("Standing() after one has ended (-want +got):\n%s", diff)
+	}
+}
+
 // What a target calls itself is not believed: it could keep a disruption stuck, or
 // a sweep busy, by calling itself our child.
 func TestForgedMarkIsNoChild(t *testing.T) {

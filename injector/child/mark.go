@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/target"
 )
 
 // endTimeout bounds the wait for one killed child.
@@ -32,10 +34,10 @@ func (f Family) Audit(proc string) ([]v1beta1.Mark, error) {
 	pids, err := f.marked(proc, "")
 	var marks []v1beta1.Mark
 	for _, pid := range pids {
-		disruption, target, _ := strings.Cut(strings.TrimPrefix(f.markOn(proc, pid), f.Prefix), "/")
+		disruption, targetUID, _ := strings.Cut(strings.TrimPrefix(f.markOn(proc, pid), f.Prefix), "/")
 		marks = append(marks, v1beta1.Mark{
 			Object: f.process(pid), Kind: f.Kind,
-			Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: types.UID(target),
+			Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: types.UID(targetUID),
 		})
 	}
 	return marks, err
@@ -47,14 +49,29 @@ func (f Family) process(pid int) string { return fmt.Sprintf("%s process %d", f.
 // PIDs are the children of this injection that run, whoever started them.
 func (c *Children) PIDs() ([]int, error) { return c.marked(c.proc, c.mark) }
 
-// Left lists the children of this injection that run, in words.
+// Running are the children that were started here and run. Unlike PIDs it looks at no
+// other process of the node.
+func (c *Children) Running() []int {
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.started), func(pid int) bool { return c.markOn(c.proc, pid) != c.mark })
+}
+
+// Standing lists those that are Running in words.
+func (c *Children) Standing() []string { return c.inWords(c.Running()) }
+
+// Left lists the PIDs in words.
 func (c *Children) Left() ([]string, error) {
 	pids, err := c.PIDs()
-	var left []string
+	return c.inWords(pids), err
+}
+
+func (c *Children) inWords(pids []int) []string {
+	var words []string
 	for _, pid := range pids {
-		left = append(left, c.process(pid))
+		words = append(words, c.process(pid))
 	}
-	return left, err
+	return words
 }
 
 // End kills the children of this injection, also those that another process
@@ -99,7 +116,7 @@ func (f Family) marked(proc, mark string) ([]int, error) {
 // it was given the node's processes, and with them the node.
 func (f Family) markOn(proc string, pid int) string {
 	// An error means that the process is gone.
-	line, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
+	line, _ := target.ReadProc(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
 	args := bytes.Split(line, []byte{0})
 	if len(args) < 3 || string(args[1]) != f.Command || !bytes.HasPrefix(args[2], []byte(f.Prefix)) {
 		return ""
@@ -113,7 +130,7 @@ func (f Family) markOn(proc string, pid int) string {
 // runsAsWeDo is true of a process of our user and, as an injector shares the
 // node's, of our process namespace: that in which proc was mounted.
 func runsAsWeDo(proc string, pid int) bool {
-	status, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	status, err := target.ReadProc(filepath.Join(proc, strconv.Itoa(pid), "status"))
 	if err != nil {
 		return false // it has ended
 	}

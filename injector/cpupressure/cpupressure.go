@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +71,9 @@ func (i *Injector) Clean(ctx context.Context) error { return i.burners.End(ctx) 
 
 // Left lists the burners of this injection that run, whoever started them.
 func (i *Injector) Left(context.Context) ([]string, error) { return i.burners.Left() }
+
+// Standing lists the burners that this injector started and that run.
+func (i *Injector) Standing(context.Context) ([]string, error) { return i.burners.Standing(), nil }
 
 // Audit lists the burners on this node, of any disruption, looking at the
 // processes below proc.
@@ -149,7 +153,7 @@ func joinDirs(cgroups target.Cgroups) ([]string, error) {
 	}
 	dirs := []string{dir}
 	for _, controller := range []string{"cpuacct", "cpuset"} {
-		if dir, found := cgroups.V1[controller]; found && !v2 {
+		if dir, found := cgroups.V1[controller]; found && !v2 && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}

@@ -33,10 +33,6 @@ type use struct {
 
 // Prove measures the processor time that burners had since it was asked last.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
-	pids, err := i.burners.PIDs()
-	if err != nil {
-		return "", "", err
-	}
 	load, err := loadOf(i.params.Count)
 	if err != nil {
 		return "", "", err
@@ -44,7 +40,7 @@ func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	now := use{time.Now(), map[int]time.Duration{}}
 	var burned time.Duration
 	asked := 0.0
-	for _, pid := range pids {
+	for _, pid := range i.burners.Running() {
 		had, cpus, err := measure(i.proc, pid)
 		if err != nil {
 			continue // it has just ended

@@ -98,6 +98,9 @@ func (i *Injector) Clean(ctx context.Context) error { return i.hogs.End(ctx) }
 // Left lists the hogs of this injection that run, whoever started them.
 func (i *Injector) Left(context.Context) ([]string, error) { return i.hogs.Left() }
 
+// Standing lists the hogs that this injector started and that run.
+func (i *Injector) Standing(context.Context) ([]string, error) { return i.hogs.Standing(), nil }
+
 // Notes says what is not as asked for, as it was when the injection began, in
 // sentences for the user.
 func (i *Injector) Notes() []string { return i.notes }

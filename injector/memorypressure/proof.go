@@ -61,11 +61,11 @@ const leastHeld = 2 << 20
 
 // held is how much the hogs have beyond what the program itself takes.
 func (i *Injector) held() (int64, error) {
-	pids, err := i.hogs.PIDs()
-	var all int64
-	if err == nil && len(pids) == 0 {
-		err = errors.New("no hog runs")
+	pids := i.hogs.Running()
+	if len(pids) == 0 {
+		return 0, errors.New("no hog runs")
 	}
+	var all int64
 	for _, pid := range pids {
 		status, err := os.ReadFile(filepath.Join(i.target.ProcDir(), strconv.Itoa(pid), "status"))
 		if err != nil {
@@ -76,7 +76,7 @@ func (i *Injector) held() (int64, error) {
 			all += max(resident<<10-ownMemory, 0)
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // ownMemory is what the runtime of a hog has for itself, about.

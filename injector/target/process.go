@@ -34,7 +34,7 @@ func (c Container) Check() error {
 // Status returns one field of the first process's status file, such as
 // "SigCgt", without its name and blanks around it.
 func (c Container) Status(field string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "status"))
+	data, err := ReadProc(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "status"))
 	if err != nil {
 		return "", goneIfMissing(err)
 	}
@@ -91,7 +91,7 @@ func findFirst(proc, id string) (process, error) {
 	}
 	var best process
 	for _, pid := range pids {
-		data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+		data, err := ReadProc(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 		if err != nil || !mentions(string(data), id) {
 			continue // it ended meanwhile, or is of another container
 		}
@@ -156,11 +156,11 @@ func isWord(b byte) bool {
 
 func readProcess(proc string, pid int) (process, error) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	stat, err := ReadProc(filepath.Join(dir, "stat"))
 	if err != nil {
 		return process{}, goneIfMissing(err)
 	}
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	status, err := ReadProc(filepath.Join(dir, "status"))
 	if err != nil {
 		return process{}, goneIfMissing(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -63,12 +62,12 @@ func (c Container) successor(proc string) (Container, error) {
 	for _, pid := range pids {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
 		// What cannot be read has ended, or nobody may look at it.
-		memberships, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+		memberships, _ := ReadProc(filepath.Join(dir, "cgroup"))
 		id := memberOf(string(memberships), pod)
 		if id == "" || id == c.ID {
 			continue
 		}
-		if mounts, _ := os.ReadFile(filepath.Join(dir, "mountinfo")); nameInMounts(string(mounts)) != c.Name {
+		if mounts, _ := ReadProc(filepath.Join(dir, "mountinfo")); nameInMounts(string(mounts)) != c.Name {
 			continue
 		}
 		next, err := loadContainer(proc, v1beta1.InjectionContainer{Name: c.Name, ID: id})
