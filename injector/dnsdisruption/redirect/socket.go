@@ -1,6 +1,7 @@
 package redirect
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/injector/target"
@@ -74,30 +76,68 @@ func SocketOf(network string, address netip.AddrPort, conn syscall.Conn) (Socket
 // Listening are those of the sockets that are open in the network namespace at
 // path, whose process ever they are.
 func (s Sockets) Listening(path string) (Sockets, error) {
-	var tables strings.Builder
+	open := map[uint64]bool{}
 	err := target.Do(path, func() error {
-		for _, file := range []string{"udp", "udp6", "tcp", "tcp6"} {
-			table, err := os.ReadFile(target.DefaultProc + "/thread-self/net/" + file)
-			if err != nil && !os.IsNotExist(err) { // there are kernels without IPv6
+		tables := []string{"udp", "udp6"}
+		if listenersByDiag(open) != nil {
+			tables = append(tables, "tcp", "tcp6")
+		}
+		for _, table := range tables {
+			if err := socketsInTable(table, open); err != nil {
 				return fmt.Errorf("list sockets: %w", err)
 			}
-			tables.Write(table)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	return slices.DeleteFunc(slices.Clone(s), func(socket Socket) bool { return !open[socket.Inode] }), nil
+}
+
+// socketsInTable adds the sockets that a table of /proc tells of.
+func socketsInTable(table string, open map[uint64]bool) error {
+	data, err := os.ReadFile(target.DefaultProc + "/thread-self/net/" + table)
+	if err != nil && !os.IsNotExist(err) { // there are kernels without IPv6
+		return err
+	}
 	const inode = 9 // the tenth column, in all four tables
-	open := map[string]bool{}
-	for line := range strings.Lines(tables.String()) {
+	for line := range strings.Lines(string(data)) {
 		if fields := strings.Fields(line); len(fields) > inode {
-			open[fields[inode]] = true
+			number, _ := strconv.ParseUint(fields[inode], 10, 64) // not in the title
+			open[number] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(s), func(socket Socket) bool {
-		return !open[strconv.FormatUint(socket.Inode, 10)]
-	}), nil
+	return nil
+}
+
+// listenersByDiag adds the sockets of TCP that listen. Without sock_diag it is an
+// error; with it the kernel need not look through the connections of all network
+// namespaces, as it does for the tables of TCP.
+func listenersByDiag(open map[uint64]bool) error {
+	const (
+		requestBytes  = 56 // struct inet_diag_req_v2 of linux/inet_diag.h
+		inodeAt       = 68 // idiag_inode in struct inet_diag_msg
+		stateListen   = 10 // TCP_LISTEN
+		requestStates = 4  // where idiag_states is in the request
+	)
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		question := make([]byte, requestBytes)
+		question[0], question[1] = family, unix.IPPROTO_TCP
+		binary.NativeEndian.PutUint32(question[requestStates:], 1<<stateListen)
+		request := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
+		request.AddRawData(question)
+		answers, err := request.Execute(unix.NETLINK_INET_DIAG, 0)
+		if err != nil {
+			return err
+		}
+		for _, answer := range answers {
+			if len(answer) >= inodeAt+4 {
+				open[uint64(binary.NativeEndian.Uint32(answer[inodeAt:]))] = true
+			}
+		}
+	}
+	return nil
 }
 
 func (s Socket) protocol() byte { return protocols[s.Network] }
