@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"slices"
 	"syscall"
@@ -10,17 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
 var figures = flag.Int("figures", 1, "how often TestHowLongAnInjectorTakes has each kind injected")
 
 // Tells what an injector takes from its start, which reads the document, to its
 // ready file, and from SIGTERM to its exit with everything undone; with -figures 20
-// for docs/kinds/README.md. It bounds nothing: machines differ.
+// for docs/kinds/README.md. It bounds nothing: machines differ. The processor time
+// of it all, its children's included, differs least when others work too.
 func TestHowLongAnInjectorTakes(t *testing.T) {
 	for _, kind := range []v1beta1.Kind{v1beta1.KindNetwork, v1beta1.KindDiskPressure, v1beta1.KindCPUPressure, v1beta1.KindDNS, v1beta1.KindContainerFailure} {
 		t.Run(string(kind), func(t *testing.T) {
-			var ready, gone []time.Duration
+			var ready, gone, worked []time.Duration
 			for range *figures {
 				made := startTarget(t, kind)
 				s := realSite(t, "SQUALL_GUARD=true") // as in a chaos pod
@@ -34,14 +37,46 @@ func TestHowLongAnInjectorTakes(t *testing.T) {
 				p.signal(syscall.SIGTERM)
 				code := p.exit()
 				gone = append(gone, time.Since(began))
+				worked = append(worked, p.command.ProcessState.UserTime()+p.command.ProcessState.SystemTime())
 				if outcome := p.ending(); code != 0 || !outcome.Injected || !outcome.Cleaned || len(s.journals()) > 0 {
 					t.Errorf("exit code %d, %+v, journals %v; want it injected and cleaned", code, outcome, s.journals())
 				}
 			}
-			for what, took := range map[string][]time.Duration{"start to ready": ready, "signal to exit": gone} {
-				slices.Sort(took)
-				t.Logf("%s: p50 %s, p95 %s, longest %s of %d", what, took[len(took)/2], took[(len(took)*95+99)/100-1], took[len(took)-1], len(took))
-			}
+			logFigures(t, "start to ready", ready)
+			logFigures(t, "signal to exit", gone)
+			logFigures(t, "processor time", worked)
 		})
 	}
+}
+
+// Tells how long a container has run that was started again when its disk is limited,
+// which the kernel says, after having been away for up to three seconds.
+func TestHowLongARestartTakes(t *testing.T) {
+	const name = "app-restarts"
+	made := asKubelet(t, name, testcontainer.Sleeps...)
+	injection := injectionOn(v1beta1.KindDiskPressure, sampleParams[v1beta1.KindDiskPressure], made)
+	injection.Target.Containers[0].Name = name
+	injection.Disruption.UID = types.UID(made.ID)
+	p := realSite(t).inject(injection)
+	p.awaitReady()
+	var took []time.Duration
+	for i := range *figures {
+		made.Kill(t)
+		time.Sleep(time.Duration(i%10) * 300 * time.Millisecond) // as a kubelet backs off
+		began := time.Now()
+		made = asKubelet(t, name, testcontainer.Sleeps...)
+		testcontainer.Eventually(t, "the container is disturbed", func() error {
+			if !effect(t, p, made) {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		took = append(took, time.Since(began))
+	}
+	logFigures(t, "start of a container to its effect", took)
+}
+
+func logFigures(t *testing.T, what string, took []time.Duration) {
+	slices.Sort(took)
+	t.Logf("%s: p50 %s, p95 %s, longest %s of %d", what, took[len(took)/2], took[(len(took)*95+99)/100-1], took[len(took)-1], len(took))
 }

@@ -28,14 +28,6 @@ type stander interface {
 	Standing(context.Context) ([]string, error)
 }
 
-// How often a container that has ended is looked for again, more rarely the longer
-// it is away, and from when on it is told that nothing is injected in it.
-const (
-	renewEvery = time.Second
-	renewAtMax = 5 * time.Second
-	renewSlack = 10 * time.Second
-)
-
 // firstLook is how soon after an injection its effect is measured, at the latest.
 const firstLook = time.Second
 
@@ -149,7 +141,8 @@ func (l *lifecycle) restore(ctx context.Context) error {
 // that were started meanwhile. A container that stays away is told of: nothing
 // is injected in it.
 func (l *lifecycle) renew(ctx context.Context) error {
-	for began := time.Now(); ctx.Err() == nil; {
+	began, starts := time.Now(), startsOf(l.current)
+	for ctx.Err() == nil {
 		renewed, err := l.current.Renewed()
 		if err == nil {
 			l.current = renewed
@@ -166,7 +159,7 @@ func (l *lifecycle) renew(ctx context.Context) error {
 		if time.Since(began) > renewSlack {
 			l.tellAway(err)
 		}
-		sleep(ctx, min(max(time.Since(began)/20, renewEvery), renewAtMax))
+		starts.await(ctx, min(max(time.Since(began)/20, renewEvery), renewAtMax))
 	}
 	return ctx.Err()
 }

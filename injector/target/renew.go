@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -78,14 +79,39 @@ func (c Container) successor(proc string) (Container, error) {
 	return Container{}, fmt.Errorf("container %s (%s) has ended, and none came in its place: %w", c.Name, c.ID, ErrGone)
 }
 
+// PodCgroups are the names of the cgroups in those of the target's pods, sorted: one
+// is new whenever a container of the pod starts, and maybe at other times. Those that
+// cannot be seen are missing.
+func (t *Target) PodCgroups() []string {
+	var names []string
+	for _, container := range t.Containers {
+		entries, _ := os.ReadDir(container.Cgroups.podDir(container.ID))
+		for _, entry := range entries {
+			if entry.IsDir() {
+				names = append(names, entry.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // pod is the name of the cgroup that holds those of the pod's containers; empty
 // when it is not known.
 func (c Cgroups) pod(id string) string {
+	if dir := c.podDir(id); dir != "" {
+		return filepath.Base(dir)
+	}
+	return ""
+}
+
+// podDir is the first of the directories of that cgroup.
+func (c Cgroups) podDir(id string) string {
 	for _, dir := range append(slices.Sorted(maps.Values(c.V1)), c.Unified) {
 		// The container's own may have others below it.
 		for ; mentions(dir, id); dir = filepath.Dir(dir) {
-			if !mentions(filepath.Dir(dir), id) {
-				return filepath.Base(filepath.Dir(dir))
+			if above := filepath.Dir(dir); !mentions(above, id) {
+				return above
 			}
 		}
 	}
