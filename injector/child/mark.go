@@ -57,10 +57,10 @@ func (c *Children) Running() []int {
 	return slices.DeleteFunc(slices.Clone(c.started), func(pid int) bool { return c.markOn(c.proc, pid) != c.mark })
 }
 
-// Standing lists those that are Running in words.
+// Standing says in words what Running lists.
 func (c *Children) Standing() []string { return c.inWords(c.Running()) }
 
-// Left lists the PIDs in words.
+// Left says in words what PIDs lists.
 func (c *Children) Left() ([]string, error) {
 	pids, err := c.PIDs()
 	return c.inWords(pids), err
