@@ -6,11 +6,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/squall-chaos/squall/hack/vm"
 )
 
 // guestDir is the kernel's parameter that says where the guest's files are. A
@@ -44,7 +45,7 @@ func runGuest(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := loadAll(j.Early); err != nil {
+	if err := vm.Load(j.Early); err != nil {
 		return err
 	}
 	lower := "/"
@@ -56,7 +57,7 @@ func runGuest(dir string) error {
 	if err := makeRoot(lower); err != nil {
 		return err
 	}
-	if err := loadAll(j.Modules); err != nil {
+	if err := vm.Load(j.Modules); err != nil {
 		return err
 	}
 	results, err := openResults(j.Results)
@@ -80,29 +81,6 @@ func runGuest(dir string) error {
 		fmt.Fprintf(results, "%s%d\n", sayEnd, code)
 	}
 	fmt.Fprintln(results, sayDone)
-	return nil
-}
-
-func loadAll(files []string) error {
-	for _, file := range files {
-		if err := load(file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// load puts a module into the kernel. One that is there is loaded.
-func load(file string) error {
-	image, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	options := []byte{0}
-	_, _, errno := syscall.Syscall(syscall.SYS_INIT_MODULE, uintptr(unsafe.Pointer(&image[0])), uintptr(len(image)), uintptr(unsafe.Pointer(&options[0])))
-	if errno != 0 && errno != syscall.EEXIST {
-		return fmt.Errorf("load module %s: %w", filepath.Base(file), errno)
-	}
 	return nil
 }
 

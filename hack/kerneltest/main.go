@@ -23,6 +23,7 @@ import (
 
 	"github.com/squall-chaos/squall/hack/debian"
 	"github.com/squall-chaos/squall/hack/toolchain"
+	"github.com/squall-chaos/squall/hack/vm"
 )
 
 func main() {
@@ -81,7 +82,7 @@ func (o options) test(ctx context.Context, m machine) (failed bool, err error) {
 	if err := debian.Install(ctx, o.say, m.needs...); err != nil {
 		return false, err
 	}
-	kernel, err := fetch(ctx, filepath.Join(cache, "kernels"), m.fetched, o.say)
+	kernel, err := vm.Fetch(ctx, filepath.Join(cache, "kernels"), m.fetched, o.say)
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/hack/debian"
+	"github.com/squall-chaos/squall/hack/vm"
 )
 
 // machine is a kernel and what is run on it.
@@ -40,19 +41,6 @@ type testPackage struct {
 // none chooses no test.
 const none = "-"
 
-// queueing disciplines, filters and devices that network disruptions and their
-// tests make.
-var networkModules = []string{
-	"sch_netem", "sch_prio", "sch_htb", "sch_tbf", "sch_fq", "sch_ingress", "cls_bpf", "cls_u32", "cls_flower", "cls_matchall",
-	"act_gact", "act_mirred", "act_police", "veth", "ifb", "dummy", "ipv6",
-}
-
-// filterModules are for what is redirected or held by nftables.
-var filterModules = []string{
-	"nf_tables", "nft_chain_nat", "nft_nat", "nft_redir", "nft_numgen", "nft_limit", "nft_ct", "nft_reject_inet", "nft_compat", "nft_queue",
-	"nfnetlink_queue", "nf_conntrack_netlink", "xt_bpf", "xt_NFQUEUE", "xt_tcpudp", "xt_conntrack",
-}
-
 // Tests of some packages that are run for every change, without ^Test( and )$.
 const (
 	networkInShort = "DelayHoldsForWhatMatches|QueuesOfSomeContainersAlone|" +
@@ -69,7 +57,7 @@ func machines() []machine {
 	return []machine{
 		{
 			name: "uml", fetched: "user-mode-linux", start: startUML, limit: 40 * time.Minute,
-			modules: append(networkModules, "loop"),
+			modules: append(vm.NetworkModules(), "loop"),
 			packages: []testPackage{
 				{name: "injector/network", limit: 25 * time.Minute, quick: "^Test(" + networkInShort + ")$"},
 				{name: "injector/diskpressure", limit: 5 * time.Minute, quick: "^Test(" + diskPressureInShort + ")$"},
@@ -85,8 +73,7 @@ func machines() []machine {
 		{
 			// What User-Mode Linux cannot do, and netem once more.
 			name: "qemu", fetched: "linux-image-amd64", needs: debian.ForKernels, start: startQEMU, limit: 50 * time.Minute,
-			// libcrc32c asks for crc32c_generic by another name.
-			modules: slices.Concat([]string{"crc32c_generic"}, networkModules, filterModules, []string{"loop", "ext4"}),
+			modules: slices.Concat(vm.NetworkModules(), vm.FilterModules(), []string{"loop", "ext4"}),
 			packages: []testPackage{
 				{name: "injector/diskfailure", limit: 15 * time.Minute, quick: none},
 				{name: "injector/dnsdisruption", limit: 15 * time.Minute, quick: none},

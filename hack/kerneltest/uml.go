@@ -2,16 +2,18 @@ package main
 
 import (
 	"path/filepath"
+
+	"github.com/squall-chaos/squall/hack/vm"
 )
 
 // startUML is User-Mode Linux: a kernel that is an ordinary process of this
 // machine, whose root directory it sees, read only.
 func startUML(f guestFiles) (command, env []string, err error) {
-	files, err := kernelModules(filepath.Join(f.kernel, "usr/lib/uml/modules"))
+	files, err := vm.Modules(filepath.Join(f.kernel, "usr/lib/uml/modules"))
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.job.Early, err = inOrder(append(f.needed, "overlay"), files, moduleNeeds); err != nil {
+	if f.job.Early, err = vm.InOrder(append(f.needed, "overlay"), files); err != nil {
 		return nil, nil, err
 	}
 	f.job.Results = "/dev/ttyS0"

@@ -1,4 +1,4 @@
-package main
+package vm
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/squall-chaos/squall/hack/cluster"
 )
 
-// fetch unpacks a package of Debian into the cache, once, and returns the
+// Fetch unpacks a package of Debian into the cache, once, and returns the
 // directory. Nothing is installed.
-func fetch(ctx context.Context, cache, name string, say func(string, ...any)) (string, error) {
+func Fetch(ctx context.Context, cache, name string, say func(string, ...any)) (string, error) {
 	dir := filepath.Join(cache, name)
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
@@ -33,7 +33,7 @@ func fetch(ctx context.Context, cache, name string, say func(string, ...any)) (s
 	}
 	say("fetching Debian's package %s", name)
 	if err := download(ctx, half, name); err != nil {
-		return "", fmt.Errorf("fetch a kernel to test on: %w", err)
+		return "", fmt.Errorf("fetch a kernel: %w", err)
 	}
 	archives, err := filepath.Glob(filepath.Join(half, "*.deb"))
 	if err != nil || len(archives) != 1 {

@@ -1,4 +1,4 @@
-package main
+package vm
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// kernelModules are the files of a kernel's modules by name, below a directory.
-func kernelModules(dir string) (map[string]string, error) {
+// Modules are the files of a kernel's modules by name, below a directory.
+func Modules(dir string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if name, found := strings.CutSuffix(filepath.Base(path), ".ko"); found {
@@ -28,8 +28,12 @@ func kernelModules(dir string) (map[string]string, error) {
 // moduleName has one spelling of the two in use.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// inOrder returns the files of modules with all they need, what is needed first.
+// InOrder returns the files of modules with all they need, what is needed first.
 // A name without a file is built in, or fails where it is used.
+func InOrder(wanted []string, files map[string]string) ([]string, error) {
+	return inOrder(wanted, files, moduleNeeds)
+}
+
 func inOrder(wanted []string, files map[string]string, needs func(file string) ([]string, error)) ([]string, error) {
 	var order []string
 	seen := map[string]bool{}
@@ -98,4 +102,22 @@ func needsOf(info []byte) []string {
 		}
 	}
 	return slices.Compact(needs)
+}
+
+// NetworkModules are queueing disciplines, filters and devices that network
+// disruptions and their tests make.
+func NetworkModules() []string {
+	return []string{
+		"sch_netem", "sch_prio", "sch_htb", "sch_tbf", "sch_fq", "sch_ingress", "cls_bpf", "cls_u32", "cls_flower", "cls_matchall",
+		"act_gact", "act_mirred", "act_police", "veth", "ifb", "dummy", "ipv6",
+	}
+}
+
+// FilterModules are for what is redirected or held by nftables. The first is what
+// libcrc32c asks for by another name.
+func FilterModules() []string {
+	return []string{
+		"crc32c_generic", "nf_tables", "nft_chain_nat", "nft_nat", "nft_redir", "nft_numgen", "nft_limit", "nft_ct", "nft_reject_inet", "nft_compat", "nft_queue",
+		"nfnetlink_queue", "nf_conntrack_netlink", "xt_bpf", "xt_NFQUEUE", "xt_tcpudp", "xt_conntrack",
+	}
 }

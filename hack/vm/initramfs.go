@@ -1,4 +1,4 @@
-package main
+package vm
 
 import (
 	"bufio"
@@ -8,13 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
-// writeInitramfs writes an archive of what a guest starts with: its program, its
-// job, the files named, each in the root directory, and empty directories to
-// mount something at.
-func writeInitramfs(path, dir string, files []string) error {
+// WriteInitramfs writes an archive of what a guest starts with: the files named,
+// each in the root directory, and empty directories to mount something at.
+func WriteInitramfs(path string, dirs, files []string) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -26,10 +24,10 @@ func writeInitramfs(path, dir string, files []string) error {
 	}
 	buffered := bufio.NewWriter(compressed)
 	archive := &newc{to: buffered}
-	for _, name := range []string{"run", "dev", "proc", "sys", sharedDir} {
+	for _, name := range dirs {
 		archive.add(name, modeDir|0o755, nil)
 	}
-	for _, file := range slices.Concat([]string{filepath.Join(dir, guestProgram), filepath.Join(dir, jobFile)}, files) {
+	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			return err
