@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -104,6 +105,27 @@ func Make(name string) error {
 			}
 			if err := os.WriteFile(filepath.Join(dir, file), value, 0); err != nil {
 				return fmt.Errorf("fill in %s of cgroup %s: %w", file, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Weigh gives a group as much of busy processors as so many processes have that
+// are in none. A group has as much as one otherwise, whatever is in it.
+func Weigh(name string, processes int) error {
+	hierarchies, err := Hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, h := range hierarchies {
+		dir := filepath.Join(h.Path, name)
+		for file, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+				continue // of another controller, or another version
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(one*processes)), 0); err != nil {
+				return fmt.Errorf("weigh cgroup %s: %w", name, err)
 			}
 		}
 	}

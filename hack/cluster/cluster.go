@@ -27,6 +27,8 @@ type Cluster struct {
 	Dir          string            `json:"-"` // absolute, where everything lies
 	Instance     string            // six hexadecimal digits of the directory's hash
 	Nodes        int               // 1 to MaxNodes
+	Virtual      int               // the first node that is a virtual machine, as all above it are; 0: none is
+	Kernel       string            // directory of the unpacked package with the kernel of virtual machines
 	Links        netip.Prefix      // /24 of the machines and of the host's end of the link
 	Pods         netip.Prefix      // /16; node N has the /24 with N in its third byte
 	Services     netip.Prefix      // cluster IPs
@@ -62,6 +64,9 @@ func (c *Cluster) ServiceAddr() netip.Addr { return at(c.Services, 3, 1) }
 
 // DNSAddr is the cluster IP of cluster DNS.
 func (c *Cluster) DNSAddr() netip.Addr { return at(c.Services, 3, 10) }
+
+// IsVirtual tells whether node n is a virtual machine.
+func (c *Cluster) IsVirtual(n int) bool { return c.Virtual > 0 && n >= c.Virtual }
 
 // NodeRole is the machine's name of node n, counted from 1.
 func NodeRole(n int) string { return fmt.Sprintf("node%d", n) }

@@ -44,6 +44,9 @@ var ForTests = []Need{
 // ForKernels is what it needs to run other kernels as virtual computers.
 var ForKernels = []Need{{Program: "qemu-system-x86_64", Package: "qemu-system-x86"}}
 
+// ForVirtualNodes is what it needs for nodes that are virtual computers with disks.
+var ForVirtualNodes = []Need{ForKernels[0], {Program: "mkfs.ext4", Package: "e2fsprogs"}}
+
 // ForSite is what it needs to build the site of the documents and look at it.
 var ForSite = []Need{
 	{Program: "git", Package: "git"},

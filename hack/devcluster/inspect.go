@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,18 +87,39 @@ func images(ctx context.Context, args []string) error {
 	}
 	s := newSteps()
 	for n := 1; n <= c.Nodes; n++ {
-		first := cgroup.Init(c.Cgroup(cluster.NodeRole(n)))
-		if first == 0 {
-			return fmt.Errorf("%s is down; try again when devcluster status shows it", cluster.NodeName(n))
+		load, err := loader(c, n)
+		if err != nil {
+			return err
 		}
 		for _, archive := range archives {
-			if err := importInto(ctx, first, archive); err != nil {
+			if err := load(ctx, archive); err != nil {
 				return fmt.Errorf("load %s into %s: %w", archive, cluster.NodeName(n), err)
 			}
 			s.say("%s: loaded %s", cluster.NodeName(n), archive)
 		}
 	}
 	return nil
+}
+
+// loader loads an archive into node n.
+func loader(c *cluster.Cluster, n int) (func(context.Context, string) error, error) {
+	role := cluster.NodeRole(n)
+	if c.IsVirtual(n) {
+		return func(ctx context.Context, archive string) error {
+			ctx, cancel := context.WithTimeout(ctx, virtualPatience)
+			defer cancel()
+			archive, err := filepath.Abs(archive)
+			if err != nil {
+				return err
+			}
+			return machine.Ask(ctx, c.Path("log", role), archive)
+		}, nil
+	}
+	first := cgroup.Init(c.Cgroup(role))
+	if first == 0 {
+		return nil, fmt.Errorf("%s is down; try again when devcluster status shows it", cluster.NodeName(n))
+	}
+	return func(ctx context.Context, archive string) error { return importInto(ctx, first, archive) }, nil
 }
 
 // importInto loads an archive by the client of a node's own containerd, run
@@ -129,10 +151,11 @@ func node(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	role, err := nodeRole(c, arguments[1])
+	n, err := nodeNumber(c, arguments[1])
 	if err != nil {
 		return err
 	}
+	role := cluster.NodeRole(n)
 	group := c.Cgroup(role)
 	switch arguments[0] {
 	case "cut":
@@ -142,6 +165,12 @@ func node(_ context.Context, args []string) error {
 	case "crash", "pid":
 	default:
 		return hang(group, arguments[0])
+	}
+	if c.IsVirtual(n) && arguments[0] == "crash" {
+		return cgroup.Kill(group)
+	}
+	if c.IsVirtual(n) {
+		return errNotHere
 	}
 	first := cgroup.Init(group)
 	if first == 0 {

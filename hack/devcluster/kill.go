@@ -32,9 +32,14 @@ func kill(ctx context.Context, args []string) error {
 	}
 	role := cluster.ControlPlane
 	if len(arguments) > 1 {
-		if role, err = nodeRole(c, arguments[1]); err != nil {
+		n, err := nodeNumber(c, arguments[1])
+		if err != nil {
 			return err
 		}
+		if c.IsVirtual(n) {
+			return errNotHere
+		}
+		role = cluster.NodeRole(n)
 	}
 	all := readProcesses(c.Cgroup(role))
 	pid := daemon(all, arguments[0], cgroup.Init(c.Cgroup(role)))
@@ -67,13 +72,13 @@ func gone(ctx context.Context, pid int) error {
 	return nil
 }
 
-// nodeRole is the role of the node with a number that a user gave.
-func nodeRole(c *cluster.Cluster, number string) (string, error) {
+// nodeNumber reads the number of a node that a user gave.
+func nodeNumber(c *cluster.Cluster, number string) (int, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > c.Nodes {
-		return "", fmt.Errorf("node %q: want a number of 1 to %d", number, c.Nodes)
+		return 0, fmt.Errorf("node %q: want a number of 1 to %d", number, c.Nodes)
 	}
-	return cluster.NodeRole(n), nil
+	return n, nil
 }
 
 // process is what tells a program from others.

@@ -51,6 +51,10 @@ var commands = map[string]func(context.Context, []string) error{
 }
 
 func main() {
+	if machine.IsGuest() {
+		fmt.Fprintln(os.Stderr, "devcluster:", machine.Boot())
+		os.Exit(1) // at which the kernel panics
+	}
 	if len(os.Args) < 2 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)

@@ -30,7 +30,11 @@ func settle(ctx context.Context, s steps, c *cluster.Cluster, began time.Time) e
 		return err
 	}
 	nodes := func(ctx context.Context) error { return api.nodesReady(ctx, c.Nodes, began) }
-	if err := until(ctx, c, "the nodes", nodes); err != nil {
+	wait := until
+	if c.Virtual > 0 {
+		wait = untilVirtual
+	}
+	if err := wait(ctx, c, "the nodes", nodes); err != nil {
 		return err
 	}
 	if err := api.removeNodesAbove(ctx, c.Nodes); err != nil {
@@ -51,6 +55,14 @@ func settle(ctx context.Context, s steps, c *cluster.Cluster, began time.Time) e
 // until asks again and again until there is no error, or the supervisor is
 // dead, or patience is over.
 func until(ctx context.Context, c *cluster.Cluster, what string, ask func(context.Context) error) error {
+	return untilAtMost(ctx, patience, c, what, ask)
+}
+
+func untilVirtual(ctx context.Context, c *cluster.Cluster, what string, ask func(context.Context) error) error {
+	return untilAtMost(ctx, virtualPatience, c, what, ask)
+}
+
+func untilAtMost(ctx context.Context, patience time.Duration, c *cluster.Cluster, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

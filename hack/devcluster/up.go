@@ -23,12 +23,13 @@ import (
 const freeForCluster = 2 << 30
 
 // wishes are the flags of up. Zero means: as it was, or the default.
-type wishes struct{ nodes, apiPort, temporalPort, uiPort int }
+type wishes struct{ nodes, virtual, apiPort, temporalPort, uiPort int }
 
 func up(ctx context.Context, args []string) error {
 	flags, dir := flagSet("up", "")
 	var w wishes
 	flags.IntVar(&w.nodes, "nodes", 0, "`number` of nodes, 1 to 9 (default: as before, at first 1)")
+	flags.IntVar(&w.virtual, "virtual", 0, "`number` of the first node that is a virtual machine, as those above it are (default: as before, at first none)")
 	flags.IntVar(&w.apiPort, "api-port", 0, "`port` of the API server on 127.0.0.1 (default: as before, at first 6443)")
 	flags.IntVar(&w.temporalPort, "temporal-port", 0, "`port` of Temporal on 127.0.0.1 (default: as before, at first 7233)")
 	flags.IntVar(&w.uiPort, "ui-port", 0, "`port` of Temporal's web interface on 127.0.0.1 (default: as before, at first 8233)")
@@ -43,6 +44,10 @@ func up(ctx context.Context, args []string) error {
 		return err
 	}
 	s := newSteps()
+	kernel, err := w.kernel(ctx, s, *dir)
+	if err != nil {
+		return err
+	}
 	if err := debian.Install(ctx, s.say, debian.ForCluster...); err != nil {
 		return err
 	}
@@ -55,12 +60,12 @@ func up(ctx context.Context, args []string) error {
 		return err
 	}
 	defer lock.Close()
-	return start(ctx, s, *dir, w, programs)
+	return start(ctx, s, *dir, w, programs, kernel)
 }
 
 // start brings the cluster of a directory up, whatever state it is in. The
 // caller holds the command lock.
-func start(ctx context.Context, s steps, dir string, w wishes, programs map[string]string) error {
+func start(ctx context.Context, s steps, dir string, w wishes, programs map[string]string, kernel string) error {
 	c, err := plan(dir)
 	if err != nil {
 		return err
@@ -71,12 +76,12 @@ func start(ctx context.Context, s steps, dir string, w wishes, programs map[stri
 			return err
 		}
 		s.say("the cluster is running")
-		if err := grow(c, w.nodes); err != nil {
+		if err := grow(c, w, kernel); err != nil {
 			return err
 		}
 	} else {
 		w.apply(c)
-		c.Programs = programs
+		c.Programs, c.Kernel = programs, kernel
 		if began, err = launch(s, c); err != nil {
 			return err
 		}
@@ -105,7 +110,7 @@ func plan(dir string) (*cluster.Cluster, error) {
 // agree returns an error if a running cluster is not as wished and cannot
 // become so by more nodes.
 func (w wishes) agree(c *cluster.Cluster) error {
-	if w.nodes != 0 && w.nodes < c.Nodes || differs(w.apiPort, c.APIPort) || differs(w.temporalPort, c.TemporalPort) || differs(w.uiPort, c.UIPort) {
+	if w.nodes != 0 && w.nodes < c.Nodes || differs(w.virtual, c.Virtual) && (c.Virtual != 0 || w.virtual <= c.Nodes) || differs(w.apiPort, c.APIPort) || differs(w.temporalPort, c.TemporalPort) || differs(w.uiPort, c.UIPort) {
 		return fmt.Errorf("the cluster runs with %d nodes and ports %d, %d, %d; run devcluster down first to change that",
 			c.Nodes, c.APIPort, c.TemporalPort, c.UIPort)
 	}
@@ -114,20 +119,20 @@ func (w wishes) agree(c *cluster.Cluster) error {
 
 // grow asks the supervisor of a running cluster for so many nodes. It is asked
 // also when the plan has them already: an earlier up may have been interrupted.
-func grow(c *cluster.Cluster, nodes int) error {
-	if nodes == 0 {
+func grow(c *cluster.Cluster, w wishes, kernel string) error {
+	if w.nodes == 0 {
 		return nil
 	}
 	supervisor := c.Supervisor()
 	if supervisor <= 0 { // a signal to -1 would go to every process
 		return errors.New("the supervisor is starting or has just died; run devcluster up again")
 	}
-	c.Nodes = nodes
+	c.Nodes, c.Virtual, c.Kernel = w.nodes, max(c.Virtual, w.virtual), kernel
 	if err := writeAccess(c); err != nil {
 		return err
 	}
 	if err := syscall.Kill(supervisor, syscall.SIGHUP); err != nil {
-		return fmt.Errorf("ask the supervisor for %d nodes: %w", nodes, err)
+		return fmt.Errorf("ask the supervisor for %d nodes: %w", w.nodes, err)
 	}
 	return nil
 }
@@ -138,7 +143,7 @@ func (w wishes) apply(c *cluster.Cluster) {
 	for _, set := range []struct {
 		to   *int
 		wish int
-	}{{&c.Nodes, w.nodes}, {&c.APIPort, w.apiPort}, {&c.TemporalPort, w.temporalPort}, {&c.UIPort, w.uiPort}} {
+	}{{&c.Nodes, w.nodes}, {&c.Virtual, w.virtual}, {&c.APIPort, w.apiPort}, {&c.TemporalPort, w.temporalPort}, {&c.UIPort, w.uiPort}} {
 		if set.wish != 0 {
 			*set.to = set.wish
 		}

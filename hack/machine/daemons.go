@@ -25,7 +25,7 @@ type keeper struct {
 
 // runDaemons starts the daemons, each as soon as it may, and never returns
 // without an error.
-func runDaemons(daemons []Daemon) error {
+func runDaemons(daemons []Daemon, inbox string) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP) // only the supervisor ends a machine
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -41,6 +41,13 @@ func runDaemons(daemons []Daemon) error {
 	}
 	for _, d := range daemons {
 		go k.keep(d, logs[d.Name])
+	}
+	if inbox != "" {
+		log, err := openLog("inbox")
+		if err != nil {
+			return err
+		}
+		go k.attend(inbox, log)
 	}
 	for range children {
 		k.reap()

@@ -61,6 +61,11 @@ func Run() error {
 	}
 	// Executed through a link, the process is called "exe".
 	_ = os.WriteFile("/proc/self/comm", []byte("squall-"+s.Name), 0)
+	return s.run()
+}
+
+// run makes this process the first one of the machine.
+func (s Spec) run() error {
 	if err := s.buildRoot(); err != nil {
 		return err
 	}
@@ -73,5 +78,11 @@ func Run() error {
 			return fmt.Errorf("set %s: %w", setting.Name, err)
 		}
 	}
-	return runDaemons(s.Daemons)
+	if s.Guest == nil {
+		return runDaemons(s.Daemons, "")
+	}
+	if err := s.Guest.connect(); err != nil {
+		return err
+	}
+	return runDaemons(s.Daemons, logDir)
 }

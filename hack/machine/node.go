@@ -26,7 +26,7 @@ func Node(c *cluster.Cluster, n int, snapshotter string) Spec {
 	)
 	s.Files = []File{
 		{confDir + "/containerd.toml", containerdConfig(snapshotter)},
-		{confDir + "/kubelet.json", kubeletConfig(c)},
+		{confDir + "/kubelet.json", kubeletConfig(c, n)},
 		{"/etc/cni/net.d/10-squall.conflist", cniConfig(c, n)},
 	}
 	s.Sysctls = []Sysctl{
@@ -99,8 +99,13 @@ func kubeProxyArgs(c *cluster.Cluster, n int) []string {
 
 // kubeletConfig is a KubeletConfiguration. Image collection is off because an
 // image that was imported cannot be pulled again; the eviction thresholds are
-// absolute because a share of a large disk is reached while there is room.
-func kubeletConfig(c *cluster.Cluster) string {
+// absolute because a share of a large disk is reached while there is room. On a
+// virtual machine, which is slow, only that is scheduled which is meant for it.
+func kubeletConfig(c *cluster.Cluster, n int) string {
+	taints := []map[string]string{}
+	if c.IsVirtual(n) {
+		taints = append(taints, map[string]string{"key": "squall.local/virtual", "effect": "NoSchedule"})
+	}
 	return render(map[string]any{
 		"apiVersion":     "kubelet.config.k8s.io/v1beta1",
 		"kind":           "KubeletConfiguration",
@@ -118,6 +123,7 @@ func kubeletConfig(c *cluster.Cluster) string {
 		"clusterDomain":            "cluster.local",
 		"resolvConf":               "",
 		"maxPods":                  220,
+		"registerWithTaints":       taints,
 		"volumePluginDir":          "/var/lib/kubelet/volume-plugins",
 
 		// A container that is killed over and over comes back as soon as the first time.

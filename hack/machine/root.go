@@ -20,15 +20,16 @@ const logDir = "/var/log/squall"
 // root is the file system of a machine while it is built: a directory of the
 // host, seen by nobody else. The first error stops all that follows.
 type root struct {
-	dir string
-	err error
+	dir  string
+	base string
+	err  error
 }
 
 // buildRoot puts a file system together from a tmpfs, the host's programs and
 // the machine's own directories, and makes it the only one there is. The mount
 // namespace must be the caller's own.
 func (s Spec) buildRoot() error {
-	r := &root{dir: s.Root}
+	r := &root{dir: s.Root, base: s.Base}
 	hierarchies, err := cgroup.Hierarchies()
 	if err != nil {
 		return err
@@ -58,14 +59,14 @@ func (s Spec) buildRoot() error {
 // system shows the host's programs and libraries, read-only, and the empty
 // directories that programs expect.
 func (r *root) system() {
-	r.bind(Bind{Source: "/usr", Target: "/usr", ReadOnly: true})
+	r.bind(Bind{Source: r.base + "/usr", Target: "/usr", ReadOnly: true})
 	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
-		target, err := os.Readlink("/" + name)
+		target, err := os.Readlink(r.base + "/" + name)
 		switch {
 		case err == nil:
 			r.do(os.Symlink(target, filepath.Join(r.dir, name)))
 		case !errors.Is(err, fs.ErrNotExist):
-			r.bind(Bind{Source: "/" + name, Target: "/" + name, ReadOnly: true})
+			r.bind(Bind{Source: r.base + "/" + name, Target: "/" + name, ReadOnly: true})
 		}
 	}
 	for _, dir := range []string{"run/lock", "root", "var/lib", "var/log", "var/cache", "opt", "mnt", "home", "srv"} {
@@ -81,7 +82,7 @@ func (r *root) etc(s Spec) {
 	r.mkdir("etc", 0o755)
 	r.mkdir(".etc/upper", 0o755)
 	r.mkdir(".etc/work", 0o755)
-	layers := fmt.Sprintf("lowerdir=/etc,upperdir=%s/.etc/upper,workdir=%s/.etc/work", r.dir, r.dir)
+	layers := fmt.Sprintf("lowerdir=%s/etc,upperdir=%s/.etc/upper,workdir=%s/.etc/work", r.base, r.dir, r.dir)
 	r.mount("overlay", "etc", "overlay", 0, layers)
 	id := sha256.Sum256([]byte(s.Cgroup))
 	r.file("/etc/machine-id", hex.EncodeToString(id[:16])+"\n")
@@ -93,13 +94,14 @@ func (r *root) etc(s Spec) {
 // kernel mounts the views of the kernel that belong to the machine's
 // namespaces. The devices are the host's.
 func (r *root) kernel() {
-	const plain = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	r.mkdir("proc", 0o555)
 	r.mkdir("sys", 0o555)
 	r.mkdir("dev", 0o755)
 	r.mount("proc", "proc", "proc", plain, "")
 	r.mount("sysfs", "sys", "sysfs", plain, "")
 	r.mount("/dev", "dev", "", syscall.MS_BIND, "")
+	r.mkdir("dev/pts", 0o755) // a virtual machine has neither yet
+	r.mkdir("dev/shm", 0o755)
 	r.mount("devpts", "dev/pts", "devpts", syscall.MS_NOSUID|syscall.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
 	r.mount("tmpfs", "dev/shm", "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=1777")
 	for dir, kind := range map[string]string{"sys/fs/bpf": "bpf", "sys/kernel/tracing": "tracefs"} {
@@ -111,7 +113,6 @@ func (r *root) kernel() {
 // cgroups mounts the hierarchies afresh, so that in the machine's cgroup
 // namespace only its own part shows.
 func (r *root) cgroups(hierarchies []cgroup.Hierarchy) {
-	const plain = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	if !cgroup.OnlyUnified(hierarchies) {
 		r.mount("tmpfs", "sys/fs/cgroup", "tmpfs", plain, "mode=755")
 	}

@@ -16,12 +16,14 @@ type Spec struct {
 	Host    string   // host name
 	Cgroup  string   // name of its directory in every hierarchy
 	Root    string   // empty directory of the host, mount point of the new root
+	Base    string   // where the host's own files are seen: "" on the host itself
 	Logs    string   // directory of the host for one log file per daemon
 	Binds   []Bind   // in this order
 	Files   []File   // written into the new root after the binds
 	Sysctls []Sysctl // written once, relative to /proc/sys; a missing one is skipped
 	Shields []Sysctl // files that hide the real ones, so that writing does not reach the host
 	Daemons []Daemon
+	Guest   *Guest // what only a virtual machine is told
 }
 
 // Bind shows a directory of the host in the machine.

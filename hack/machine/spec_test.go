@@ -2,9 +2,12 @@ package machine
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-chaos/squall/hack/cluster"
 )
@@ -95,6 +98,53 @@ func TestNodesSeeNoCredentialsOfOthers(t *testing.T) {
 	for _, b := range Node(testCluster(t), 1, "overlayfs").Binds {
 		if strings.HasPrefix(b.Source, "/state/pki") && b.Source != "/state/pki/node1" {
 			t.Errorf("node 1 sees %s", b.Source)
+		}
+	}
+}
+
+func TestAVirtualNodeWritesToItsDiskAlone(t *testing.T) {
+	c := testCluster(t)
+	c.Nodes, c.Virtual = 3, 3
+	spec := VirtualNode(c, 3)
+	for _, b := range spec.Binds {
+		if !b.ReadOnly && !strings.HasPrefix(b.Source, diskDir+"/") || b.ReadOnly && !strings.HasPrefix(b.Source, hostDir) {
+			t.Errorf("%s is %s, read only %t: want it on the disk, or the host's and read only", b.Target, b.Source, b.ReadOnly)
+		}
+	}
+	if len(spec.Shields) > 0 {
+		t.Errorf("the settings %v of a kernel of its own are hidden", spec.Shields)
+	}
+	links := strings.Join(spec.Guest.Links, "; ")
+	for _, want := range []string{"addr add 10.231.0.13/24 dev eth0", "10.244.1.0/24 via 10.231.0.11", "10.244.9.0/24 via 10.231.0.19"} {
+		if !strings.Contains(links, want) {
+			t.Errorf("links lack %q: %s", want, links)
+		}
+	}
+	if strings.Contains(links, "10.244.3.0/24") {
+		t.Errorf("its own pods have a route to another node: %s", links)
+	}
+	for n, want := range map[int]bool{2: false, 3: true} {
+		if got := strings.Contains(kubeletConfig(c, n), "squall.local/virtual"); got != want {
+			t.Errorf("node %d is tainted: %t, want %t", n, got, want)
+		}
+	}
+}
+
+// What is asked of a virtual machine goes through files, and both answers come back.
+func TestAsk(t *testing.T) {
+	for _, c := range []struct{ end, wantErr string }{{loaded, ""}, {refused, "refused"}} {
+		logs := t.TempDir()
+		answered := make(chan error, 1)
+		go func() { answered <- Ask(t.Context(), logs, "/images/a.tar") }()
+		request := filepath.Join(logs, "a.tar")
+		for os.Rename(request+asked, request+c.end) != nil {
+			time.Sleep(time.Millisecond)
+		}
+		if err := <-answered; (err != nil) != (c.wantErr != "") || err != nil && !strings.Contains(err.Error(), c.wantErr) {
+			t.Errorf("Ask, answered %s = %v, want %q", c.end, err, c.wantErr)
+		}
+		if left, _ := os.ReadDir(logs); len(left) > 0 {
+			t.Errorf("%s: %v are left", c.end, left)
 		}
 	}
 }

@@ -90,6 +90,9 @@ func (s *supervisor) routeAll() error {
 	}
 	toServices := fmt.Sprintf("%s via %s", c.Services, c.NodeAddr(1))
 	for n := 1; n <= c.Nodes; n++ {
+		if c.IsVirtual(n) {
+			continue // it makes its own
+		}
 		var others []string
 		for m, route := range toPods {
 			if m+1 != n {

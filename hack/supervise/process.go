@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,7 +39,9 @@ func (s *supervisor) startMachines() error {
 	}
 	specs := []machine.Spec{machine.ControlPlane(s.cluster)}
 	for n := 1; n <= s.cluster.Nodes; n++ {
-		specs = append(specs, machine.Node(s.cluster, n, s.snapshotter))
+		if !s.cluster.IsVirtual(n) {
+			specs = append(specs, machine.Node(s.cluster, n, s.snapshotter))
+		}
 	}
 	for _, spec := range specs {
 		if err := s.clone(spec); err != nil {
@@ -49,6 +52,9 @@ func (s *supervisor) startMachines() error {
 		return err
 	}
 	for n := 1; n <= s.cluster.Nodes; n++ {
+		if s.cluster.IsVirtual(n) {
+			continue
+		}
 		if err := s.linkNode(n); err != nil {
 			return err
 		}
@@ -58,6 +64,14 @@ func (s *supervisor) startMachines() error {
 	}
 	for _, spec := range specs {
 		if err := s.release(spec); err != nil {
+			return err
+		}
+	}
+	for n := 1; n <= s.cluster.Nodes; n++ {
+		if !s.cluster.IsVirtual(n) {
+			continue
+		}
+		if err := s.startVirtual(n); err != nil {
 			return err
 		}
 	}
@@ -72,6 +86,9 @@ func (s *supervisor) startNode(role string) error {
 	}
 	if err := cgroup.Sweep(s.cluster.Cgroup(role)); err != nil {
 		return err
+	}
+	if s.cluster.IsVirtual(n) {
+		return errors.Join(s.startVirtual(n), s.routeAll())
 	}
 	spec := machine.Node(s.cluster, n, s.snapshotter)
 	if err := s.clone(spec); err != nil {

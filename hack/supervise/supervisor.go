@@ -114,6 +114,7 @@ func (s *supervisor) grow() error {
 	if err != nil {
 		return err
 	}
+	s.cluster.Virtual, s.cluster.Kernel = saved.Virtual, saved.Kernel
 	for s.cluster.Nodes < saved.Nodes {
 		s.cluster.Nodes++
 		role := cluster.NodeRole(s.cluster.Nodes)

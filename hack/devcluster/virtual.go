@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/squall-chaos/squall/hack/cluster"
+	"github.com/squall-chaos/squall/hack/debian"
+	"github.com/squall-chaos/squall/hack/toolchain"
+	"github.com/squall-chaos/squall/hack/vm"
+)
+
+// virtualPatience is how long virtual machines may take for what others do in
+// seconds: without KVM their programs run ten to twenty times as long, and more
+// than a minute passes until they have booted.
+const virtualPatience = 15 * time.Minute
+
+// errNotHere is what a virtual machine does not have.
+var errNotHere = errors.New("the node is a virtual machine: its processes are not the host's; kubectl exec reaches its pods")
+
+// kernel is the directory of the unpacked package with the kernel of the virtual
+// machines that are wished for, or that the cluster of the directory has; "" if it
+// has none.
+func (w wishes) kernel(ctx context.Context, s steps, dir string) (string, error) {
+	c, err := cluster.Load(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if w.virtual == 0 && (c == nil || c.Virtual == 0) {
+		return "", nil
+	}
+	if err := debian.Install(ctx, s.say, debian.ForVirtualNodes...); err != nil {
+		return "", err
+	}
+	cache, err := toolchain.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return vm.Fetch(ctx, filepath.Join(cache, "kernels"), "linux-image-amd64", s.say)
+}
