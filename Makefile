@@ -159,5 +159,5 @@ test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-
 	cd hack && go run ./suite -long uml qemu
 
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, matrix, soak, bench, bench-large or bench-cluster; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, matrix, soak, bench, bench-large, bench-cluster or v2node; else all); as root
 	cd hack && go run ./suite -long $(PART)

@@ -46,7 +46,7 @@ func TestChaosPodsTakenFromOutside(t *testing.T) {
 	s.wantSame(before, s.mergeSnapshots(before, pods[:2]))
 
 	// A new pod is taken in the place of one; the old ones are not.
-	fresh := s.pod("target-9", s.nodes[0])
+	fresh := s.pod("target-9", s.hosts[0])
 	if _, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), fresh, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -273,15 +273,22 @@ func TestTemporalIsKilledMidway(t *testing.T) {
 // kubeconfig, to crash, freeze or thaw its Temporal. Other clusters cannot.
 func (s *space) hurtTemporal(action string) {
 	s.t.Helper()
+	s.hurt("temporal", action)
+}
+
+// hurt runs a command of the development cluster, whose directory holds the
+// kubeconfig.
+func (s *space) hurt(command ...string) {
+	s.t.Helper()
 	directory := filepath.Dir(os.Getenv("KUBECONFIG"))
 	program, err := exec.LookPath("devcluster")
 	if err != nil {
 		program, err = exec.LookPath(filepath.Join(directory, "bin", "devcluster"))
 	}
 	if err != nil {
-		s.t.Skip("only the development cluster's Temporal can be hurt: ", err)
+		s.t.Skip("only the development cluster can be hurt: ", err)
 	}
-	if out, err := exec.Command(program, "temporal", "--dir", directory, action).CombinedOutput(); err != nil {
-		s.t.Fatalf("%s temporal %s: %v\n%s", program, action, err, out)
+	if out, err := exec.Command(program, append(command, "--dir", directory)...).CombinedOutput(); err != nil {
+		s.t.Fatalf("%s %s: %v\n%s", program, strings.Join(command, " "), err, out)
 	}
 }

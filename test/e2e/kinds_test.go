@@ -314,7 +314,7 @@ func TestSeveralKindsOnOneTarget(t *testing.T) {
 func TestNodeLevel(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
-	node := s.nodes[1]
+	node := s.hosts[1]
 	var before, during, after map[string]string
 	s.probe(t, &before, node, "snapshot")
 	d := s.injected(s.create("node-drop", "{level: node, selector: {kubernetes.io/hostname: "+node+"}, count: 1, duration: 5m, network: {drop: 100, hosts: [{host: 192.0.2.1}]}}"))

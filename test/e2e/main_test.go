@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func (w *world) audit() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), inVirtual(2*time.Minute))
 	defer cancel()
 	for _, node := range w.nodes {
 		audit, err := w.injectors().Audit(ctx, node)

@@ -59,7 +59,7 @@ func TestOnInit(t *testing.T) {
 // container does one thing and ends.
 func (s *space) startsWith(name string, args ...string) *corev1.Pod {
 	s.t.Helper()
-	pod := s.pod(name, s.nodes[0])
+	pod := s.pod(name, s.hosts[0])
 	pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
 	pod.Annotations = map[string]string{v1beta1.AnnotationOnInitTimeout: "60s"}
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -114,7 +114,7 @@ func serveOnInit(t *testing.T, s *space) {
 	t.Helper()
 	switchOn(t, s, "on-init")
 	eventually(t, func() string {
-		pod := s.pod("asked", s.nodes[0])
+		pod := s.pod("asked", s.hosts[0])
 		pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
 		created, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil || len(created.Spec.InitContainers) == 0 {

@@ -46,7 +46,7 @@ func newSpace(t *testing.T) *space {
 
 // end deletes the test's disruptions and expects that nothing is left of them.
 func (s *space) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), inVirtual(90*time.Second))
 	defer cancel()
 	if s.t.Failed() {
 		s.describe(ctx)
@@ -58,7 +58,7 @@ func (s *space) end() {
 			break
 		}
 		if pause(ctx) != nil {
-			s.t.Errorf("90 s after the test: %s", left)
+			s.t.Errorf("%s after the test: %s", inVirtual(90*time.Second), left)
 			s.describe(context.Background())
 			break
 		}
@@ -129,7 +129,7 @@ func (s *space) targets(n int, change ...func(*corev1.Pod)) []corev1.Pod {
 	s.t.Helper()
 	var names []string
 	for i := range n {
-		pod := s.pod(fmt.Sprintf("target-%d", i), s.nodes[i%len(s.nodes)])
+		pod := s.pod(fmt.Sprintf("target-%d", i), s.hosts[i%len(s.hosts)])
 		for _, f := range change {
 			f(pod)
 		}

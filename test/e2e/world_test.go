@@ -37,12 +37,17 @@ const (
 	probeImage      = "squall.local/probe:dev"
 )
 
+// onlyNode is where all targets are, if it is set: a node that is not like the
+// others, such as one on a kernel of its own.
+var onlyNode = os.Getenv("SQUALL_E2E_NODE")
+
 // world is the cluster under test. It is shared by all tests.
 type world struct {
 	config   *rest.Config
 	kube     *kubernetes.Clientset
 	temporal client.Client
 	nodes    []string
+	hosts    []string          // nodes of targets, in turn
 	image    string            // of chaos pods
 	probes   map[string]string // probe pod by node
 }
@@ -76,7 +81,7 @@ func newWorld() (*world, error) {
 	if w.temporal, err = client.NewLazyClient(client.Options{HostPort: address, Logger: silent{}}); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), inVirtual(2*time.Minute))
 	defer cancel()
 	if w.image, err = promise.InjectorImage(ctx, w.kube); err != nil {
 		return nil, err
@@ -91,6 +96,10 @@ func newWorld() (*world, error) {
 	if len(w.nodes) < 2 {
 		return nil, fmt.Errorf("the cluster has %d nodes; the tests need 2", len(w.nodes))
 	}
+	w.hosts = w.nodes
+	if onlyNode != "" {
+		w.hosts = []string{onlyNode, onlyNode}
+	}
 	return w, w.startProbes(ctx)
 }
 
@@ -104,7 +113,8 @@ func (w *world) startProbes(ctx context.Context) error {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			HostPID: true, HostNetwork: true, TerminationGracePeriodSeconds: new(int64),
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			HostPID:     true, HostNetwork: true, TerminationGracePeriodSeconds: new(int64),
 			Containers: []corev1.Container{{
 				Name: "probe", Image: probeImage, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes},
@@ -184,7 +194,16 @@ func (w *world) chaosPods(t *testing.T, d *v1beta1.Disruption) []corev1.Pod {
 
 // patience is how long a test waits for something. Alone it takes seconds; with
 // seven other tests on a busy machine more than a minute has been seen.
-const patience = 150 * time.Second
+var patience = inVirtual(150 * time.Second)
+
+// inVirtual is how long something may take where targets are in a virtual machine
+// without help of the processor: programs run ten to twenty times as long there.
+func inVirtual(usual time.Duration) time.Duration {
+	if os.Getenv("SQUALL_TEST_VIRTUAL") == "" {
+		return usual
+	}
+	return 6 * usual
+}
 
 // eventually waits until check returns "". What it returns else is what is
 // wrong now, for the message of a test that waited in vain.
