@@ -233,11 +233,35 @@ func (a *Activities) force(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// listChaosPods is a live, consistent read of the shard's chaos pods.
+// listChaosPods is a live, consistent read of one shard's chaos pods, of which there
+// are few.
 func (a *Activities) listChaosPods(ctx context.Context, s Shard) ([]corev1.Pod, error) {
 	list, err := a.Kube.CoreV1().Pods(a.Namespace).List(ctx, metav1.ListOptions{LabelSelector: chaospod.Selector(s.Disruption, s.Number)})
 	if err != nil {
 		return nil, fmt.Errorf("list chaos pods of disruption %s/%s: %w", s.Disruption.Namespace, s.Disruption.Name, err)
 	}
 	return list.Items, nil
+}
+
+// pageChaosPods is listChaosPods of all shards, in pages. With cleaners alone it reads
+// no other pods.
+func (a *Activities) pageChaosPods(ctx context.Context, ref Ref, cleaners bool, take func([]corev1.Pod)) error {
+	selector := chaospod.Selector(ref, AllShards)
+	if cleaners {
+		selector += "," + v1beta1.LabelCleaner
+	}
+	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(a.Namespace).List, metav1.ListOptions{LabelSelector: selector}, func(page *corev1.PodList) { take(page.Items) })
+	if err != nil {
+		return fmt.Errorf("list chaos pods of disruption %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	return nil
+}
+
+// eachChaosPod reads all chaos pods of a disruption in pages.
+func (a *Activities) eachChaosPod(ctx context.Context, ref Ref, take func(*corev1.Pod)) error {
+	return a.pageChaosPods(ctx, ref, false, func(pods []corev1.Pod) {
+		for i := range pods {
+			take(&pods[i])
+		}
+	})
 }

@@ -218,18 +218,59 @@ func (c *cleaning) markAllUnverified(ctx context.Context) error {
 // round reads the chaos pods live, deletes those that are to go and lets go of
 // those that are clean. It returns the ones that remain.
 func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
-	pods, err := c.a.listChaosPods(ctx, c.in.Shard)
-	if err != nil {
-		return nil, err
-	}
-	pods = c.splitCleaners(pods)
-	if err := c.deleteStaleCleaners(ctx, pods); err != nil {
-		return nil, err
-	}
-	if c.in.OnlyEnded {
-		if pods, err = c.endingPods(ctx, pods); err != nil {
-			return nil, err
+	c.cleaners, c.waiting, c.held = map[string]corev1.Pod{}, map[types.UID]*corev1.Pod{}, map[types.UID]bool{}
+	var left []LeftPod
+	var errs []error
+	cleaners := map[string]bool{} // the names of those that the chaos pods have or may have
+	seen := 0
+	err := c.read(ctx, func(pods []corev1.Pod) {
+		pods = c.splitCleaners(pods)
+		for i := range pods {
+			cleaners[chaospod.CleanerName(&pods[i])] = true
 		}
+		seen += len(pods)
+		some, failed := c.advanceAll(ctx, pods)
+		left, errs = append(left, some...), append(errs, failed...)
+	})
+	if seen > mostWaiting {
+		clear(c.waiting)
+	}
+	if err := cmp.Or(err, firstOf(errs, "chaos pods are not cleaned")); err != nil {
+		return nil, err
+	}
+	if err := c.deleteStaleCleaners(ctx, cleaners); err != nil {
+		return nil, err
+	}
+	cordoned, err := c.uncordon(ctx)
+	return append(cordoned, left...), err
+}
+
+// read reads the chaos pods live: those of a shard at once, with their cleaners, all
+// of them in pages. c.cleaners has the cleaners of those pages before.
+func (c *cleaning) read(ctx context.Context, take func([]corev1.Pod)) error {
+	if c.in.Shard.Number != AllShards {
+		pods, err := c.a.listChaosPods(ctx, c.in.Shard)
+		if err == nil {
+			take(pods)
+		}
+		return err
+	}
+	err := c.a.pageChaosPods(ctx, c.in.Shard.Disruption, true, func(cleaners []corev1.Pod) { c.splitCleaners(cleaners) })
+	if err != nil {
+		return err
+	}
+	return c.a.pageChaosPods(ctx, c.in.Shard.Disruption, false, take)
+}
+
+// advanceAll deletes those of the chaos pods that are to go, lets go of those that are
+// clean, and returns those that remain.
+func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining []LeftPod, errs []error) {
+	if c.in.OnlyEnded {
+		ending, err := c.endingPods(ctx, pods)
+		if err != nil {
+			return nil, []error{err}
+		}
+		pods = ending
 	}
 	left, errs := make([]*LeftPod, len(pods)), make([]error, len(pods))
 	var group errgroup.Group // without a context: one that fails stops no other (rule 48)
@@ -241,24 +282,16 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 		})
 	}
 	_ = group.Wait()
-	if err := firstOf(errs, "chaos pods are not cleaned"); err != nil {
-		return nil, err
-	}
-	c.waiting = map[types.UID]*corev1.Pod{}
-	remaining, err := c.uncordon(ctx)
-	if err != nil {
-		return nil, err
-	}
 	for i, l := range left {
 		if l == nil {
 			continue
 		}
 		remaining = append(remaining, *l)
-		if waits(*l) && len(pods) <= mostWaiting {
+		if waits(*l) && len(c.waiting) <= mostWaiting {
 			c.waiting[l.UID] = &pods[i]
 		}
 	}
-	return remaining, nil
+	return remaining, errs
 }
 
 // firstOf is the first of the errors, and says how many there are and of what.
@@ -279,7 +312,6 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 	if err := c.findTaken(ctx, pods); err != nil {
 		return nil, err
 	}
-	c.held = map[types.UID]bool{}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		uid := chaospod.TargetUID(&pod)
 		stays := pod.DeletionTimestamp == nil && !kube.InjectorEnded(&pod) && !c.lost[uid] && c.operated[uid] == "" && c.taken[uid] == ""

@@ -86,7 +86,6 @@ func (c *cleaning) words(failed *corev1.Pod) (words string, tried bool) {
 
 // splitCleaners takes the cleaners out of a list of our pods.
 func (c *cleaning) splitCleaners(pods []corev1.Pod) []corev1.Pod {
-	c.cleaners = map[string]corev1.Pod{}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		cleaner := pod.Labels[v1beta1.LabelCleaner] != ""
 		if cleaner {
@@ -96,10 +95,10 @@ func (c *cleaning) splitCleaners(pods []corev1.Pod) []corev1.Pod {
 	})
 }
 
-// deleteStaleCleaners deletes cleaners whose chaos pod is gone.
-func (c *cleaning) deleteStaleCleaners(ctx context.Context, pods []corev1.Pod) error {
+// deleteStaleCleaners deletes cleaners whose chaos pod is gone: all but those with these names.
+func (c *cleaning) deleteStaleCleaners(ctx context.Context, wanted map[string]bool) error {
 	for name, cleaner := range c.cleaners {
-		if slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return chaospod.CleanerName(&pod) == name }) {
+		if wanted[name] {
 			continue
 		}
 		if err := c.a.force(ctx, &cleaner); err != nil {

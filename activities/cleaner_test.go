@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,46 @@ func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	// What the class was when the chaos pod was made need not be what it is now.
 	if cleaner := chaospod.Cleaner(&failed); cleaner.Spec.Priority != nil || cleaner.Spec.PreemptionPolicy != nil {
 		t.Errorf("the cleaner asks for priority %v itself: it would be refused once the class has another", cleaner.Spec.Priority)
+	}
+}
+
+// Whoever cleans all of a disruption does so page by page (finding 32): a cleaner may be
+// on another page than its chaos pod, and nothing of any page is forgotten.
+func TestAllChaosPodsAreCleanedInPages(t *testing.T) {
+	c := newCluster(t)
+	ref, failed := c.failedOn()
+	for i := range 4 {
+		other := failed.DeepCopy()
+		other.ObjectMeta = metav1.ObjectMeta{Name: fmt.Sprintf("chaos-other-%d", i), Labels: failed.Labels, Finalizers: failed.Finalizers}
+		other, err := c.Kube.CoreV1().Pods(c.Namespace).Create(t.Context(), other, metav1.CreateOptions{})
+		c.Must(err)
+		c.Becomes(*other, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), corev1.ConditionFalse)
+	}
+	c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", ""), make(chan *corev1.Pod, 1))
+	pages := 0
+	c.around(func(r *http.Request, server http.RoundTripper) (*http.Response, error) {
+		query := r.URL.Query()
+		if name := path.Base(r.URL.Path); r.Method != http.MethodGet || name != "pods" && name != "configmaps" && name != "nodes" || query.Has("watch") {
+			return server.RoundTrip(r)
+		}
+		if query.Get("limit") == "" {
+			t.Errorf("%s lists in one piece", r.URL)
+		}
+		query.Set("limit", "1")
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = query.Encode()
+		if query.Has("continue") {
+			pages++
+		}
+		return server.RoundTrip(r)
+	})
+	all := in(ref, "*")
+	all.Shard.Number = AllShards
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, all); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
+		t.Errorf("left %+v", cleaned)
+	}
+	if pages < 4 {
+		t.Errorf("%d further pages were read, want those of five chaos pods", pages)
 	}
 }
 

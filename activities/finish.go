@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"go.temporal.io/sdk/activity"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -14,9 +15,8 @@ import (
 // go, in this order, once no chaos pod and no cordon is left (rule 6). It
 // returns how many are left; then it did nothing.
 func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err error) {
-	pods, err := a.listChaosPods(ctx, Shard{e.Disruption, AllShards})
-	if err != nil || len(pods) > 0 {
-		return len(pods), err
+	if err := a.eachChaosPod(ctx, e.Disruption, func(*corev1.Pod) { left++ }); err != nil || left > 0 {
+		return left, err
 	}
 	if left, err = a.cordonsLeft(ctx, e); err != nil || left > 0 {
 		return left, err

@@ -21,11 +21,16 @@ func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, p
 	if d.Spec.NodeFailure == nil {
 		return pods, "", nil
 	}
-	nodes, err := a.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	kernels := kube.Kernels{}
+	err = kube.Pages(ctx, a.Kube.CoreV1().Nodes().List, metav1.ListOptions{}, func(nodes *corev1.NodeList) {
+		for i := range nodes.Items {
+			kernels.Add(&nodes.Items[i])
+		}
+	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list nodes to see which share a kernel: %w", err)
 	}
-	shared := kube.SharedKernels(nodes.Items)
+	shared := kernels.Shared()
 	for _, pod := range pods {
 		other, found := shared[pod.Spec.NodeName]
 		switch {

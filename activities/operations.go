@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
@@ -100,13 +100,12 @@ type ending struct {
 func (e *ending) pods(ctx context.Context) ([]corev1.Pod, error) {
 	found := map[types.UID]corev1.Pod{}
 	for _, selector := range []string{podops.LabelManaged + "=" + podops.ManagedValue, e.operation.Selector()} {
-		list := pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
-			return e.a.Kube.CoreV1().Pods(e.in.Disruption.Namespace).List(ctx, options)
-		})
-		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
-			pod := o.(*corev1.Pod)
-			found[pod.UID] = *pod
-			return nil
+		err := kube.Pages(ctx, e.a.Kube.CoreV1().Pods(e.in.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: selector}, func(page *corev1.PodList) {
+			for _, pod := range page.Items {
+				pod.ManagedFields = nil
+				pod.Spec = corev1.PodSpec{ReadinessGates: pod.Spec.ReadinessGates} // of which an operation needs no more
+				found[pod.UID] = pod
+			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("list pods of namespace %s with %s: %w", e.in.Disruption.Namespace, selector, err)
@@ -119,12 +118,9 @@ func (e *ending) pods(ctx context.Context) ([]corev1.Pod, error) {
 // the disruption has had.
 func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]bool, err error) {
 	spared, operated = map[types.UID]bool{}, map[types.UID]bool{}
-	chaosPods, err := e.a.listChaosPods(ctx, Shard{e.in.Disruption, AllShards})
+	err = e.a.eachChaosPod(ctx, e.in.Disruption, func(pod *corev1.Pod) { spared[chaospod.TargetUID(pod)] = true })
 	if err != nil {
 		return nil, nil, err
-	}
-	for i := range chaosPods {
-		spared[chaospod.TargetUID(&chaosPods[i])] = true
 	}
 	shards, err := e.a.Targets.Shards(ctx, e.in.Disruption)
 	if err != nil && e.in.OnlyEnded {
@@ -217,15 +213,16 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 		return 0, nil
 	}
 	operation := podops.OfDisruption(e.Disruption.UID)
-	list, err := a.Kube.CoreV1().Pods(e.Disruption.Namespace).List(ctx, metav1.ListOptions{LabelSelector: operation.Selector()})
+	left := 0
+	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(e.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: operation.Selector()}, func(page *corev1.PodList) {
+		for i := range page.Items {
+			if operation.Begun(&page.Items[i]) && page.Items[i].DeletionTimestamp == nil {
+				left++
+			}
+		}
+	})
 	if err != nil {
 		return 0, fmt.Errorf("list pods of namespace %s with %s: %w", e.Disruption.Namespace, operation.Selector(), err)
-	}
-	left := 0
-	for i := range list.Items {
-		if operation.Begun(&list.Items[i]) && list.Items[i].DeletionTimestamp == nil {
-			left++
-		}
 	}
 	if left == 0 && len(e.NotInService) > 0 {
 		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that were given back and are not in service: "+strings.Join(e.NotInService, "; "), "")
@@ -256,14 +253,15 @@ func (a *Activities) driver(ctx context.Context, d *v1beta1.Disruption) (string,
 	if !d.Spec.ParticipatesInOperations() {
 		return "", nil
 	}
-	list, err := a.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	kuperator, builtIn := false, false
+	err := kube.Pages(ctx, a.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List, metav1.ListOptions{}, func(page *admissionregistrationv1.MutatingWebhookConfigurationList) {
+		for _, configuration := range page.Items {
+			kuperator = kuperator || podops.OfKuperator(&configuration)
+			builtIn = builtIn || configuration.Name == podops.BuiltInDriver
+		}
+	})
 	if err != nil {
 		return "", fmt.Errorf("look for a driver of PodOpsLifecycle: %w", err)
-	}
-	kuperator, builtIn := false, false
-	for _, configuration := range list.Items {
-		kuperator = kuperator || podops.OfKuperator(&configuration)
-		builtIn = builtIn || configuration.Name == podops.BuiltInDriver
 	}
 	switch {
 	case kuperator && builtIn: // an earlier run has recorded the same one

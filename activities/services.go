@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -84,21 +85,16 @@ func (a *Activities) FollowServices(ctx context.Context, ref Ref) error {
 		a.events().Warn(ctx, d, "ServiceNotDisturbed", why+"; what was disturbed before goes on being so", why)
 		return nil
 	}
-	pods, err := a.listChaosPods(ctx, Shard{ref, AllShards})
-	if err != nil {
-		return err
-	}
 	var group errgroup.Group // without a context: one that fails stops no other
 	group.SetLimit(a.Parallel)
-	for i := range pods {
-		pod := &pods[i]
+	err = a.eachChaosPod(ctx, ref, func(pod *corev1.Pod) {
 		known, told := pod.Annotations[v1beta1.AnnotationResolvedHosts]
 		if !told || known == document || pod.DeletionTimestamp != nil {
-			continue // without the annotation it is another kind's, or a cleaner
+			return // without the annotation it is another kind's, or a cleaner
 		}
 		group.Go(func() error { return a.tellHosts(ctx, pod, document) })
-	}
-	return group.Wait()
+	})
+	return errors.Join(err, group.Wait())
 }
 
 // tellHosts writes the annotation of exactly this chaos pod. Gone is done.

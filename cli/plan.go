@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,16 +122,10 @@ func tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption,
 	if pods, err := client.Kube.CoreV1().Pods("").List(ctx, one); err == nil {
 		of.Cluster = sizeOf(len(pods.Items), pods.RemainingItemCount)
 	}
-	page := metav1.ListOptions{Limit: 1000, FieldSelector: kube.PodsNotEnded}
-	for {
-		pods, err := client.Kube.CoreV1().Pods(d.Namespace).List(ctx, page)
-		if err != nil {
-			return "" // who may not list them has been told
-		}
-		of.Namespace += len(pods.Items)
-		if page.Continue = pods.Continue; page.Continue == "" {
-			break
-		}
+	err := kube.Pages(ctx, client.Kube.CoreV1().Pods(d.Namespace).List, metav1.ListOptions{FieldSelector: kube.PodsNotEnded},
+		func(page *corev1.PodList) { of.Namespace += len(page.Items) })
+	if err != nil {
+		return "" // who may not list them has been told
 	}
 	return policy.DefaultThresholds.TooMany(d, wanted, of)
 }

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/cli/view"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -141,14 +143,12 @@ func (c *command) leftOf(ctx context.Context, client *cluster.Client, chaosNames
 		}
 	}
 	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
-	pods, err := client.Kube.CoreV1().Pods(chaosNamespace).List(ctx, ours)
+	err = kube.Pages(ctx, client.Kube.CoreV1().Pods(chaosNamespace).List, ours, func(page *corev1.PodList) { left.chaosPods += len(page.Items) })
+	if err == nil {
+		err = kube.Pages(ctx, client.Kube.CoreV1().ConfigMaps(chaosNamespace).List, ours, func(page *corev1.ConfigMapList) { left.records += len(page.Items) })
+	}
 	if err != nil {
 		return left, client.Unreachable(err)
 	}
-	records, err := client.Kube.CoreV1().ConfigMaps(chaosNamespace).List(ctx, ours)
-	if err != nil {
-		return left, client.Unreachable(err)
-	}
-	left.chaosPods, left.records = len(pods.Items), len(records.Items)
 	return left, nil
 }

@@ -167,9 +167,12 @@ func TestSharedKernels(t *testing.T) {
 	node := func(name, boot string) corev1.Node {
 		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: boot}}}
 	}
-	got := SharedKernels([]corev1.Node{node("a", "1"), node("b", "2"), node("c", "1"), node("d", ""), node("e", ""), node("f", "1")})
+	kernels := Kernels{}
+	for _, n := range []corev1.Node{node("a", "1"), node("b", "2"), node("c", "1"), node("d", ""), node("e", ""), node("f", "1")} {
+		kernels.Add(&n)
+	}
 	want := map[string]string{"a": "c", "c": "a", "f": "a"}
-	if !maps.Equal(got, want) {
-		t.Errorf("SharedKernels = %v, want %v", got, want)
+	if got := kernels.Shared(); !maps.Equal(got, want) {
+		t.Errorf("Shared() = %v, want %v", got, want)
 	}
 }

@@ -45,23 +45,28 @@ func NodeReady(node *corev1.Node) bool {
 	})
 }
 
-// SharedKernels names, for each node whose kernel another one runs on as well,
-// such another one: nodes that are containers of one machine report its boot ID.
-func SharedKernels(nodes []corev1.Node) map[string]string {
-	first, shared := map[string]string{}, map[string]string{}
-	for _, node := range nodes {
-		boot := node.Status.NodeInfo.BootID
-		if boot == "" {
-			continue // no kubelet stands behind it
-		}
-		other, found := first[boot]
-		if !found {
-			first[boot] = node.Name
-			continue
-		}
-		shared[node.Name] = other
-		if shared[other] == "" {
-			shared[other] = node.Name
+// Kernels has the names of the nodes that run on one kernel, by its boot ID: nodes that
+// are containers of one machine report the same.
+type Kernels map[string][]string
+
+// Add notes a node; one that no kubelet stands behind has no kernel.
+func (k Kernels) Add(node *corev1.Node) {
+	if boot := node.Status.NodeInfo.BootID; boot != "" {
+		k[boot] = append(k[boot], node.Name)
+	}
+}
+
+// Shared names, for each node whose kernel another one runs on as well, such another one.
+func (k Kernels) Shared() map[string]string {
+	shared := map[string]string{}
+	for _, nodes := range k {
+		for i, name := range nodes {
+			switch {
+			case i > 0:
+				shared[name] = nodes[0]
+			case len(nodes) > 1:
+				shared[name] = nodes[1]
+			}
 		}
 	}
 	return shared

@@ -50,11 +50,10 @@ func read(ctx context.Context, client kubernetes.Interface, want v1beta1.Network
 	if err != nil {
 		return nil, nil, err
 	}
-	parts, err := client.DiscoveryV1().EndpointSlices(want.Namespace).List(ctx, metav1.ListOptions{LabelSelector: kube.SlicesOf(want.Name)})
-	if err != nil {
-		return nil, nil, err
-	}
-	return service, parts.Items, nil
+	var parts []discoveryv1.EndpointSlice
+	err = kube.Pages(ctx, client.DiscoveryV1().EndpointSlices(want.Namespace).List, metav1.ListOptions{LabelSelector: kube.SlicesOf(want.Name)},
+		func(page *discoveryv1.EndpointSliceList) { parts = append(parts, page.Items...) })
+	return service, parts, err
 }
 
 // TooMany says that resolved hosts and those of the spec come to too many rules;

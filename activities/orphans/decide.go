@@ -17,21 +17,19 @@ import (
 // footprint is what the cluster has of one disruption.
 type footprint struct {
 	ref v1beta1.DisruptionRef
-	// disruption is nil when the object is gone.
-	disruption *v1beta1.Disruption
+	// here is false when the object is gone. letGo is what letGo says of it.
+	here, letGo bool
 	// pods and records count what is in the chaos namespace.
 	pods, records int
 }
 
-// over is true when no object keeps the disruption alive: it is gone, or our
-// finalizer is off for good. Whether it is clean is asked of CleanedAt as well:
-// the report of a worker that hung may come after the last status and say that
-// the disruption is stuck.
-func (t footprint) over() bool {
-	d := t.disruption
-	if d == nil {
-		return true
-	}
+// over is true when no object keeps the disruption alive.
+func (t footprint) over() bool { return !t.here || t.letGo }
+
+// letGo is true when our finalizer is off the object for good. Whether it is clean is
+// asked of CleanedAt as well: the report of a worker that hung may come after the last
+// status and say that the disruption is stuck.
+func letGo(d *v1beta1.Disruption) bool {
 	if slices.Contains(d.Finalizers, v1beta1.DisruptionFinalizer) {
 		return false
 	}

@@ -7,11 +7,10 @@ import (
 	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // inventory is read live: what there is of every disruption there is anything of, by UID. The
@@ -29,34 +28,31 @@ func (a *Activities) inventory(ctx context.Context) (map[types.UID]*footprint, e
 		}
 		return found[uid]
 	}
-	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
-	pods := func(page context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		activity.RecordHeartbeat(ctx, "chaos pods") // not on page's, which ends: see nodeSweep.each
-		return a.Kube.CoreV1().Pods(a.Builder.Namespace).List(page, o)
-	}
-	records := func(page context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		activity.RecordHeartbeat(ctx, "records") // not on page's, which ends: see nodeSweep.each
-		return a.Kube.CoreV1().ConfigMaps(a.Builder.Namespace).List(page, o)
-	}
 	// In pages, so that ten thousand chaos pods are never in memory together.
-	err := pager.New(pods).EachListItem(ctx, ours, func(o runtime.Object) error { of(o.(*corev1.Pod)).pods++; return nil })
+	ours := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID}
+	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(a.Builder.Namespace).List, ours, func(page *corev1.PodList) {
+		activity.RecordHeartbeat(ctx, "chaos pods")
+		for i := range page.Items {
+			of(&page.Items[i]).pods++
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the chaos pods of all disruptions: %w", err)
 	}
-	err = pager.New(records).EachListItem(ctx, ours, func(o runtime.Object) error { of(o.(*corev1.ConfigMap)).records++; return nil })
+	err = kube.Pages(ctx, a.Kube.CoreV1().ConfigMaps(a.Builder.Namespace).List, ours, func(page *corev1.ConfigMapList) {
+		activity.RecordHeartbeat(ctx, "records")
+		for i := range page.Items {
+			of(&page.Items[i]).records++
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the records of all disruptions: %w", err)
 	}
-	disruptions, err := a.Disruptions.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range disruptions {
-		d := &disruptions[i]
+	err = a.Disruptions.Each(ctx, func(d *v1beta1.Disruption) {
 		if found[d.UID] == nil {
 			found[d.UID] = &footprint{}
 		}
-		found[d.UID].ref, found[d.UID].disruption = d.Ref(), d
-	}
-	return found, nil
+		found[d.UID].ref, found[d.UID].here, found[d.UID].letGo = d.Ref(), true, letGo(d)
+	})
+	return found, err
 }

@@ -69,7 +69,7 @@ func TestRemedyFor(t *testing.T) {
 		"gone with all it had, the workflow runs idle": {nil, 0, 0, true, leaveIt, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := footprint{disruption: test.d, pods: test.pods, records: test.records}
+			got := footprint{here: test.d != nil, letGo: test.d != nil && letGo(test.d), pods: test.pods, records: test.records}
 			if remedy := remedyFor(got, test.running); remedy != test.want {
 				t.Errorf("remedyFor() = %s, want %s", remedy, test.want)
 			}
@@ -84,11 +84,9 @@ func TestOrphanedMarks(t *testing.T) {
 	mark := func(uid types.UID) v1beta1.Mark {
 		return v1beta1.Mark{Object: "journal of " + string(uid), Disruption: v1beta1.DisruptionRef{UID: uid}}
 	}
-	held := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{v1beta1.DisruptionFinalizer}}}
-	over := &v1beta1.Disruption{Status: v1beta1.DisruptionStatus{Phase: v1beta1.PhaseFinished}}
 	live := map[types.UID]*footprint{
-		"holding": {disruption: held}, "finished": {disruption: over}, "pods": {pods: 1}, "records": {records: 1},
-		"late": {disruption: over, pods: 1},
+		"holding": {here: true}, "finished": {here: true, letGo: true}, "pods": {pods: 1}, "records": {records: 1},
+		"late": {here: true, letGo: true, pods: 1},
 	}
 	for name, test := range map[string]struct {
 		audit v1beta1.Audit
@@ -102,7 +100,7 @@ func TestOrphanedMarks(t *testing.T) {
 		"two marks of one":                       {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost"), mark("lost")}}, live, []types.UID{"lost", "lost"}},
 		"the report was cut":                     {v1beta1.Audit{Disruptions: []types.UID{"holding", "lost"}, More: 9}, live, []types.UID{"lost"}},
 		"nameless beside a live disruption":      {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, live, nil},
-		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {disruption: over}}, []types.UID{""}},
+		"nameless, and nothing lives":            {v1beta1.Audit{Marks: []v1beta1.Mark{mark("")}}, map[types.UID]*footprint{"finished": {here: true, letGo: true}}, []types.UID{""}},
 		"named twice, by mark and by disruption": {v1beta1.Audit{Marks: []v1beta1.Mark{mark("lost")}, Disruptions: []types.UID{"lost"}}, live, []types.UID{"lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Namespace is what a watch knows of a disruption's namespace.
@@ -108,15 +110,16 @@ func APIServerAddresses(ctx context.Context, client kubernetes.Interface, host s
 		return nil, fmt.Errorf("read the API server's Service: %w", err)
 	}
 	texts := slices.Clone(service.Spec.ClusterIPs)
-	all, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx,
-		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	ofService := metav1.ListOptions{LabelSelector: kube.SlicesOf("kubernetes")}
+	err = kube.Pages(ctx, client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List, ofService, func(page *discoveryv1.EndpointSliceList) {
+		for _, slice := range page.Items {
+			for _, endpoint := range slice.Endpoints {
+				texts = append(texts, endpoint.Addresses...)
+			}
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's addresses: %w", err)
-	}
-	for _, slice := range all.Items {
-		for _, endpoint := range slice.Endpoints {
-			texts = append(texts, endpoint.Addresses...)
-		}
 	}
 	where, err := url.Parse(host)
 	if err != nil {

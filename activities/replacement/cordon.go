@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Cordons makes and finds cordons of disruptions.
@@ -48,15 +49,16 @@ func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error
 
 // Of are the names of the nodes that carry the disruption's mark, by a live list.
 func (c Cordons) Of(ctx context.Context, uid types.UID) ([]string, error) {
-	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1beta1.LabelCordoned})
+	var names []string
+	err := kube.Pages(ctx, c.Kube.CoreV1().Nodes().List, metav1.ListOptions{LabelSelector: v1beta1.LabelCordoned}, func(page *corev1.NodeList) {
+		for i := range page.Items {
+			if Marked(&page.Items[i], uid) {
+				names = append(names, page.Items[i].Name)
+			}
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the cordoned nodes: %w", err)
-	}
-	var names []string
-	for i := range nodes.Items {
-		if Marked(&nodes.Items[i], uid) {
-			names = append(names, nodes.Items[i].Name)
-		}
 	}
 	return names, nil
 }

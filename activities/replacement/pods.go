@@ -10,10 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -155,18 +153,16 @@ func (p Pods) Users(ctx context.Context) (Users, error) {
 	if p.Params.DeleteStorage != nil && !*p.Params.DeleteStorage {
 		return users, nil
 	}
-	list := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return p.Kube.CoreV1().Pods(p.Namespace).List(ctx, o)
-	}
-	err := pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		pod := object.(*corev1.Pod)
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			return nil
+	err := kube.Pages(ctx, p.Kube.CoreV1().Pods(p.Namespace).List, metav1.ListOptions{}, func(page *corev1.PodList) {
+		for i := range page.Items {
+			pod := &page.Items[i]
+			if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+				continue
+			}
+			for _, claim := range claimsOf(pod) {
+				users[claim] = append(users[claim], pod.UID)
+			}
 		}
-		for _, claim := range claimsOf(pod) {
-			users[claim] = append(users[claim], pod.UID)
-		}
-		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s to see who mounts which claim: %w", p.Namespace, err)
@@ -176,26 +172,35 @@ func (p Pods) Users(ctx context.Context) (Users, error) {
 
 // On are the UIDs of the namespace's pods on a node, by a live list.
 func (p Pods) On(ctx context.Context, node string) (map[types.UID]bool, error) {
-	pods, err := p.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+	there := map[types.UID]bool{}
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
+	err := kube.Pages(ctx, p.Kube.CoreV1().Pods(p.Namespace).List, options, func(page *corev1.PodList) {
+		for i := range page.Items {
+			there[page.Items[i].UID] = true
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s on node %s: %w", p.Namespace, node, err)
 	}
-	there := map[types.UID]bool{}
-	for i := range pods.Items {
-		there[pods.Items[i].UID] = true
-	}
 	return there, nil
 }
 
-// Matching are the pods of the namespace that match a selector, by a live list.
+// Matching are the pods of the namespace that match a selector, by a live list, without
+// what Succeeded does not ask for.
 func (p Pods) Matching(ctx context.Context, selector string) ([]corev1.Pod, error) {
-	pods, err := p.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	var found []corev1.Pod
+	err := kube.Pages(ctx, p.Kube.CoreV1().Pods(p.Namespace).List, metav1.ListOptions{LabelSelector: selector}, func(page *corev1.PodList) {
+		for _, pod := range page.Items {
+			found = append(found, corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID, OwnerReferences: pod.OwnerReferences},
+				Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
+			})
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of namespace %s that match %q: %w", p.Namespace, selector, err)
 	}
-	return pods.Items, nil
+	return found, nil
 }
 
 // Succeeded is true when each of the deleted pods has a successor with a node:

@@ -6,19 +6,22 @@ package status
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/lru"
 
+	"github.com/squall-chaos/squall/activities/memo"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 )
@@ -29,8 +32,12 @@ type Disruptions struct {
 	client rest.Interface
 	// written keeps what some writes returned, by UID: the next write of a
 	// status begins from there, and need not read first.
-	written *lru.Cache
+	written *memo.Memo[types.UID, *v1beta1.Disruption]
 }
+
+// keptWritten bounds what is kept of writes, in bytes of JSON; in memory it is some
+// times as large.
+const keptWritten = 16 << 20
 
 // NewDisruptions returns a client for the cluster that config names.
 func NewDisruptions(config *rest.Config) (*Disruptions, error) {
@@ -38,7 +45,7 @@ func NewDisruptions(config *rest.Config) (*Disruptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Disruptions{client, lru.New(1000)}, nil
+	return &Disruptions{client, memo.New[types.UID, *v1beta1.Disruption](keptWritten)}, nil
 }
 
 // Client is a plain client for the resources of Squall.
@@ -89,7 +96,7 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref v1beta1.DisruptionRe
 		err = c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
 			SubResource("status").Body(live).Do(ctx).Into(written)
 		if err == nil {
-			c.written.Add(ref.UID, written)
+			c.Remember(written)
 		}
 		return err
 	})
@@ -103,12 +110,16 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref v1beta1.DisruptionRe
 }
 
 // Remember lets the next write begin from d, which was just read.
-func (c *Disruptions) Remember(d *v1beta1.Disruption) { c.written.Add(d.UID, d) }
+func (c *Disruptions) Remember(d *v1beta1.Disruption) {
+	if document, err := json.Marshal(d); err == nil {
+		c.written.Add(d.UID, d, len(document))
+	}
+}
 
 // Deleted says that somebody deleted the object. It drops the cached copy, whose
 // resourceVersion is stale: a write that began there would be refused.
 func (c *Disruptions) Deleted(ref v1beta1.DisruptionRef) {
-	if known, found := c.written.Get(ref.UID); found && known.(*v1beta1.Disruption).DeletionTimestamp == nil {
+	if known, found := c.written.Get(ref.UID); found && known.DeletionTimestamp == nil {
 		c.written.Remove(ref.UID)
 	}
 }
@@ -134,7 +145,7 @@ func (c *Disruptions) takeCached(ref v1beta1.DisruptionRef) *v1beta1.Disruption 
 		return nil
 	}
 	c.written.Remove(ref.UID)
-	return known.(*v1beta1.Disruption)
+	return known
 }
 
 // changes tells whether change changes the status.
@@ -196,11 +207,24 @@ func firstStop(ctx context.Context, request *rest.Request) (string, error) {
 	return "", nil
 }
 
-// List reads the Disruptions of all namespaces.
-func (c *Disruptions) List(ctx context.Context) ([]v1beta1.Disruption, error) {
-	found := &v1beta1.DisruptionList{}
-	if err := c.client.Get().Resource("disruptions").Do(ctx).Into(found); err != nil {
-		return nil, fmt.Errorf("list the disruptions: %w", err)
+// Each reads the Disruptions of all namespaces, in pages.
+func (c *Disruptions) Each(ctx context.Context, take func(*v1beta1.Disruption)) error {
+	err := kube.Pages(ctx, c.list, metav1.ListOptions{}, func(page *v1beta1.DisruptionList) {
+		for i := range page.Items {
+			take(&page.Items[i])
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list the disruptions: %w", err)
 	}
-	return found.Items, nil
+	return nil
+}
+
+func (c *Disruptions) list(ctx context.Context, page metav1.ListOptions) (*v1beta1.DisruptionList, error) {
+	found := &v1beta1.DisruptionList{}
+	request := c.client.Get().Resource("disruptions").Param("limit", strconv.FormatInt(page.Limit, 10))
+	if page.Continue != "" {
+		request = request.Param("continue", page.Continue)
+	}
+	return found, request.Do(ctx).Into(found)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Budgets are the PodDisruptionBudgets, and the rules of policies, that limit how many
@@ -43,18 +45,24 @@ func (s *Store) Budgets(ctx context.Context, d *v1beta1.Disruption) (Budgets, er
 	if !d.Spec.RespectsBudgets() {
 		return nil, nil
 	}
-	list, err := s.Kube.PolicyV1().PodDisruptionBudgets(d.Namespace).List(ctx, metav1.ListOptions{})
+	var budgets Budgets
+	var selectors []labels.Selector
+	var broken error
+	err := kube.Pages(ctx, s.Kube.PolicyV1().PodDisruptionBudgets(d.Namespace).List, metav1.ListOptions{}, func(list *policyv1.PodDisruptionBudgetList) {
+		for i := range list.Items {
+			found := &list.Items[i]
+			selector, err := metav1.LabelSelectorAsSelector(found.Spec.Selector)
+			if err != nil {
+				broken = fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", d.Namespace, found.Name, err)
+			}
+			budgets, selectors = append(budgets, budget{name: found.Name, allowed: allowed(found), pods: map[types.UID]bool{}}), append(selectors, selector)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the PodDisruptionBudgets of namespace %s: %w", d.Namespace, err)
 	}
-	budgets := make(Budgets, len(list.Items))
-	selectors := make([]labels.Selector, len(list.Items))
-	for i := range list.Items {
-		found := &list.Items[i]
-		if selectors[i], err = metav1.LabelSelectorAsSelector(found.Spec.Selector); err != nil {
-			return nil, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", d.Namespace, found.Name, err)
-		}
-		budgets[i] = budget{name: found.Name, allowed: allowed(found), pods: map[types.UID]bool{}}
+	if broken != nil {
+		return nil, broken
 	}
 	if len(budgets) == 0 {
 		return nil, nil
@@ -75,12 +83,7 @@ func (s *Store) cover(ctx context.Context, namespace string, budgets Budgets, se
 		return err
 	}
 	defer s.releaseList()
-	options := metav1.ListOptions{Limit: s.pageSize}
-	for {
-		pods, err := s.Kube.CoreV1().Pods(namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list the pods of namespace %s that PodDisruptionBudgets cover: %w", namespace, err)
-		}
+	err := kube.Pages(ctx, s.Kube.CoreV1().Pods(namespace).List, metav1.ListOptions{Limit: s.pageSize}, func(pods *corev1.PodList) {
 		for i := range pods.Items {
 			for j, selector := range selectors {
 				if selector.Matches(labels.Set(pods.Items[i].Labels)) {
@@ -88,10 +91,11 @@ func (s *Store) cover(ctx context.Context, namespace string, budgets Budgets, se
 				}
 			}
 		}
-		if options.Continue = pods.Continue; options.Continue == "" {
-			return nil
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("list the pods of namespace %s that PodDisruptionBudgets cover: %w", namespace, err)
 	}
+	return nil
 }
 
 // room is how many more pods each budget lets be disrupted.

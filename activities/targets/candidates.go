@@ -109,22 +109,19 @@ func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Can
 		return fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String()}
+	options.Limit = s.pageSize
 	if d.Spec.Level == v1beta1.LevelNode {
 		return s.readyNodes(ctx, d, options, tell)
 	}
-	options.Limit = s.pageSize
-	for {
-		pods, err := s.Kube.CoreV1().Pods(d.Namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
-		}
+	err = kube.Pages(ctx, s.Kube.CoreV1().Pods(d.Namespace).List, options, func(pods *corev1.PodList) {
 		for i := range pods.Items {
 			tell(judgePod(d, &pods.Items[i]))
 		}
-		if options.Continue = pods.Continue; options.Continue == "" {
-			return nil
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
 	}
+	return nil
 }
 
 // judgePod says of a pod with the right labels why it is no candidate; nothing if it
@@ -177,28 +174,33 @@ func (s *Store) acquireList(ctx context.Context) error {
 func (s *Store) releaseList() { <-s.listSlots }
 
 func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions, tell func(Candidate, string)) error {
-	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, options)
+	err := kube.Pages(ctx, s.Kube.CoreV1().Nodes().List, options, func(nodes *corev1.NodeList) {
+		for i := range nodes.Items {
+			tell(judgeNode(d, &nodes.Items[i]))
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("list nodes that match %q: %w", options.LabelSelector, err)
 	}
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		target := v1beta1.InjectionTarget{Name: node.Name, UID: node.UID, NodeName: node.Name}
-		for _, address := range node.Status.Addresses {
-			if address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP {
-				target.NodeIPs = append(target.NodeIPs, address.Address)
-			}
-		}
-		switch {
-		case !kube.NodeHealthy(node):
-			tell(Candidate{Target: target}, kube.UnfitNode(node))
-		case !d.Spec.Matches(node.Labels, node.Annotations):
-			tell(Candidate{Target: target}, "it lacks the annotations of spec.filter")
-		default:
-			tell(Candidate{Target: target, Labels: node.Labels}, "")
+	return nil
+}
+
+// judgeNode is judgePod for a node.
+func judgeNode(d *v1beta1.Disruption, node *corev1.Node) (c Candidate, why string) {
+	c.Target = v1beta1.InjectionTarget{Name: node.Name, UID: node.UID, NodeName: node.Name}
+	for _, address := range node.Status.Addresses {
+		if address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP {
+			c.Target.NodeIPs = append(c.Target.NodeIPs, address.Address)
 		}
 	}
-	return nil
+	switch {
+	case !kube.NodeHealthy(node):
+		return c, kube.UnfitNode(node)
+	case !d.Spec.Matches(node.Labels, node.Annotations):
+		return c, "it lacks the annotations of spec.filter"
+	}
+	c.Labels = node.Labels
+	return c, ""
 }
 
 // has tells whether the pod has a container of that name, whether it runs or not.

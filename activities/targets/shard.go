@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -148,13 +149,14 @@ func (s *Store) Shards(ctx context.Context, ref v1beta1.DisruptionRef) ([]Shard,
 
 // listShards is a live read of the records with these labels.
 func (s *Store) listShards(ctx context.Context, selector labels.Set) ([]Shard, error) {
-	list, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	found := map[string]Shard{}
+	err := kube.Pages(ctx, s.Kube.CoreV1().ConfigMaps(s.Namespace).List, metav1.ListOptions{LabelSelector: selector.String()}, func(page *corev1.ConfigMapList) {
+		for _, record := range page.Items {
+			keep(found, &record)
+		}
+	})
 	if err != nil {
 		return nil, err
-	}
-	found := make(map[string]Shard, len(list.Items))
-	for i := range list.Items {
-		keep(found, &list.Items[i])
 	}
 	return slices.Collect(maps.Values(found)), nil
 }

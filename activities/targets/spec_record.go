@@ -47,7 +47,7 @@ func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string
 	}
 	_, err = s.Kube.CoreV1().ConfigMaps(s.Namespace).Create(ctx, record, metav1.CreateOptions{})
 	if err == nil {
-		s.specs.Add(d.UID, &stored)
+		s.specs.Add(d.UID, &stored, len(document))
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return run, err
@@ -63,7 +63,7 @@ func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string
 // says now (rule 8). Nobody may change it: it is kept, as it stays the same.
 func (s *Store) LoadSpec(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.Disruption, error) {
 	if known, found := s.specs.Get(ref.UID); found {
-		return known.(*v1beta1.Disruption), nil
+		return known, nil
 	}
 	record, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, contract.RecordName(ref.UID), metav1.GetOptions{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) LoadSpec(ctx context.Context, ref v1beta1.DisruptionRef) (*v1bet
 	if err := json.Unmarshal([]byte(record.Data[keyDisruption]), d); err != nil {
 		return nil, fmt.Errorf("decode record %s: %w", record.Name, err)
 	}
-	s.specs.Add(ref.UID, d)
+	s.specs.Add(ref.UID, d, len(record.Data[keyDisruption]))
 	return d, nil
 }
 

@@ -5,8 +5,12 @@
 package targets
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/lru"
+
+	"github.com/squall-chaos/squall/activities/memo"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Store reads and writes the records in one namespace of a cluster.
@@ -19,22 +23,26 @@ type Store struct {
 	// Parallel bounds the API calls that one claim has under way at once.
 	Parallel int
 
-	// pageSize is how many pods one list of candidates holds in memory.
+	// pageSize is how many pods or nodes one list of candidates holds in memory.
 	pageSize int64
 	// listSlots has one element for each list of candidates that is under way.
 	listSlots chan struct{}
 	// specs keeps the specs that were read last, by UID.
-	specs *lru.Cache
+	specs *memo.Memo[types.UID, *v1beta1.Disruption]
 }
 
 // parallelLists bounds for how many disruptions a worker lists candidates at
-// once: each of them holds one page of pods in memory.
+// once: each of them holds one page of pods or nodes in memory.
 const parallelLists = 8
+
+// keptSpecs bounds the specs that are kept, in bytes of their documents; in memory they
+// are some times as large.
+const keptSpecs = 16 << 20
 
 // NewStore returns a store of the records in a namespace.
 func NewStore(clientset kubernetes.Interface, namespace string, watch *Watch, parallel int) *Store {
 	return &Store{
 		Kube: clientset, Namespace: namespace, Watch: watch, Parallel: parallel,
-		pageSize: 1000, listSlots: make(chan struct{}, parallelLists), specs: lru.New(1000),
+		pageSize: kube.PageSize, listSlots: make(chan struct{}, parallelLists), specs: memo.New[types.UID, *v1beta1.Disruption](keptSpecs),
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/squall-chaos/squall/kube"
 )
 
 // WorkerSettings are the settings that Squall's worker takes from its ConfigMap,
@@ -123,11 +125,13 @@ func (c *Client) behind(ctx context.Context, namespace, service string, port int
 	if err != nil {
 		return "", 0, c.advise(ctx, err, "", "")
 	}
-	slices, err := c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+	var slices []discoveryv1.EndpointSlice
+	err = kube.Pages(ctx, c.Kube.DiscoveryV1().EndpointSlices(namespace).List, metav1.ListOptions{LabelSelector: kube.SlicesOf(service)},
+		func(page *discoveryv1.EndpointSliceList) { slices = append(slices, page.Items...) })
 	if err != nil {
 		return "", 0, c.advise(ctx, err, "", "")
 	}
-	return readyPod(found.Spec.Ports, port, slices.Items)
+	return readyPod(found.Spec.Ports, port, slices)
 }
 
 // readyPod chooses a pod of a Service's endpoints.

@@ -20,6 +20,7 @@ import (
 	"github.com/squall-chaos/squall/cli/manifest"
 	"github.com/squall-chaos/squall/cli/view"
 	"github.com/squall-chaos/squall/deploy"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Health is what a finding says.
@@ -277,18 +278,17 @@ func programFinding(d *appsv1.Deployment, trouble string) Finding {
 
 // podTrouble is why a pod of a deployment is not ready, as far as one can see.
 func podTrouble(ctx context.Context, c *cluster.Client, d *appsv1.Deployment) string {
-	pods, err := c.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Spec.Selector)})
-	if err != nil {
-		return ""
-	}
-	for _, pod := range pods.Items {
-		for _, status := range pod.Status.ContainerStatuses {
-			if trouble := containerTrouble(status); trouble != "" {
-				return "pod " + pod.Name + ": " + trouble
+	found := ""
+	_ = kube.Pages(ctx, c.Kube.CoreV1().Pods(d.Namespace).List, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(d.Spec.Selector)}, func(page *corev1.PodList) {
+		for _, pod := range page.Items {
+			for _, status := range pod.Status.ContainerStatuses {
+				if trouble := containerTrouble(status); trouble != "" && found == "" {
+					found = "pod " + pod.Name + ": " + trouble
+				}
 			}
 		}
-	}
-	return ""
+	})
+	return found
 }
 
 func containerTrouble(s corev1.ContainerStatus) string {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/live"
 	"github.com/squall-chaos/squall/crdbridge/queue"
 	"github.com/squall-chaos/squall/kube/podops"
 )
@@ -124,21 +125,26 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 // disruption is the one whose operation it is; nil if nobody looks after that any more.
 // What the cache lacks is looked for live.
 func (p *protections) disruption(ctx context.Context, namespace string, operation podops.Operation) (*v1beta1.Disruption, error) {
-	for _, reader := range []client.Reader{p.client, p.live} {
-		var all v1beta1.DisruptionList
-		if err := reader.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-			return nil, fmt.Errorf("read the disruptions of namespace %s: %w", namespace, err)
-		}
-		for i := range all.Items {
-			if d := &all.Items[i]; podops.OfDisruption(d.UID) == operation {
-				if d.Settled() {
-					return nil, nil
-				}
-				return d, nil
+	var found *v1beta1.Disruption
+	find := func(some *v1beta1.DisruptionList) {
+		for i := range some.Items {
+			if d := &some.Items[i]; podops.OfDisruption(d.UID) == operation {
+				found = d
 			}
 		}
 	}
-	return nil, nil
+	var known v1beta1.DisruptionList
+	err := p.client.List(ctx, &known, client.InNamespace(namespace))
+	if find(&known); err == nil && found == nil {
+		err = live.Pages(ctx, p.live, find, client.InNamespace(namespace))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the disruptions of namespace %s: %w", namespace, err)
+	}
+	if found != nil && found.Settled() {
+		return nil, nil
+	}
+	return found, nil
 }
 
 func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/certificate"
+	"github.com/squall-chaos/squall/crdbridge/live"
 	"github.com/squall-chaos/squall/crdbridge/queue"
 	"github.com/squall-chaos/squall/crdbridge/scope"
 	"github.com/squall-chaos/squall/kube/podops"
@@ -257,38 +258,52 @@ func other(ctx context.Context, live client.Reader, pod *corev1.Pod) bool {
 // its status may not count them yet: that errs on the side of fewer. Both are read
 // live.
 func (r *reconciler) permitted(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	var budgets policyv1.PodDisruptionBudgetList
-	if err := r.live.List(ctx, &budgets, client.InNamespace(pod.Namespace)); err != nil {
-		return false, fmt.Errorf("read the PodDisruptionBudgets of namespace %s: %w", pod.Namespace, err)
-	}
 	var covering []policyv1.PodDisruptionBudget
-	for _, budget := range budgets.Items {
-		if covers(&budget, pod) {
-			covering = append(covering, budget)
+	err := live.Pages(ctx, r.live, func(page *policyv1.PodDisruptionBudgetList) {
+		for _, budget := range page.Items {
+			if covers(&budget, pod) {
+				covering = append(covering, budget)
+			}
 		}
+	}, client.InNamespace(pod.Namespace))
+	if err != nil {
+		return false, fmt.Errorf("read the PodDisruptionBudgets of namespace %s: %w", pod.Namespace, err)
 	}
 	if len(covering) == 0 {
 		return true, nil
 	}
-	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, client.InNamespace(pod.Namespace), client.MatchingLabels{podops.LabelManaged: podops.ManagedValue}); err != nil {
+	left := make([]int32, len(covering))
+	for i := range covering {
+		left[i] = allowed(&covering[i])
+	}
+	err = live.Pages(ctx, r.live, func(page *corev1.PodList) {
+		for i := range covering {
+			left[i] -= taken(&covering[i], page.Items)
+		}
+	}, client.InNamespace(pod.Namespace), client.MatchingLabels{podops.LabelManaged: podops.ManagedValue})
+	if err != nil {
 		return false, fmt.Errorf("read the managed pods of namespace %s: %w", pod.Namespace, err)
 	}
-	return !slices.ContainsFunc(covering, func(budget policyv1.PodDisruptionBudget) bool { return room(&budget, pods.Items) < 1 }), nil
+	return slices.Min(left) >= 1, nil
 }
 
-// room is how many more pods may be taken; a status older than its spec allows none.
-func room(budget *policyv1.PodDisruptionBudget, pods []corev1.Pod) int32 {
+// allowed is how many pods the budget lets be taken; none as long as its status is older
+// than its spec.
+func allowed(budget *policyv1.PodDisruptionBudget) int32 {
 	if budget.Status.ObservedGeneration < budget.Generation {
 		return 0
 	}
-	allowed := budget.Status.DisruptionsAllowed
+	return budget.Status.DisruptionsAllowed
+}
+
+// taken counts those of the pods that the budget covers and operations have.
+func taken(budget *policyv1.PodDisruptionBudget, pods []corev1.Pod) (n int32) {
 	for i := range pods {
 		if podops.Taken(&pods[i]) && covers(budget, &pods[i]) {
-			allowed--
+			n++
 		}
 	}
-	return allowed
+	return n
 }
 
 func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {

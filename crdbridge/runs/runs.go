@@ -19,6 +19,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/condition"
+	"github.com/squall-chaos/squall/crdbridge/live"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows/connect"
@@ -91,22 +92,23 @@ func (k Keeper) EndRun(ctx context.Context, p Parent) (gone bool, err error) {
 // EndRuns deletes all runs of p that are not over, of which some go on side by side.
 // gone is true when none is left of them; those that are over stay to be read.
 func (k Keeper) EndRuns(ctx context.Context, p client.Object, marked client.MatchingLabels, owns func(*v1beta1.Disruption) bool) (gone bool, err error) {
-	var all v1beta1.DisruptionList
-	if err := k.Live.List(ctx, &all, client.InNamespace(p.GetNamespace()), marked); err != nil {
+	var running []*v1beta1.Disruption
+	err = live.Pages(ctx, k.Live, func(page *v1beta1.DisruptionList) {
+		for i := range page.Items {
+			if d := &page.Items[i]; owns(d) && !d.Settled() {
+				running = append(running, d)
+			}
+		}
+	}, client.InNamespace(p.GetNamespace()), marked)
+	if err != nil {
 		return false, fmt.Errorf("list the runs of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
 	}
-	gone = true
-	for i := range all.Items {
-		d := &all.Items[i]
-		if !owns(d) || d.Settled() {
-			continue
-		}
-		gone = false
+	for _, d := range running {
 		if err := client.IgnoreNotFound(k.delete(ctx, d)); err != nil {
 			return false, fmt.Errorf("end the runs of %s %s/%s: %w", k.Kind, p.GetNamespace(), p.GetName(), err)
 		}
 	}
-	return gone, nil // their going comes back here
+	return len(running) == 0, nil // their going comes back here
 }
 
 // delete asks for the end of exactly this disruption, once.
