@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/resolve"
 )
 
 // Exit codes.
@@ -60,6 +61,9 @@ func (p program) run(ctx context.Context, args []string) int {
 		if kind.child.run != nil && kind.child.command == name {
 			return p.runChild(ctx, kind.child, rest)
 		}
+	}
+	if name == resolve.Command {
+		return p.runChild(ctx, child{resolve.Command, resolve.Child}, rest)
 	}
 	if name == "--help" || name == "-h" || name == "help" {
 		p.usage(p.stdout)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
+	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
@@ -30,6 +31,9 @@ const withFakes = "INJECTOR_TEST_WITH_FAKES"
 
 func TestMain(m *testing.M) {
 	testapp.Run()
+	if len(os.Args) == 2 && os.Args[1] == resolve.Command {
+		os.Exit(program{stdout: os.Stdout, stderr: os.Stderr}.run(context.Background(), os.Args[1:]))
+	}
 	if os.Getenv(withFakes) != "" {
 		p := program{kinds: fakeKinds, stdout: os.Stdout, stderr: os.Stderr}
 		os.Exit(p.run(context.Background(), os.Args[1:]))

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,6 +37,8 @@ type Family struct {
 	Prefix string
 	// Noun is what people call one, such as "burner".
 	Noun string
+	// Powerless children have no capabilities, and can get none.
+	Powerless bool
 }
 
 // Children are those of one injection.
@@ -66,7 +67,7 @@ func (f Family) Probe() error {
 
 // Child is one running child.
 type Child struct {
-	noun   string
+	Family
 	cmd    *exec.Cmd
 	input  *os.File // the child ends when this is closed
 	words  *os.File // the child's standard output
@@ -93,7 +94,7 @@ func (c *Children) Start(argument string, watched *os.File, urgent bool) (*Child
 	}
 	defer childWords.Close()
 
-	made := &Child{noun: c.Noun, input: input, words: words, lines: bufio.NewReader(words), ended: make(chan struct{})}
+	made := &Child{Family: c.Family, input: input, words: words, lines: bufio.NewReader(words), ended: make(chan struct{})}
 	made.cmd = exec.Command("/proc/self/exe", c.Command, c.mark, argument)
 	made.cmd.Env = []string{} // the injection's document is none of the target's business
 	made.cmd.Stdin, made.cmd.Stdout, made.cmd.Stderr = childInput, childWords, &made.errors
@@ -101,7 +102,10 @@ func (c *Children) Start(argument string, watched *os.File, urgent bool) (*Child
 	made.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 
 	started := make(chan error)
-	c.reapers.Go(func() { made.run(started, urgent) })
+	// Thrown away: the thread gets a priority, and loses rights, as nobody else should.
+	c.reapers.Go(func() {
+		_ = target.OnThrowawayThread(func() error { made.run(started, urgent); return nil })
+	})
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start a %s: %w", c.Noun, err)
 	}
@@ -113,8 +117,6 @@ func (c *Children) Start(argument string, watched *os.File, urgent bool) (*Child
 
 // run is the life of the child as its parent thread sees it.
 func (c *Child) run(started chan<- error, urgent bool) {
-	// Never unlocked: the thread has a priority that nobody else should get.
-	runtime.LockOSThread()
 	defer close(c.ended)
 	defer c.input.Close()
 	defer c.words.Close()
@@ -123,11 +125,20 @@ func (c *Child) run(started chan<- error, urgent bool) {
 		// the child competes as an equal.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, urgentNice)
 	}
-	err := c.cmd.Start()
+	err := c.start()
 	started <- err
 	if err == nil {
 		_ = c.cmd.Wait() // killed is how it should end
 	}
+}
+
+func (c *Child) start() error {
+	if c.Powerless {
+		if err := GiveUpRights(); err != nil {
+			return err
+		}
+	}
+	return c.cmd.Start()
 }
 
 // PID is the number of the child as this process sees it.
@@ -136,7 +147,7 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // Release lets the child begin and waits for its word that it has.
 func (c *Child) Release(ctx context.Context) error {
 	if _, err := c.input.Write([]byte{'\n'}); err != nil {
-		return fmt.Errorf("release the %s: %w", c.noun, err)
+		return fmt.Errorf("release the %s: %w", c.Noun, err)
 	}
 	return c.Await(ctx)
 }
@@ -147,10 +158,10 @@ func (c *Child) Await(ctx context.Context) error {
 	defer stop()
 	_, err := c.lines.ReadString('\n')
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("wait for the %s, which cannot run in a frozen cgroup: %w", c.noun, context.Cause(ctx))
+		return fmt.Errorf("wait for the %s, which cannot run in a frozen cgroup: %w", c.Noun, context.Cause(ctx))
 	}
 	if err != nil {
-		return fmt.Errorf("the %s ended before it was ready", c.noun)
+		return fmt.Errorf("the %s ended before it was ready", c.Noun)
 	}
 	return nil
 }
@@ -175,9 +186,9 @@ func (c *Child) Guard(silence time.Duration, hear func(line string)) error {
 		case errors.Is(err, os.ErrDeadlineExceeded) && !late:
 			late = true
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return c.Abandon(fmt.Errorf("the %s did not answer for %s and was killed", c.noun, silence))
+			return c.Abandon(fmt.Errorf("the %s did not answer for %s and was killed", c.Noun, silence))
 		default:
-			return c.Abandon(fmt.Errorf("the %s has ended", c.noun))
+			return c.Abandon(fmt.Errorf("the %s has ended", c.Noun))
 		}
 	}
 }

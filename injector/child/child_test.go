@@ -35,10 +35,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func of(disruption, uid string) *Children {
-	return lingerers.Of(&target.Target{Injection: v1beta1.Injection{
+func of(disruption, uid string) *Children { return lingerers.Of(targetOf(disruption, uid)) }
+
+func targetOf(disruption, uid string) *target.Target {
+	return &target.Target{Injection: v1beta1.Injection{
 		Disruption: v1beta1.DisruptionRef{UID: types.UID(disruption)}, Target: v1beta1.InjectionTarget{UID: types.UID(uid)},
-	}})
+	}}
 }
 
 // start starts and releases one that watches a process.
@@ -106,6 +108,23 @@ func TestOwnChildrenStandWhileTheyRun(t *testing.T) {
 	_ = first.Abandon(nil)
 	if diff := cmp.Diff([]string{fmt.Sprintf("lingerer process %d", second.PID())}, mine.Standing()); diff != "" {
 		t.Errorf("Standing() after one has ended (-want +got):\n%s", diff)
+	}
+}
+
+// A child that is powerless has no rights of the node, and what started it keeps its own.
+func TestPowerlessChildren(t *testing.T) {
+	testneeds.BeRoot(t)
+	powerless := lingerers
+	powerless.Powerless = true
+	children := powerless.Of(targetOf("d-"+t.Name(), "t-1"))
+	made := start(t, children, os.Getpid())
+	if err := testcontainer.Powerless(made.PID()); err != nil {
+		t.Error(err)
+	}
+	wantPIDs(t, children, made.PID()) // it is found by its mark as any other
+	mine := start(t, of("d-"+t.Name(), "t-2"), os.Getpid())
+	if err := testcontainer.Powerless(mine.PID()); err == nil {
+		t.Error("a child of another family has no rights either: the parent has lost its own")
 	}
 }
 

@@ -34,7 +34,7 @@ type Injector struct {
 
 // burners are the processes that burn.
 var burners = child.Family{
-	Kind: v1beta1.KindCPUPressure, Command: BurnCommand, Prefix: "squall-cpu-pressure=", Noun: "burner",
+	Kind: v1beta1.KindCPUPressure, Command: BurnCommand, Prefix: "squall-cpu-pressure=", Noun: "burner", Powerless: true,
 }
 
 // New returns an injector that has done nothing yet. The journal is not used:

@@ -37,7 +37,7 @@ type Injector struct {
 
 // hogs are the processes that hold memory.
 var hogs = child.Family{
-	Kind: v1beta1.KindMemoryPressure, Command: HogCommand, Prefix: "squall-memory-pressure=", Noun: "hog",
+	Kind: v1beta1.KindMemoryPressure, Command: HogCommand, Prefix: "squall-memory-pressure=", Noun: "hog", Powerless: true,
 }
 
 // New returns an injector that has done nothing yet. The journal is not used:

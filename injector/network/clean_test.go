@@ -25,6 +25,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/journal"
+	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
@@ -366,6 +367,12 @@ func (w *world) injectInChild(t *testing.T, mechanism string) *exec.Cmd {
 }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == resolve.Command {
+		if err := resolve.Child(context.Background(), nil); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if address := os.Getenv("NETWORK_TEST_SEND"); address != "" {
 		send(address)
 		return

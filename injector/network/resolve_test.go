@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
 	"github.com/squall-chaos/squall/injector/network/rule"
+	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
@@ -25,6 +29,7 @@ type nameServer struct {
 	mutex     sync.Mutex
 	addresses map[string][]string
 	truncates bool // UDP answers tell to ask by TCP
+	asked     func()
 }
 
 func (s *nameServer) set(name string, addresses ...string) {
@@ -36,6 +41,9 @@ func (s *nameServer) set(name string, addresses ...string) {
 func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if s.asked != nil {
+		s.asked()
+	}
 	answer := new(dns.Msg).SetReply(question)
 	name, kind := question.Question[0].Name, question.Question[0].Qtype
 	addresses, known := s.addresses[strings.TrimSuffix(name, ".")]
@@ -145,6 +153,44 @@ func TestNamesAreResolvedAsTheTargetWould(t *testing.T) {
 			t.Errorf("resolve() = %v, %v", got, err)
 		}
 	})
+}
+
+// Whoever answers talks to a process that can do nothing on the node (finding 21).
+func TestNamesAreResolvedWithoutRights(t *testing.T) {
+	w := newWorld(t)
+	w.pretend(t, map[string]string{"resolv.conf": "nameserver " + hostIPv4 + "\n"}, nil)
+	server := serveNames(t, w.peer, hostIPv4, map[string][]string{"db.example.com": {hostIPv4}})
+	resolvers := map[int]error{}
+	server.asked = func() {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, path := range lines {
+			line, _ := os.ReadFile(path)
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if strings.HasSuffix(string(line), "\x00"+resolve.Command+"\x00") && parentOf(pid) == os.Getpid() {
+				resolvers[pid] = testcontainer.Powerless(pid)
+			}
+		}
+	}
+	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 1, Hosts: []v1beta1.NetworkHost{{Host: "db.example.com", DNSResolver: "pod"}}})
+	defer i.journal.Close()
+	if _, err := i.resolve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(resolvers) != 1 {
+		t.Errorf("%d processes resolved the name, want one child", len(resolvers))
+	}
+	for pid, err := range resolvers {
+		if err != nil {
+			t.Errorf("process %d, which talks to the name server: %v", pid, err)
+		}
+	}
+}
+
+func parentOf(pid int) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(status), "PPid:\t")
+	parent, _ := strconv.Atoi(strings.SplitN(after, "\n", 2)[0])
+	return parent
 }
 
 func TestUnknownNameChangesNothing(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package resolve finds the addresses of names as a target would: in its network
 // namespace, by its own resolv.conf and hosts file. It promises that nothing which
 // a container made of these files can lead it out of the container, block it or
-// fill it.
+// fill it, and that its answers are read by a process without capabilities.
 package resolve
 
 import (
@@ -16,10 +16,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/squall-chaos/squall/injector/oneline"
-	"github.com/squall-chaos/squall/injector/target"
 )
 
 const (
@@ -45,79 +43,64 @@ type Resolver struct {
 // All resolves names by the first of the resolvers that knows each. The error
 // names every name that none of them knows.
 func All(ctx context.Context, names []string, resolvers []Resolver) (map[string][]netip.Addr, error) {
-	found := make([][]netip.Addr, len(names))
-	errs := make([]error, len(names))
-	var group errgroup.Group
-	group.SetLimit(namesAtOnce)
-	for i, name := range names {
-		group.Go(func() error {
-			found[i], errs[i] = one(ctx, name, resolvers)
-			return nil
-		})
-	}
-	group.Wait()
-	if err := oneline.Join(errs...); err != nil {
-		return nil, err
-	}
-	resolved := map[string][]netip.Addr{}
-	for i, name := range names {
-		resolved[name] = found[i]
-	}
-	return resolved, nil
-}
-
-// one resolves one name.
-func one(ctx context.Context, name string, resolvers []Resolver) ([]netip.Addr, error) {
-	var reasons []string
+	resolved, reasons := map[string][]netip.Addr{}, map[string][]string{}
 	for _, r := range resolvers {
-		addresses, err := r.lookup(ctx, name)
-		if err == nil {
-			return addresses, nil
+		var unknown []string
+		for i, answer := range r.ask(ctx, names) {
+			if answer.Error == "" {
+				resolved[names[i]] = answer.Addresses
+				continue
+			}
+			reasons[names[i]] = append(reasons[names[i]], fmt.Sprintf("by %s: %s", r.Who, answer.Error))
+			unknown = append(unknown, names[i])
 		}
-		reasons = append(reasons, fmt.Sprintf("by %s: %v", r.Who, err))
+		names = unknown
 	}
-	return nil, fmt.Errorf("resolve host %q: %s", name, strings.Join(reasons, "; "))
+	if len(names) == 0 {
+		return resolved, nil
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, fmt.Errorf("resolve host %q: %s", name, strings.Join(reasons[name], "; ")))
+	}
+	return nil, oneline.Join(errs...)
 }
 
-func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+// lookup is what becomes of one name in the child.
+func (q question) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
-	hosts, err := readBelow(r.Root, "etc/hosts")
-	if err == nil {
-		if addresses := lookupHosts(hosts, name); len(addresses) > 0 {
-			return addresses, nil
-		}
+	if addresses := lookupHosts(q.Hosts, name); len(addresses) > 0 {
+		return addresses, nil
 	}
-	config, err := readConfig(r.Root)
+	if q.NoConf != "" {
+		return nil, errors.New(q.NoConf)
+	}
+	config, err := parseConfig(q.Conf)
 	if err != nil {
 		return nil, err
 	}
 	if len(config.Servers) == 0 {
 		return nil, errors.New("resolv.conf names no server")
 	}
-	var addresses []netip.Addr
-	err = target.Do(r.Netns, func() (err error) {
-		addresses, err = search(ctx, config, name)
-		return err
-	})
-	return addresses, err
+	return search(ctx, config, name)
 }
 
 // SearchDomains are those with which the resolver of a container, whose files are
 // below root, completes names.
 func SearchDomains(root string) ([]string, error) {
-	config, err := readConfig(root)
+	conf, err := readBelow(root, "etc/resolv.conf")
+	if err != nil {
+		return nil, err
+	}
+	config, err := parseConfig(conf)
 	if err != nil {
 		return nil, err
 	}
 	return config.Search, nil
 }
 
-func readConfig(root string) (*dns.ClientConfig, error) {
-	conf, err := readBelow(root, "etc/resolv.conf")
-	if err != nil {
-		return nil, err
-	}
+func parseConfig(conf string) (*dns.ClientConfig, error) {
 	config, err := dns.ClientConfigFromReader(strings.NewReader(conf))
 	if err != nil {
 		return nil, fmt.Errorf("read resolv.conf: %w", err)
@@ -185,8 +168,7 @@ func query(ctx context.Context, config *dns.ClientConfig, name string, qtype uin
 	return nil, last
 }
 
-// exchange asks again by TCP what does not fit into a datagram. It opens its
-// sockets on the calling thread, which is in the target's namespace.
+// exchange asks again by TCP what does not fit into a datagram.
 func exchange(ctx context.Context, question *dns.Msg, server string) (*dns.Msg, error) {
 	client := dns.Client{Timeout: queryTimeout}
 	answer, _, err := client.ExchangeContext(ctx, question, server)

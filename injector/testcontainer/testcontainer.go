@@ -322,3 +322,23 @@ func hierarchies() []string {
 	}
 	return found
 }
+
+// Powerless is an error unless no thread of a process has a capability or can get one.
+func Powerless(pid int) error {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(threads) == 0 {
+		return fmt.Errorf("process %d has %d threads, %v", pid, len(threads), err)
+	}
+	for _, thread := range threads {
+		status, err := os.ReadFile(thread)
+		if err != nil {
+			return err
+		}
+		for _, line := range []string{"CapInh:\t0000000000000000\n", "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "CapAmb:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
+			if !strings.Contains(string(status), line) {
+				return fmt.Errorf("%s lacks the line %q", thread, line)
+			}
+		}
+	}
+	return nil
+}
