@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -130,6 +131,29 @@ func TestReplicasAreSpreadAndHaveABudget(t *testing.T) {
 		spreads, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "topologySpreadConstraints")
 		if len(spreads) != 1 || !cmp.Equal(spreads[0].(map[string]any)["labelSelector"], any(selector)) {
 			t.Errorf("%s is spread by %v, want by its own selector %v", name, spreads, selector)
+		}
+	}
+}
+
+// The node does not pay for what a program should have given back (finding 32).
+func TestProgramsHaveALimitOfMemory(t *testing.T) {
+	deployments := rendered(t, "Deployment")
+	if len(deployments) != 2 {
+		t.Errorf("%d programs, want worker and bridge", len(deployments))
+	}
+	for _, object := range deployments {
+		var deployment appsv1.Deployment
+		into(t, object, &deployment)
+		container := deployment.Spec.Template.Spec.Containers[0]
+		limit, request := container.Resources.Limits.Memory(), container.Resources.Requests.Memory()
+		if limit.Cmp(*request) <= 0 || request.IsZero() {
+			t.Errorf("%s asks for %s of memory and has the limit %s", object.GetName(), request, limit)
+		}
+		follows := func(e corev1.EnvVar) bool {
+			return e.Name == "GOMEMLIMIT" && e.ValueFrom != nil && e.ValueFrom.ResourceFieldRef != nil && e.ValueFrom.ResourceFieldRef.Resource == "limits.memory"
+		}
+		if !slices.ContainsFunc(container.Env, follows) {
+			t.Errorf("%s has no GOMEMLIMIT that follows its limit", object.GetName())
 		}
 	}
 }

@@ -105,6 +105,8 @@ func TestLockedDown(t *testing.T) {
 			found[name] = object.GetAnnotations()["chaos.squall.dev/injector-image"]
 		case "PriorityClass":
 			found["made"] = object.GetName()
+		case "Deployment":
+			found[name], _, _ = unstructured.NestedString(object.Object, "spec", "template", "spec", "priorityClassName")
 		case "NetworkPolicy":
 			var policy networkingv1.NetworkPolicy
 			into(t, object, &policy)
@@ -126,6 +128,7 @@ func TestLockedDown(t *testing.T) {
 	want := map[string]string{
 		"tls": "true", "image": "squall.local/injector:dev", "class": "squall-chaos", "made": "squall-chaos",
 		"Namespace squall-system": "", "Namespace squall-chaos": "squall.local/injector:dev",
+		"Deployment squall-worker": "squall-chaos", "Deployment squall-crdbridge": "squall-chaos",
 		"NetworkPolicy squall-system":                              "metrics",
 		"ValidatingAdmissionPolicyBinding squall-safe-mode":        "Deny",
 		"ValidatingAdmissionPolicyBinding squall-namespace-opt-in": "Deny",

@@ -147,7 +147,7 @@ func TestValues(t *testing.T) {
 		"temporal": map[string]any{"address": "temporal.example:7233", "tls": true},
 		"images":   map[string]any{"squall": "registry.example/squall:v7", "injector": "registry.example/injector:v7", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
 		"settings": map[string]any{"SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example"},
-		"worker":   map[string]any{"replicas": 5, "nodeSelector": map[string]any{"pool": "tools"}, "tolerations": []any{map[string]any{"key": "tools"}}},
+		"worker":   map[string]any{"replicas": 5, "nodeSelector": map[string]any{"pool": "tools"}, "tolerations": []any{map[string]any{"key": "tools"}}, "priorityClassName": "high"},
 		"crds":     map[string]any{"install": false},
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ func TestValues(t *testing.T) {
 	if got := deployment(t, all, "squall-worker")["replicas"]; got != float64(5) {
 		t.Errorf("the worker has %v replicas, want 5", got)
 	}
-	for _, want := range []string{"image: registry.example/squall:v7", "imagePullPolicy: Always", "- name: pull", "pool: tools", "key: tools"} {
+	for _, want := range []string{"image: registry.example/squall:v7", "imagePullPolicy: Always", "- name: pull", "pool: tools", "key: tools", "priorityClassName: high"} {
 		if text := pod(t, all, "squall-worker"); !strings.Contains(text, want) {
 			t.Errorf("the worker's pod has no %q:\n%s", want, text)
 		}

@@ -55,7 +55,7 @@ ports are added to those of its container. */ -}}
 {{- $template := $object.spec.template }}
 {{- $_ := set $template.metadata "annotations" (dict "checksum/settings" (include "squall.settings" .root | sha256sum)) }}
 {{- $pod := $template.spec }}
-{{- range $field := list "nodeSelector" "tolerations" "affinity" }}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
 {{- if index $.values $field }}
 {{- $_ := set $pod $field (index $.values $field) }}
 {{- end }}
