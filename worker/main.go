@@ -76,7 +76,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		defer w.Stop()
 	}
 	go func() {
-		if err := keepSchedule(ctx, temporal.ScheduleClient(), config.SweepInterval, cluster, logger); err != nil {
+		schedule := scheduleKeeper{schedules: temporal.ScheduleClient(), every: config.SweepInterval, look: scheduleLook, cluster: cluster, logger: logger}
+		if err := schedule.keep(ctx); err != nil {
 			fatal(err)
 		}
 	}()

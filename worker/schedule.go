@@ -42,28 +42,45 @@ func ownerOf(action client.ScheduleAction) types.UID {
 	return types.UID(owner)
 }
 
-// scheduleRetry is the pause after a try to write the schedule failed.
-const scheduleRetry = 30 * time.Second
+const (
+	// scheduleRetry is the pause after a try to write the schedule failed.
+	scheduleRetry = 30 * time.Second
+	// scheduleLook is how often somebody looks that it is still there.
+	scheduleLook = time.Hour
+)
 
-// keepSchedule brings the schedule of the sweep in line with the settings. It
-// tries until it has, or ctx ends: disruptions are carried out without it. The
-// error says that the schedule is another cluster's, which no try will change.
-func keepSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration, cluster types.UID, logger *zap.Logger) error {
+// scheduleKeeper keeps the schedule of the sweep in line with the settings.
+type scheduleKeeper struct {
+	schedules client.ScheduleClient
+	// every is how often it sweeps, look how often the schedule is looked at.
+	every, look time.Duration
+	cluster     types.UID
+	logger      *zap.Logger
+}
+
+// keep tries until the schedule is as it should be, and looks now and then whether it
+// still is: whoever may write to Temporal could take this net away. Disruptions are
+// carried out without it. The error says that the schedule is another cluster's, which
+// no try will change.
+func (k scheduleKeeper) keep(ctx context.Context) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := ensureSchedule(call, schedules, every, cluster)
+		err := ensureSchedule(call, k.schedules, k.every, k.cluster)
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		pause := k.look
+		switch {
+		case ctx.Err() != nil, err == nil && k.every == 0:
 			return nil
-		}
-		if errors.Is(err, errOtherCluster) {
+		case errors.Is(err, errOtherCluster):
 			return err
+		case err != nil:
+			pause = scheduleRetry
+			k.logger.Warn("the sweep for orphans may not be scheduled", zap.Duration("again in", pause), zap.Error(err))
 		}
-		logger.Warn("no sweep for orphans is scheduled yet", zap.Duration("again in", scheduleRetry), zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(scheduleRetry):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -67,6 +69,23 @@ func TestSchedule(t *testing.T) {
 		}
 		if action, ok := read(t).Action.(*client.ScheduleWorkflowAction); !ok || action.Workflow != contract.SweepWorkflowType {
 			t.Errorf("action = %+v, want the sweep", read(t).Action)
+		}
+	})
+	t.Run("somebody deletes it: it is made again", func(t *testing.T) {
+		keeper := scheduleKeeper{schedules: schedules, every: 2 * time.Hour, look: 50 * time.Millisecond, cluster: "here", logger: zap.NewNop()}
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		go func() { kept <- keeper.keep(ctx) }()
+		if err := handle.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "there is another one, which nobody paused", func() bool {
+			found, err := handle.Describe(t.Context())
+			return err == nil && !found.Schedule.State.Paused
+		})
+		stop()
+		if err := <-kept; err != nil {
+			t.Errorf("keep() = %v, want nil once it is asked to end", err)
 		}
 	})
 	t.Run("another cluster in the same Temporal namespace is told so", func(t *testing.T) {
