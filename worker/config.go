@@ -37,6 +37,8 @@ type Config struct {
 	// by which they agree: off, warn or enforce. Of the first two the worker does
 	// nothing; the API server warns.
 	NamespaceOptIn string `mapstructure:"namespace-opt-in"`
+	// ControlPlaneNodes lets nodes of the control plane be targets.
+	ControlPlaneNodes bool `mapstructure:"control-plane-nodes"`
 	// SafeMode says what becomes of disruptions of more than anybody named: off, warn or
 	// enforce. The thresholds are the shares, in percent, from which there are too many targets.
 	SafeMode                   string `mapstructure:"safe-mode"`
@@ -102,6 +104,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
 	flags.String("namespace-opt-in", switchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
+	flags.Bool("control-plane-nodes", false, "let nodes with the label node-role.kubernetes.io/control-plane be targets")
 	flags.String("safe-mode", switchWarn, "off, warn or enforce: what becomes of disruptions of more than anybody named, such as most pods of a namespace; the API server judges by the policy squall-safe-mode")
 	flags.Int("safe-mode-namespace-threshold", policy.DefaultThresholds.Namespace, "share of a namespace's pods, in percent, of which safe mode lets a disruption have no more")
 	flags.Int("safe-mode-cluster-threshold", policy.DefaultThresholds.Cluster, "the same of the cluster's pods, and at level node of its nodes")

@@ -180,9 +180,10 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
+	store := targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel)
+	store.ControlPlane = c.ControlPlaneNodes
 	return &activities.Activities{
-		Kube: kube, Clock: clock, Disruptions: disruptions, ChaosPods: pods,
-		Targets: targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel), Namespace: c.ChaosNamespace,
+		Kube: kube, Clock: clock, Disruptions: disruptions, ChaosPods: pods, Targets: store, Namespace: c.ChaosNamespace,
 		Policies: policies, OptIn: c.NamespaceOptIn == switchEnforce, SafeMode: safeMode,
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{

@@ -174,9 +174,15 @@ func (s *Store) acquireList(ctx context.Context) error {
 func (s *Store) releaseList() { <-s.listSlots }
 
 func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions, tell func(Candidate, string)) error {
-	err := kube.Pages(ctx, s.Kube.CoreV1().Nodes().List, options, func(nodes *corev1.NodeList) {
+	spared, err := s.sparedNodes(ctx, d.Spec)
+	if err != nil {
+		return err
+	}
+	err = kube.Pages(ctx, s.Kube.CoreV1().Nodes().List, options, func(nodes *corev1.NodeList) {
 		for i := range nodes.Items {
-			tell(judgeNode(d, &nodes.Items[i]))
+			c, why := judgeNode(d, &nodes.Items[i])
+			c.Spared = spared.why(&nodes.Items[i])
+			tell(c, why)
 		}
 	})
 	if err != nil {

@@ -128,6 +128,8 @@ type Candidate struct {
 	Operation string
 	// KeepsPlace is true for one with an Operation that is waited for.
 	KeepsPlace bool
+	// Spared says why a node is left alone though it matches; empty for one that is not.
+	Spared string
 	// Labels are those of the pod or node.
 	Labels map[string]string
 	// Denied names the rule of a policy that lets nobody disrupt it; empty for none.
@@ -188,7 +190,7 @@ func choose(candidates []Candidate, n int) []Target {
 
 // usable is true for a candidate that can be disrupted as the spec asks.
 func (c Candidate) usable() bool {
-	return c.Missing == "" && c.Irreplaceable == "" && !c.Static && !c.Unmanaged
+	return c.Missing == "" && c.Irreplaceable == "" && !c.Static && !c.Unmanaged && c.Spared == ""
 }
 
 // Unusable says why the candidate cannot be disrupted as the spec asks; it is empty
@@ -203,6 +205,8 @@ func (c Candidate) Unusable() string {
 		return staticPod
 	case c.Unmanaged:
 		return unmanaged
+	case c.Spared != "":
+		return c.Spared
 	case c.Denied != "":
 		return "it is denied by " + c.Denied
 	case c.Operation != "":
@@ -222,6 +226,9 @@ const unmanaged = "no driver moves it: it needs the label " + podops.LabelManage
 func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 	if len(healthy) == 0 || slices.ContainsFunc(healthy, Candidate.usable) {
 		return ""
+	}
+	if first := healthy[0]; first.Spared != "" {
+		return fmt.Sprintf("node %s is left alone, and so is any other matching node: %s", first.Target.Name, first.Spared)
 	}
 	if first := healthy[0]; first.Irreplaceable != "" {
 		return fmt.Sprintf("pod %s cannot be replaced, nor can any other matching pod: %s", first.Target.Name, first.Irreplaceable)

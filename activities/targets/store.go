@@ -22,6 +22,8 @@ type Store struct {
 	Watch *Watch
 	// Parallel bounds the API calls that one claim has under way at once.
 	Parallel int
+	// ControlPlane lets nodes of the control plane be targets.
+	ControlPlane bool
 
 	// pageSize is how many pods or nodes one list of candidates holds in memory.
 	pageSize int64

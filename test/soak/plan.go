@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -44,7 +45,8 @@ func planOf(seed uint64, n int) plan {
 	case faults.PodReplacement != nil:
 		p.spec.Selector, count = map[string]string{"app": "moved"}, intstr.FromInt(1)
 	case faults.CPUPressure == nil && (faults.Network != nil || faults.DiskPressure != nil) && r.IntN(4) == 0:
-		p.spec.Level, p.spec.Selector = v1beta1.LevelNode, map[string]string{corev1.LabelOSStable: "linux"}
+		p.spec.Level, p.spec.Selector = v1beta1.LevelNode, nil
+		p.spec.AdvancedSelector = []metav1.LabelSelectorRequirement{{Key: corev1.LabelHostname, Operator: metav1.LabelSelectorOpExists}} // also nodes with our own pods
 		if faults.DiskPressure != nil {
 			p.spec.DiskPressure.Path = "/var/lib/kubelet"
 		}

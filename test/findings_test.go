@@ -1,0 +1,53 @@
+package test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// finding is a row of docs/security-findings.md.
+var finding = regexp.MustCompile(`(?m)^\| (\d+) \| .+ \| (.+) \| (.+) \|$`)
+
+// TestEveryFindingIsMendedOrBound finds findings of the review that nothing is said of, and
+// tests and rules of such that are no more.
+func TestEveryFindingIsMendedOrBound(t *testing.T) {
+	content, err := os.ReadFile("../docs/security-findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, sources := testFunctions(t)
+	known := map[string]bool{}
+	for _, r := range rules(t) {
+		known[r.number] = true
+	}
+	var numbers []string
+	for _, row := range finding.FindAllStringSubmatch(string(content), -1) {
+		number, became, proof := row[1], row[2], row[3]
+		numbers = append(numbers, number)
+		if !strings.HasPrefix(became, "mended") && !strings.HasPrefix(became, "bound: ") {
+			t.Errorf("finding %s is %q: say that it is mended, or bound and why", number, became)
+		}
+		tests := quoted.FindAllStringSubmatch(proof, -1)
+		for _, q := range tests {
+			if !slices.Contains(folders[q[2]], q[1]) || q[3] != "" && !strings.Contains(sources[q[1]], strconv.Quote(q[3])) {
+				t.Errorf("finding %s names the test %s, which is not there", number, strings.Trim(q[0], "`"))
+			}
+		}
+		cited := spread(part.FindAllString(quoted.ReplaceAllString(proof, ""), -1))
+		for _, rule := range cited {
+			if !known[rule] {
+				t.Errorf("finding %s names rule %s, which docs/rules.md does not have", number, rule)
+			}
+		}
+		if len(tests)+len(cited) == 0 {
+			t.Errorf("finding %s has neither test nor rule", number)
+		}
+	}
+	if want := spread([]string{"1-38"}); !slices.Equal(numbers, want) {
+		t.Errorf("findings %v, want each of %v once and in order", numbers, want)
+	}
+}
