@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -283,6 +285,46 @@ func TestCleanChaosPods(t *testing.T) {
 		node.goes()
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 0 || cleaned.Lost != 1 {
 			t.Errorf("cleaned = %+v, want the target lost and its chaos pod gone", cleaned)
+		}
+	})
+	t.Run("failed on a node that is not ready, and the record is lost: kept, as it still says what its target is", func(t *testing.T) {
+		c := newCluster(t)
+		node := c.node()
+		node.becomes(corev1.ConditionTrue)
+		ref := c.started("calm", node.disrupted)
+		chaos := c.ChaosPodsOf(ref)[0]
+		c.Becomes(chaos, corev1.PodFailed, apicluster.Exited(1, "Error", ""), corev1.ConditionFalse)
+		node.becomes(corev1.ConditionUnknown)
+		c.Must(c.Targets.DeleteRecords(t.Context(), ref))
+		c.Targets = targets.NewStore(c.Kube, c.Chaos, c.Targets.Watch, 8) // of a worker that never read it
+		in := CleanInput{Shard: Shard{ref, AllShards}, Patience: time.Second}
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
+			t.Errorf("cleaned = %+v, want the chaos pod kept, as failed", cleaned)
+		}
+		node.goes()
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 0 {
+			t.Errorf("cleaned = %+v, want it gone with its node", cleaned)
+		}
+	})
+	t.Run("running, long after its kubelet should have ended it: a release lets go of it, and no cleaning without one", func(t *testing.T) {
+		c := newCluster(t)
+		c.MakeTargets(1, nil)
+		ref := c.started("calm", nil)
+		chaos := c.ChaosPodsOf(ref)[0]
+		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		grace := int64(1)
+		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
+		released := CleanInput{Shard: Shard{ref, 0}, Patience: time.Second}
+		for !c.overdue(&c.ChaosPodsOf(ref)[0]) {
+			c.Must(pause(c.Context(), 20*time.Millisecond))
+		}
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, released); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
+			t.Errorf("cleaned = %+v, want it waited for", cleaned)
+		}
+		released.Release = []string{string(chaos.UID)}
+		cleaned := do[CleanResult](c, c.CleanChaosPods, released)
+		if cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 || !cmp.Equal(cleaned.UnverifiedNodes, []string{chaos.Spec.NodeName}) {
+			t.Errorf("cleaned = %+v, want it let go, and its node to be searched", cleaned)
 		}
 	})
 	t.Run("running, and the target was held back and pulls its images: kept", func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -190,6 +191,34 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*")); cleaned.Remaining != 0 || len(c.ChaosPodsOf(ref)) != 0 {
 			t.Errorf("left %+v", cleaned)
+		}
+	})
+	t.Run("the cleaner never starts: it is waited for and no other is made, until a person lets go", func(t *testing.T) {
+		c := newCluster(t)
+		ref, failed := c.failedOn()
+		short := in(ref, "*")
+		short.Patience = time.Second
+		var first types.UID
+		for range 2 {
+			cleaned := do[CleanResult](c, c.CleanChaosPods, short)
+			if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting || !strings.Contains(cleaned.Left[0].Why, "a cleaner works on the node") {
+				t.Errorf("cleaned = %+v, want the cleaner waited for", cleaned)
+			}
+			cleaner, err := c.Kube.CoreV1().Pods(c.Namespace).Get(t.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
+			c.Must(err)
+			if first != "" && cleaner.UID != first {
+				t.Error("another cleaner took the place of the one that has not started")
+			}
+			first = cleaner.UID
+		}
+		short.Release = []string{string(failed.UID)}
+		do[CleanResult](c, c.CleanChaosPods, short)
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, short); cleaned.Remaining != 0 {
+			t.Errorf("cleaned = %+v, want it let go", cleaned)
+		}
+		pods, err := c.Kube.CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(ref.UID)})
+		if err != nil || len(pods.Items) != 0 {
+			t.Errorf("%d pods are left, %v, want the cleaner gone with its chaos pod", len(pods.Items), err)
 		}
 	})
 	t.Run("the cleaner fails too: its words are told, no cleaner is left", func(t *testing.T) {

@@ -24,16 +24,16 @@ import (
 // cleanable says whether the target of a failed chaos pod still runs
 // (rules 38, 39): a pod of the same name with another UID is another pod.
 func (c *cleaning) cleanable(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	target, err := c.a.readTarget(ctx, c.in.Shard.Disruption, chaospod.TargetName(pod), chaospod.TargetUID(pod), c.level())
+	target, err := c.a.readTarget(ctx, c.in.Shard.Disruption, chaospod.TargetName(pod), chaospod.TargetUID(pod), c.level(pod))
 	return target.runs, err
 }
 
-// level is pod unless the record says node.
-func (c *cleaning) level() v1beta1.Level {
+// level is that of the disruption, of which the chaos pod knows where the record is lost.
+func (c *cleaning) level(pod *corev1.Pod) v1beta1.Level {
 	if c.d != nil {
 		return c.d.Spec.Level
 	}
-	return v1beta1.LevelPod
+	return chaospod.LevelOf(pod)
 }
 
 // targetState is what a live read tells of a target.

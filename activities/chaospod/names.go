@@ -3,6 +3,7 @@ package chaospod
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -63,4 +64,18 @@ func labelValue(name string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return strings.Trim(name[:50], "-.") + "-" + hex.EncodeToString(sum[:])[:12]
+}
+
+// LevelOf is the level of the chaos pod's disruption, by the document that its injector
+// gets; pod where that does not say.
+func LevelOf(pod *corev1.Pod) v1beta1.Level {
+	for _, container := range pod.Spec.Containers {
+		for _, variable := range container.Env {
+			var injection struct{ Level v1beta1.Level }
+			if variable.Name == v1beta1.InjectionEnv && json.Unmarshal([]byte(variable.Value), &injection) == nil && injection.Level != "" {
+				return injection.Level
+			}
+		}
+	}
+	return v1beta1.LevelPod
 }
