@@ -190,10 +190,13 @@ type receiver struct {
 func receive(t *testing.T, traffic traffic) *receiver {
 	t.Helper()
 	r := &receiver{ended: make(chan struct{})}
-	must(t, target.Do(traffic.to, func() (err error) {
-		r.conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(traffic.address), uint16(traffic.port))))
-		return err
-	}))
+	// A child that is being started holds the socket of the receiver before until it executes.
+	testcontainer.Eventually(t, "the port is free", func() error {
+		return target.Do(traffic.to, func() (err error) {
+			r.conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(traffic.address), uint16(traffic.port))))
+			return err
+		})
+	})
 	go func() {
 		defer close(r.ended)
 		buffer := make([]byte, 2048)
