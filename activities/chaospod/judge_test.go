@@ -156,3 +156,16 @@ func TestResults(t *testing.T) {
 		})
 	}
 }
+
+// Whoever finds a chaos pod of the name that it would create, on its way out, must not take
+// the target for injected.
+func TestAChaosPodThatGoesIsNotReady(t *testing.T) {
+	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	if ready, _ := Ready(pod); !ready {
+		t.Error("a chaos pod with the condition Ready is not ready")
+	}
+	pod.DeletionTimestamp = &metav1.Time{}
+	if ready, _ := Ready(pod); ready {
+		t.Error("a chaos pod that is being deleted is ready")
+	}
+}

@@ -150,15 +150,22 @@ func (s *nodeSweep) skip(ctx context.Context, node *corev1.Node, why string) {
 
 // clean takes the orphans' marks off a node, looks again, and counts.
 func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
-	if len(orphanedMarks(s.marked[node.Name], s.inventory)) == 0 {
+	first := orphanedMarks(s.marked[node.Name], s.inventory)
+	if len(first) == 0 {
 		return nil
+	}
+	// What has begun since the inventory was read is not in it, and no orphan.
+	orphaned := func(audit v1beta1.Audit) []v1beta1.Mark {
+		return slices.DeleteFunc(orphanedMarks(audit, s.inventory), func(mark v1beta1.Mark) bool {
+			return !slices.ContainsFunc(first, func(f v1beta1.Mark) bool { return f.Disruption.UID == mark.Disruption.UID })
+		})
 	}
 	// A disruption that ended in good order meanwhile has taken its marks along.
 	again, _, err := s.a.commands().Audit(ctx, sweepOwner(ctx), node)
 	if err != nil {
 		return err
 	}
-	before := orphanedMarks(again, s.inventory)
+	before := orphaned(again)
 	if len(before) == 0 {
 		return nil
 	}
@@ -173,7 +180,7 @@ func (s *nodeSweep) clean(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	after := orphanedMarks(left, s.inventory)
+	after := orphaned(left)
 	if unseen != "" {
 		after = before // no mark found is no proof: the next sweep looks again
 	}

@@ -327,6 +327,20 @@ func TestSweepNodes(t *testing.T) {
 			t.Errorf("marks %+v, ran %v, want no orphan after a second look", swept.Marks, n.Ran)
 		}
 	})
+	t.Run("a disruption that begins meanwhile is no orphan", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.WithNodes("sweep-h")
+		n.Marks["sweep-h"] = []v1beta1.Mark{markOf(lost, "journal")}
+		n.Looked = func(_ string, times int) {
+			if times == 2 {
+				n.Marks["sweep-h"] = append(n.Marks["sweep-h"], markOf(v1beta1.DisruptionRef{Namespace: "shop", Name: "new", UID: "5a5a26f0-0000-4000-8000-00000000000f"}, "journal"))
+			}
+		}
+		swept := apicluster.Do[SweptNodes](c.Cluster, c.env, c.sweep.SweepNodes, page)
+		if clean := "sweep-h: clean --disruption " + string(lost.UID); swept.Marks != (Tally{Found: 1, Cleaned: 1}) || !slices.Contains(n.Ran, clean) {
+			t.Errorf("marks %+v, ran %v, want nothing but %q", swept.Marks, n.Ran, clean)
+		}
+	})
 	t.Run("nodes that do not answer are skipped and named", func(t *testing.T) {
 		c := newCluster(t)
 		n := c.WithNodes("sweep-e", "sweep-f", "sweep-g")
