@@ -28,7 +28,7 @@ type bridge struct {
 func newBridge(t *testing.T) *bridge {
 	t.Helper()
 	b := &bridge{config: defaults(t)}
-	b.config.HealthAddress, b.config.MetricsAddress, b.config.LeaderElection = "0", "0", false
+	b.config.HealthAddress, b.config.Metrics.MetricsAddress, b.config.LeaderElection = "0", "0", false
 	b.config.PollInterval = bridgetest.PollInterval
 	b.Bridge = bridgetest.New(t, func(_ *bridgetest.Bridge, cluster *rest.Config, adjust func(*manager.Options)) (manager.Manager, error) {
 		b.config.ChaosNamespace, b.config.WatchNamespaces = b.ChaosNamespace, b.Watched

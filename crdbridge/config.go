@@ -22,11 +22,11 @@ type Config struct {
 	ChaosNamespace string            `mapstructure:"chaos-namespace"`
 	// WatchNamespaces are the namespaces whose Disruptions the bridge looks
 	// after: Squall for one team. Empty means all.
-	WatchNamespaces         []string `mapstructure:"watch-namespaces"`
-	HealthAddress           string   `mapstructure:"health-address"`
-	MetricsAddress          string   `mapstructure:"metrics-address"`
-	LeaderElection          bool     `mapstructure:"leader-election"`
-	LeaderElectionNamespace string   `mapstructure:"leader-election-namespace"`
+	WatchNamespaces         []string         `mapstructure:"watch-namespaces"`
+	HealthAddress           string           `mapstructure:"health-address"`
+	Metrics                 settings.Metrics `mapstructure:",squash"`
+	LeaderElection          bool             `mapstructure:"leader-election"`
+	LeaderElectionNamespace string           `mapstructure:"leader-election-namespace"`
 	// LeaderElectionLease is how long a bridge that was killed keeps others from
 	// acting: in whole seconds, at least 2.
 	LeaderElectionLease time.Duration `mapstructure:"leader-election-lease"`
@@ -69,7 +69,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods")
 	flags.StringSlice("watch-namespaces", []string{}, "namespaces, separated by commas, whose Disruptions and pods are watched, beside the chaos pods; empty: all")
 	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
-	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
+	settings.MetricsFlags(flags)
 	flags.Bool("leader-election", true, "let one of several bridges act")
 	flags.String("leader-election-namespace", "squall-system", "namespace of the lease the bridges elect with")
 	flags.Duration("leader-election-lease", 15*time.Second, "how long a bridge that was killed keeps others from acting, in whole seconds; one whose API server does not answer for two thirds of it ends; at least 2s")

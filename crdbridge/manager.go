@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -43,6 +45,11 @@ func newManager(c Config, cluster *rest.Config, client temporal.Client, registry
 	return assemble(c, cluster, options, client, registry)
 }
 
+// metricsFilter lets those read the page of metrics whom the settings let.
+func (c Config) metricsFilter(*rest.Config, *http.Client) (metricsserver.Filter, error) {
+	return func(_ logr.Logger, page http.Handler) (http.Handler, error) { return c.Metrics.Page(page), nil }, nil
+}
+
 func managerOptions(c Config) (manager.Options, error) {
 	scheme, err := cached.Scheme()
 	if err != nil {
@@ -56,7 +63,7 @@ func managerOptions(c Config) (manager.Options, error) {
 		Scheme:                        scheme,
 		Cache:                         cached.Options(c.ChaosNamespace, c.WatchNamespaces),
 		Controller:                    controllerconfig.Controller{SkipNameValidation: &sameName},
-		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress},
+		Metrics:                       metricsserver.Options{BindAddress: c.Metrics.MetricsAddress, FilterProvider: c.metricsFilter},
 		HealthProbeBindAddress:        c.HealthAddress,
 		LeaderElection:                c.LeaderElection,
 		LeaderElectionID:              leaseName,

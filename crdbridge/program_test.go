@@ -238,7 +238,7 @@ func mutate(t *testing.T, how string) {
 		t.Fatal(err)
 	}
 	c := defaults(t)
-	c.HealthAddress, c.MetricsAddress, c.LeaderElection = "0", "0", false
+	c.HealthAddress, c.Metrics.MetricsAddress, c.LeaderElection = "0", "0", false
 	m, err := newManager(c, config, bridgetest.NewRecorder(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,9 @@ func mutate(t *testing.T, how string) {
 
 func TestHealthAndMetricsAreServed(t *testing.T) {
 	b, address := newBridge(t), [2]string{temporalserver.FreeAddress(t), temporalserver.FreeAddress(t)}
-	b.config.HealthAddress, b.config.MetricsAddress = address[0], address[1]
+	b.config.HealthAddress, b.config.Metrics.MetricsAddress = address[0], address[1]
+	b.config.Metrics.MetricsTokenFile = filepath.Join(t.TempDir(), "token")
+	b.Must(os.WriteFile(b.config.Metrics.MetricsTokenFile, []byte("s3cret"), 0o600))
 	program := b.program(&temporalServer{Server: &temporalserver.Server{Address: temporalserver.FreeAddress(t)}})
 	for url, want := range map[string]string{
 		"http://" + address[0] + "/healthz": "ok",
@@ -281,7 +283,10 @@ func TestHealthAndMetricsAreServed(t *testing.T) {
 		"http://" + address[1] + "/metrics": "squall_workflow_starts_total",
 	} {
 		bridgetest.Eventually(t, bridgetest.Soon, url+" answers", func() bool {
-			response, err := http.Get(url)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			b.Must(err)
+			request.Header.Set("Authorization", "Bearer s3cret")
+			response, err := http.DefaultClient.Do(request)
 			if err != nil {
 				return false
 			}
@@ -290,6 +295,12 @@ func TestHealthAndMetricsAreServed(t *testing.T) {
 			_, err = body.ReadFrom(response.Body)
 			return err == nil && response.StatusCode == http.StatusOK && strings.Contains(body.String(), want)
 		})
+	}
+	response, err := http.Get("http://" + address[1] + "/metrics")
+	b.Must(err)
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without the token metrics answer %d, want 401", response.StatusCode)
 	}
 	program.end(t, syscall.SIGTERM)
 }
@@ -318,7 +329,8 @@ func (b *bridge) programAt(kubeconfig, temporal string) *process {
 		"SQUALL_TEMPORAL_NAMESPACE="+b.config.Temporal.Namespace,
 		"SQUALL_CHAOS_NAMESPACE="+b.ChaosNamespace,
 		"SQUALL_HEALTH_ADDRESS="+b.config.HealthAddress,
-		"SQUALL_METRICS_ADDRESS="+b.config.MetricsAddress,
+		"SQUALL_METRICS_ADDRESS="+b.config.Metrics.MetricsAddress,
+		"SQUALL_METRICS_TOKEN_FILE="+b.config.Metrics.MetricsTokenFile,
 		"SQUALL_WATCH_NAMESPACES="+strings.Join(b.Watched, ","),
 		"SQUALL_POLL_INTERVAL="+b.config.PollInterval.String(),
 		fmt.Sprintf("SQUALL_LEADER_ELECTION=%t", b.config.LeaderElection),

@@ -67,9 +67,9 @@ type Config struct {
 	Notify notify.Settings `mapstructure:",squash"`
 	// SweepInterval is how often the cluster is searched for what no live
 	// disruption owns; 0 means never.
-	SweepInterval  time.Duration `mapstructure:"sweep-interval"`
-	HealthAddress  string        `mapstructure:"health-address"`
-	MetricsAddress string        `mapstructure:"metrics-address"`
+	SweepInterval time.Duration    `mapstructure:"sweep-interval"`
+	HealthAddress string           `mapstructure:"health-address"`
+	Metrics       settings.Metrics `mapstructure:",squash"`
 	// Traces of what the worker does, which it sends nowhere unless told where.
 	Traces   settings.Traces `mapstructure:",squash"`
 	LogLevel string          `mapstructure:"log-level"`
@@ -125,7 +125,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String(notify.SettingCluster, "", "name of the cluster in notifications; empty: the UID of the namespace kube-system")
 	flags.Duration("sweep-interval", time.Hour, "how often the cluster is searched for what no live disruption owns; 0: never")
 	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
-	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
+	settings.MetricsFlags(flags)
 	settings.TracesFlags(flags)
 }
 

@@ -27,8 +27,8 @@ func serveHealth(c Config, metrics http.Handler, logger *zap.Logger) *health {
 	})
 	h.serve(c.HealthAddress, mux, logger)
 	page := http.NewServeMux()
-	page.Handle("/metrics", metrics)
-	h.serve(c.MetricsAddress, page, logger)
+	page.Handle("/metrics", c.Metrics.Page(metrics))
+	h.serve(c.Metrics.MetricsAddress, page, logger)
 	return h
 }
 

@@ -6,8 +6,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/squall-chaos/squall/settings"
+	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
 // Whoever begins a request and does not go on is cut off, and keeps nobody else
@@ -40,5 +46,33 @@ func TestSlowConnectionsAreCutOff(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, slow); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection is open after a minute, want it closed")
+	}
+}
+
+func TestMetricsNeedTheToken(t *testing.T) {
+	file, address := filepath.Join(t.TempDir(), "token"), temporalserver.FreeAddress(t)
+	if err := os.WriteFile(file, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	served := serveHealth(Config{HealthAddress: "0", Metrics: settings.Metrics{MetricsAddress: address, MetricsTokenFile: file}}, page, zap.NewNop())
+	defer served.close()
+	for token, want := range map[string]int{"s3cret": http.StatusOK, "guessed": http.StatusUnauthorized} {
+		eventually(t, "the page of metrics answers", func() bool {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+token)
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false
+			}
+			answer.Body.Close()
+			if answer.StatusCode != want {
+				t.Errorf("with %q the answer is %d, want %d", token, answer.StatusCode, want)
+			}
+			return true
+		})
 	}
 }

@@ -1,0 +1,47 @@
+package settings
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Metrics says where a program serves its page of metrics, and to whom.
+type Metrics struct {
+	// MetricsAddress is where; "0" is nowhere.
+	MetricsAddress string `mapstructure:"metrics-address"`
+	// MetricsTokenFile holds the bearer token that a reader has to show; empty: none.
+	MetricsTokenFile string `mapstructure:"metrics-token-file"`
+}
+
+// MetricsFlags adds the flags of these settings.
+func MetricsFlags(flags *pflag.FlagSet) {
+	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
+	flags.String("metrics-token-file", "", "file with the bearer token that a reader of /metrics has to show; empty: everybody may read them")
+}
+
+// Page lets those read the page who show the token. The file is read each time, as
+// another token may take its place; without it nobody reads.
+func (m Metrics) Page(page http.Handler) http.Handler {
+	if m.MetricsTokenFile == "" {
+		return page
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, err := os.ReadFile(m.MetricsTokenFile)
+		if token = bytes.TrimSpace(token); err != nil || len(token) == 0 {
+			http.Error(w, "there is no token by which readers are known: see metrics-token-file", http.StatusServiceUnavailable)
+			return
+		}
+		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if subtle.ConstantTimeCompare([]byte(shown), token) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "show the bearer token of metrics", http.StatusUnauthorized)
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
+}
