@@ -245,8 +245,8 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	return append(cordoned, left...), err
 }
 
-// read reads the chaos pods live: those of a shard at once, with their cleaners, all
-// of them in pages. c.cleaners has the cleaners of those pages before.
+// read reads the chaos pods live: those of a shard at once, with their cleaners, and all
+// of them in pages, of which a cleaner may be on another: all cleaners are read first.
 func (c *cleaning) read(ctx context.Context, take func([]corev1.Pod)) error {
 	if c.in.Shard.Number != AllShards {
 		pods, err := c.a.listChaosPods(ctx, c.in.Shard)

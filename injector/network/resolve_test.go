@@ -162,11 +162,9 @@ func TestNamesAreResolvedWithoutRights(t *testing.T) {
 	server := serveNames(t, w.peer, hostIPv4, map[string][]string{"db.example.com": {hostIPv4}})
 	resolvers := map[int]error{}
 	server.asked = func() {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, path := range lines {
-			line, _ := os.ReadFile(path)
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			if strings.HasSuffix(string(line), "\x00"+resolve.Command+"\x00") && parentOf(pid) == os.Getpid() {
+		for _, pid := range childrenOfThis() {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if strings.HasSuffix(string(line), "\x00"+resolve.Command+"\x00") {
 				resolvers[pid] = testcontainer.Powerless(pid)
 			}
 		}
@@ -186,11 +184,18 @@ func TestNamesAreResolvedWithoutRights(t *testing.T) {
 	}
 }
 
-func parentOf(pid int) int {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, after, _ := strings.Cut(string(status), "PPid:\t")
-	parent, _ := strconv.Atoi(strings.SplitN(after, "\n", 2)[0])
-	return parent
+// childrenOfThis are the processes that this one has started.
+func childrenOfThis() []int {
+	var pids []int
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, path := range lists {
+		list, _ := os.ReadFile(path)
+		for _, text := range strings.Fields(string(list)) {
+			pid, _ := strconv.Atoi(text)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 func TestUnknownNameChangesNothing(t *testing.T) {

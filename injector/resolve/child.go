@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -26,7 +27,7 @@ import (
 const Command = "resolve"
 
 // maxAnswers is far more than any answers need, in bytes.
-const maxAnswers = 16 << 20
+const maxAnswers = 4 << 20
 
 // question is what the child is asked: names, with the target's files as they are.
 type question struct {
@@ -76,6 +77,9 @@ func (r Resolver) askChild(ctx context.Context, names []string, answers *[]answe
 		return err
 	}
 	defer netns.Close()
+	rounds := time.Duration((len(names) + namesAtOnce - 1) / namesAtOnce)
+	ctx, cancel := context.WithTimeout(ctx, (rounds+1)*nameTimeout) // whatever the child does
+	defer cancel()
 	said, words := bounded{}, bounded{}
 	command := exec.CommandContext(ctx, "/proc/self/exe", Command)
 	command.Env = []string{}
