@@ -231,7 +231,7 @@ func single(ctx context.Context, body io.Reader) <-chan []byte {
 }
 
 func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
-	if c.resource == "nodes" || k.program == worker && c.namespace == "" && c.resource == "pods" {
+	if c.resource == "nodes" || c.resource == "mutatingwebhookconfigurations" || k.program == worker && c.namespace == "" && c.resource == "pods" {
 		return false // they are of all slots, and the worker counts the pods of all: those are in no other run
 	}
 	var event struct {
@@ -250,7 +250,9 @@ func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
 func (s *slot) whoSees(c kubeCall) []string {
 	resource, _, _ := strings.Cut(c.resource, "/")
 	switch {
-	case resource == "pods": // those of targets nobody writes to
+	case resource == "pods" && c.namespace == s.shop: // the worker reads targets when it has to
+		return []string{bridge}
+	case resource == "pods":
 		return []string{bridge, worker}
 	case resource == "disruptions":
 		return []string{bridge}

@@ -44,6 +44,7 @@ func TestCrashMatrix(t *testing.T) {
 		m.world = m.world.In(quiet{t})
 	}
 	makeNode(m.world)
+	makeDriver(m.world)
 	m.saw = newWitness(m.world)
 	m.openSlots()
 	var plans []*plan

@@ -20,6 +20,13 @@ func TestNamesOfWrites(t *testing.T) {
 			"create pods web-0/cpu-pressure"},
 		{"DELETE", "/api/v1/namespaces/chaos/pods/chaos-it-1234", `{}`, "delete pods web-0/cpu-pressure"},
 		{"PATCH", "/api/v1/namespaces/chaos/pods/chaos-it-1234", `[{"op":"test"}]`, "patch pods web-0/cpu-pressure"},
+		{"PATCH", "/api/v1/namespaces/shop/pods/web-0",
+			`{"metadata":{"uid":"0b0c-target","labels":{"operating.podopslifecycle.kusionstack.io/chaos-1":"17","operation-type.podopslifecycle.kusionstack.io/chaos-1":"chaos"}}}`,
+			"patch pods web-0 +operating +operation-type"},
+		{"PATCH", "/api/v1/namespaces/shop/pods/web-0",
+			`{"metadata":{"labels":{"podopslifecycle.kusionstack.io/service-available":null,"protected-until.chaos.squall.dev/chaos-1":null},"$deleteFromPrimitiveList/finalizers":["f"]}}`,
+			"patch pods web-0 -finalizer -protected-until -service-available"},
+		{"PATCH", "/api/v1/namespaces/shop/pods/web-0/status", `{"status":{"conditions":[{"type":"ready","status":"False"}]}}`, "patch pods/status web-0 ready=False"},
 		{"POST", "/api/v1/namespaces/chaos/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"squall-77aa-disruption-0"}}`, "create configmaps squall-UID-0"},
 		{"DELETE", "/api/v1/namespaces/chaos/configmaps?labelSelector=x", ``, "deletecollection configmaps"},
 		{"POST", "/api/v1/namespaces/shop/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"web-0.99"},"reason":"Disrupted","involvedObject":{"kind":"Pod","name":"web-0"}}`,
@@ -31,6 +38,21 @@ func TestNamesOfWrites(t *testing.T) {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		if got := n.write(callOf(r), []byte(c.body)); got != c.want {
 			t.Errorf("%s %s is named %q, want %q", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+// An event on a pod that a driver moves says how far it has come; on any other it
+// does not.
+func TestNamesOfEvents(t *testing.T) {
+	for _, c := range []struct{ labels, want string }{
+		{`{"app":"web"}`, "MODIFIED pods web-0 Running"},
+		{`{"kusionstack.io/control":"true","podopslifecycle.kusionstack.io/service-available":"17","preparing.podopslifecycle.kusionstack.io/chaos-1":"17"}`,
+			"MODIFIED pods web-0 Running preparing service-available not ready"},
+	} {
+		pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0","labels":` + c.labels + `},"status":{"phase":"Running"}}`
+		if got := newNames().event("pods", "MODIFIED", []byte(pod)); got != c.want {
+			t.Errorf("an event on a pod with labels %s is named %q, want %q", c.labels, got, c.want)
 		}
 	}
 }

@@ -123,8 +123,16 @@ func (n *names) write(c kubeCall, body []byte) string {
 			name = o.GetName()
 		}
 		words = append(words, n.replace(name))
+		if strings.HasPrefix(c.resource, "pods") && c.verb == "patch" {
+			words = append(words, patchOf(body))
+		}
 	}
-	return strings.TrimSpace(strings.Join(words, " "))
+	return joined(words)
+}
+
+// joined are words with one space between them; some may be empty.
+func joined(words []string) string {
+	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
 // learn notes what an object is called in this run.
@@ -151,7 +159,7 @@ func (n *names) event(resource, kind string, raw []byte) string {
 	words := []string{kind, resource}
 	switch o := object.(type) {
 	case *corev1.Pod:
-		words = append(words, n.of(o.Name), string(o.Status.Phase))
+		words = append(words, n.of(o.Name), string(o.Status.Phase), phaseOf(o))
 		if o.DeletionTimestamp != nil {
 			words = append(words, "deleting")
 		}
@@ -160,7 +168,7 @@ func (n *names) event(resource, kind string, raw []byte) string {
 	case client.Object:
 		words = append(words, n.replace(o.GetName()))
 	}
-	return strings.TrimSpace(strings.Join(words, " "))
+	return joined(words)
 }
 
 // decode reads an object, whatever it is encoded in; nil if it is none.
@@ -186,7 +194,7 @@ func stateOf(o *unstructured.Unstructured) string {
 	if o.GetDeletionTimestamp() != nil {
 		words = append(words, "deleting")
 	}
-	return strings.TrimSpace(strings.Join(words, " "))
+	return joined(words)
 }
 
 // observation names what a signal says.

@@ -172,7 +172,7 @@ func (r *run) left() (found []string, err error) {
 		return nil, err
 	}
 	for _, pod := range targets.Items {
-		found = append(found, fmt.Sprintf("target %s with finalizers %v", pod.Name, pod.Finalizers))
+		found = append(found, traces(&pod))
 	}
 	return found, nil
 }

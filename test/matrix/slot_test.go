@@ -135,7 +135,7 @@ func newSlot(w *world.World, in space) *slot {
 		}
 	}
 	s.programs[worker] = w.Worker(settings(worker)...).Start()
-	s.programs[bridge] = w.Bridge(append(settings(bridge), "SQUALL_WATCH_NAMESPACES="+s.shop)...).Start()
+	s.programs[bridge] = w.Bridge(append(settings(bridge), "SQUALL_WATCH_NAMESPACES="+s.shop, "SQUALL_POD_OPS_DRIVER=true")...).Start()
 	return s
 }
 

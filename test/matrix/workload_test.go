@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/world"
 )
 
@@ -28,11 +29,17 @@ type work struct {
 	expires bool
 	// fails is a node on which nothing can be cleaned until somebody mends it.
 	fails bool
+	// operates is one that is an operation on its targets, which the bridge's driver
+	// moves, and keeps others from them; served are targets that are never given.
+	operates, served bool
 	// guarded is one with a probe, which asks whether the pod called guard is ready.
 	guarded bool
 	// long is one that is left out unless all points are tried, or it is named.
 	long bool
-	// play is a person's part, after all targets are injected.
+	// begins is the part before that of a person; nil: the disruption is created, and
+	// all targets are injected.
+	begins func(*run) error
+	// play is a person's part.
 	play func(*run) error
 }
 
@@ -51,6 +58,8 @@ var workloads = []work{
 	{name: "a node", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, node: true, play: (*run).deleted},
 	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
 	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
+	{name: "an operation", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, operates: true, play: (*run).deleted},
+	{name: "an operation undone", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, operates: true, served: true, begins: (*run).prepared, play: (*run).deleted},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
 
@@ -92,15 +101,11 @@ func (r *run) whole() error {
 	if err := r.makeTargets(); err != nil {
 		return err
 	}
-	r.d = r.disruption()
-	if err := r.world.Disruptions.Create(r.ctx, r.d); err != nil {
-		return err
+	begins := r.begins
+	if begins == nil {
+		begins = (*run).disrupted
 	}
-	r.current.names.know(string(r.d.UID), "UID")
-	if err := r.injected(r.targets); err != nil {
-		return err
-	}
-	if err := r.toldTargets(); err != nil {
+	if err := begins(r); err != nil {
 		return err
 	}
 	if err := r.quiet(); err != nil {
@@ -113,9 +118,33 @@ func (r *run) whole() error {
 	if err := r.completed(); err != nil {
 		return err
 	}
-	if err := r.quiet(); err != nil {
+	if r.operates {
+		if err := r.inService(); err != nil {
+			return err
+		}
+	}
+	return r.quiet()
+}
+
+// disrupted is a disruption of which all targets are injected, and told so.
+func (r *run) disrupted() error {
+	if err := r.create(); err != nil {
 		return err
 	}
+	if err := r.injected(r.targets); err != nil {
+		return err
+	}
+	return r.toldTargets()
+}
+
+// create makes the disruption, and tells its names.
+func (r *run) create() error {
+	r.d = r.disruption()
+	if err := r.world.Disruptions.Create(r.ctx, r.d); err != nil {
+		return err
+	}
+	r.current.names.know(string(r.d.UID), "UID")
+	r.current.names.know(podops.OfDisruption(r.d.UID).ID, "chaos-ID")
 	return nil
 }
 
@@ -131,6 +160,9 @@ func (r *run) disruption() *v1beta1.Disruption {
 	}
 	if r.guarded {
 		d.Spec.SteadyState = steadyState()
+	}
+	if r.operates {
+		d.Spec.PodOpsLifecycle = &v1beta1.PodOpsLifecycle{Policy: v1beta1.OperationsJoined, ProtectTargets: true}
 	}
 	if r.node {
 		d.Spec.Level, d.Spec.Selector = v1beta1.LevelNode, map[string]string{corev1.LabelHostname: bigNode}
@@ -170,6 +202,9 @@ func (r *run) makeTargets() error {
 			return err
 		}
 	}
+	if r.operates {
+		return r.inService()
+	}
 	return r.until("the targets run", func() bool { return r.world.Kubelets.Ready(r.shop) == r.pods() })
 }
 
@@ -196,10 +231,14 @@ func (r *run) nameNode() error {
 }
 
 func (r *run) makePod(name, app, node string) error {
-	made, err := r.world.Kube.CoreV1().Pods(r.shop).Create(r.ctx, &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "web"}}},
-	}, metav1.CreateOptions{})
+	}
+	if r.operates {
+		r.optIn(pod)
+	}
+	made, err := r.world.Kube.CoreV1().Pods(r.shop).Create(r.ctx, pod, metav1.CreateOptions{})
 	if err == nil {
 		r.current.names.know(string(made.UID), made.Name)
 	}
@@ -284,6 +323,9 @@ func (r *run) leave() error {
 	}
 	for _, name := range names {
 		err := r.world.Kube.CoreV1().Pods(r.shop).Delete(r.ctx, name, metav1.DeleteOptions{})
+		if err == nil && r.served {
+			err = r.letGo(name)
+		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

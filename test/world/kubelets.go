@@ -20,8 +20,8 @@ import (
 )
 
 // Kubelets plays the kubelets of all nodes: every pod that has a node starts at
-// once, or after the time it takes, is ready, and ends when it is asked to; a
-// cleaner or a sweeper ends by itself.
+// once, or after the time it takes, is ready, unless a readiness gate of it keeps it
+// from that, and ends when it is asked to; a cleaner or a sweeper ends by itself.
 // It does to the API what a kubelet does, and in the same order.
 type Kubelets struct {
 	kube  kubernetes.Interface
@@ -151,7 +151,7 @@ func (k *Kubelets) enqueue(object any) {
 		k.queue.AddAfter(key, takes.start)
 	case end:
 		k.queue.AddAfter(key, takes.end)
-	case remove:
+	case tell, remove:
 		k.queue.Add(key)
 	}
 }
@@ -178,7 +178,7 @@ func (k *Kubelets) sync(ctx context.Context, key string) error {
 	}
 	pod := object.(*corev1.Pod).DeepCopy()
 	switch next(pod) {
-	case run:
+	case run, tell:
 		pod.Status = running(pod)
 		_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return gone(err)
@@ -212,6 +212,7 @@ type step int
 const (
 	nothing step = iota
 	run
+	tell // whether it is ready
 	end
 	remove
 )
@@ -223,6 +224,8 @@ func next(pod *corev1.Pod) step {
 		return nothing
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending:
 		return run
+	case pod.DeletionTimestamp == nil && !over && conditionOf(pod, corev1.PodReady) != ready(pod):
+		return tell
 	case pod.DeletionTimestamp == nil && (over || !commanded(pod)):
 		return nothing
 	case !over:
@@ -238,11 +241,32 @@ func commanded(pod *corev1.Pod) bool {
 	return pod.Labels[v1beta1.LabelCleaner] != "" || pod.Labels[v1beta1.LabelSweep] != ""
 }
 
+// ready is what a kubelet says of a pod that runs: it is, if all conditions are True
+// that its readiness gates name.
+func ready(pod *corev1.Pod) corev1.ConditionStatus {
+	for _, gate := range pod.Spec.ReadinessGates {
+		if conditionOf(pod, gate.ConditionType) != corev1.ConditionTrue {
+			return corev1.ConditionFalse
+		}
+	}
+	return corev1.ConditionTrue
+}
+
+func conditionOf(pod *corev1.Pod, condition corev1.PodConditionType) corev1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == condition {
+			return c.Status
+		}
+	}
+	return ""
+}
+
 func running(pod *corev1.Pod) corev1.PodStatus {
 	now, started := metav1.NewTime(time.Now()), true
+	others := slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 	return corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &now,
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}},
+		Conditions: append(others, corev1.PodCondition{Type: corev1.PodReady, Status: ready(pod), LastTransitionTime: now}),
 		HostIP:     "10.0.0.1", HostIPs: []corev1.HostIP{{IP: "10.0.0.1"}}, PodIP: "10.1.0.1", PodIPs: []corev1.PodIP{{IP: "10.1.0.1"}},
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, Started: &started, Ready: true, ContainerID: "containerd://" + string(pod.UID),
