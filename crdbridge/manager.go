@@ -101,7 +101,7 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		scenario.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
 		podops.Setup(m, c.PodOps, namespaces, podops.InCluster(namespaces.System), registry),
-		podops.SetupProtections(m),
+		podops.SetupProtections(m, c.ChaosNamespace),
 		requester.Setup(m, c.Requesters, requester.InCluster(namespaces.System)),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),

@@ -14,6 +14,14 @@ import (
 // the cluster, write by write.
 
 func (c *cluster) prepare(a *attempt) activities.Plan {
+	plan := c.prepareOnce(a)
+	if plan.CleanOnly != "" && c.spec != "" {
+		plan.Operations = c.plan().Operations // an earlier workflow may have begun some
+	}
+	return plan
+}
+
+func (c *cluster) prepareOnce(a *attempt) activities.Plan {
 	run := fmt.Sprint("run ", c.run)
 	switch {
 	case !c.there:
@@ -72,13 +80,14 @@ func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selec
 	return s
 }
 
-func (c *cluster) createAll(a *attempt, number int) activities.CreateResult {
+func (c *cluster) createAll(a *attempt, in activities.CreateInput) activities.CreateResult {
+	number := in.Number
 	if number >= len(c.shards) {
 		panic(stopped{errCall}) // the record is gone
 	}
 	var names []*target
 	for _, t := range c.shards[number] {
-		if !t.released {
+		if !t.released && (!in.Operated || t.mayBeDisrupted()) {
 			names = append(names, t.target)
 		}
 	}
@@ -95,6 +104,9 @@ func (c *cluster) create(t *target, number int, late bool) {
 	}
 	if c.cleaning && !late {
 		c.violated("%s was created after the cleaning began", name)
+	}
+	if c.operates && !late && !t.operation.holds() {
+		c.violated("%s was created while its target was not given", name)
 	}
 	c.pods[name] = &chaosPod{name: name, target: t, shard: number, made: c.now(), finalizer: true, late: late}
 }
@@ -323,6 +335,9 @@ func (c *cluster) report(a *attempt, r activities.Report) error {
 func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
 	if len(c.pods) > 0 {
 		return len(c.pods)
+	}
+	if left := c.operationsLeft(e); left > 0 {
+		return left
 	}
 	a.write("the last status", func(late bool) {
 		c.status, c.verified = activities.Report{Phase: v1beta1.PhaseFinished, Ending: e.Ending}, len(e.NotVerified) == 0

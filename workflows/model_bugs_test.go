@@ -105,6 +105,35 @@ var bugs = []*bug{
 		},
 	},
 	{
+		name:     "targets are disrupted before they are given",
+		scenario: "an operation", want: "was created while its target was not given",
+		in: func(in any) any {
+			if create, ok := in.(activities.CreateInput); ok {
+				create.Operated = false
+				return create
+			}
+			return in
+		},
+		out: func(out any, err error) (any, error) {
+			if operated, ok := out.(activities.OperateResult); ok {
+				operated.Given = operated.Waiting
+				return operated, err
+			}
+			return out, err
+		},
+	},
+	{
+		name:     "targets that are clean are not given back",
+		scenario: "an operation", want: "it has not ended",
+		in: func(in any) any {
+			if end, ok := in.(activities.EndOperationsInput); ok {
+				end.OnlyEnded = true
+				return end
+			}
+			return in
+		},
+	},
+	{
 		name:     "a cleaning that failed counts as one that left nothing",
 		scenario: "injectors fail", fault: "people release what is stuck",
 		want: "it has not ended",

@@ -38,6 +38,9 @@ type scenario struct {
 	// probes guard it; lasts is its duration, if that is not that of all others.
 	probes bool
 	lasts  time.Duration
+	// operates is true for an operation on its targets; held for one whose targets
+	// are never given to it.
+	operates, held bool
 	// bug is planted into the workflow; nil: none.
 	bug *bug
 }
@@ -57,12 +60,14 @@ const (
 type target struct {
 	name, node string
 	gone       bool
+	operation  operation
 }
 
 // claimed is a target in a shard's record.
 type claimed struct {
 	*target
 	released bool
+	state    recorded
 }
 
 // exit is how an injector ended.
@@ -299,8 +304,8 @@ func (c *cluster) account() string {
 	for _, pod := range c.sorted() {
 		pods = append(pods, fmt.Sprintf("%s started %t ended %t exit %d finalizer %t", pod.name, pod.started, pod.ended, pod.exit, pod.finalizer))
 	}
-	return fmt.Sprintf("finalizer %t, chaos pods %v, marks %v, records %q %d, workflow %+v",
-		c.finalizer, pods, slices.Sorted(maps.Keys(c.marks)), c.spec, len(c.shards), c.state())
+	return fmt.Sprintf("finalizer %t, chaos pods %v, marks %v, operations %v, records %q %d, workflow %+v",
+		c.finalizer, pods, slices.Sorted(maps.Keys(c.marks)), c.operated(), c.spec, len(c.shards), c.state())
 }
 
 // state is the workflow's own account.
@@ -331,6 +336,12 @@ func (c *cluster) observe() {
 			o.Hash += pod.target.name
 		}
 	}
+	for _, t := range c.targets {
+		if c.operates && t.operation.isBegun() {
+			o.Operations++
+			o.Hash += fmt.Sprintf("%s operation %t", t.name, t.operation.given)
+		}
+	}
 	if o.Hash != c.observed {
 		c.observed = o.Hash
 		c.env.SignalWorkflow(contract.SignalObserved, o)
@@ -351,6 +362,9 @@ func (c *cluster) pass() {
 	}
 	for _, pod := range c.sorted() {
 		c.kubelet(pod)
+	}
+	for _, t := range c.targets {
+		c.drive(t)
 	}
 }
 
@@ -543,7 +557,7 @@ func (c *cluster) asked(name string, arg any) {
 	switch name {
 	case "CleanChaosPods":
 		c.cleaning = c.cleaning || !arg.(activities.CleanInput).OnlyEnded
-	case "CreateChaosPods", "SelectTargets":
+	case "CreateChaosPods", "SelectTargets", "OperateTargets":
 		if c.cleaning {
 			c.violated("%s is asked for after the cleaning began", name)
 		}
@@ -555,6 +569,9 @@ func (c *cluster) plan() activities.Plan {
 	plan := activities.Plan{
 		Kinds: []v1beta1.Kind{v1beta1.KindCPUPressure}, CreateAt: create, ExpireAt: create.Add(cmp.Or(c.lasts, lasts)), Static: c.static, SpecHash: "h",
 		Rejected: c.rejected,
+	}
+	if c.operates {
+		plan.Operations = &activities.Operations{OperatingTimeout: time.Minute, AvailableTimeout: time.Minute}
 	}
 	if c.probes {
 		steady := v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop"}}}.WithDefaults()

@@ -265,13 +265,17 @@ func (c *cluster) performActivity(a *attempt, name string, arg any) (any, error)
 	case "SelectTargets":
 		return c.choose(a, arg.(activities.SelectInput)), nil
 	case "CreateChaosPods":
-		return c.createAll(a, arg.(activities.CreateInput).Number), nil
+		return c.createAll(a, arg.(activities.CreateInput)), nil
 	case "AwaitInjection":
 		return c.awaitInjection(a), nil
 	case "CleanChaosPods":
 		return c.clean(a, arg.(activities.CleanInput)), nil
 	case "VerifyNodes":
 		return c.verify(a, arg.(activities.VerifyInput)), nil
+	case "OperateTargets":
+		return c.operate(a, arg.(activities.OperateInput)), nil
+	case "EndOperations":
+		return c.endOperations(a, arg.(activities.EndOperationsInput)), nil
 	case "ReportPhase":
 		return nil, c.report(a, arg.(activities.Report))
 	case "AskProbes":

@@ -44,6 +44,9 @@ import (
 //     duration is over, and says that this has ended it.
 //  8. What a worker creates that was given up long ago, after all of it, is
 //     found by a sweep, and cleaned by the same workflow.
+//  9. A disruption that is an operation on its targets disrupts none that is not
+//     given to it, gives none back that has a chaos pod, and leaves no label and
+//     no finalizer on any.
 //
 // What may go wrong, at every write of every activity and while time passes:
 // a call fails; a worker dies before it, or before its answer arrives, so that
@@ -121,6 +124,8 @@ var scenes = []scenario{
 	{name: "rejected", rejected: "count: must be positive"},
 	{name: "injectors leave something and do not say so", pods: 3, wanted: 2, ends: 2, hears: true, happens: "a person deletes chaos pod of web-0"},
 	{name: "a probe is lost", pods: 2, wanted: 2, probes: true, lasts: 24 * time.Hour, happens: shopIsLost},
+	{name: "an operation", pods: 2, wanted: 1, operates: true},
+	{name: "an operation that is undone", pods: 1, wanted: 1, operates: true, held: true},
 	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
 }
 
@@ -232,7 +237,7 @@ func (c *cluster) afterwards(clock time.Time) {
 		}
 	}
 	c.sweepNodes()
-	if len(c.wrong) == 0 && (len(c.pods)+len(c.shards)+len(c.late)+len(c.marks) > 0 || c.spec != "" || c.finalizer) {
+	if len(c.wrong) == 0 && (len(c.pods)+len(c.shards)+len(c.late)+len(c.marks)+len(c.operated()) > 0 || c.spec != "" || c.finalizer) {
 		c.fixed = clock
 		c.violated("two sweeps have left something: %s", c.account())
 	}

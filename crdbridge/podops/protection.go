@@ -32,22 +32,23 @@ import (
 const lookAgain = 5 * time.Minute
 
 // protections takes off the finalizers by which disruptions keep others from their
-// targets when their time is over, whatever became of the worker (rule L16). What it
-// goes by stands on the pod.
+// targets when their time is over, whatever became of the worker (rule L16), and ends
+// operations of disruptions that are over. What it goes by stands on the pod.
 type protections struct {
-	client client.Client
-	live   client.Reader
-	now    func() time.Time
+	client         client.Client
+	live           client.Reader
+	now            func() time.Time
+	chaosNamespace string
 }
 
-// SetupProtections adds that to m. It does nothing until a pod is protected, and needs
-// the right to patch pods then, which comes with the component pod-operations.
-func SetupProtections(m manager.Manager) error {
-	p := &protections{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now}
+// SetupProtections adds that to m. It does nothing until a disruption has asked for a
+// pod, and needs the right to patch pods then, which comes with the component pod-operations.
+func SetupProtections(m manager.Manager, chaosNamespace string) error {
+	p := &protections{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, chaosNamespace: chaosNamespace}
 	err := builder.ControllerManagedBy(m).
 		Named("pod-protection").
 		WithOptions(queue.Options[reconcile.Request]()).
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(protected))).
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(operated))).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(p.of), builder.WithPredicates(over())).
 		Complete(p)
 	if err != nil {
@@ -56,9 +57,10 @@ func SetupProtections(m manager.Manager) error {
 	return nil
 }
 
-func protected(o client.Object) bool {
+// operated is true for a pod that a disruption has asked for, or keeps others from.
+func operated(o client.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return ok && len(podops.Protections(pod)) > 0
+	return ok && len(podops.Protections(pod))+len(podops.OfDisruptions(pod)) > 0
 }
 
 // over lets pass that nobody looks after a disruption any more.
@@ -75,14 +77,14 @@ func over() predicate.Predicate {
 	}
 }
 
-// of are the protected pods of the disruption's namespace.
+// of are such pods of the disruption's namespace.
 func (p *protections) of(ctx context.Context, d client.Object) (requests []reconcile.Request) {
 	var pods corev1.PodList
 	if err := p.client.List(ctx, &pods, client.UnsafeDisableDeepCopy, client.InNamespace(d.GetNamespace())); err != nil {
 		return nil // the cache is not there yet, and will tell of each pod
 	}
 	for i := range pods.Items {
-		if protected(&pods.Items[i]) {
+		if operated(&pods.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
 		}
 	}
@@ -110,7 +112,8 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			if err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID)); err != nil {
 				return reconcile.Result{}, err
 			}
-			p.tell(ctx, pod, d, protection, why)
+			message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
+			p.tell(ctx, pod, d, "ProtectionOver", message, protection.Operation.ID)
 			continue
 		}
 		patch, wait := protection.Next(pod, p.now())
@@ -118,6 +121,11 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			return reconcile.Result{}, err
 		}
 		again = min(again, wait)
+	}
+	for _, operation := range podops.OfDisruptions(pod) {
+		if err := p.endOrphan(ctx, pod, operation); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
@@ -160,26 +168,25 @@ func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.Pat
 }
 
 // tell warns where a user looks. Nothing waits for it.
-func (p *protections) tell(ctx context.Context, pod *corev1.Pod, d *v1beta1.Disruption, protection podops.Protection, why string) {
-	message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
-	log.FromContext(ctx).Info("protection taken off", "why", why)
+func (p *protections) tell(ctx context.Context, pod *corev1.Pod, d *v1beta1.Disruption, reason, message, operation string) {
+	log.FromContext(ctx).Info("operation on a pod looked after", "reason", reason, "message", message)
 	about := []corev1.ObjectReference{{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
 	if d != nil {
 		about = append(about, corev1.ObjectReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption", Namespace: d.Namespace, Name: d.Name, UID: d.UID})
 	}
 	for _, object := range about {
-		if err := p.client.Create(ctx, newEvent(object, message, string(pod.UID)+protection.Operation.ID, p.now())); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := p.client.Create(ctx, newEvent(object, reason, message, string(pod.UID)+operation, p.now())); err != nil && !apierrors.IsAlreadyExists(err) {
 			log.FromContext(ctx).Info("event not stored", "about", object.Kind, "error", err.Error())
 		}
 	}
 }
 
 // newEvent has a name that is made from what it is about, so that it is stored once.
-func newEvent(about corev1.ObjectReference, message, key string, now time.Time) *corev1.Event {
-	sum, at := sha256.Sum256([]byte(string(about.UID)+"/"+key)), metav1.NewTime(now)
+func newEvent(about corev1.ObjectReference, reason, message, key string, now time.Time) *corev1.Event {
+	sum, at := sha256.Sum256([]byte(string(about.UID)+"/"+reason+"/"+key)), metav1.NewTime(now)
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: about.Namespace, Name: about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:8])},
-		InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: "ProtectionOver", Message: message[:min(len(message), 1000)],
+		InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: reason, Message: message[:min(len(message), 1000)],
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 		Source: corev1.EventSource{Component: "crdbridge"}, ReportingController: "crdbridge",
 	}

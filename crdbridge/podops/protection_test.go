@@ -103,22 +103,70 @@ func TestAProtectionStays(t *testing.T) {
 func newProtected(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{drive: func() {}}
-	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error { return SetupProtections(m) }))
+	c.Bridge = bridgetest.New(t, bridgetest.Controllers(func(b *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+		return SetupProtections(m, b.ChaosNamespace)
+	}))
 	var err error
 	c.client, err = kubernetes.NewForConfig(apiserver.Start(t))
 	c.Must(err)
 	return c
 }
 
-// eventOn is the message of the event about an object of that kind.
-func (c *cluster) eventOn(kind string) string {
+// eventOn is the message of the event that a protection is over, about an object of that kind.
+func (c *cluster) eventOn(kind string) string { return c.told("ProtectionOver", kind) }
+
+// told is the message of the warning of that reason.
+func (c *cluster) told(reason, kind string) string {
 	c.T.Helper()
 	list, err := c.client.CoreV1().Events(c.Namespace).List(c.T.Context(), metav1.ListOptions{})
 	c.Must(err)
 	for _, event := range list.Items {
-		if event.InvolvedObject.Kind == kind && event.Reason == "ProtectionOver" && event.Type == corev1.EventTypeWarning {
+		if event.InvolvedObject.Kind == kind && event.Reason == reason && event.Type == corev1.EventTypeWarning {
 			return event.Message
 		}
 	}
 	return ""
+}
+
+// A worker that was given up may ask for a pod when its disruption is over: nobody but
+// the bridge gives that back. rules L6, L8
+func TestAnOperationWithoutADisruptionEnds(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// then is what happens before the pod is asked for.
+		then func(c *cluster, d *v1beta1.Disruption)
+		ends bool
+	}{
+		{"the disruption went by force", func(c *cluster, d *v1beta1.Disruption) { c.Must(c.Kube.Delete(c.T.Context(), d)) }, true},
+		{"it is over", func(c *cluster, d *v1beta1.Disruption) {
+			c.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseFinished })
+		}, true},
+		{"it went by force, and its target has a chaos pod", func(c *cluster, d *v1beta1.Disruption) {
+			c.ChaosPod(d, "chaos-web-0", c.get("web-0"))
+			c.Must(c.Kube.Delete(c.T.Context(), d))
+		}, false},
+		{"it goes on", func(*cluster, *v1beta1.Disruption) {}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newProtected(t)
+			d := c.Create("calm")
+			operation := podops.OfDisruption(d.UID)
+			c.pod("web-0", "ReplicaSet")
+			c.Start()
+			test.then(c, d)
+			c.patch("web-0", operation.Begin(c.get("web-0").UID, time.Now()))
+			if !test.ends {
+				orphan := podops.OfDisruption("nobody") // what was looked at later
+				c.pod("web-1", "ReplicaSet")
+				c.patch("web-1", orphan.Begin(c.get("web-1").UID, time.Now()))
+				c.until("web-1", "no label of it is left", func(pod *corev1.Pod) bool { return !orphan.On(pod) })
+				if pod := c.get("web-0"); !operation.Begun(pod) {
+					t.Errorf("labels = %v, want that of the operation", pod.Labels)
+				}
+				return
+			}
+			c.until("web-0", "no label of it is left", func(pod *corev1.Pod) bool { return !operation.On(pod) })
+			bridgetest.Eventually(t, bridgetest.Soon, "the pod tells of it", func() bool { return strings.Contains(c.told("OperationOver", "Pod"), operation.ID) })
+		})
+	}
 }

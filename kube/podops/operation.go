@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +30,22 @@ func OfDisruption(uid types.UID) Operation {
 // cannot change. They carry no version, as the driver writes to the pod several times within 100 ms. A driver
 // that is away answers with 500: whoever ends an operation has to try again for as
 // long as it takes.
+
+// ofDisruption is the ID of an operation of a disruption.
+var ofDisruption = regexp.MustCompile(`^chaos-[0-9a-f]{16}$`)
+
+// OfDisruptions are the operations of disruptions that were begun on the pod and not
+// ended, in order.
+func OfDisruptions(pod *corev1.Pod) (found []Operation) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
+		kind, id, _ := strings.Cut(key, "/")
+		o := Operation{ID: id, Type: "chaos"}
+		if kind == LabelOperating && ofDisruption.MatchString(id) && o.Begun(pod) {
+			found = append(found, o)
+		}
+	}
+	return found
+}
 
 // Begin asks for the pod. It writes these two labels and nothing else.
 func (o Operation) Begin(pod types.UID, now time.Time) []byte {
