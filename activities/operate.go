@@ -35,8 +35,9 @@ type OperateInput struct {
 
 // OperateResult says what became of them.
 type OperateResult struct {
-	// Given are the shards with targets that may be disrupted and have no chaos pod
-	// yet, Waiting those with targets that are waited for still.
+	// Given are the shards with targets that may be disrupted, if some of these have no
+	// chaos pod yet or none is waited for any more; Waiting those with targets that are
+	// waited for still.
 	Given   []int `json:"given,omitempty"`
 	Waiting []int `json:"waiting,omitempty"`
 	// Lost counts targets that were let go.
@@ -71,9 +72,15 @@ func (a *Activities) OperateTargets(ctx context.Context, in OperateInput) (Opera
 			return OperateResult{}, err
 		}
 		done.Lost += lost
-		if slices.ContainsFunc(shard.Targets, waited) {
-			done.Waiting = append(done.Waiting, number)
+		if !slices.ContainsFunc(shard.Targets, waited) {
+			// The answer that it was given may be lost with a worker that had created some
+			// of its chaos pods: they are created again, which finds those.
+			if slices.ContainsFunc(shard.Targets, mayBeDisrupted) {
+				done.Given = append(done.Given, number)
+			}
+			continue
 		}
+		done.Waiting = append(done.Waiting, number)
 		lacks, err := a.lackChaosPods(ctx, in.Disruption, shard)
 		if err != nil {
 			return OperateResult{}, err
