@@ -91,40 +91,46 @@ func (k *kubeProxy) write(w http.ResponseWriter, r *http.Request, c kubeCall) {
 		panic(http.ErrAbortHandler)
 	}
 	run := k.slot.run()
-	point, f := run.call(k.program, run.names.write(c, body))
+	point, f := run.call(role(k.program), run.names.write(c, body))
+	victim := k.program
+	if f != nil && f.victim != role(k.program) {
+		victim = f.victim
+	}
 	if f != nil && f.how == stop {
-		k.slot.end(f.victim)
+		k.slot.end(victim)
 		f = nil
 	}
 	if f == nil {
 		a := k.ask(r.Context(), r, bytes.NewReader(body))
 		if a.err == nil && a.StatusCode < http.StatusMultipleChoices {
 			run.changed(point, k.slot.whoSees(c))
+			k.slot.leads(k.program, decode(body))
+			a.Body = run.names.learnMade(c, a.Body)
 		}
 		k.pass(w, a)
 		return
 	}
 	if f.how == before {
-		k.slot.restart(f.victim, 0)
+		k.slot.restart(victim, 0)
 		panic(http.ErrAbortHandler)
 	}
 	a := k.ask(context.WithoutCancel(r.Context()), r, bytes.NewReader(body)) // it is under way whoever dies
 	if a.err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	answered, _ := io.ReadAll(a.Body)
+	answered, _ := io.ReadAll(run.names.learnMade(c, a.Body))
 	_ = a.Body.Close()
 	version := int64(0)
 	if f.how == stale {
 		version = versionBefore(answered)
 	}
-	if f.victim == k.program {
-		k.slot.restart(f.victim, version)
+	if victim == k.program {
+		k.slot.restart(victim, version)
 		panic(http.ErrAbortHandler)
 	}
 	a.Body = io.NopCloser(bytes.NewReader(answered))
 	k.pass(w, a)
-	k.slot.restart(f.victim, version)
+	k.slot.restart(victim, version)
 }
 
 // versionBefore is the resource version of the cluster before the write that
@@ -231,6 +237,9 @@ func single(ctx context.Context, body io.Reader) <-chan []byte {
 }
 
 func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
+	if !k.slot.acts(k.program) {
+		return false
+	}
 	if c.resource == "nodes" || c.resource == "mutatingwebhookconfigurations" || k.program == worker && c.namespace == "" && c.resource == "pods" {
 		return false // they are of all slots, and the worker counts the pods of all: those are in no other run
 	}
@@ -243,13 +252,15 @@ func (k *kubeProxy) drops(c kubeCall, raw []byte) bool {
 	}
 	run := k.slot.run()
 	name := run.names.event(c.resource, event.Type, event.Object)
-	return run.event(k.program, name)
+	return run.event(role(k.program), name)
 }
 
 // whoSees are the programs that hold in a cache what the call changes.
 func (s *slot) whoSees(c kubeCall) []string {
 	resource, _, _ := strings.Cut(c.resource, "/")
 	switch {
+	case s.pair != nil: // of two bridges the other one goes on, with a cache of its own
+		return nil
 	case resource == "pods" && c.namespace == s.shop: // the worker reads targets when it has to
 		return []string{bridge}
 	case resource == "pods":

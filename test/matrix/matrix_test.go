@@ -188,7 +188,7 @@ func (m *matrix) reference(p *plan) {
 		p.early[point] = p.early[point] || early
 	}
 	for _, f := range r.current.faults() {
-		if !slices.Contains(p.faults, f) {
+		if !slices.Contains(p.faults, f) && r.counts(f) {
 			p.faults = append(p.faults, f)
 		}
 	}
@@ -236,7 +236,6 @@ func (m *matrix) try(s *slot, p *plan, t *trial) {
 
 func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	m.saw.failing(s.chaos, p.work.fails)
-	s.begin(f)
 	lasts := time.Hour
 	if p.work.expires {
 		lasts = shortly
@@ -244,12 +243,16 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	if p.work.expires && f != nil && p.early[f.point] {
 		lasts = longEnough
 	}
-	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), lasts: lasts}
+	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts}
 }
 
 // do makes a run, looks at its end and empties the slot.
 func (m *matrix) do(r *run) (got string, err error) {
 	r.broken = true // until all of it went well
+	if err := r.fit(r.twoBridges); err != nil {
+		return "", err
+	}
+	r.begin(r.fault)
 	if err := errors.Join(r.whole(), r.endedWell()); err != nil {
 		return "", err
 	}

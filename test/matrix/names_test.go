@@ -2,11 +2,14 @@ package matrix
 
 import (
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	commandpb "go.temporal.io/api/command/v1"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // What is the same in two runs must have one name, and what is not another.
@@ -34,6 +37,9 @@ func TestNamesOfWrites(t *testing.T) {
 		{"PUT", "/apis/chaos.squall.dev/v1beta1/namespaces/shop/disruptions/it/status",
 			`{"apiVersion":"chaos.squall.dev/v1beta1","kind":"Disruption","metadata":{"name":"it","finalizers":["f"]},"status":{"phase":"Holding","injectionStatus":"Injected"}}`,
 			"update disruptions/status Holding Injected"},
+		{"PUT", "/apis/chaos.squall.dev/v1beta1/namespaces/shop/disruptioncrons/noon/status",
+			`{"apiVersion":"chaos.squall.dev/v1beta1","kind":"DisruptionCron","metadata":{"name":"noon","finalizers":["f"]},"status":{"conditions":[{"type":"LastRun","reason":"Began"}]}}`,
+			"update disruptioncrons/status LastRun=Began"},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		if got := n.write(callOf(r), []byte(c.body)); got != c.want {
@@ -86,6 +92,42 @@ func TestNamesOfDecisions(t *testing.T) {
 		if got := decision(commands); got != want {
 			t.Errorf("decision = %q, want %q", got, want)
 		}
+	}
+}
+
+// What is done again and again is one point, and both bridges have one name.
+func TestPointsThatRepeat(t *testing.T) {
+	r := newRecorder(nil)
+	for _, name := range []string{"fails AwaitRun", "update leases squall-crdbridge", "patch pods web-0"} {
+		for range 2 {
+			r.call(role(secondBridge), name)
+		}
+	}
+	want := []string{"bridge fails AwaitRun #1", "bridge update leases squall-crdbridge #1", "bridge patch pods web-0 #1", "bridge patch pods web-0 #2"}
+	if !slices.Equal(r.calls, want) {
+		t.Errorf("points are %q, want %q", r.calls, want)
+	}
+}
+
+// Points of a disruption itself are not those of its parent, whatever its name.
+func TestPointsOfAParent(t *testing.T) {
+	d := &v1beta1.Disruption{}
+	d.Name = "disruption-cron-noon"
+	r := &run{parent: &v1beta1.DisruptionCron{}, all: []*v1beta1.Disruption{d}}
+	for point, want := range map[string]bool{
+		"worker completes AwaitRun #1":                                         true,
+		"bridge patch disruptioncrons noon #1":                                 true,
+		"worker create disruptions without finalizer #1":                       true,
+		"worker create events Created on disruption disruption-cron-noon #1":   false,
+		"worker sees ADDED configmaps squall-UID of disruption-cron-noon-0 #1": false,
+		"worker completes AwaitInjection #1":                                   false,
+	} {
+		if got := r.counts(fault{before, worker, point}); got != want {
+			t.Errorf("%q counts: %t, want %t", point, got, want)
+		}
+	}
+	if pair := (&run{work: work{twoBridges: true}}); pair.counts(fault{before, worker, "x"}) || !pair.counts(fault{before, bridge, "x"}) {
+		t.Error("of two bridges the points of the bridge count, and no others")
 	}
 }
 

@@ -1,9 +1,11 @@
 package matrix
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -135,6 +138,25 @@ func joined(words []string) string {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
+// made tells the names of a disruption that has begun.
+func (n *names) made(d client.Object) {
+	n.know(string(d.GetUID()), "UID of "+d.GetName())
+	n.know(podops.OfDisruption(d.GetUID()).ID, "chaos-ID of "+d.GetName())
+}
+
+// learnMade notes what a program has made, if it is a disruption, and returns the answer.
+func (n *names) learnMade(c kubeCall, answer io.ReadCloser) io.ReadCloser {
+	if c.verb != "create" || c.resource != "disruptions" {
+		return answer
+	}
+	text, _ := io.ReadAll(answer)
+	_ = answer.Close()
+	if d, ok := decode(text).(client.Object); ok && d.GetUID() != "" {
+		n.made(d)
+	}
+	return io.NopCloser(bytes.NewReader(text))
+}
+
 // learn notes what an object is called in this run.
 func (n *names) learn(object runtime.Object) {
 	pod, ok := object.(*corev1.Pod)
@@ -183,11 +205,21 @@ func decode(body []byte) runtime.Object {
 	return object
 }
 
-// stateOf is what distinguishes the states of a Disruption.
+// stateOf is what distinguishes the states of a Disruption, and of its parent.
 func stateOf(o *unstructured.Unstructured) string {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	injection, _, _ := unstructured.NestedString(o.Object, "status", "injectionStatus")
 	words := []string{phase, injection}
+	if o.GetKind() != "Disruption" {
+		step, _, _ := unstructured.NestedString(o.Object, "status", "step")
+		words = append(words, step)
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range conditions {
+			if fields, ok := c.(map[string]any); ok {
+				words = append(words, fmt.Sprintf("%v=%v", fields["type"], fields["reason"]))
+			}
+		}
+	}
 	if len(o.GetFinalizers()) == 0 {
 		words = append(words, "without finalizer")
 	}

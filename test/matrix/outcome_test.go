@@ -21,6 +21,7 @@ import (
 	"github.com/squall-chaos/squall/test/promise"
 	"github.com/squall-chaos/squall/test/world"
 	"github.com/squall-chaos/squall/workflows"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // outcome is all that must be the same however a run was disturbed, in words
@@ -28,20 +29,31 @@ import (
 type outcome struct {
 	// Left is what carries our marks in the API: chaos pods, records, finalizers.
 	Left []string
-	// Disruption is its last state, and Gone whether it was deleted.
-	Gone       bool
-	Disruption v1beta1.DisruptionStatus
-	Events     []string
+	// Disruptions are all that there were, in the order in which they began.
+	Disruptions []end
+	// Parent is the last status of what has them begun, and Workflows are its own.
+	Parent    any
+	Workflows []string
+	Events    []string
+	// Played is what the kubelets ran, and how it ended.
+	Played []string
+}
+
+// end is that of one disruption.
+type end struct {
+	Name string
+	// Status is its last one, and Gone whether it was deleted.
+	Gone   bool
+	Status v1beta1.DisruptionStatus
 	// Workflow says how many executions there were for the UID, and the result.
 	Workflow string
-	// Played is what the kubelets ran for it, and how it ended.
-	Played []string
 }
 
 // witness sees what the API does not keep: the last state of Disruptions that
 // are gone, and what kubelets ran.
 type witness struct {
 	mu     sync.Mutex
+	order  []types.UID // as they were seen first
 	last   map[types.UID]*v1beta1.Disruption
 	gone   map[types.UID]bool
 	played map[types.UID]map[types.UID]string // by disruption and chaos pod
@@ -81,6 +93,9 @@ func (w *witness) note(object any, gone bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.last[d.UID] == nil {
+		w.order = append(w.order, d.UID)
+	}
 	w.last[d.UID], w.gone[d.UID] = d.DeepCopy(), gone
 }
 
@@ -123,26 +138,42 @@ func (w *witness) exit(pod *corev1.Pod) world.Exit {
 	return e
 }
 
-// seen is what the witness saw of a disruption.
-func (w *witness) seen(uid types.UID) (last *v1beta1.Disruption, gone bool, played []string) {
+// seen are the disruptions that there were in a namespace beside those that were known
+// before, and what kubelets ran for them.
+func (w *witness) seen(namespace string, before map[types.UID]bool) (ends []end, uids []types.UID, played []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, ran := range w.played[uid] {
-		played = append(played, ran)
+	for _, uid := range w.order {
+		last := w.last[uid]
+		if last.Namespace != namespace || before[uid] {
+			continue
+		}
+		uids = append(uids, uid)
+		ends = append(ends, end{Name: last.Name, Gone: w.gone[uid], Status: *last.Status.DeepCopy()})
+		for _, ran := range w.played[uid] {
+			played = append(played, ran)
+		}
 	}
-	return w.last[uid], w.gone[uid], played
+	return ends, uids, played
+}
+
+// known are the disruptions that there were in a namespace up to now.
+func (w *witness) known(namespace string) map[types.UID]bool {
+	_, uids, _ := w.seen(namespace, nil)
+	known := map[types.UID]bool{}
+	for _, uid := range uids {
+		known[uid] = true
+	}
+	return known
 }
 
 // outcome looks at the end of a run.
 func (r *run) outcome() (string, error) {
-	last, gone, played := r.saw.seen(r.d.UID)
-	if last == nil {
+	ends, uids, played := r.saw.seen(r.shop, r.before)
+	if len(ends) == 0 {
 		return "", fmt.Errorf("nobody saw the disruption %s", r.d.UID)
 	}
-	o := outcome{Gone: gone, Disruption: last.Status, Played: played}
-	if r.expires {
-		o.Disruption.SpecHash = "" // of a spec whose duration is not always the same
-	}
+	o := outcome{Disruptions: ends, Parent: r.parentStatus, Played: played}
 	var err error
 	if o.Left, err = r.left(); err != nil {
 		return "", err
@@ -150,15 +181,29 @@ func (r *run) outcome() (string, error) {
 	if o.Events, err = r.events(); err != nil {
 		return "", err
 	}
-	if o.Workflow, err = r.workflows(); err != nil {
+	if o.Workflows, err = r.parentWorkflows(); err != nil {
 		return "", err
 	}
-	o.Disruption.Conditions = slices.DeleteFunc(o.Disruption.Conditions, func(c metav1.Condition) bool {
-		// That Temporal was slow for a moment says nothing of the disruption.
-		return c.Type == v1beta1.ConditionOrchestrated && c.Reason != "WorkflowEnded"
-	})
-	slices.SortFunc(o.Disruption.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	for i := range ends {
+		if ends[i].Workflow, err = r.workflows(ends[i].Name, uids[i]); err != nil {
+			return "", err
+		}
+		r.settle(&ends[i].Status)
+	}
 	return r.canonical(o)
+}
+
+// settle takes off a status what may differ.
+func (r *run) settle(s *v1beta1.DisruptionStatus) {
+	if r.expires {
+		s.SpecHash = "" // of a spec whose duration is not always the same
+	}
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool {
+		// That Temporal was slow for a moment says nothing of the disruption, nor does it
+		// whether a target was in service again when its disruption was deleted.
+		return c.Type == v1beta1.ConditionOrchestrated && c.Reason != "WorkflowEnded" || c.Type == v1beta1.ConditionOperating && r.served
+	})
+	slices.SortFunc(s.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 }
 
 // left lists what carries our marks.
@@ -187,6 +232,10 @@ func (r *run) events() (told []string, err error) {
 		switch e.Reason {
 		case "Chosen": // it tells that nothing was injected for two seconds, which depends on how long a recovery takes
 			continue
+		case "NotInService": // nobody waits for that when the disruption is deleted: it depends on who is faster
+			if r.served {
+				continue
+			}
 		case "ProbeFailed": // each process that asks tells what it sees, which a watch may keep from it for a while
 			continue
 		}
@@ -197,11 +246,12 @@ func (r *run) events() (told []string, err error) {
 
 // workflows counts the executions and says how the last ended. Runs that went
 // on in another one count once.
-func (r *run) workflows() (string, error) {
+func (r *run) workflows(name string, uid types.UID) (string, error) {
+	id := contract.WorkflowID(v1beta1.DisruptionRef{Namespace: r.shop, Name: name, UID: uid})
 	chains := map[string]bool{}
 	err := r.until("Temporal lists the workflow", func() bool { // which it does a moment later
 		answer, err := r.temporal.ListWorkflow(r.ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query: fmt.Sprintf("WorkflowId = %q", world.WorkflowOf(r.d)),
+			Query: fmt.Sprintf("WorkflowId = %q", id),
 		})
 		for _, execution := range answer.GetExecutions() {
 			chains[execution.GetRootExecution().GetRunId()] = true
@@ -212,8 +262,11 @@ func (r *run) workflows() (string, error) {
 		return "", err
 	}
 	var result workflows.Result
-	if err := r.temporal.GetWorkflow(r.ctx, world.WorkflowOf(r.d), "").Get(r.ctx, &result); err != nil {
+	if err := r.temporal.GetWorkflow(r.ctx, id, "").Get(r.ctx, &result); err != nil {
 		return "", err
+	}
+	if r.served {
+		result.Summary, _, _ = strings.Cut(result.Summary, ". Not in service: ")
 	}
 	said, err := json.Marshal(result)
 	return fmt.Sprintf("%d in all, the last ended with %s", len(chains), said), err
@@ -227,7 +280,7 @@ var (
 
 // canonical is an outcome as text without what differs from run to run.
 func (r *run) canonical(o outcome) (string, error) {
-	for _, list := range [][]string{o.Left, o.Events, o.Played} {
+	for _, list := range [][]string{o.Left, o.Events, o.Workflows, o.Played} {
 		for i := range list {
 			list[i] = r.stable(list[i])
 		}

@@ -96,15 +96,20 @@ func (s *slot) keep(ctx context.Context) {
 
 // untilLeads waits until one of these bridges acts.
 func (s *slot) untilLeads(any ...string) error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	deadline := time.After(patience)
+	for {
 		s.mu.Lock()
 		leader := s.pair.leader
 		s.mu.Unlock()
 		if slices.Contains(any, leader) {
 			return nil
 		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			return fmt.Errorf("not within %s: %s acts", patience, strings.Join(any, " or "))
+		}
 	}
-	return fmt.Errorf("not within %s: %s acts", patience, strings.Join(any, " or "))
 }
 
 // leads notes who has written the lease; a bridge that ends well takes its name off it.

@@ -22,6 +22,17 @@ func (r *run) deleted() error {
 	return r.until("the disruption is gone", func() bool { return !r.see() })
 }
 
+// ended is a person who ends the disruption and lets it be.
+func (r *run) ended() error {
+	err := r.until("it is told to end", func() bool {
+		return r.temporal.SignalWorkflow(r.ctx, world.WorkflowOf(r.d), "", contract.SignalEnd, contract.End{Reason: "it was seen"}) == nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.over()
+}
+
 // over is a person who does nothing.
 func (r *run) over() error {
 	return r.untilWithin(patience+r.lasts, "the disruption is over", func() bool {

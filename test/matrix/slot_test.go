@@ -37,6 +37,7 @@ const (
 // own namespaces in Kubernetes and in Temporal. Many share the two servers.
 type slot struct {
 	world       *world.World
+	in          space
 	shop, chaos string
 	temporal    temporalclient.Client
 	programs    map[string]*world.Program
@@ -44,9 +45,12 @@ type slot struct {
 	// broken is a slot in which a run did not come to its end.
 	broken bool
 
-	mu      sync.Mutex
-	current *recorder
-	old     map[string]oldView
+	mu sync.Mutex
+	// pair is nil where there is one bridge, which always acts.
+	pair        *lives
+	stopKeeping func()
+	current     *recorder
+	old         map[string]oldView
 	// ending counts the programs that were asked to end and do not run again yet;
 	// ended is what was wrong with their end.
 	ending sync.WaitGroup
@@ -124,19 +128,26 @@ func (s space) addAttributes(ctx context.Context) error {
 func newSlot(w *world.World, in space) *slot {
 	w.Helper()
 	s := &slot{
-		world: w, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
-		programs: map[string]*world.Program{}, current: newRecorder(nil), old: map[string]oldView{},
+		world: w, in: in, shop: w.NewNamespace("shop-"), chaos: w.NewNamespace("chaos-"), temporal: in.client,
+		programs: map[string]*world.Program{}, stopKeeping: func() {}, current: newRecorder(nil), old: map[string]oldView{},
 	}
-	settings := func(program string) []string {
-		return []string{
-			"KUBECONFIG=" + w.Kubeconfig("http://"+s.kubeProxy(program)),
-			"SQUALL_TEMPORAL_ADDRESS=" + s.temporalProxy(program), "SQUALL_TEMPORAL_NAMESPACE=" + in.name,
-			"SQUALL_CHAOS_NAMESPACE=" + s.chaos, "GOMAXPROCS=1",
-		}
-	}
-	s.programs[worker] = w.Worker(settings(worker)...).Start()
-	s.programs[bridge] = w.Bridge(append(settings(bridge), "SQUALL_WATCH_NAMESPACES="+s.shop, "SQUALL_POD_OPS_DRIVER=true")...).Start()
+	s.programs[worker] = w.Worker(s.settings(worker)...).Start()
+	s.programs[bridge] = s.newBridge(bridge).Start()
 	return s
+}
+
+// settings lead a program through proxies of its own.
+func (s *slot) settings(program string) []string {
+	return []string{
+		"KUBECONFIG=" + s.world.Kubeconfig("http://"+s.kubeProxy(program)),
+		"SQUALL_TEMPORAL_ADDRESS=" + s.temporalProxy(program), "SQUALL_TEMPORAL_NAMESPACE=" + s.in.name,
+		"SQUALL_CHAOS_NAMESPACE=" + s.chaos, "GOMAXPROCS=1",
+	}
+}
+
+// newBridge is one that does not run yet.
+func (s *slot) newBridge(name string) *world.Program {
+	return s.world.Bridge(append(s.settings(name), "SQUALL_WATCH_NAMESPACES="+s.shop, "SQUALL_POD_OPS_DRIVER=true")...)
 }
 
 // kubeProxy listens for one program's calls to the API server.
@@ -182,6 +193,7 @@ func (s *slot) listen() net.Listener {
 // close ends the programs of a slot that is not used any more.
 func (s *slot) close() {
 	s.ending.Wait()
+	s.stopKeeping()
 	for _, program := range s.programs {
 		program.Kill()
 	}
@@ -202,28 +214,66 @@ func (s *slot) begin(f *fault) *recorder {
 	return s.current
 }
 
-// restart is SIGKILL, and a new process at once. The new one sees the cluster
-// as it was at a version for a while, unless that is 0.
+// restart is SIGKILL, and a new process at once, or, of one of two bridges, once the
+// other one acts. The new one sees the cluster as it was at a version for a while,
+// unless that is 0.
 func (s *slot) restart(program string, version int64) {
+	other, two := s.takeDown(program)
 	s.programs[program].Kill()
 	s.mu.Lock()
 	s.old[program] = oldView{version: version}
 	s.mu.Unlock()
+	if !two {
+		s.bringUp(program)
+		return
+	}
+	s.ending.Go(func() {
+		s.wrong(s.untilLeads(other))
+		s.bringUp(program)
+	})
+}
+
+// takeDown keeps a program from being started by anybody else, and names the bridge
+// that is to act in its place, if there is one.
+func (s *slot) takeDown(program string) (other string, two bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pair == nil || program == worker {
+		return "", false
+	}
+	s.pair.down[program] = true
+	if program == bridge {
+		return secondBridge, true
+	}
+	return bridge, true
+}
+
+func (s *slot) bringUp(program string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.programs[program].Start()
+	if s.pair != nil {
+		s.pair.down[program] = false
+	}
+}
+
+// wrong notes what was wrong with the end of a program, if anything was.
+func (s *slot) wrong(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = errors.Join(s.ended, err)
 }
 
 // end asks a program to end, as a rolling update does, and starts it again when
 // it has. It does not wait: the call during which it is asked goes on.
 func (s *slot) end(program string) {
 	p := s.programs[program]
+	s.takeDown(program)
 	ended := p.Terminate()
 	s.ending.Go(func() {
-		err := ended()
-		s.mu.Lock()
-		s.ended = errors.Join(s.ended, err)
-		s.mu.Unlock()
+		s.wrong(ended())
 		p.Kill() // if it has not ended
-		p.Start()
+		s.bringUp(program)
 	})
 }
 

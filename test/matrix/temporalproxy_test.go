@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"path"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -44,14 +45,14 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 	run := t.slot.run()
 	var f *fault
 	if name := t.name(run.names, path.Base(method), request); name != "" {
-		_, f = run.call(t.program, name)
+		_, f = run.call(role(t.program), name)
 	}
 	if f != nil && f.how == stop {
-		t.slot.end(f.victim)
+		t.slot.end(t.program)
 		f = nil
 	}
 	if f != nil && f.how == before {
-		t.slot.restart(f.victim, 0)
+		t.slot.restart(t.program, 0)
 		return errKilled
 	}
 	ctx := stream.Context()
@@ -64,7 +65,7 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 	var reply []byte
 	err := t.server.Invoke(ctx, method, &request, &reply, grpc.ForceCodec(bytesCodec{}))
 	if f != nil {
-		t.slot.restart(f.victim, 0)
+		t.slot.restart(t.program, 0)
 		return errKilled
 	}
 	if err != nil {
@@ -79,7 +80,13 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 func (t *temporalProxy) name(n *names, method string, request []byte) string {
 	switch method {
 	case "StartWorkflowExecution":
-		return "StartWorkflow"
+		return "StartWorkflow " + read(&workflowservice.StartWorkflowExecutionRequest{}, request).GetWorkflowType().GetName()
+	case "CreateSchedule":
+		return ofCron(method, read(&workflowservice.CreateScheduleRequest{}, request))
+	case "UpdateSchedule":
+		return ofCron(method, read(&workflowservice.UpdateScheduleRequest{}, request))
+	case "DeleteSchedule":
+		return ofCron(method, read(&workflowservice.DeleteScheduleRequest{}, request))
 	case "SignalWorkflowExecution":
 		signal := read(&workflowservice.SignalWorkflowExecutionRequest{}, request)
 		return "Signal " + signal.GetSignalName() + observation(first(signal.GetInput()))
@@ -93,6 +100,15 @@ func (t *temporalProxy) name(n *names, method string, request []byte) string {
 		return "fails " + n.of(string(read(&workflowservice.RespondActivityTaskFailedRequest{}, request).GetTaskToken()))
 	case "RespondActivityTaskCanceled":
 		return "cancels " + n.of(string(read(&workflowservice.RespondActivityTaskCanceledRequest{}, request).GetTaskToken()))
+	}
+	return ""
+}
+
+// ofCron is empty for the schedule of the sweep, which each worker takes away when it
+// starts.
+func ofCron(method string, of interface{ GetScheduleId() string }) string {
+	if strings.HasPrefix(of.GetScheduleId(), "cron/") {
+		return method
 	}
 	return ""
 }

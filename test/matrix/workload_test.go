@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/world"
 )
 
@@ -32,6 +32,8 @@ type work struct {
 	// operates is one that is an operation on its targets, which the bridge's driver
 	// moves, and keeps others from them; served are targets that are never given.
 	operates, served bool
+	// twoBridges is one with so many, of which points are those of the one that acts.
+	twoBridges bool
 	// guarded is one with a probe, which asks whether the pod called guard is ready.
 	guarded bool
 	// long is one that is left out unless all points are tried, or it is named.
@@ -58,8 +60,12 @@ var workloads = []work{
 	{name: "a node", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, node: true, play: (*run).deleted},
 	{name: "a target dies", targets: 3, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}, Network: &v1beta1.NetworkDisruption{Drop: 30}}, play: (*run).targetDies},
 	{name: "stuck", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, fails: true, play: (*run).stuckAndResumed},
-	{name: "an operation", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, operates: true, play: (*run).deleted},
+	{name: "an operation", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, operates: true, play: (*run).ended},
 	{name: "an operation undone", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, operates: true, served: true, begins: (*run).prepared, play: (*run).deleted},
+	{name: "two bridges", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, twoBridges: true, long: true, play: (*run).deleted},
+	{name: "a cron", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).cronRuns, long: true, play: (*run).runDeleted},
+	{name: "a release", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).releaseRuns, long: true, play: (*run).parentDeleted},
+	{name: "a scenario", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).firstStepRuns, long: true, play: (*run).secondStepRuns},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
 
@@ -69,9 +75,18 @@ type run struct {
 	work
 	saw *witness
 	ctx context.Context
+	// fault is what disturbs it; nil: nothing.
+	fault *fault
+	// before are the disruptions of runs before this one.
+	before map[types.UID]bool
 	// lasts is the disruption's duration.
 	lasts time.Duration
-	d     *v1beta1.Disruption
+	// d is the disruption, or that of all which began last.
+	d   *v1beta1.Disruption
+	all []*v1beta1.Disruption
+	// parent has d begun; nil: the person does. parentStatus is its last one.
+	parent       client.Object
+	parentStatus any
 }
 
 // patience is how long one step of a run may take. It is more than two of the
@@ -131,6 +146,10 @@ func (r *run) disrupted() error {
 	if err := r.create(); err != nil {
 		return err
 	}
+	return r.allDisrupted()
+}
+
+func (r *run) allDisrupted() error {
 	if err := r.injected(r.targets); err != nil {
 		return err
 	}
@@ -139,13 +158,18 @@ func (r *run) disrupted() error {
 
 // create makes the disruption, and tells its names.
 func (r *run) create() error {
-	r.d = r.disruption()
-	if err := r.world.Disruptions.Create(r.ctx, r.d); err != nil {
+	d := r.disruption()
+	if err := r.world.Disruptions.Create(r.ctx, d); err != nil {
 		return err
 	}
-	r.current.names.know(string(r.d.UID), "UID")
-	r.current.names.know(podops.OfDisruption(r.d.UID).ID, "chaos-ID")
+	r.knows(d)
 	return nil
+}
+
+// knows goes on with a disruption that has begun.
+func (r *run) knows(d *v1beta1.Disruption) {
+	r.current.names.made(d)
+	r.d, r.all = d, append(r.all, d)
 }
 
 func (r *run) disruption() *v1beta1.Disruption {
@@ -267,7 +291,7 @@ func (r *run) injected(n int) error {
 	if err != nil {
 		return err
 	}
-	event := fmt.Sprintf("Disruption it: Normal Injected: all %d targets are injected", n)
+	event := fmt.Sprintf("Disruption %s: Normal Injected: all %d targets are injected", r.d.Name, n)
 	return r.until("the event that it is injected, "+want, func() bool {
 		told, err := r.events()
 		return err == nil && slices.Contains(told, event)
@@ -287,18 +311,21 @@ func (r *run) toldTargets() error {
 				n++
 			}
 		}
-		return err == nil && n == r.targets
+		return err == nil && n == r.targets*len(r.all)
 	})
 }
 
-// completed waits for the workflow's own end, which follows that of d.
+// completed waits for the ends of all workflows, which follow those of what they are of.
 func (r *run) completed() error {
 	ctx, cancel := context.WithTimeout(r.ctx, patience)
 	defer cancel()
-	if err := r.temporal.GetWorkflow(ctx, world.WorkflowOf(r.d), "").Get(ctx, nil); err != nil {
-		return fmt.Errorf("the workflow did not complete: %w", err)
+	for _, d := range r.all {
+		if err := r.temporal.GetWorkflow(ctx, world.WorkflowOf(d), "").Get(ctx, nil); err != nil {
+			return fmt.Errorf("the workflow of %s did not complete: %w", d.Name, err)
+		}
 	}
-	return nil
+	_, err := r.parentWorkflows()
+	return err
 }
 
 // quiet waits until the programs have nothing more to say.
@@ -314,8 +341,13 @@ func (r *run) quiet() error {
 
 // leave takes away what the run made, so that the next finds the slot empty.
 func (r *run) leave() error {
-	if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, r.d)); err != nil {
+	if err := r.leaveParent(); err != nil {
 		return err
+	}
+	for _, d := range r.all {
+		if err := client.IgnoreNotFound(r.world.Disruptions.Delete(r.ctx, d)); err != nil {
+			return err
+		}
 	}
 	names := []string{guard}
 	for i := range r.targets {

@@ -127,6 +127,16 @@ func (p *Program) Kill() {
 	<-p.done
 }
 
+// Over is true once the process that was started last has ended.
+func (p *Program) Over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // PID is that of the process that was started last.
 func (p *Program) PID() int { return p.command.Process.Pid }
 
