@@ -1,13 +1,20 @@
 package podops
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/kube/podops"
@@ -137,5 +144,25 @@ func TestAReplicaThatDoesNotLeadAddsTheGate(t *testing.T) {
 	case <-c.Manager.Elected():
 		t.Error("the replica leads: this proves nothing")
 	default:
+	}
+}
+
+// blind reads nothing.
+type blind struct{ client.Client }
+
+func (blind) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no cache yet")
+}
+
+// A bridge that cannot tell who moves pods keeps no pod from being created or ready, and
+// says what it lacks.
+func TestWhereNobodyKnowsOfKuperatorNoGateIsAdded(t *testing.T) {
+	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Namespace: "shop", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"kusionstack.io/control":"true"}}}`)},
+	}}
+	got := gates{driver: &reconciler{client: blind{}}}.Handle(t.Context(), request)
+	if !got.Allowed || got.Patch != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "no readiness gate") || !strings.Contains(got.Warnings[0], "no cache yet") {
+		t.Errorf("Handle = %+v, want the pod as it is, with a warning", got.AdmissionResponse)
 	}
 }
