@@ -22,14 +22,7 @@ import (
 // withDriver lets the cluster have the webhook of a driver. It is called for no pod.
 func (c *cluster) withDriver() {
 	c.Helper()
-	ignore, none, url := admissionv1.Ignore, admissionv1.SideEffectClassNone, "https://127.0.0.1:1/"
-	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "kuperator"},
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: podops.KuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
-		}},
-	}, metav1.CreateOptions{})
+	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), kuperator.Webhook(), metav1.CreateOptions{})
 	c.Must(err)
 	c.Cleanup(func() {
 		if err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), "kuperator", metav1.DeleteOptions{}); err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,15 +243,8 @@ func (c *cluster) wholeOperation(name string) {
 // kuperatorThere installs the webhook of Kuperator, which is called for nothing.
 func (c *cluster) kuperatorThere() (away func()) {
 	c.T.Helper()
-	ignore, none, url := admissionv1.Ignore, admissionv1.SideEffectClassNone, "https://127.0.0.1:1/"
 	webhooks := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	_, err := webhooks.Create(c.T.Context(), &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "kuperator"},
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: podops.KuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
-		}},
-	}, metav1.CreateOptions{})
+	_, err := webhooks.Create(c.T.Context(), kuperator.Webhook(), metav1.CreateOptions{})
 	c.Must(err)
 	gone := false
 	away = func() {

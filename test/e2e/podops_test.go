@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -133,15 +132,10 @@ func TestTheLabelAloneMakesPodsManaged(t *testing.T) {
 // knows that there is one, is called for no pod.
 func (w *world) driver(t *testing.T) {
 	t.Helper()
-	ignore, none, url := admissionv1.Ignore, admissionv1.SideEffectClassNone, "https://127.0.0.1:1/"
 	webhooks := w.kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	made, err := webhooks.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-kuperator-"},
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: "mutating-pod.apps.kusionstack.io", FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url}, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"squall.test/nobody": ""}},
-		}},
-	}, metav1.CreateOptions{})
+	webhook := kuperator.Webhook()
+	webhook.Name, webhook.GenerateName = "", "e2e-kuperator-"
+	made, err := webhooks.Create(t.Context(), webhook, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

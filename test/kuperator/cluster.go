@@ -4,11 +4,26 @@ import (
 	"context"
 	"fmt"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/squall-chaos/squall/kube/podops"
 )
+
+// Webhook is by which others know that Kuperator is installed. It is called for no pod.
+func Webhook() *admissionv1.MutatingWebhookConfiguration {
+	ignore, none, url := admissionv1.Ignore, admissionv1.SideEffectClassNone, "https://127.0.0.1:1/"
+	return &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kuperator"},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: podops.KuperatorWebhook, FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+		}},
+	}
+}
 
 // Settle moves the pods of a namespace until nobody moves one any more: the driver,
 // and kubelets too if they are asked for.
@@ -18,14 +33,15 @@ func Settle(ctx context.Context, kube kubernetes.Interface, namespace string, ku
 		return err
 	}
 	for i := range pods.Items {
-		if err := settle(ctx, kube, &pods.Items[i], kubelets); err != nil {
+		if err := SettlePod(ctx, kube, &pods.Items[i], kubelets); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func settle(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, kubelets bool) error {
+// SettlePod is Settle for one pod.
+func SettlePod(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, kubelets bool) error {
 	for range 100 {
 		next := pod.DeepCopy()
 		if !Move(next) && (!kubelets || !Kubelet(next)) {
