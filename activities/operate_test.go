@@ -343,6 +343,26 @@ func TestADriverThatDisappears(t *testing.T) {
 	}
 }
 
+// Somebody takes the label of the type off, and a driver then leaves the permission of
+// it on the pod: it goes with the operation.
+func TestAPermissionThatIsLeftBehind(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("untyped", nil)
+	do[OperateResult](c, c.OperateTargets, in)
+	c.settle(true)
+	_, err := c.Client.CoreV1().Pods(c.Shop).Patch(c.Context(), pod.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+podops.LabelOperationType+"/"+podops.OfDisruption(ref.UID).ID+`":null}}}`), metav1.PatchOptions{})
+	c.Must(err)
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	c.settle(true)
+	if _, left := c.pod(pod.Name).Labels[podops.LabelPermission+"/chaos"]; !left {
+		t.Fatal("the driver leaves no permission behind: this proves nothing")
+	}
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	c.wantNoLabels(ref, pod.Name)
+}
+
 // rule L10: ours, finishing first, waits, and its labels are the driver's.
 func TestAnotherOperationGoesOn(t *testing.T) {
 	c := newCluster(t)

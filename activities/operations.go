@@ -162,6 +162,9 @@ func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error 
 	if stripped {
 		patch = e.operation.Strip(pod)
 	}
+	if patch == nil {
+		patch = e.operation.Stray(pod)
+	}
 	if patch != nil {
 		after, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, patch)
 		switch {

@@ -85,6 +85,27 @@ func (o Operation) Strip(pod *corev1.Pod) []byte {
 	return labelsPatch(pod.UID, labels)
 }
 
+// Stray is the patch that takes off the permission of the operation's type when no
+// operation is left on the pod that could have it: a driver forgets it when somebody
+// took the label of the type off meanwhile, and the next operation would pass by it. nil
+// when there is none. It is refused if somebody wrote to the pod since it was read.
+func (o Operation) Stray(pod *corev1.Pod) []byte {
+	permission := LabelPermission + "/" + o.Type
+	if _, found := pod.Labels[permission]; !found {
+		return nil
+	}
+	for key := range pod.Labels {
+		kind, id, found := strings.Cut(key, "/")
+		if !found || kind == LabelPermission || !strings.HasSuffix(kind, "."+Domain) {
+			continue
+		}
+		if of, known := pod.Labels[LabelOperationType+"/"+id]; !known || of == o.Type {
+			return nil
+		}
+	}
+	return patchOf(map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": map[string]any{permission: nil}})
+}
+
 // Stands is true for a pod on which a driver has done nothing about the end of the
 // operation that was asked for, and waits for no other one either.
 func (o Operation) Stands(pod *corev1.Pod) bool {

@@ -118,6 +118,36 @@ func TestStrip(t *testing.T) {
 	}
 }
 
+// A permission is taken off when nobody can have it any more, and only then.
+func TestStray(t *testing.T) {
+	permitted := func(labels ...string) *corev1.Pod {
+		pod := managed(corev1.ConditionTrue)
+		pod.ResourceVersion, pod.Labels[LabelPermission+"/chaos"] = "7", "1"
+		for i := 0; i < len(labels); i += 2 {
+			pod.Labels[labels[i]] = labels[i+1]
+		}
+		return pod
+	}
+	const want = `{"metadata":{"labels":{"operation-permission.podopslifecycle.kusionstack.io/chaos":null},"resourceVersion":"7","uid":"u"}}`
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		want string
+	}{
+		{"nothing is left but the permission", permitted(), want},
+		{"there is none", managed(corev1.ConditionTrue), ""},
+		{"an operation of the type", permitted(LabelOperating+"/chaos-2", "1", LabelOperationType+"/chaos-2", "chaos"), ""},
+		{"one of which nobody knows the type any more", permitted(LabelOperate+"/chaos-2", "1"), ""},
+		{"one of another type alone", permitted(LabelOperating+"/scale", "1", LabelOperationType+"/scale", "scale", LabelPermission+"/scale", "1"), want},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, string(ours.Stray(test.pod))); diff != "" {
+				t.Errorf("Stray (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAvailable(t *testing.T) {
 	traffic := "prot." + Domain + "/traffic"
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
