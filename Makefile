@@ -87,6 +87,10 @@ crash-matrix: ## worker, bridge and injector are killed at every step they take,
 	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
 	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -slots 32 -workload "$$WORKLOAD" -point "$$POINT"
 
+.PHONY: operations
+operations: ## 1,000 operations of disruptions on their targets with each driver, while everything goes wrong that can: nothing is left on a pod (SEED=1)
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/operations -operations 1000 -seed $(SEED)
+
 .PHONY: soak
 soak: ## 1,000 disruptions while all that carries them out is killed at random: half an hour on the development cluster with Squall installed, as root (SOAK="-disruptions 100 -seed 1")
 	go build -o bin/ ./test/soak ./test/probe

@@ -19,8 +19,9 @@ func (s *suite) parts() []stage {
 		// Each kind that acts on a kernel, on those with netem and cgroup v2 alone.
 		{name: "uml", needs: []string{"packages"}, limit: longLimit, least: 150, run: s.kernel("uml")},
 		{name: "qemu", needs: []string{"packages"}, limit: longLimit, least: 100, run: s.kernel("qemu")},
-		// Worker, bridge and injector killed at every step they take.
-		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("crash-matrix"))},
+		// Worker, bridge and injector killed at every step they take, and 1,000 operations on
+		// pods while that and more happens.
+		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("crash-matrix", "operations"))},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.
