@@ -9,7 +9,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.temporal.io/api/workflowservice/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -30,8 +33,8 @@ type Cluster struct {
 	Kube kubernetes.Interface
 	// Chaos is the namespace of chaos pods and records.
 	Chaos string
-	// Shop limits the Disruptions whose finalizers it looks at to a namespace;
-	// empty means all.
+	// Shop limits the Disruptions whose finalizers it looks at, and the pods that they
+	// operate on, to a namespace; empty means all.
 	Shop string
 	// Temporal may be nil: then it looks for no workflows.
 	Temporal Temporal
@@ -42,8 +45,8 @@ type Cluster struct {
 
 // Left lists in words, sorted, what is there of the disruptions with these
 // UIDs, or of any disruption when none is given: chaos pods and whatever else
-// runs in their namespace, records, Disruptions with our finalizer, marks on
-// nodes, and, for any disruption, workflows that run. None is what the promise
+// runs in their namespace, records, Disruptions with our finalizer, labels and
+// finalizers of their operations on pods, marks on nodes, and, for any disruption, workflows that run. None is what the promise
 // is about; a disruption that still lives has some. It only reads, and fails
 // only when it cannot.
 func (c Cluster) Left(ctx context.Context, uids ...types.UID) (left []string, err error) {
@@ -76,6 +79,11 @@ func (c Cluster) Left(ctx context.Context, uids ...types.UID) (left []string, er
 			left = append(left, fmt.Sprintf("finalizer of disruption %s/%s", d.Namespace, d.Name))
 		}
 	}
+	operated, err := c.operated(ctx, uids)
+	if err != nil {
+		return nil, err
+	}
+	left = append(left, operated...)
 	left = append(left, c.marks(wanted)...)
 	if len(uids) == 0 && c.Temporal != nil {
 		running, err := c.running(ctx)
@@ -104,6 +112,27 @@ func (c Cluster) disruptions(ctx context.Context) ([]v1beta1.Disruption, error) 
 		return nil, fmt.Errorf("decode the disruptions: %w", err)
 	}
 	return all.Items, nil
+}
+
+// operated are the pods that a driver moves with something of the operations of these
+// disruptions on them, or of any: a label, or a finalizer that keeps others from them.
+func (c Cluster) operated(ctx context.Context, uids []types.UID) (left []string, err error) {
+	list, err := c.Kube.CoreV1().Pods(c.Shop).List(ctx, metav1.ListOptions{LabelSelector: podops.LabelManaged})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods that a driver moves: %w", err)
+	}
+	wanted := map[string]bool{}
+	for _, uid := range uids {
+		wanted[podops.OfDisruption(uid).ID] = true
+	}
+	for _, pod := range list.Items {
+		for _, key := range slices.Concat(slices.Collect(maps.Keys(pod.Labels)), pod.Finalizers) {
+			if _, id, _ := strings.Cut(key, "/"); wanted[id] || len(uids) == 0 && strings.HasPrefix(id, "chaos-") {
+				left = append(left, fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, key))
+			}
+		}
+	}
+	return left, nil
 }
 
 func (c Cluster) marks(wanted func(types.UID) bool) (left []string) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/promise"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -211,6 +212,9 @@ func (s *soak) snapshots(ctx context.Context) (map[string]string, error) {
 	for _, pod := range pods.Items {
 		if pod.Labels["app"] == "moved" {
 			continue // others by now
+		}
+		if in, err := podops.Available(&pod); pod.Labels["app"] == "served" && (!in || err != nil) {
+			return nil, fmt.Errorf("target %s is not in service: labels %v", pod.Name, pod.Labels)
 		}
 		if containerID(pod) == "" || pod.Status.ContainerStatuses[0].State.Running == nil {
 			return nil, fmt.Errorf("target %s does not run", pod.Name)

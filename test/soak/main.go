@@ -85,13 +85,13 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	s := &soak{cluster: c, screen: show, view: newView()}
-	mayNot, err := c.mayReplacePods(ctx)
+	remove, err := c.allow(ctx)
 	if err != nil {
-		return fmt.Errorf("let the worker replace pods: %w", err)
+		return fmt.Errorf("install components: %w", err)
 	}
 	defer func() {
-		if err := mayNot(context.WithoutCancel(ctx)); err != nil {
-			show.say("the worker may still replace pods: %v", err)
+		if err := remove(context.WithoutCancel(ctx)); err != nil {
+			show.say("components are still installed: %v", err)
 		}
 	}()
 	if err := s.prepare(ctx); err != nil {

@@ -51,18 +51,49 @@ func planOf(seed uint64, n int) plan {
 			p.spec.DiskPressure.Path = "/var/lib/kubelet"
 		}
 	}
-	lasts := 2 * time.Minute // no injector is left to its deadline
+	lasts, starts := 2*time.Minute, time.Duration(0) // no injector is left to its deadline
+	if p.spec.Selector["app"] == "target" && r.IntN(3) == 0 {
+		p.spec.Selector, p.spec.PodOpsLifecycle = map[string]string{"app": "served"}, operates(r)
+		starts = 4 * time.Second // a target is taken out of service first
+	}
+	if r.IntN(5) == 0 {
+		p.spec.SteadyState = steady(r)
+		starts += 2 * time.Second
+	}
 	switch r.IntN(10) {
 	case 0, 1, 2, 3:
 		p.ending = expires
-		lasts = 3*time.Second + span(r, 5*time.Second)
+		lasts = starts + 3*time.Second + span(r, 5*time.Second)
 	case 4, 5, 6:
 		p.ending, p.after = deleted, span(r, 3*time.Second)
 	default:
-		p.ending, p.after = nipped, span(r, 1500*time.Millisecond)
+		p.ending, p.after = nipped, span(r, starts+1500*time.Millisecond)
 	}
 	p.spec.Duration = &v1beta1.Duration{Duration: lasts.Round(100 * time.Millisecond)}
 	return p
+}
+
+// operates lets a disruption take part in the operations on its targets, and lets
+// others wait for most of these until they are clean. The times are longer than a node
+// is away.
+func operates(r *rand.Rand) *v1beta1.PodOpsLifecycle {
+	given, available, kept := 60, 120, 20
+	return &v1beta1.PodOpsLifecycle{
+		Policy: v1beta1.OperationsJoined, UnmanagedPods: v1beta1.SkipUnmanaged, OperatingTimeoutSeconds: &given, AvailableTimeoutSeconds: &available,
+		ProtectTargets: r.IntN(4) > 0, ProtectionTimeoutSeconds: &kept,
+	}
+}
+
+// steady has a disruption wait until pods are ready, and end when they are not: those
+// of which containers are killed, or those that lose a node alone.
+func steady(r *rand.Rand) *v1beta1.SteadyState {
+	selector := map[string]string{"app": "listener"}
+	if r.IntN(2) == 0 {
+		selector = map[string]string{"fragile": "yes"}
+	}
+	return &v1beta1.SteadyState{GateTimeoutSeconds: 20, RecoveryTimeoutSeconds: 20, Probes: []v1beta1.Probe{{
+		Name: "ready", PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: selector}},
+	}}}
 }
 
 // someFaults are one kind or two that hardly anybody feels; the kinds that

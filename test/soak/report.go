@@ -66,16 +66,27 @@ func (o outcome) limits(want options) (all []limit) {
 
 // lines are what a person reads.
 func (o outcome) lines(want options) []string {
-	storm := 0
+	storm, operations, given, verdicts := 0, 0, 0, map[string]int{}
 	kinds := map[string]int{}
 	for _, t := range o.trials {
 		kinds[string(t.ending)]++
+		if t.spec.ParticipatesInOperations() {
+			operations++
+			if t.injected {
+				given++
+			}
+		}
+		if t.spec.SteadyState != nil {
+			verdicts[t.verdict()]++
+		}
 		if t.storm {
 			storm++
 		}
 	}
 	lines := []string{
 		fmt.Sprintf("%d trials, %d of them in the storm: %s", len(o.trials), storm, words(kinds)),
+		fmt.Sprintf("%d took part in operations on their targets, of which %d were given them all", operations, given),
+		fmt.Sprintf("steady state, by verdict: %s", words(verdicts)),
 		fmt.Sprintf("%d deleted before anybody had seen them, not counted", o.notBegun),
 		fmt.Sprintf("all had ended %s after the last kill", seconds(o.calm())),
 	}
@@ -163,6 +174,14 @@ func (o outcome) stuck() (all []string) {
 		}
 	}
 	return all
+}
+
+// verdict is the last that was seen of what the disruption says of the steady state.
+func (t trial) verdict() string {
+	if t.status.SteadyState == nil || t.status.SteadyState.Verdict == "" {
+		return "without one"
+	}
+	return string(t.status.SteadyState.Verdict)
 }
 
 // took is how long a disruption needed to end when it was to.

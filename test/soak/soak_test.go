@@ -43,8 +43,11 @@ func TestPlansAreValidAndOfAllSorts(t *testing.T) {
 		}
 		seen[p.spec.Count.String()] = true
 		seen["level "+string(p.spec.Level)] = true
+		seen["an operation"] = seen["an operation"] || p.spec.ParticipatesInOperations()
+		seen["protected"] = seen["protected"] || p.spec.ProtectsTargets()
+		seen["guarded"] = seen["guarded"] || p.spec.SteadyState != nil
 	}
-	sorts := []string{string(expires), string(deleted), string(nipped), "1", "2", "3", "level pod", "level node"}
+	sorts := []string{string(expires), string(deleted), string(nipped), "1", "2", "3", "level pod", "level node", "an operation", "protected", "guarded"}
 	kinds := slices.DeleteFunc(v1beta1.AllKinds(), func(kind v1beta1.Kind) bool {
 		return kind == v1beta1.KindNodeFailure // the nodes are this machine
 	})

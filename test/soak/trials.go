@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 const (
@@ -25,6 +25,8 @@ const (
 	listenerCount, listenerPort = 2, 50051
 	// movedCount pods of a Deployment are replaced.
 	movedCount = 2
+	// servedCount pods are moved from phase to phase by the bridge's driver.
+	servedCount = 4
 	// startPatience is how long a disruption that is to be deleted while it holds
 	// is waited for; one without a free target never holds.
 	startPatience = 20 * time.Second
@@ -46,6 +48,9 @@ func (s *soak) prepare(ctx context.Context) error {
 	}
 	for i := range listenerCount {
 		targets = append(targets, s.listener(i))
+	}
+	for i := range servedCount {
+		targets = append(targets, s.served(i))
 	}
 	for _, target := range targets {
 		if err := s.client.Create(ctx, target); err != nil {
@@ -80,6 +85,14 @@ func (s *soak) listener(i int) *corev1.Pod {
 	return pod
 }
 
+// served is a target that is taken out of service before it is disrupted.
+func (s *soak) served(i int) *corev1.Pod {
+	pod := s.target(i)
+	pod.Name, pod.Labels = fmt.Sprintf("served-%d", i), map[string]string{"app": "served", podops.LabelManaged: podops.ManagedValue}
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: podops.ReadinessGate}}
+	return pod
+}
+
 // moved is a Deployment of targets that are replaced.
 func (s *soak) moved() *appsv1.Deployment {
 	replicas, labels := int32(movedCount), map[string]string{"app": "moved"}
@@ -102,16 +115,6 @@ func podSpec() corev1.PodSpec {
 		}},
 		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 	}
-}
-
-// mayReplacePods gives the worker the rights of the component that replaces pods,
-// and returns how to take them away again.
-func (c *cluster) mayReplacePods(ctx context.Context) (func(context.Context) error, error) {
-	kubectl := func(ctx context.Context, verb ...string) error {
-		_, err := c.run(ctx, filepath.Join(c.dev, "bin/kubectl"), append(verb, "--kubeconfig", filepath.Join(c.dev, "kubeconfig"), "-f", "deploy/components/pod-replacement/rbac.yaml")...)
-		return err
-	}
-	return func(ctx context.Context) error { return kubectl(ctx, "delete") }, kubectl(ctx, "create")
 }
 
 // trials begins disruptions, several at a time, until as many as wanted were
