@@ -8,7 +8,7 @@ ROOT := $(CURDIR)
 NODES ?= 2
 # What make bench measures.
 N ?= 1,10,100,1000,5000,10000
-PARTS ?= targets,together,waiting,aborts,cluster
+PARTS ?= targets,together,waiting,aborts,people,cluster
 PROGRAMS := worker crdbridge injector
 # How long make fuzz tries each target.
 TIME ?= 1m
@@ -104,9 +104,9 @@ campaign: ## Disruptions generated from the schema, and single fields changed wh
 	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m -v ./test/campaign -seed $(SEED) -attempts 0 -slots 12 -corruptions 120
 
 .PHONY: bench
-bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,cluster choose, WRITE=1 renews the document
+bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,people,cluster choose, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
-		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -lost 100 -aborts 20 -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
+		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -lost 100 -aborts 20 -planned 10000 -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: pictures
 pictures: ## what each kind does to a target, drawn from runs on the development cluster with Squall installed, into docs/images/kinds: ten minutes (KINDS="cpu-pressure dns-disruption" for some)

@@ -17,7 +17,7 @@ until temporal operator cluster health; do
 	sleep 2
 done
 
-# The history of a finished disruption is kept for 30 days.
+# The history of a finished disruption is kept for 35 days.
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1 ||
 	temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 840h \
 		--description "disruptions of Squall"

@@ -25,7 +25,7 @@ func (s *suite) parts() []stage {
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.
-		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("1,10,100,1000", "targets,together,waiting,aborts")...))},
+		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("1,10,100,1000", "targets,together,waiting,aborts,people")...))},
 		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("5000,10000", "targets")...))},
 		// Everything of a version, for all platforms.
 		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // What is measured. The defaults take seconds and only show that it works.
 var (
 	numbers    = flag.String("targets", "1,10", "numbers of targets")
-	parts      = flag.String("parts", "targets,waiting,aborts", "what is measured: targets, together, waiting, aborts, cluster")
+	parts      = flag.String("parts", "targets,waiting,aborts,people", "what is measured: targets, together, waiting, aborts, people, cluster")
 	kinds      = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
 	several    = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
 	runs       = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
@@ -38,6 +39,7 @@ var (
 	holdingFor = flag.Duration("holding", time.Second, "how long they are held while the processors are looked at")
 	lost       = flag.Int("lost", 10, "how many targets a disruption has that a probe ends")
 	aborts     = flag.Int("aborts", 1, "how many disruptions a probe ends")
+	planned    = flag.Int("planned", 10, "how many pods match what squall plan is asked for")
 	profile    = flag.String("profile", "", "directory for profiles of the API server while 100 or more are created and deleted")
 )
 
@@ -56,7 +58,7 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wanted("targets") || wanted("together") || wanted("waiting") || wanted("aborts") {
+	if wanted("targets") || wanted("together") || wanted("waiting") || wanted("aborts") || wanted("people") {
 		control(t, commit)
 	}
 	if wanted("cluster") {
@@ -87,6 +89,9 @@ func control(t *testing.T, commit string) {
 	}
 	if wanted("aborts") && !t.Failed() {
 		t.Run("aborts", func(t *testing.T) { b.in(t).aborts(*lost, *aborts) })
+	}
+	if wanted("people") && !t.Failed() {
+		t.Run("people", func(t *testing.T) { b.in(t).people(*planned, cmp.Or(*runs, enough)) })
 	}
 	if wanted("targets") {
 		all = append(all, b.targets(t, large)...)

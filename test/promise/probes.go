@@ -25,7 +25,8 @@ func StartProbes(ctx context.Context, kube kubernetes.Interface, namespace, imag
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: appsv1.DaemonSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			HostPID: true, HostNetwork: true, TerminationGracePeriodSeconds: new(int64),
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			HostPID:     true, HostNetwork: true, TerminationGracePeriodSeconds: new(int64),
 			Containers: []corev1.Container{{
 				Name: "probe", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes},

@@ -58,7 +58,7 @@ func (w *World) Bridge(settings ...string) *Program {
 func (w *World) squall(name string, settings []string) *Program {
 	w.Helper()
 	if w.binaries == "" {
-		w.binaries = w.build("worker", "crdbridge")
+		w.binaries = w.Build("worker", "crdbridge")
 	}
 	p := w.Program(name, filepath.Join(w.binaries, name))
 	p.Env = append([]string{
@@ -163,9 +163,9 @@ func (o *output) String() string {
 
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// build compiles the programs as they are shipped, into a directory of the
+// Build compiles programs, by their directories, as they are shipped, into a directory of the
 // checkout: the packages that need them link them once, one after the other.
-func (w *World) build(names ...string) (directory string) {
+func (w *World) Build(names ...string) (directory string) {
 	w.Helper()
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	w.Must(err)
