@@ -30,9 +30,9 @@ func (s *suite) parts() []stage {
 		// Everything of a version, for all platforms.
 		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},
 		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make(bench("1", "cluster")...)},
-		// The end-to-end tests of all kinds on a node with a kernel and control groups
+		// The end-to-end tests of most kinds on a node with a kernel and control groups
 		// of version 2 of its own, which is ended, too. It grows the cluster.
-		{name: "v2node", needs: []string{"install"}, limit: longLimit, least: 18, run: s.virtualNode},
+		{name: "v2node", needs: []string{"install"}, limit: longLimit, least: 12, run: s.virtualNode},
 	}
 }
 
