@@ -56,7 +56,7 @@ func TestNodeFailureEndsWithoutTheNode(t *testing.T) {
 	s := newSpace(t)
 	s.targets(1)
 	boot := s.bootID(onlyNode)
-	d := s.injected(s.endNode(true))
+	d := s.endNode(true) // which a slow node does before it has told
 	number := onlyNode[len(onlyNode)-1:]
 	s.awaitNode(func(node *corev1.Node) bool { return !kube.NodeReady(node) })
 	s.hurt("node", "freeze", number)
