@@ -85,7 +85,9 @@ func (c *cluster) operate(a *attempt, in activities.OperateInput) (done activiti
 		if waits {
 			done.Waiting = append(done.Waiting, number)
 		}
-		if slices.ContainsFunc(after, func(t claimed) bool { return !t.released && t.state == wasGiven && (!waits || c.pods["chaos-"+t.name] == nil) }) {
+		if slices.ContainsFunc(after, func(t claimed) bool {
+			return !t.released && t.state == wasGiven && (!waits || c.pods["chaos-"+t.name] == nil)
+		}) {
 			done.Given = append(done.Given, number)
 		}
 	}
