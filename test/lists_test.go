@@ -20,6 +20,7 @@ var inOnePiece = map[string]string{
 	"cli/cluster.events":                     "events of one object, from which a watch goes on",
 	"crdbridge/emergencystop.markAll":        "emergency stops are made by people, and few",
 	"crdbridge/disruption.finalizeUntouched": "it asks for one",
+	"crdbridge/podops.endOrphan":             "it asks for one",
 }
 
 // TestListsComeInPages finds calls that read all of something from the API server in

@@ -22,7 +22,7 @@ func (p *protections) endOrphan(ctx context.Context, pod *corev1.Pod, operation 
 		return err
 	}
 	var chaosPods corev1.PodList
-	err = p.live.List(ctx, &chaosPods, client.InNamespace(p.chaosNamespace), client.MatchingLabels{v1beta1.LabelTargetUID: string(pod.UID)})
+	err = p.live.List(ctx, &chaosPods, client.InNamespace(p.chaosNamespace), client.MatchingLabels{v1beta1.LabelTargetUID: string(pod.UID)}, client.Limit(1))
 	if err != nil {
 		return fmt.Errorf("look for chaos pods of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
