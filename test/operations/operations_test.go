@@ -167,7 +167,7 @@ func (s *storm) left() (left []string) {
 	s.Must(err)
 	for i := range list.Items {
 		if pod := &list.Items[i]; len(traces(pod)) > 0 {
-			left = append(left, fmt.Sprintf("%s: %v", pod.Name, traces(pod)))
+			left = append(left, fmt.Sprintf("%s: %v; finalizers %v, conditions %+v", pod.Name, traces(pod), pod.Finalizers, pod.Status.Conditions))
 		}
 	}
 	return left
