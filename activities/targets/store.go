@@ -37,6 +37,10 @@ type Store struct {
 // once: each of them holds one page of pods or nodes in memory.
 const parallelLists = 8
 
+// candidatePage is how many pods or nodes that list has: twice a usual page, so that a
+// thousand of them take one call.
+const candidatePage = 2 * kube.PageSize
+
 // keptSpecs bounds the specs that are kept, in bytes of their documents; in memory they
 // are some times as large.
 const keptSpecs = 16 << 20
@@ -45,6 +49,6 @@ const keptSpecs = 16 << 20
 func NewStore(clientset kubernetes.Interface, namespace string, watch *Watch, parallel int) *Store {
 	return &Store{
 		Kube: clientset, Namespace: namespace, Watch: watch, Parallel: parallel,
-		pageSize: kube.PageSize, listSlots: make(chan struct{}, parallelLists), specs: memo.New[types.UID, *v1beta1.Disruption](keptSpecs),
+		pageSize: candidatePage, listSlots: make(chan struct{}, parallelLists), specs: memo.New[types.UID, *v1beta1.Disruption](keptSpecs),
 	}
 }
