@@ -235,7 +235,7 @@ func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, move podops.Mov
 
 // written is what the answer to a write means.
 func written(ctx context.Context, live client.Reader, pod *corev1.Pod, err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && other(ctx, live, pod) {
+	if apierrors.IsNotFound(err) || (apierrors.IsConflict(err) || apierrors.IsInvalid(err)) && changed(ctx, live, pod) {
 		return nil // it changed or went meanwhile: the watch tells of it
 	}
 	if err != nil {
@@ -244,13 +244,15 @@ func written(ctx context.Context, live client.Reader, pod *corev1.Pod, err error
 	return nil
 }
 
-// other is true when the pod of that name is not this one any more: the patch of
-// another UID is invalid.
-func other(ctx context.Context, live client.Reader, pod *corev1.Pod) bool {
+// changed is true when the pod of that name is not this one any more, or another version
+// of it: the patch of another UID is invalid, and one of another version a conflict. A
+// conflict with nothing, as a webhook may have with something else, is to be tried again:
+// no watch tells of that.
+func changed(ctx context.Context, live client.Reader, pod *corev1.Pod) bool {
 	var now metav1.PartialObjectMetadata
 	now.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	err := live.Get(ctx, client.ObjectKeyFromObject(pod), &now)
-	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
+	return apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.ResourceVersion != pod.ResourceVersion)
 }
 
 // permitted is true when each PodDisruptionBudget that covers the pod has room for

@@ -2,6 +2,7 @@ package podops
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -363,4 +366,49 @@ func TestTheDriverKeepsABudget(t *testing.T) {
 	none := int64(0)
 	c.Must(c.client.CoreV1().Pods(c.Namespace).Delete(t.Context(), has, metav1.DeleteOptions{GracePeriodSeconds: &none}))
 	bridgetest.Eventually(t, bridgetest.Soon, "the other one is permitted", func() bool { return podops.Taken(c.get(waits)) })
+}
+
+// stored answers each read with a pod, or that there is none.
+type stored struct {
+	client.Reader
+	pod *corev1.Pod
+}
+
+func (s stored) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if s.pod == nil {
+		return apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
+	}
+	into.SetUID(s.pod.UID)
+	into.SetResourceVersion(s.pod.ResourceVersion)
+	return nil
+}
+
+// A write that meets another version, or another pod, is made again when the watch tells
+// of that; one that is refused although nothing has changed would never be.
+func TestAConflictWithNothingIsTriedAgain(t *testing.T) {
+	pod := func(uid types.UID, version string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: uid, ResourceVersion: version}}
+	}
+	conflict := apierrors.NewConflict(corev1.Resource("pods"), "web-0", nil)
+	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web-0", nil)
+	for _, test := range []struct {
+		name  string
+		now   *corev1.Pod
+		err   error
+		again bool
+	}{
+		{"it was written", pod("a", "1"), nil, false},
+		{"a conflict with a later version", pod("a", "2"), conflict, false},
+		{"a conflict with nothing", pod("a", "1"), conflict, true},
+		{"another pod of the name", pod("b", "3"), invalid, false},
+		{"a patch that nobody takes", pod("a", "1"), invalid, true},
+		{"it is gone", nil, conflict, false},
+		{"the API server is not well", pod("a", "2"), apierrors.NewInternalError(io.EOF), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := written(t.Context(), stored{pod: test.now}, pod("a", "1"), test.err); (err != nil) != test.again {
+				t.Errorf("written = %v, want it tried again: %t", err, test.again)
+			}
+		})
+	}
 }
