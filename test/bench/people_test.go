@@ -127,7 +127,7 @@ func (b bench) firstLine(env []string, squall, manifest string) time.Duration {
 	b.Helper()
 	command := exec.Command(squall, "run", manifest, "--chaos-namespace", b.Chaos)
 	command.Env = env
-	out, err := command.StdoutPipe()
+	out, err := command.StderrPipe() // progress is nothing that a pipeline reads
 	b.Must(err)
 	began := time.Now()
 	b.Must(command.Start())
