@@ -1,12 +1,11 @@
-// Package chart draws how probes were answered as an SVG document, from values
+// Package chart draws what happened over time as an SVG document, from values
 // alone: it reads no file and no clock.
 package chart
 
 import (
 	"fmt"
-	"html"
+	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -27,13 +26,6 @@ type Series struct {
 // Control is the group of the control group.
 const Control = "control"
 
-const (
-	width, left, top = 960, 60, 50
-	panel, gap       = 120, 50
-	colourTargets    = "#b3261e"
-	colourControl    = "#1f5fa8"
-)
-
 // SVG draws a panel for each probe: which share of its answers failed over time, of
 // the targets as a line and of the control group as a broken one. Phases are named
 // where they begin. Where nobody answered the line is broken off.
@@ -44,77 +36,53 @@ func SVG(title string, all []Series) string {
 		if !slices.Contains(probes, s.Probe) {
 			probes = append(probes, s.Probe)
 		}
-		end := s.Began.Add(time.Duration(int64(len(s.Points))*max(s.Seconds, 1)) * time.Second)
 		if from.IsZero() || s.Began.Before(from) {
 			from = s.Began
 		}
-		if end.After(to) {
+		if end := s.Began.Add(time.Duration(len(s.Points)) * s.step()); end.After(to) {
 			to = end
 		}
 	}
-	span := max(to.Sub(from), time.Second)
-	x := func(at time.Time) float64 {
-		return left + float64(at.Sub(from))/float64(span)*(width-left-20)
-	}
-	height := top + max(len(probes), 1)*(panel+gap)
-	var b strings.Builder
-	write := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
-	write(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`, width, height, width, height)
-	write(`<rect width="100%%" height="100%%" fill="white"/>`)
-	write(`<text x="%d" y="20" font-size="15">%s</text>`, left, html.EscapeString(title))
-	write(`<text x="%d" y="38"><tspan fill="%s">targets</tspan> <tspan fill="%s">control group (broken line)</tspan>, share of answers that failed; from %s, %s long</text>`,
-		left, colourTargets, colourControl, from.UTC().Format(time.DateTime), span)
+	p := Picture{Title: title, Span: to.Sub(from), Notes: []string{
+		fmt.Sprintf("share of answers that failed; from %s, %s long", from.UTC().Format(time.DateTime), max(to.Sub(from), time.Second))}}
 	if len(probes) == 0 {
-		write(`<text x="%d" y="%d">no probe was answered</text>`, left, top+panel/2)
+		p.Notes = []string{"no probe was answered"}
 	}
-	for i, probe := range probes {
-		y := top + i*(panel+gap) + 20
-		write(`<text x="%d" y="%d">%s</text>`, left, y-6, html.EscapeString(probe))
-		for percent := 0; percent <= 100; percent += 50 {
-			at := y + panel - panel*percent/100
-			write(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#ddd"/><text x="%d" y="%d" text-anchor="end">%d%%</text>`, left, at, width-20, at, left-6, at+4, percent)
-		}
-		for _, s := range all {
-			if s.Probe != probe {
-				continue
-			}
-			if s.Group != Control {
-				write(`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#999"/><text x="%.1f" y="%d" fill="#555">%s</text>`,
-					x(s.Began), y, x(s.Began), y+panel, x(s.Began)+3, y+panel+14, html.EscapeString(s.Phase))
-			}
-			for _, path := range lines(s, x, float64(y)) {
-				write("%s", path)
-			}
-		}
+	for _, probe := range probes {
+		p.Panels = append(p.Panels, answers(probe, all, from))
 	}
-	write(`</svg>`)
-	return b.String()
+	return p.SVG()
 }
 
-// lines are the unbroken parts of a series.
-func lines(s Series, x func(time.Time) float64, y float64) (all []string) {
-	style := fmt.Sprintf(`stroke="%s"`, colourTargets)
-	if s.Group == Control {
-		style = fmt.Sprintf(`stroke="%s" stroke-dasharray="5 3"`, colourControl)
-	}
-	var points []string
-	flush := func() {
-		if len(points) > 0 {
-			all = append(all, fmt.Sprintf(`<polyline fill="none" stroke-width="1.5" stroke-linecap="round" %s points="%s"/>`, style, strings.Join(points, " ")))
-		}
-		points = nil
-	}
-	for i, point := range s.Points {
-		answers := point[0] + point[1]
-		if answers == 0 {
-			flush()
+// answers is the panel of a probe.
+func answers(probe string, all []Series, from time.Time) Panel {
+	p := Panel{Title: probe, Unit: "%", Most: 100, Curves: []Curve{{Name: "targets"}, {Name: "control group", Broken: true}}}
+	for _, s := range all {
+		if s.Probe != probe {
 			continue
 		}
-		at := y + panel - panel*float64(point[1])/float64(answers)
-		begins := s.Began.Add(time.Duration(int64(i)*max(s.Seconds, 1)) * time.Second)
-		ends := begins.Add(time.Duration(max(s.Seconds, 1)) * time.Second)
-		points = append(points, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", x(begins), at, x(ends), at))
+		began := s.Began.Sub(from)
+		if s.Group == Control {
+			p.Curves[1].Points = append(p.Curves[1].Points, s.failed(began)...)
+			continue
+		}
+		p.Curves[0].Points = append(p.Curves[0].Points, s.failed(began)...)
+		p.Moments = append(p.Moments, Moment{Name: s.Phase, At: began})
 	}
-	flush()
-	return all
+	return p
+}
+
+func (s Series) step() time.Duration { return time.Duration(max(s.Seconds, 1)) * time.Second }
+
+// failed is the share of answers that failed, in percent, as a line of steps. It
+// ends broken off: what follows in another phase is another line.
+func (s Series) failed(began time.Duration) (points []Point) {
+	for i, point := range s.Points {
+		share, begins := math.NaN(), began+time.Duration(i)*s.step()
+		if n := point[0] + point[1]; n > 0 {
+			share = 100 * float64(point[1]) / float64(n)
+		}
+		points = append(points, Point{begins, share}, Point{begins + s.step(), share})
+	}
+	return append(points, Point{began, math.NaN()})
 }
