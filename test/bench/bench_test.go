@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/revision"
 	"github.com/squall-chaos/squall/test/world"
 )
 
@@ -51,7 +52,7 @@ type bench struct {
 // TestBench measures and says what it found, part by part. It fails when
 // something does not work, not when something is slow: the lines say that.
 func TestBench(t *testing.T) {
-	commit, err := revision(".", *write)
+	commit, err := revision.Of(".", *write, "docs/bench.md", "docs/images/bench.svg")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package bench
+package revision
 
 import (
 	"os"
@@ -35,15 +35,15 @@ func TestRevisionIsOneThatStays(t *testing.T) {
 			run(t, folder, "commit", "-q", "-m", "first")
 			commit := run(t, folder, "rev-parse", "--short=10", "HEAD")
 			c.change(t, folder)
-			got, err := revision(folder, c.keep)
+			got, err := Of(folder, c.keep, "docs/bench.md")
 			if c.fails {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("revision() = %q, %v, want an error that says %q", got, err, c.want)
+					t.Errorf("Of() = %q, %v, want an error that says %q", got, err, c.want)
 				}
 				return
 			}
 			if err != nil || got != commit+c.want {
-				t.Errorf("revision() = %q, %v, want %q", got, err, commit+c.want)
+				t.Errorf("Of() = %q, %v, want %q", got, err, commit+c.want)
 			}
 		})
 	}
@@ -55,12 +55,12 @@ func TestMeasuredCommitsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shallow, err := git(".", "rev-parse", "--is-shallow-repository"); err != nil || shallow == "true" {
+	if shallow, err := Git(".", "rev-parse", "--is-shallow-repository"); err != nil || shallow == "true" {
 		t.Logf("the history is not here: shallow %s, %v", shallow, err)
 		return
 	}
 	for _, found := range regexp.MustCompile(`at commit (\S+)`).FindAllStringSubmatch(string(document), -1) {
-		if _, err := git(".", "merge-base", "--is-ancestor", found[1], "HEAD"); err != nil {
+		if _, err := Git(".", "merge-base", "--is-ancestor", found[1], "HEAD"); err != nil {
 			t.Errorf("figures were measured at commit %s, which is not in the history: %v", found[1], err)
 		}
 	}
@@ -79,7 +79,7 @@ func put(t *testing.T, folder, name, text string) {
 
 func run(t *testing.T, folder string, args ...string) string {
 	t.Helper()
-	said, err := git(folder, append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+	said, err := Git(folder, append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
