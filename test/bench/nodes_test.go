@@ -2,9 +2,7 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,8 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -108,20 +104,7 @@ func (c *realCluster) startProbes(t *testing.T) {
 
 // probe asks the probe on a node.
 func (c *realCluster) probe(ctx context.Context, into any, node string, command ...string) error {
-	request := c.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.namespace).Name("probe-"+node).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Command: append([]string{"/probe"}, command...), Stdout: true, Stderr: true}, scheme.ParameterCodec)
-	executor, err := remotecommand.NewWebSocketExecutor(c.config, http.MethodGet, request.URL().String())
-	if err != nil {
-		return err
-	}
-	var out, said strings.Builder
-	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &said}); err != nil {
-		return fmt.Errorf("probe %v on %s: %w: %s", command, node, err, said.String())
-	}
-	if err := json.Unmarshal([]byte(out.String()), into); err != nil {
-		return fmt.Errorf("probe %v on %s said %q: %w", command, node, out.String(), err)
-	}
-	return nil
+	return promise.Pods{Config: c.config, Kube: c.kube}.Exec(ctx, into, c.namespace, "probe-"+node, "", append([]string{"/probe"}, command...)...)
 }
 
 // busy is how many processors are at work on all nodes, over -holding. Nodes

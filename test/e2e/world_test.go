@@ -4,26 +4,19 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.temporal.io/sdk/client"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/promise"
@@ -65,7 +58,7 @@ func newWorld() (*world, error) {
 		return nil, fmt.Errorf("find the cluster (set KUBECONFIG): %w", err)
 	}
 	config.QPS = -1
-	w := &world{config: config, probes: map[string]string{}}
+	w := &world{config: config}
 	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -91,46 +84,8 @@ func newWorld() (*world, error) {
 	if len(w.nodes) < 2 {
 		return nil, fmt.Errorf("the cluster has %d nodes; the tests need 2", len(w.nodes))
 	}
-	return w, w.startProbes(ctx)
-}
-
-// startProbes runs a privileged pod on every node, which sees what is in force.
-func (w *world) startProbes(ctx context.Context) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probeNamespace}}
-	if _, err := w.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	labels, yes := map[string]string{"app": "probe"}, true
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: appsv1.DaemonSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			HostPID: true, HostNetwork: true, TerminationGracePeriodSeconds: new(int64),
-			Containers: []corev1.Container{{
-				Name: "probe", Image: probeImage, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
-				SecurityContext: &corev1.SecurityContext{Privileged: &yes},
-				VolumeMounts:    []corev1.VolumeMount{{Name: "cgroup", MountPath: "/sys/fs/cgroup"}, {Name: "journal", MountPath: "/var/lib/squall"}},
-			}},
-			Volumes: promise.NodeVolumes(),
-		}},
-	}}
-	if _, err := w.kube.AppsV1().DaemonSets(probeNamespace).Create(ctx, set, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	for len(w.probes) < len(w.nodes) {
-		pods, err := w.kube.CoreV1().Pods(probeNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=probe"})
-		if err != nil {
-			return fmt.Errorf("wait for the probes: %w", err)
-		}
-		for _, pod := range pods.Items {
-			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
-				w.probes[pod.Spec.NodeName] = pod.Name
-			}
-		}
-		if err := pause(ctx); err != nil {
-			return fmt.Errorf("wait for the probes: %w", err)
-		}
-	}
-	return nil
+	w.probes, err = promise.StartProbes(ctx, w.kube, probeNamespace, probeImage, w.nodes)
+	return w, err
 }
 
 // injectors runs the injector's own commands on nodes.
@@ -145,23 +100,7 @@ func (w *world) exec(ctx context.Context, into any, namespace, pod string, comma
 
 // execIn is exec in a container of a pod that has several.
 func (w *world) execIn(ctx context.Context, into any, namespace, pod, container string, command ...string) error {
-	request := w.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
-	executor, err := remotecommand.NewWebSocketExecutor(w.config, http.MethodGet, request.URL().String())
-	if err != nil {
-		return err
-	}
-	var out, said strings.Builder
-	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &said}); err != nil {
-		return fmt.Errorf("%s in pod %s/%s: %w: %s", strings.Join(command, " "), namespace, pod, err, said.String())
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal([]byte(out.String()), into); err != nil {
-		return fmt.Errorf("%s in pod %s/%s said %q: %w", strings.Join(command, " "), namespace, pod, out.String(), err)
-	}
-	return nil
+	return promise.Pods{Config: w.config, Kube: w.kube}.Exec(ctx, into, namespace, pod, container, command...)
 }
 
 // probe asks the probe on a node.
