@@ -22,6 +22,8 @@ TAG ?= dev
 PART ?=
 # What the choices of make campaign follow from.
 SEED ?= 1
+# What make pictures draws; empty: every kind.
+KINDS ?=
 # Flags of make soak; bin/soak --help lists them.
 SOAK ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
@@ -101,6 +103,10 @@ campaign: ## Disruptions generated from the schema, and single fields changed wh
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,cluster choose, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
 		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -lost 100 -aborts 20 -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
+
+.PHONY: pictures
+pictures: ## what each kind does to a target, drawn from runs on the development cluster with Squall installed, into docs/images/kinds: ten minutes (KINDS="cpu-pressure dns-disruption" for some)
+	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; go run ./test/pictures $(KINDS)
 
 .PHONY: image-temporal
 image-temporal: ## image of the Temporal that deploy/components/temporal brings, of the development cluster's program and for its nodes

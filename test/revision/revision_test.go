@@ -51,15 +51,23 @@ func TestRevisionIsOneThatStays(t *testing.T) {
 
 // Whoever reads a figure finds the commit it was measured at.
 func TestMeasuredCommitsExist(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "bench.md"))
+	documents, err := filepath.Glob("../../docs/images/kinds/*.svg")
 	if err != nil {
 		t.Fatal(err)
+	}
+	figures := ""
+	for _, document := range append(documents, "../../docs/bench.md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		figures += string(text)
 	}
 	if shallow, err := Git(".", "rev-parse", "--is-shallow-repository"); err != nil || shallow == "true" {
 		t.Logf("the history is not here: shallow %s, %v", shallow, err)
 		return
 	}
-	for _, found := range regexp.MustCompile(`at commit (\S+)`).FindAllStringSubmatch(string(document), -1) {
+	for _, found := range regexp.MustCompile(`at commit (\w+)`).FindAllStringSubmatch(figures, -1) {
 		if _, err := Git(".", "merge-base", "--is-ancestor", found[1], "HEAD"); err != nil {
 			t.Errorf("figures were measured at commit %s, which is not in the history: %v", found[1], err)
 		}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
+)
+
+const (
+	targetImage    = "squall.local/target:dev"
+	probeImage     = "squall.local/probe:dev"
+	probeNamespace = "squall-e2e" // the probes of the end-to-end tests do for both
+)
+
+// cluster is where the runs are.
+type cluster struct {
+	promise.Pods
+	api     client.Client
+	nodes   []string
+	probes  map[string]string // probe pod by node
+	machine string            // of a node, in words
+}
+
+// findCluster connects to the cluster of KUBECONFIG, and starts probes.
+func findCluster(ctx context.Context) (*cluster, error) {
+	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster (set KUBECONFIG): %w", err)
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1beta1.AddToScheme(scheme), appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	c := &cluster{}
+	c.Config = config
+	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return nil, err
+	}
+	var nodes corev1.NodeList
+	if err := c.api.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	if len(nodes.Items) < 2 {
+		return nil, fmt.Errorf("the cluster has %d nodes, pictures need 2: make dev-up NODES=2", len(nodes.Items))
+	}
+	for _, node := range nodes.Items {
+		c.nodes = append(c.nodes, node.Name)
+	}
+	c.machine = machine(nodes.Items[0])
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	c.probes, err = promise.StartProbes(ctx, c.Kube, probeNamespace, probeImage, c.nodes)
+	return c, err
+}
+
+// machine says what a node is, and not which.
+func machine(node corev1.Node) string {
+	version := strings.SplitN(node.Status.NodeInfo.KernelVersion, ".", 3)
+	return fmt.Sprintf("Linux %s, %s processors", strings.Join(version[:min(2, len(version))], "."), node.Status.Capacity.Cpu())
+}
+
+// allow gives the worker the rights of a component, and returns what takes them
+// away again. Whoever has given them keeps them.
+func (c *cluster) allow(ctx context.Context, component string) (func(context.Context) error, error) {
+	var made []client.Object
+	deny := func(ctx context.Context) (err error) {
+		for _, object := range made {
+			err = errors.Join(err, client.IgnoreNotFound(c.api.Delete(ctx, object)))
+		}
+		return err
+	}
+	if component == "" {
+		return deny, nil
+	}
+	text, err := os.ReadFile(filepath.Join("deploy/components", component, "rbac.yaml"))
+	if err != nil {
+		return deny, err
+	}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			return deny, err
+		}
+		switch err := c.api.Create(ctx, object); {
+		case apierrors.IsAlreadyExists(err):
+		case err != nil:
+			return deny, err
+		default:
+			made = append(made, object)
+		}
+	}
+	return deny, nil
+}
+
+// await asks twice a second until it is told that all is well.
+func await(ctx context.Context, ask func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	for {
+		err := ask()
+		if err == nil {
+			return nil
+		}
+		if wait(ctx, 200*time.Millisecond) != nil {
+			return fmt.Errorf("%w; waited for in vain: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// wait returns when a time is over, or the context.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

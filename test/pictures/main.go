@@ -1,0 +1,87 @@
+// Command pictures draws what each kind of disruption does to a target, from runs on
+// a real cluster: it measures some seconds before, while and after the status of a
+// Disruption says Injected, and writes an SVG picture for each kind. Its exit code is
+// 1 if one of them cannot be drawn.
+//
+//	pictures [-out docs/images/kinds] [KIND...]
+//
+// It needs a cluster of two nodes with Squall installed and the images of targets
+// and probes, as make demo leaves one.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/squall-chaos/squall/cli/chart"
+	"github.com/squall-chaos/squall/test/revision"
+)
+
+func main() {
+	out := flag.String("out", "docs/images/kinds", "`directory` of the pictures")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := draw(ctx, *out, flag.Args()); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+// draw makes the pictures of some kinds, or of all.
+func draw(ctx context.Context, out string, kinds []string) error {
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(plans, func(p plan) bool { return string(p.kind) == kind }) {
+			return fmt.Errorf("nobody knows how to draw %q", kind)
+		}
+	}
+	commit, err := revision.Of(".", false, "docs")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	c, err := findCluster(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if len(kinds) > 0 && !slices.Contains(kinds, string(p.kind)) {
+			continue
+		}
+		fmt.Printf("%s %s\n", time.Now().Format(time.TimeOnly), p.kind)
+		picture, err := c.picture(ctx, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.kind, err)
+		}
+		picture.Foot = fmt.Sprintf("Measured on %s at commit %s, %s.", time.Now().Format("2 January 2006"), commit, c.machine)
+		if err := os.WriteFile(filepath.Join(out, string(p.kind)+".svg"), []byte(picture.SVG()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// picture carries out what a plan says.
+func (c *cluster) picture(ctx context.Context, p plan) (chart.Picture, error) {
+	picture := chart.Picture{Title: p.title}
+	for _, r := range p.runs {
+		seen, err := c.run(ctx, p, r)
+		if err != nil {
+			return picture, err
+		}
+		picture.Notes = append(picture.Notes, r.spec)
+		picture.Span = max(picture.Span, seen.span)
+		picture.Panels = append(picture.Panels, seen.panels(r.figures)...)
+	}
+	return picture, nil
+}
