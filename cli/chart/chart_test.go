@@ -43,7 +43,7 @@ func TestSVG(t *testing.T) {
 func TestPicture(t *testing.T) {
 	second := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 	drawn := Picture{
-		Title: "Network & names", Notes: []string{"network: {drop: 40}"}, Foot: "measured once", Span: second(8),
+		Title: "Network & names", Notes: []string{"network: {drop: 40}", strings.Repeat("a long word ", 12)}, Foot: "measured once", Span: second(8),
 		Panels: []Panel{
 			{Title: "answers lost", Unit: " %", Most: 100, Asked: []Asked{{"asked: 40 %", 40}}, Shaded: []Shaded{{"Injected", second(2), second(6)}},
 				Curves: []Curve{{Name: "to the target", Points: []Point{{0, 0}, {second(2), 0}, {second(3), 42}, {second(4), math.NaN()}, {second(5), 38}, {second(6), 120}}}}},

@@ -124,8 +124,10 @@ func (p Picture) SVG() string {
 	y := 24.0
 	d.text("title", "start", left, y, p.Title)
 	for _, note := range p.Notes {
-		y += 19
-		d.text("", "start", left, y, note)
+		for _, line := range wrapped(note) {
+			y += 19
+			d.text("", "start", left, y, line)
+		}
 	}
 	y += 14
 	for _, panel := range p.Panels {
@@ -139,6 +141,20 @@ func (p Picture) SVG() string {
 	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n<style>%s</style>\n"+
 		`<rect class="ground" width="100%%" height="100%%"/>`+"\n", width, height, html.EscapeString(p.Title), style)
 	return head + d.String() + "</svg>\n"
+}
+
+// wrapped are the lines of a text that are no longer than a picture is wide, unless
+// a word is.
+func wrapped(text string) (lines []string) {
+	const most = 90
+	for _, word := range strings.Fields(text) {
+		if n := len(lines); n > 0 && len(lines[n-1])+1+len(word) <= most {
+			lines[n-1] += " " + word
+			continue
+		}
+		lines = append(lines, word)
+	}
+	return lines
 }
 
 // panel draws a panel below y, and returns where it ends.

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -73,15 +74,16 @@ func draw(ctx context.Context, out string, kinds []string) error {
 
 // picture carries out what a plan says.
 func (c *cluster) picture(ctx context.Context, p plan) (chart.Picture, error) {
-	picture := chart.Picture{Title: p.title}
+	picture, specs := chart.Picture{Title: p.title}, []string{}
 	for _, r := range p.runs {
 		seen, err := c.run(ctx, p, r)
 		if err != nil {
 			return picture, err
 		}
-		picture.Notes = append(picture.Notes, r.spec)
+		specs = append(specs, r.spec)
 		picture.Span = max(picture.Span, seen.span)
 		picture.Panels = append(picture.Panels, seen.panels(r.figures)...)
 	}
+	picture.Notes = []string{strings.Join(specs, " · ")}
 	return picture, nil
 }
