@@ -66,7 +66,8 @@ var plans = []plan{
 			figures: []figure{{title: "Opens that fail: no space left on device", unit: " %", most: 50, curves: []string{"failed"}, asked: []chart.Asked{{Name: "probability: 20%", Value: 20}}}}},
 	}},
 	{kind: v1beta1.KindDNS, title: "DNS disruption: what a pod is told about three services", runs: []run{
-		{spec: "dns: {records: [{hostname: orders-db, record: {type: A, value: NXDOMAIN}}, {hostname: payments, record: {type: A, value: 192.0.2.1}}]}",
+		{spec: "dns: {records: [{hostname: orders-db, record: {type: A, value: NXDOMAIN}}, {hostname: orders-db, record: {type: AAAA, value: NXDOMAIN}}, " +
+			"{hostname: payments, record: {type: A, value: 192.0.2.1}}]}",
 			workload: services, look: names, during: 14 * time.Second, figures: []figure{{title: "The address of a name"}}},
 	}},
 	{kind: v1beta1.KindGRPC, title: "gRPC disruption: calls of one method, 200 in each look", runs: []run{
