@@ -161,7 +161,7 @@ func wrapped(text string) (lines []string) {
 func (d *drawing) panel(p Panel, y float64) float64 {
 	y += 20
 	d.text("head", "start", left, y, p.Title)
-	y = d.legend(p.Curves, y) + 8
+	y = d.legend(p, y) + 8
 	tall := float64(panel)
 	if len(p.Rows) > 0 {
 		tall = float64(len(p.Rows) * (row + 18))
@@ -191,18 +191,28 @@ func (d *drawing) panel(p Panel, y float64) float64 {
 	return bottom
 }
 
-// legend names the curves that have names, in a line of its own.
-func (d *drawing) legend(curves []Curve, y float64) float64 {
+// legend names the curves that have names, and the levels, in a line of its own.
+func (d *drawing) legend(p Panel, y float64) float64 {
 	at, below := float64(left), y+18
-	for i, c := range curves {
-		if c.Name == "" || len(c.Points) == 0 {
-			continue
+	key := func(class, name string) {
+		if name == "" {
+			return
 		}
 		y = below
-		d.write(`<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.class(i), at, y-4, at+26, y-4)
-		d.text("", "start", at+32, y, c.Name)
-		at += 32 + 7.2*float64(len(c.Name)) + 20
+		d.write(`<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, at, y-4, at+26, y-4)
+		d.text("", "start", at+32, y, name)
+		at += 32 + 7.2*float64(len(name)) + 20
 	}
+	for i, c := range p.Curves {
+		if len(c.Points) > 0 {
+			key(c.class(i), c.Name)
+		}
+	}
+	var asked []string
+	for _, a := range p.Asked {
+		asked = append(asked, a.Name)
+	}
+	key("asked", strings.Join(asked, ", "))
 	return y
 }
 
@@ -227,7 +237,6 @@ func (d *drawing) figure(p Panel, top float64) {
 	}
 	for _, a := range p.Asked {
 		d.write(`<line class="asked" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, left, y(a.Value), width-right, y(a.Value))
-		d.text("", "start", left+5, y(a.Value)-4, a.Name)
 	}
 	for i, c := range p.Curves {
 		for _, points := range c.unbroken() {

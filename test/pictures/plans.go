@@ -58,7 +58,7 @@ var plans = []plan{
 			figures: []figure{{title: "Memory that is charged to its cgroup, of its limit", unit: " %", most: 100, curves: []string{"memory"}, asked: []chart.Asked{{Name: "targetPercent: 75%", Value: 75}}}}},
 	}},
 	{kind: v1beta1.KindDiskPressure, title: "Disk pressure: a container that writes all the time", runs: []run{
-		{spec: "diskPressure: {path: /data, throttling: {writeBytesPerSec: 1048576}}", target: serving("--write", "/data/file"), look: written, during: 16 * time.Second,
+		{spec: "diskPressure: {path: /data, throttling: {writeBytesPerSec: 1048576}}", target: serving("--write", "/data/file", "--write-block", "16384"), look: written, during: 16 * time.Second,
 			figures: []figure{{title: "MiB that it writes to its disk in a second", perSecond: true, curves: []string{"written"}, asked: []chart.Asked{{Name: "writeBytesPerSec: 1048576", Value: 1}}}}},
 	}},
 	{kind: v1beta1.KindDiskFailure, title: "Disk failure: a container opens a file, 100 times in each look", runs: []run{
