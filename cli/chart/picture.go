@@ -201,7 +201,7 @@ func (d *drawing) legend(p Panel, y float64) float64 {
 		y = below
 		d.write(`<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, at, y-4, at+26, y-4)
 		d.text("", "start", at+32, y, name)
-		at += 32 + 7.2*float64(len(name)) + 20
+		at += 32 + 8.5*float64(len(name)) + 14
 	}
 	for i, c := range p.Curves {
 		if len(c.Points) > 0 {

@@ -64,7 +64,7 @@ func draw(ctx context.Context, out string, kinds []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.kind, err)
 		}
-		picture.Foot = fmt.Sprintf("Measured on %s at commit %s, %s.", time.Now().Format("2 January 2006"), commit, c.machine)
+		picture.Foot = fmt.Sprintf("Measured on %s at commit %s, %s; load %s.", time.Now().Format("2 January 2006"), commit, c.machine, load())
 		if err := os.WriteFile(filepath.Join(out, string(p.kind)+".svg"), []byte(picture.SVG()), 0o644); err != nil {
 			return err
 		}
@@ -86,4 +86,12 @@ func (c *cluster) picture(ctx context.Context, p plan) (chart.Picture, error) {
 	}
 	picture.Notes = []string{strings.Join(specs, " · ")}
 	return picture, nil
+}
+
+// load is how many programs of this machine want a processor, of which the nodes of
+// a development cluster are a part.
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
 }
