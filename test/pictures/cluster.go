@@ -118,9 +118,10 @@ func (c *cluster) allow(ctx context.Context, component string) (func(context.Con
 	return deny, nil
 }
 
-// await asks twice a second until it is told that all is well.
+// await asks until it is told that all is well. On a busy machine that has taken
+// three minutes.
 func await(ctx context.Context, ask func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		err := ask()
