@@ -118,7 +118,7 @@ func room(p chart.Panel) float64 {
 }
 
 // rows are all things of which a state was seen, in the order in which they came. A
-// state lasts until the next look.
+// state lasts until the next look, and the last one no longer than it was seen.
 func (r recording) rows() (rows []chart.Row) {
 	var names []string
 	for _, s := range r.samples {
@@ -135,7 +135,7 @@ func (r recording) rows() (rows []chart.Row) {
 			if !seen {
 				continue
 			}
-			until := r.span
+			until := s.at
 			if i+1 < len(r.samples) {
 				until = r.samples[i+1].at
 			}

@@ -32,8 +32,8 @@ func TestPanels(t *testing.T) {
 			chart.Panel{Most: 1, Shaded: shaded, Curves: []chart.Curve{{Name: "lost", Points: []chart.Point{{At: 0, Value: 1}}}, {Name: "late", Points: []chart.Point{{At: 0, Value: math.NaN()}}}}}},
 		{"growth", []sample{{0, value(1)}, {2 * time.Second, value(7)}}, figure{curves: []string{"lost"}, perSecond: true},
 			chart.Panel{Most: 5, Shaded: shaded, Curves: []chart.Curve{{Points: []chart.Point{{At: time.Second, Value: 3}}}}}},
-		{"states", []sample{{0, told("here", 0)}, {1, told("here", 0)}, {2, told("gone", 1)}, {3, reading{}}, {4, told("here", 0)}}, figure{title: "told"},
-			chart.Panel{Title: "told", Shaded: shaded, Rows: []chart.Row{{Name: "orders", Bars: []chart.Bar{{To: 2, Text: "here"}, {From: 2, To: 3, Text: "gone", Class: 1}, {From: 4, To: 5, Text: "here"}}}}}},
+		{"states", []sample{{0, told("here", 0)}, {1, told("here", 0)}, {2, told("gone", 1)}, {3, reading{}}, {4, told("here", 0)}, {5, told("here", 0)}, {6, reading{}}, {7, told("here", 0)}}, figure{title: "told"},
+			chart.Panel{Title: "told", Shaded: shaded, Rows: []chart.Row{{Name: "orders", Bars: []chart.Bar{{To: 2, Text: "here"}, {From: 2, To: 3, Text: "gone", Class: 1}, {From: 4, To: 6, Text: "here"}, {From: 7, To: 7, Text: "here"}}}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := recording{samples: c.samples, injected: 1, ended: 3, span: 5}

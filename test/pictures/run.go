@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,7 @@ func (s *space) watch(ctx context.Context, look look, began time.Time) (samples 
 		}
 		middle := from.Add(time.Since(from) / 2)
 		samples = append(samples, sample{middle.Sub(began), now})
+		s.looks.Add(1)
 		_ = wait(ctx, every-time.Since(from))
 	}
 	return samples
@@ -84,7 +86,7 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := wait(ctx, before); err != nil {
+	if err := s.measured(ctx, before); err != nil {
 		return 0, 0, err
 	}
 	if err := s.api.Create(ctx, d); err != nil {
@@ -104,7 +106,7 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 		return 0, 0, err
 	}
 	injected = time.Since(began)
-	if err := wait(ctx, r.during); err != nil {
+	if err := s.measured(ctx, r.during); err != nil {
 		return 0, 0, err
 	}
 	if err := s.api.Delete(ctx, d); err != nil {
@@ -113,7 +115,21 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 	if err := await(ctx, func() error { return says(false) }); err != nil {
 		return 0, 0, err
 	}
-	return injected, time.Since(began), wait(ctx, after)
+	return injected, time.Since(began), s.measured(ctx, after)
+}
+
+// measured returns when a time is over in which at least three looks began and ended.
+func (s *space) measured(ctx context.Context, d time.Duration) error {
+	from := s.looks.Load()
+	if err := wait(ctx, d); err != nil {
+		return err
+	}
+	return await(ctx, func() error {
+		if n := s.looks.Load() - from; n < 4 { // the first one had begun before
+			return fmt.Errorf("%d looks were taken", n)
+		}
+		return nil
+	})
 }
 
 // disruption is one of the target of a space.
@@ -129,6 +145,7 @@ type space struct {
 	name           string
 	target, client corev1.Pod
 	seen           map[types.UID]string
+	looks          atomic.Int32 // that were taken
 }
 
 func (c *cluster) space(ctx context.Context) (*space, error) {
