@@ -53,7 +53,8 @@ func late(ctx context.Context, s *space) (reading, error) {
 func rate(ctx context.Context, s *space) (reading, error) {
 	const sockets, bytes, pause = 20, 50, 125
 	e, err := s.ping(ctx, sockets, 3, "--timeout", "10s", "--interval", fmt.Sprintf("%dms", pause))
-	return value("rate", sockets*bytes*1000/(pause+e.MeanMilliseconds)), err
+	answered := float64(e.Received) / float64(max(e.Sent, 1))
+	return value("rate", answered*sockets*bytes*1000/(pause+e.MeanMilliseconds)), err
 }
 
 // cores is what the target's cgroup takes.
