@@ -71,8 +71,13 @@ func off(t *testing.T, on appsv1.Deployment) []byte {
 	for _, port := range container.Ports {
 		ports = append(ports, map[string]any{"containerPort": port.ContainerPort, "$patch": "delete"})
 	}
-	containers := []map[string]any{{"name": container.Name, "env": variables, "ports": ports}}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}})
+	changed := map[string]any{"name": container.Name}
+	for field, those := range map[string][]map[string]any{"env": variables, "ports": ports} {
+		if len(those) > 0 { // null would take out those of others, too
+			changed[field] = those
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{changed}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
