@@ -44,7 +44,9 @@ type world struct {
 	// retried is what cleaners were asked for, sweep by sweep.
 	retried [][]string
 	reports []activities.Report
-	left    []int
+	// reporting is called while a report is written.
+	reporting func(activities.Report)
+	left      []int
 	// found is what a search of nodes finds.
 	found []string
 	// created answers CreateChaosPods.
@@ -124,6 +126,9 @@ func newWorld(t *testing.T) *world {
 	}, 2)
 	on(a.ReportPhase, func(_ context.Context, r activities.Report) error {
 		w.reports = append(w.reports, r)
+		if w.reporting != nil {
+			w.reporting(r)
+		}
 		return nil
 	}, 2)
 	on(a.WarnSpecChanged, func(context.Context, activities.Ref) error { return w.did("spec changed") }, 2)
@@ -516,6 +521,20 @@ func TestStuck(t *testing.T) {
 		w := newWorld(t)
 		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
 		w.after(time.Hour+time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
+		started := w.env.Now()
+		w.run(t)
+		if took := w.env.Now().Sub(started); took > time.Hour+2*time.Minute {
+			t.Errorf("went on after %s, want at once", took) // rule 46
+		}
+	})
+	t.Run("a person removed the finalizer while it was told that it is stuck: it goes on at once", func(t *testing.T) {
+		w := newWorld(t)
+		w.cleans = []activities.CleanResult{stuck, stuck, stuck, {}}
+		w.reporting = func(r activities.Report) {
+			if r.Phase == v1beta1.PhaseStuck {
+				w.observe(contract.Observation{Hash: "2"})
+			}
+		}
 		started := w.env.Now()
 		w.run(t)
 		if took := w.env.Now().Sub(started); took > time.Hour+2*time.Minute {

@@ -10,9 +10,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
+// changeSeenWhileTelling: what the bridge tells while a report is written is acted upon.
+// Before, it was forgotten, and a finalizer that was taken off by hand in that moment
+// was seen at the next try alone.
+const changeSeenWhileTelling = "seen-while-telling"
+
 // awaitDecision waits for the next try by itself, for the cluster to change or
 // for a person. When fresh cleaners have failed too, it reports what is stuck.
 func (d *disruption) awaitDecision(ctx workflow.Context) {
+	d.Observed = nil // the round that has ended has seen it
 	if d.stuck() {
 		if d.LeftChanged {
 			d.Rounds++ // the same events again would count as those of the last report
@@ -24,7 +30,9 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	} else {
 		d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	}
-	d.Observed = nil
+	if d.Observed != nil && workflow.GetVersion(ctx, changeSeenWhileTelling, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		d.Observed = nil
+	}
 	called, err := awaitFor(ctx, d.nextTryDelay(), "try to clean again by itself",
 		func() bool { return len(d.Decided) > 0 || d.Observed != nil })
 	if err != nil {
