@@ -342,3 +342,30 @@ func Powerless(pid int) error {
 	}
 	return nil
 }
+
+// Child is a process that a family of children has started.
+type Child interface {
+	PID() int
+	Abandon(why error) error
+}
+
+// StartsPowerless tests that what start begins, beside this process, is powerless. Such
+// children run in a target's cgroups, and could do nothing else on the node.
+func StartsPowerless(t *testing.T, start func(watched *os.File) (Child, error)) {
+	t.Helper()
+	testneeds.BeRoot(t)
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := os.NewFile(uintptr(self), "pidfd")
+	defer watched.Close()
+	made, err := start(watched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = made.Abandon(errors.New("the test is over")) }()
+	if err := Powerless(made.PID()); err != nil {
+		t.Error(err)
+	}
+}

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -161,14 +160,7 @@ func eventually(t *testing.T, check func() string) {
 }
 
 // pause is the time between two looks at the cluster.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), context.Cause(ctx))
-	case <-time.After(200 * time.Millisecond):
-		return nil
-	}
-}
+func pause(ctx context.Context) error { return promise.Pause(ctx, 200*time.Millisecond) }
 
 // silent keeps Temporal's client from talking into the tests' output.
 type silent struct{}

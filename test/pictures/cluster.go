@@ -123,23 +123,5 @@ func (c *cluster) allow(ctx context.Context, component string) (func(context.Con
 func await(ctx context.Context, ask func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	for {
-		err := ask()
-		if err == nil {
-			return nil
-		}
-		if wait(ctx, 200*time.Millisecond) != nil {
-			return fmt.Errorf("%w; waited for in vain: %w", ctx.Err(), err)
-		}
-	}
-}
-
-// wait returns when a time is over, or the context.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	return promise.Persist(ctx, func(context.Context) error { return ask() })
 }

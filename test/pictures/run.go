@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 // every is the time from one look to the next, if it does not take longer itself.
@@ -74,7 +75,7 @@ func (s *space) watch(ctx context.Context, look look, began time.Time) (samples 
 		middle := from.Add(time.Since(from) / 2)
 		samples = append(samples, sample{middle.Sub(began), now})
 		s.looks.Add(1)
-		_ = wait(ctx, every-time.Since(from))
+		_ = promise.Pause(ctx, every-time.Since(from))
 	}
 	return samples
 }
@@ -121,7 +122,7 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 // measured returns when a time is over in which at least three looks began and ended.
 func (s *space) measured(ctx context.Context, d time.Duration) error {
 	from := s.looks.Load()
-	if err := wait(ctx, d); err != nil {
+	if err := promise.Pause(ctx, d); err != nil {
 		return err
 	}
 	return await(ctx, func() error {

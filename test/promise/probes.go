@@ -2,7 +2,6 @@ package promise
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -49,10 +48,8 @@ func StartProbes(ctx context.Context, kube kubernetes.Interface, namespace, imag
 				probes[pod.Spec.NodeName] = pod.Name
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for the probes: %w", errors.Join(ctx.Err(), context.Cause(ctx)))
-		case <-time.After(200 * time.Millisecond):
+		if err := Pause(ctx, 200*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("wait for the probes: %w", err)
 		}
 	}
 	return probes, nil

@@ -157,26 +157,3 @@ func (c *cluster) node(name string) node {
 	}
 	return node{}
 }
-
-// persist tries until it succeeds or the context ends: the API server may be
-// away for a while.
-func persist(ctx context.Context, try func(context.Context) error) error {
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		if pause(ctx, 250*time.Millisecond) != nil {
-			return fmt.Errorf("%w, after %w", ctx.Err(), err)
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}

@@ -121,7 +121,7 @@ func (t trial) ask(ctx context.Context, workflow func(context.Context, trial) (e
 		default:
 			why = fmt.Sprintf("ended, and its workflow is %s", status)
 		}
-		if pause(ctx, lookGap) != nil {
+		if promise.Pause(ctx, lookGap) != nil {
 			return why, true
 		}
 	}
@@ -146,7 +146,7 @@ func (s *soak) workflow(ctx context.Context, t trial) (enums.WorkflowExecutionSt
 func (s *soak) left(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	err := persist(ctx, func(ctx context.Context) error {
+	err := promise.Persist(ctx, func(ctx context.Context) error {
 		found, err := s.look(ctx)
 		left = found
 		return err

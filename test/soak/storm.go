@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 // soak is one run.
@@ -86,12 +87,12 @@ func (s *soak) killAll(ctx context.Context, everything bool) {
 		if !everything {
 			b.part = injector
 		}
-		if pause(ctx, b.after) != nil {
+		if promise.Pause(ctx, b.after) != nil {
 			return
 		}
 		k, back := s.strike(ctx, b, everything)
 		for k == nil { // none runs now
-			if pause(ctx, lookGap) != nil {
+			if promise.Pause(ctx, lookGap) != nil {
 				return
 			}
 			k, back = s.strike(ctx, b, everything)
@@ -196,10 +197,10 @@ func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(contex
 	}
 	s.setAway(n.name)
 	s.healing.Go(func() {
-		_ = pause(ctx, b.lasts)
+		_ = promise.Pause(ctx, b.lasts)
 		alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.heal)
 		defer cancel()
-		if err := persist(alive, func(ctx context.Context) error { return s.hurt(ctx, mend, n) }); err != nil {
+		if err := promise.Persist(alive, func(ctx context.Context) error { return s.hurt(ctx, mend, n) }); err != nil {
 			s.screen.say("%s does not come back: %v", n.name, err)
 		}
 		s.setAway("")
@@ -248,7 +249,7 @@ func (s *soak) awaitBack(k *killed, back func(context.Context) bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.bound+s.heal)
 	defer cancel()
 	for !back(ctx) {
-		if pause(ctx, 50*time.Millisecond) != nil {
+		if promise.Pause(ctx, 50*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -299,7 +300,7 @@ func dials(network, address string) func(context.Context) bool {
 // gone: then its deployment has started another pod.
 func (s *soak) replaced(old corev1.Pod) func(context.Context) bool {
 	return func(ctx context.Context) bool {
-		if pause(ctx, lookGap) != nil {
+		if promise.Pause(ctx, lookGap) != nil {
 			return false
 		}
 		pod, err := s.kube.CoreV1().Pods(old.Namespace).Get(ctx, old.Name, metav1.GetOptions{})
@@ -312,7 +313,7 @@ func (s *soak) replaced(old corev1.Pod) func(context.Context) bool {
 
 // progress says every ten seconds how far it is.
 func (s *soak) progress(ctx context.Context) {
-	for pause(ctx, 10*time.Second) == nil {
+	for promise.Pause(ctx, 10*time.Second) == nil {
 		begun := s.view.count(func(t *trial) bool { return t.begun })
 		ended := s.view.count(func(t *trial) bool { return t.begun && !t.ended.IsZero() })
 		stuck := s.view.count(func(t *trial) bool { return t.stuck != "" && t.ended.IsZero() })

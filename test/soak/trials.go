@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 const (
@@ -59,7 +60,7 @@ func (s *soak) prepare(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return persist(ctx, func(ctx context.Context) (err error) {
+	return promise.Persist(ctx, func(ctx context.Context) (err error) {
 		s.before, err = s.snapshots(ctx)
 		return err
 	})
@@ -143,19 +144,19 @@ func (s *soak) newTrial(storm bool) *trial {
 func (s *soak) try(ctx context.Context, t *trial) {
 	alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.heal)
 	defer cancel()
-	if err := persist(alive, func(ctx context.Context) error { return s.begin(ctx, t) }); err != nil {
+	if err := promise.Persist(alive, func(ctx context.Context) error { return s.begin(ctx, t) }); err != nil {
 		s.screen.say("%s could not be created: %v", t.name, err)
 		return
 	}
 	switch t.ending {
 	case expires:
 		s.view.read(func() { t.asked = t.created.Add(t.spec.Duration.Duration) })
-		_ = pause(ctx, t.spec.Duration.Duration)
+		_ = promise.Pause(ctx, t.spec.Duration.Duration)
 	case deleted:
 		s.await(ctx, startPatience, func() bool { return t.injected })
-		_ = pause(ctx, t.after)
+		_ = promise.Pause(ctx, t.after)
 	case nipped:
-		_ = pause(ctx, t.after)
+		_ = promise.Pause(ctx, t.after)
 	}
 	if t.ending != expires || ctx.Err() != nil {
 		s.end(alive, t)
@@ -183,7 +184,7 @@ func (s *soak) begin(ctx context.Context, t *trial) error {
 // end deletes the disruption.
 func (s *soak) end(ctx context.Context, t *trial) {
 	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: t.name}}
-	err := persist(ctx, func(ctx context.Context) error {
+	err := promise.Persist(ctx, func(ctx context.Context) error {
 		return client.IgnoreNotFound(s.client.Delete(ctx, d))
 	})
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *soak) await(ctx context.Context, within time.Duration, seen func() bool
 	defer cancel()
 	for {
 		s.view.read(func() { was = seen() })
-		if was || pause(ctx, lookGap/3) != nil {
+		if was || promise.Pause(ctx, lookGap/3) != nil {
 			return was
 		}
 	}

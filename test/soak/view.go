@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/promise"
 )
 
 // lookGap is the time between two looks at the cluster, and so how exact the
@@ -51,7 +52,7 @@ func newView() *view { return &view{trials: map[string]*trial{}} }
 
 // watch looks again and again until the context ends.
 func (s *soak) watch(ctx context.Context) {
-	for pause(ctx, lookGap) == nil {
+	for promise.Pause(ctx, lookGap) == nil {
 		if chaos, err := s.kube.CoreV1().Pods(chaosNamespace).List(ctx, metav1.ListOptions{}); err == nil {
 			s.view.set(&s.view.chaos, chaos.Items)
 		}
