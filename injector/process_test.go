@@ -77,8 +77,10 @@ func realBinary(t *testing.T) string {
 type site struct {
 	t      *testing.T
 	binary string
-	dir    string
-	env    []string
+	// real is whether that is the product.
+	real bool
+	dir  string
+	env  []string
 }
 
 func newSite(t *testing.T, binary string, env ...string) *site {
@@ -99,7 +101,11 @@ func fakeSite(t *testing.T, env ...string) *site {
 	return newSite(t, "/proc/self/exe", append(env, withFakes+"=1")...)
 }
 
-func realSite(t *testing.T, env ...string) *site { return newSite(t, realBinary(t), env...) }
+func realSite(t *testing.T, env ...string) *site {
+	s := newSite(t, realBinary(t), env...)
+	s.real = true
+	return s
+}
 
 // process is a running injector.
 type process struct {
@@ -114,8 +120,20 @@ type process struct {
 // start runs a subcommand; document may be empty.
 func (s *site) start(document string, args ...string) *process {
 	s.t.Helper()
-	p := &process{site: s, stdout: &buffer{}, stderr: &buffer{}, ended: make(chan struct{})}
-	p.command = exec.Command(s.binary, args...)
+	return s.startAs(exec.Command(s.binary, args...), document)
+}
+
+// startWithoutCgroups runs a subcommand as a chaos pod does whose kind needs no
+// cgroups: those of the node are not mounted.
+func (s *site) startWithoutCgroups(document string, args ...string) *process {
+	s.t.Helper()
+	hidden := []string{"--mount", "sh", "-c", `umount --lazy --recursive /sys/fs/cgroup && exec "$0" "$@"`, s.binary}
+	return s.startAs(exec.Command("unshare", append(hidden, args...)...), document)
+}
+
+func (s *site) startAs(command *exec.Cmd, document string) *process {
+	s.t.Helper()
+	p := &process{site: s, command: command, stdout: &buffer{}, stderr: &buffer{}, ended: make(chan struct{})}
 	p.command.Env = append(s.env, v1beta1.InjectionEnv+"="+document)
 	p.command.Stdout, p.command.Stderr = p.stdout, p.stderr
 	if err := p.command.Start(); err != nil {
@@ -129,7 +147,7 @@ func (s *site) start(document string, args ...string) *process {
 		p.command.Process.Kill()
 		<-p.ended
 		if s.t.Failed() {
-			s.t.Logf("%v said:\n%s%s", args, p.stdout, p.stderr)
+			s.t.Logf("%v said:\n%s%s", command.Args, p.stdout, p.stderr)
 		}
 	})
 	return p
@@ -142,7 +160,11 @@ func (s *site) inject(injection v1beta1.Injection) *process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := s.start(string(document), string(injection.Kind))
+	start := s.start
+	if s.real && !injection.Kind.Needs().Cgroups {
+		start = s.startWithoutCgroups
+	}
+	p := start(string(document), string(injection.Kind))
 	p.injection = injection
 	return p
 }

@@ -22,7 +22,7 @@ func FuzzCgroupFiles(f *testing.F) {
 				t.Errorf("%q, %q: a hierarchy without a directory: %+v", memberships, mountinfo, found)
 			}
 		}
-		_ = found.pod(id)
+		_, _ = found.podDir(id), podIn(memberships, id)
 		if member := memberOf(memberships, pod); strings.ContainsAny(member, "/\n") {
 			t.Errorf("memberOf(%q, %q) = %q, want one word", memberships, pod, member)
 		}

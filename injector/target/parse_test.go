@@ -53,14 +53,7 @@ func TestContainersOfOtherPodsAreRefused(t *testing.T) {
 		"another pod, below a container of ours": {"0::/kubepods/pod" + uid + "/x/pod" + other + "/" + id + "\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proc := t.TempDir()
-			if err := os.MkdirAll(filepath.Join(proc, "7"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(test.cgroups), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			err := Container{ID: id, PID: 7, proc: proc}.checkPod(uid)
+			err := Container{ID: id, pod: podIn(test.cgroups, id)}.checkPod(uid)
 			if refused := err != nil; refused != test.refused || refused && !strings.Contains(err.Error(), uid) {
 				t.Errorf("checkPod = %v, want a refusal that names the pod: %t", err, test.refused)
 			}

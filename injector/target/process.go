@@ -74,9 +74,13 @@ func loadContainer(proc string, wanted v1beta1.InjectionContainer) (Container, e
 		return Container{}, err
 	}
 	netns.Cookie = cookieOf(netns.Path)
+	memberships, err := ReadProc(filepath.Join(proc, strconv.Itoa(p.pid), "cgroup"))
+	if err != nil {
+		return Container{}, goneIfMissing(err)
+	}
 	container := Container{
 		Name: wanted.Name, ID: wanted.ID, PID: p.pid, StartTime: p.startTime,
-		Netns: netns, Cgroups: cgroupsOf(proc, p.pid), proc: proc,
+		Netns: netns, Cgroups: cgroupsOf(proc, p.pid), proc: proc, pod: podIn(string(memberships), wanted.ID),
 	}
 	// All of the above was read by number: it counts if the number is still ours.
 	return container, container.Check()

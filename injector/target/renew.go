@@ -52,9 +52,8 @@ func (t *Target) SameNetns(renewed *Target) bool {
 
 // successor finds the container that runs in the place of one that has ended.
 func (c Container) successor(proc string) (Container, error) {
-	pod := c.Cgroups.pod(c.ID)
-	if pod == "" {
-		return Container{}, fmt.Errorf("container %s (%s) has ended, and the cgroup of its pod is not known %s", c.Name, c.ID, c.Cgroups.Problem)
+	if c.pod == "" {
+		return Container{}, fmt.Errorf("container %s (%s) has ended, and the cgroup of its pod is not known", c.Name, c.ID)
 	}
 	pids, err := listPIDs(proc)
 	if err != nil {
@@ -64,7 +63,7 @@ func (c Container) successor(proc string) (Container, error) {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
 		// What cannot be read has ended, or nobody may look at it.
 		memberships, _ := ReadProc(filepath.Join(dir, "cgroup"))
-		id := memberOf(string(memberships), pod)
+		id := memberOf(string(memberships), c.pod)
 		if id == "" || id == c.ID {
 			continue
 		}
@@ -96,16 +95,8 @@ func (t *Target) PodCgroups() []string {
 	return slices.Compact(names)
 }
 
-// pod is the name of the cgroup that holds those of the pod's containers; empty
-// when it is not known.
-func (c Cgroups) pod(id string) string {
-	if dir := c.podDir(id); dir != "" {
-		return filepath.Base(dir)
-	}
-	return ""
-}
-
-// podDir is the first of the directories of that cgroup.
+// podDir is the first of the directories of the cgroup that holds those of the pod's
+// containers; empty when none can be seen.
 func (c Cgroups) podDir(id string) string {
 	for _, dir := range append(slices.Sorted(maps.Values(c.V1)), c.Unified) {
 		// The container's own may have others below it.

@@ -21,20 +21,20 @@ func TestMemberOf(t *testing.T) {
 	}
 }
 
-func TestPodOfCgroups(t *testing.T) {
+func TestPodDir(t *testing.T) {
 	for name, test := range map[string]struct {
 		cgroups Cgroups
 		want    string
 	}{
-		"version 1": {Cgroups{V1: map[string]string{"cpu": "/sys/fs/cgroup/cpu/kubepods/pod7/abc"}}, "pod7"},
-		"version 2": {Cgroups{Unified: "/sys/fs/cgroup/kubepods.slice/kubepods-pod7.slice/cri-containerd-abc.scope"}, "kubepods-pod7.slice"},
-		"deeper":    {Cgroups{Unified: "/sys/fs/cgroup/pod7/abc/init"}, "pod7"},
+		"version 1": {Cgroups{V1: map[string]string{"cpu": "/sys/fs/cgroup/cpu/kubepods/pod7/abc"}}, "/sys/fs/cgroup/cpu/kubepods/pod7"},
+		"version 2": {Cgroups{Unified: "/sys/fs/cgroup/kubepods.slice/kubepods-pod7.slice/cri-containerd-abc.scope"}, "/sys/fs/cgroup/kubepods.slice/kubepods-pod7.slice"},
+		"deeper":    {Cgroups{Unified: "/sys/fs/cgroup/pod7/abc/init"}, "/sys/fs/cgroup/pod7"},
 		"unknown":   {Cgroups{Problem: "not mounted"}, ""},
 		"elsewhere": {Cgroups{Unified: "/sys/fs/cgroup/system.slice"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := test.cgroups.pod("abc"); got != test.want {
-				t.Errorf("pod = %q, want %q", got, test.want)
+			if got := test.cgroups.podDir("abc"); got != test.want {
+				t.Errorf("podDir = %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -56,20 +56,15 @@ func (t *Target) loadSandbox() error {
 // pod's cgroup and network namespace, and the kubelet mounts nothing into it. It
 // returns ErrGone, wrapped, if there is none.
 func sandboxBeside(proc string, c Container) (Container, error) {
-	memberships, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(c.PID), "cgroup"))
-	if err != nil {
-		return Container{}, goneIfMissing(err)
-	}
 	pids, err := listPIDs(proc)
 	if err != nil {
 		return Container{}, err
 	}
-	pod := podIn(string(memberships), c.ID)
 	for _, pid := range pids {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
 		// What cannot be read has ended, or nobody may look at it.
 		memberships, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
-		id := memberOf(string(memberships), pod)
+		id := memberOf(string(memberships), c.pod)
 		if id == "" || id == c.ID {
 			continue
 		}
@@ -94,16 +89,11 @@ var podCgroup = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}
 // checkPod refuses a container that the node keeps in the cgroup of another pod. A
 // cgroup whose name is no pod's tells nothing.
 func (c Container) checkPod(pod types.UID) error {
-	memberships, err := os.ReadFile(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "cgroup"))
-	if err != nil {
-		return goneIfMissing(err)
-	}
-	name := podIn(string(memberships), c.ID)
-	found := podCgroup.FindStringSubmatch(name)
+	found := podCgroup.FindStringSubmatch(c.pod)
 	if found == nil || strings.ReplaceAll(found[1], "_", "-") == string(pod) {
 		return nil
 	}
-	return fmt.Errorf("it is in the cgroup %s, and the pod's UID is %s: what the pod's status says of its containers is not true, or it is a static pod, which cannot be disrupted", name, pod)
+	return fmt.Errorf("it is in the cgroup %s, and the pod's UID is %s: what the pod's status says of its containers is not true, or it is a static pod, which cannot be disrupted", c.pod, pod)
 }
 
 // podIn is the name of the cgroup above that of a container, in a

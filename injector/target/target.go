@@ -47,6 +47,8 @@ type Container struct {
 	Cgroups   Cgroups `json:"cgroups"`
 
 	proc string
+	// pod is the name of the cgroup that holds those of the pod's containers.
+	pod string
 }
 
 // Load finds the containers of an injection among the processes below proc,

@@ -224,12 +224,12 @@ func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
 	victims := s.targets(1)
 	before := s.snapshots(victims)
 
-	d := s.injected(s.create("kill", "{selector: {app: target}, count: 1, duration: 5m, containerFailure: {forced: true}}"))
+	d := s.injected(s.create("kill", "{selector: {app: target}, count: 1, duration: 5m, maxRuns: 2, containerFailure: {forced: true, interval: 5s}}"))
 	eventually(t, func() string {
 		victims[0] = s.running(victims[0].Name)
 		// A restart may be counted before it is told how the container ended.
-		if status := victims[0].Status.ContainerStatuses[0]; status.LastTerminationState.Terminated == nil {
-			return fmt.Sprintf("the container did not end and start again: %v", status)
+		if status := victims[0].Status.ContainerStatuses[0]; status.RestartCount < 2 || status.LastTerminationState.Terminated == nil {
+			return fmt.Sprintf("the container did not end and start again, twice: %v", status)
 		}
 		return ""
 	})
