@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -152,8 +151,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	fast := rest.CopyConfig(config)
-	fast.ContentType, fast.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	fast := kube.Protobuf(config)
 	clock := &kube.Clock{}
 	fast.Wrap(clock.Wrap)
 	kube, err := kubernetes.NewForConfig(fast)

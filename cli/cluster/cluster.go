@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Client reaches one cluster.
@@ -38,7 +39,7 @@ func New(config *rest.Config, namespace string) (*Client, error) {
 	if config.QPS == 0 {
 		config.QPS = -1 // the API server's own priorities and fairness decide
 	}
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(kube.Protobuf(config))
 	if err != nil {
 		return nil, fmt.Errorf("read how to reach the cluster: %w", err)
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -107,18 +108,40 @@ func (b bench) list(n int) time.Duration {
 }
 
 // typed runs a program to its end, which must be a good one, and returns how long
-// it took, and its largest memory.
-func (b bench) typed(env []string, program string, args ...string) (time.Duration, int64) {
+// it took, and its largest memory. What the system says of an ended process would be
+// that of this one, if it was larger when it began the other (getrusage(2)).
+func (b bench) typed(env []string, program string, args ...string) (took time.Duration, most int64) {
 	b.Helper()
+	var out bytes.Buffer
 	command := exec.Command(program, args...)
-	command.Env = env
+	command.Env, command.Stdout, command.Stderr = env, &out, &out
 	began := time.Now()
-	out, err := command.CombinedOutput()
-	took := time.Since(began)
-	if err != nil {
-		b.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+	b.Must(command.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	looks := time.NewTicker(2 * time.Millisecond)
+	defer looks.Stop()
+	for {
+		select {
+		case err := <-ended:
+			took = time.Since(began)
+			if err != nil {
+				b.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out.String())
+			}
+			return took, most
+		case <-looks.C:
+			most = max(most, highWater(command.Process.Pid))
+		}
 	}
-	return took, command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+}
+
+// highWater is the most resident memory that a process has had, in bytes (proc(5)); 0
+// of one that is gone.
+func highWater(pid int) (size int64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, _ = fmt.Sscan(rest, &size)
+	return size << 10
 }
 
 // firstLine is how long squall run takes to say something; then it is asked to end,
