@@ -46,7 +46,7 @@ var plans = []plan{
 			figures: []figure{{title: "Datagrams that are not answered", unit: " %", most: 100, curves: []string{"lost"}, asked: []chart.Asked{{Name: "drop: 40", Value: 40}}}}},
 		{spec: "network: {delay: 200}", look: late, during: 14 * time.Second,
 			figures: []figure{{title: "Mean time until an answer", unit: " ms", curves: []string{"late"}, asked: []chart.Asked{{Name: "delay: 200", Value: 200}}}}},
-		{spec: "network: {bandwidthLimit: 2000}", look: rate, during: 14 * time.Second,
+		{spec: "network: {bandwidthLimit: 2000}", look: rate, during: 24 * time.Second,
 			figures: []figure{{title: "Bytes answered in a second, when a client asks for 8000", unit: " B/s", most: 8000, curves: []string{"rate"}, asked: []chart.Asked{{Name: "bandwidthLimit: 2000", Value: 2000}}}}},
 	}},
 	{kind: v1beta1.KindCPUPressure, title: "CPU pressure: a container that may take half a core", runs: []run{
