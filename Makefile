@@ -43,7 +43,7 @@ help: ## list the targets
 .PHONY: build
 build: ## static programs into bin/: worker, crdbridge, injector, and squall for people
 	go build -tags grpcnotrace -ldflags "-s -w" -o bin/ $(addprefix ./,$(PROGRAMS)) ./test/probe
-	go build -ldflags "-s -w" -o bin/squall ./cli && ln -sf squall bin/kubectl-squall
+	go build -ldflags "-s -w -X github.com/squall-chaos/squall/cli/version.Version=$$(git describe --tags --always --dirty)" -o bin/squall ./cli && ln -sf squall bin/kubectl-squall
 
 .PHONY: generate
 generate: ## deep copies and CRDs from the API types

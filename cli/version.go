@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/version"
 )
 
 // build is what the program was built from.
@@ -23,27 +23,27 @@ type build struct {
 }
 
 func thisBuild() build {
-	b := build{Version: "unknown", API: v1beta1.GroupVersion.String(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, known := debug.ReadBuildInfo()
-	if !known {
-		return b
-	}
-	b.Version = cmp.Or(info.Main.Version, b.Version)
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			b.Revision = setting.Value
-		case "vcs.modified":
-			b.Modified = setting.Value == "true"
+	b := build{Version: version.Version, Revision: version.Revision, API: version.API, Go: runtime.Version(), Platform: version.Platform}
+	if info, known := debug.ReadBuildInfo(); known && b.Version == "" {
+		b.Version = info.Main.Version
+		for _, setting := range info.Settings {
+			switch setting.Key {
+			case "vcs.revision":
+				b.Revision = setting.Value
+			case "vcs.modified":
+				b.Modified = setting.Value == "true"
+			}
 		}
 	}
+	b.Version = cmp.Or(b.Version, "unknown")
 	return b
 }
 
+// version is what package version says by itself where it can, and more.
 func (c *command) version() *cobra.Command {
 	var output format
-	version := &cobra.Command{
-		Use:     "version",
+	command := &cobra.Command{
+		Use:     version.Command,
 		Short:   "Say which version this is",
 		Example: "  squall version\n  squall version -o json",
 		Args:    cobra.NoArgs,
@@ -52,17 +52,10 @@ func (c *command) version() *cobra.Command {
 			if output != "" {
 				return output.write(c.out, b)
 			}
-			line := fmt.Sprintf("squall %s, API %s, %s, %s", b.Version, b.API, b.Go, b.Platform)
-			if b.Revision != "" {
-				line += ", revision " + b.Revision[:min(12, len(b.Revision))]
-			}
-			if b.Modified {
-				line += ", modified"
-			}
-			_, err := fmt.Fprintln(c.out, line)
+			_, err := fmt.Fprintln(c.out, version.Line(b.Version, b.Revision, b.Modified))
 			return err
 		},
 	}
-	output.flag(version, "json", "yaml")
-	return version
+	output.flag(command, "json", "yaml")
+	return command
 }

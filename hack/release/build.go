@@ -58,7 +58,7 @@ func (r *release) build(ctx context.Context, into string) ([]binary, error) {
 			if err != nil {
 				return nil, err
 			}
-			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-tags", p.tags, "-ldflags", "-s -w", "-o", path, p.source)
+			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-tags", p.tags, "-ldflags", r.linking(p), "-o", path, p.source)
 			cmd.Dir = filepath.Join(r.root, p.module)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+on.system, "GOARCH="+on.architecture)
 			if said, err := cmd.CombinedOutput(); err != nil {
@@ -77,6 +77,16 @@ func (r *release) build(ctx context.Context, into string) ([]binary, error) {
 		}
 	}
 	return built, nil
+}
+
+// linking are the linker's flags. What people type knows its version without looking
+// for it; it is not the first that is built.
+func (r *release) linking(p program) string {
+	if !p.typed || r.version == "" {
+		return "-s -w"
+	}
+	const version = "github.com/squall-chaos/squall/cli/version"
+	return fmt.Sprintf("-s -w -X %s.Version=%s -X %s.Revision=%s", version, r.version, version, r.revision)
 }
 
 // identify takes version, revision and time from what Go noted in the first

@@ -175,7 +175,7 @@ func (w *World) Build(names ...string) (directory string) {
 	w.Must(err)
 	defer func() { _ = lock.Close() }()
 	w.Must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
-	args := []string{"build", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", directory + "/"}
+	args := []string{"build", "-tags", "grpcnotrace", "-ldflags", "-s -w -X github.com/squall-chaos/squall/cli/version.Version=test", "-o", directory + "/"}
 	for _, name := range names {
 		args = append(args, "github.com/squall-chaos/squall/"+name)
 	}
