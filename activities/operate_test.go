@@ -363,6 +363,43 @@ func TestAPermissionThatIsLeftBehind(t *testing.T) {
 	c.wantNoLabels(ref, pod.Name)
 }
 
+// Somebody takes the label operating off before the pod is given, and Kuperator leaves the
+// others on it: they go though another operation goes on there, for which whoever ends
+// ours does not wait. rule L6
+func TestLabelsThatAreLeftBehind(t *testing.T) {
+	traffic := podops.FinalizerPrefix + "traffic"
+	for _, test := range []struct {
+		name    string
+		settled bool
+	}{{"as soon as it was asked for", false}, {"while it is prepared", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			pod := c.managed(1, traffic)[0]
+			ref, in := c.chosenFor("untyped", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.OnConcurrentOperation = v1beta1.KeepTarget })
+			operation := podops.OfDisruption(ref.UID)
+			do[OperateResult](c, c.OperateTargets, in)
+			if test.settled {
+				c.settle(true)
+			}
+			c.label(pod, operation.Selector(), "null")
+			c.label(pod, podops.LabelOperationType+"/scale", "scale")
+			c.label(pod, scaling, "1")
+			c.settle(true)
+			if !operation.On(c.pod(pod.Name)) {
+				t.Fatal("the driver leaves no label behind: this proves nothing")
+			}
+			for _, over := range []bool{false, true} {
+				do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: over})
+				c.settle(true)
+			}
+			left := c.pod(pod.Name).Labels
+			if _, permitted := left[podops.LabelPermission+"/chaos"]; permitted || operation.On(c.pod(pod.Name)) {
+				t.Errorf("labels %v are left", left)
+			}
+		})
+	}
+}
+
 // rule L10: ours, finishing first, waits, and its labels are the driver's.
 func TestAnotherOperationGoesOn(t *testing.T) {
 	c := newCluster(t)

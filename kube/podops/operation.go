@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,15 +34,16 @@ func OfDisruption(uid types.UID) Operation {
 var ofDisruption = regexp.MustCompile(`^chaos-[0-9a-f]{16}$`)
 
 // OfDisruptions are the operations of disruptions that were begun on the pod and not
-// ended, in order.
+// ended, in order, and those of which labels are left that no driver takes off.
 func OfDisruptions(pod *corev1.Pod) (found []Operation) {
-	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
-		kind, id, _ := strings.Cut(key, "/")
+	for key := range pod.Labels {
+		_, id, _ := strings.Cut(key, "/")
 		o := Operation{ID: id, Type: "chaos"}
-		if kind == LabelOperating && ofDisruption.MatchString(id) && o.Begun(pod) {
+		if ofDisruption.MatchString(id) && o.owns(key) && (o.Begun(pod) || o.forgotten(pod)) && !slices.Contains(found, o) {
 			found = append(found, o)
 		}
 	}
+	slices.SortFunc(found, func(a, b Operation) int { return strings.Compare(a.ID, b.ID) })
 	return found
 }
 
@@ -55,12 +55,13 @@ func (o Operation) Begin(pod types.UID, now time.Time) []byte {
 // End is the patch that ends the operation on the pod, and nil when nothing is left to
 // ask for. Before it may change the pod it is undone, and after that finished: one
 // that is finished too early leaves labels for good, and the next one of the same
-// id then skips what comes before an operation.
+// id then skips what comes before an operation. That is undone, too, when somebody else
+// finished it so.
 func (o Operation) End(pod *corev1.Pod) []byte {
 	switch {
 	case !Managed(pod):
 		return o.Strip(pod) // no driver would take anything off
-	case !o.has(pod, LabelOperating):
+	case !o.has(pod, LabelOperating) && !o.forgotten(pod):
 		return nil
 	case o.has(pod, LabelOperate):
 		return labelsPatch(pod.UID, map[string]any{o.label(LabelOperating): nil})
@@ -109,12 +110,13 @@ func (o Operation) Stray(pod *corev1.Pod) []byte {
 // Stands is true for a pod on which a driver has done nothing about the end of the
 // operation that was asked for, and waits for no other one either.
 func (o Operation) Stands(pod *corev1.Pod) bool {
-	for _, kind := range []string{LabelOperated, LabelPostCheck, LabelPostChecked, LabelCompleting} {
-		if o.has(pod, kind) {
-			return false
-		}
-	}
-	return o.On(pod) && !o.others(pod)
+	return o.On(pod) && !o.any(pod, LabelPostCheck, LabelCompleting) && !o.others(pod)
+}
+
+// forgotten is true for a pod with labels of the operation of which none makes Kuperator
+// do anything: somebody took off the one that did.
+func (o Operation) forgotten(pod *corev1.Pod) bool {
+	return o.On(pod) && !o.any(pod, LabelOperating, LabelUndo, LabelOperate, LabelPostCheck, LabelCompleting)
 }
 
 // On is true for a pod that has a label of the operation, whichever.
@@ -261,6 +263,10 @@ func (o Operation) label(kind string) string { return kind + "/" + o.ID }
 func (o Operation) has(pod *corev1.Pod, kind string) bool {
 	_, found := pod.Labels[o.label(kind)]
 	return found
+}
+
+func (o Operation) any(pod *corev1.Pod, kinds ...string) bool {
+	return slices.ContainsFunc(kinds, func(kind string) bool { return o.has(pod, kind) })
 }
 
 // labelsPatch sets labels, or takes those off whose value is nil.

@@ -84,12 +84,50 @@ func TestEnd(t *testing.T) {
 		{"undone already, and the driver is late", managed(up, LabelOperating, LabelUndo), ""},
 		{"given: finished", managed(up, LabelOperating, LabelOperate), finish},
 		{"finished already, and another one goes on", managed(up, LabelOperate), ""},
+		{"finished, and a driver completes it", managed(up, LabelOperated, LabelDoneType, LabelPostChecked, LabelCompleting), ""},
+		{"somebody took operating off as soon as it was begun: undone", managed(up, LabelOperationType), undo},
+		{"somebody took operating off before it was given: undone", managed(up, LabelOperationType, LabelPreChecked, LabelPreparing), undo},
+		{"somebody took completing off: undone", managed(up, LabelOperated, LabelDoneType, LabelPostChecked), undo},
+		{"undone after that already, and the driver is late", managed(up, LabelOperationType, LabelUndo), ""},
 		{"no driver moves it any more: every label is taken off", unmanaged(managed(up, LabelOperate)), `{"metadata":{"labels":{"operate.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`},
 		{"no driver moves it, and it has none", unmanaged(managed(up)), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, string(ours.End(test.pod))); diff != "" {
 				t.Errorf("End (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whoever ends operations of disruptions finds one of which a label is left that no driver takes off.
+func TestOfDisruptions(t *testing.T) {
+	const id = "chaos-0123456789abcdef"
+	for _, test := range []struct {
+		name   string
+		labels []string
+		found  bool
+	}{
+		{"begun", []string{LabelOperating, LabelOperationType}, true},
+		{"given", []string{LabelOperating, LabelOperationType, LabelOperate}, true},
+		{"operating was taken off", []string{LabelOperationType}, true},
+		{"it is being undone", []string{LabelOperating, LabelOperationType, LabelUndo}, false},
+		{"it was finished", []string{LabelOperationType, LabelOperate}, false},
+		{"it is being completed", []string{LabelOperated, LabelDoneType, LabelPostCheck}, false},
+		{"it has another one's alone", nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod := managed(corev1.ConditionTrue)
+			pod.Labels[LabelOperating+"/scale"], pod.Labels[LabelPermission+"/chaos"] = "1", "1"
+			for _, kind := range test.labels {
+				pod.Labels[kind+"/"+id] = "1"
+			}
+			var want []Operation
+			if test.found {
+				want = []Operation{{ID: id, Type: "chaos"}}
+			}
+			if diff := cmp.Diff(want, OfDisruptions(pod)); diff != "" {
+				t.Errorf("OfDisruptions (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -112,6 +150,9 @@ func TestStrip(t *testing.T) {
 	pod.Labels[LabelOperating+"/scale"] = "1"
 	if ours.Stands(pod) || strings.Contains(string(ours.Strip(pod)), LabelPermission) {
 		t.Errorf("beside another operation: stands %t, %s", ours.Stands(pod), ours.Strip(pod))
+	}
+	if !ours.Stands(managed(corev1.ConditionTrue, LabelOperated, LabelPostChecked)) {
+		t.Error("one of which somebody took completing off counts as one that is moved")
 	}
 	if ours.Stands(managed(corev1.ConditionTrue, LabelCompleting)) || ours.Stands(managed(corev1.ConditionTrue)) {
 		t.Error("one that a driver completes, or that has no label, counts as one of which nothing was done")
