@@ -6,7 +6,11 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/crons"
+	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -32,7 +36,26 @@ func (a *Activities) Finish(ctx context.Context, e FinishInput) (left int, err e
 	if err := a.Targets.DeleteRecords(ctx, e.Disruption); err != nil {
 		return 0, err
 	}
-	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption)
+	return 0, a.Disruptions.RemoveFinalizer(ctx, e.Disruption, func(d *v1beta1.Disruption) error { return a.noteRun(ctx, d) })
+}
+
+// noteRun has what d is a run of know that it began. The worker that created it may have
+// died before it told so, and whoever looks again would create it once more when this one
+// is gone (rules C6, C9, C10). What cannot be told holds nothing up.
+func (a *Activities) noteRun(ctx context.Context, d *v1beta1.Disruption) error {
+	owner, err := metav1.GetControllerOf(d), error(nil)
+	switch {
+	case owner == nil:
+	case owner.Kind == v1beta1.KindDisruptionScenario:
+		err = scenarios.Note(ctx, a.Disruptions.Client(), d)
+	case owner.Kind == v1beta1.KindDisruptionCron, owner.Kind == v1beta1.KindDisruptionRollout:
+		err = crons.Note(ctx, a.Disruptions.Client(), d)
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		activity.GetLogger(ctx).Warn("what a disruption is a run of does not know that it began", "disruption", d.Name, "error", err)
+		return nil
+	}
+	return err
 }
 
 func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {

@@ -69,7 +69,7 @@ func TestNoChaosPodIsCreatedForWhatWasStopped(t *testing.T) {
 		"a stop exists":                  {func(c *cluster, _ Ref) { c.emergencyStop() }, fire},
 		"one stopped it and was deleted": {func(c *cluster, ref Ref) { c.mark(ref) }, fire},
 		"its object is gone": {func(c *cluster, ref Ref) {
-			c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref))
+			c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref, func(*v1beta1.Disruption) error { return nil }))
 			c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 		}, endingGone},
 	} {
@@ -100,7 +100,7 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 	c.through(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPost && path.Base(r.URL.Path) == "pods" {
 			vanish.Do(func() {
-				c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref))
+				c.Must(c.Disruptions.RemoveFinalizer(c.Context(), ref, func(*v1beta1.Disruption) error { return nil }))
 				c.Must(c.Plain.Delete().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).Do(c.Context()).Error())
 			})
 		}

@@ -57,6 +57,11 @@ type Begun struct {
 // has to wait: a try again costs no event of history.
 func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error) {
 	in.ScheduledAt = in.ScheduledAt.UTC().Truncate(time.Second)
+	// It is looked for before status is read: when it has gone, that says that it began.
+	have, err := a.child(ctx, in.Cron)
+	if err != nil {
+		return Begun{}, err
+	}
 	c, err := a.get(ctx, in.Cron)
 	if apierrors.IsNotFound(err) {
 		if in.Cron.Rollout() {
@@ -71,7 +76,7 @@ func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error)
 	if c.meta.DeletionTimestamp != nil {
 		return Begun{Reason: Gone, Message: "the " + c.kind + " is being deleted"}, nil
 	}
-	d, begun, err := a.begin(ctx, c, in)
+	d, begun, err := a.begin(ctx, c, in, have)
 	if err != nil {
 		return Begun{}, err
 	}
@@ -90,12 +95,9 @@ func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error)
 	return begun, err
 }
 
-// begin creates the Disruption unless something is against it.
-func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput) (*v1beta1.Disruption, Begun, error) {
-	have, err := a.child(ctx, in.Cron)
-	if err != nil {
-		return nil, Begun{}, err
-	}
+// begin creates the Disruption unless something is against it. have is the one that has
+// its name.
+func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput, have *v1beta1.Disruption) (*v1beta1.Disruption, Begun, error) {
 	if have != nil && c.owns(have) && have.Annotations[v1beta1.AnnotationScheduledAt] == in.ScheduledAt.Format(time.RFC3339) {
 		return have, began(have.UID), nil
 	}

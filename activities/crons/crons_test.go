@@ -172,6 +172,33 @@ func (c *cluster) finish(d *v1beta1.Disruption, ending string, verdict v1beta1.V
 	c.must(c.Client.Put().Namespace(d.Namespace).Resource(disruptions).Name(d.Name).SubResource("status").Body(d).Do(c.Context()).Into(d))
 }
 
+// rule C6: a worker that died between creating a run and telling so left nothing that says
+// that it began, once somebody deleted it, but what was noted before it went.
+func TestARunThatWentBeforeItWasToldBeginsOnce(t *testing.T) {
+	c := servers(t)(t)
+	c.deployment()
+	ref := c.cron()
+	at := time.Now().UTC().Truncate(time.Second)
+	parent, err := c.get(t.Context(), ref)
+	c.must(err)
+	d, _, err := c.Activities.begin(t.Context(), parent, BeginInput{Cron: ref, ScheduledAt: at}, nil)
+	c.must(err)
+	c.must(Note(t.Context(), c.Client, d))
+	c.must(c.remove(t.Context(), d))
+	if again := c.begin(ref, at); again.Reason != Began || again.UID != d.UID || c.run(ref) != nil {
+		t.Errorf("begun again %+v, there is %v", again, c.run(ref))
+	}
+	c.wantLast(ref, Began, at.Format(time.RFC3339))
+	told := c.see(ref)
+	if s := told.Status; len(s.History) != 1 || s.History[0].UID != d.UID || s.LastScheduleTime == nil || !s.LastScheduleTime.Time.Equal(at) {
+		t.Errorf("status %+v, want the run in it", s)
+	}
+	c.must(Note(t.Context(), c.Client, d))
+	if diff := cmp.Diff(told.Status, c.see(ref).Status); diff != "" {
+		t.Errorf("noted once more (-before +after):\n%s", diff)
+	}
+}
+
 // rule C6: once for each time, one at a time, marked as its cron's, on the pods of
 // the workload alone.
 func TestARunIsBegunOnce(t *testing.T) {

@@ -49,8 +49,11 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 		return begun, nil
 	}
 	s.Default()
-	for i := len(in.Known); i < len(s.Spec.Steps[in.Step].Disruptions); i++ {
-		d, stopped, err := a.beginRun(ctx, s, in, i)
+	for i := range s.Spec.Steps[in.Step].Disruptions {
+		if runOf(begun.Runs, s.ChildName(in.Step, i)) != nil {
+			continue
+		}
+		run, stopped, err := a.beginRun(ctx, s, in, i)
 		if err != nil {
 			return BegunStep{}, err
 		}
@@ -58,20 +61,38 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 			begun.Stopped = stopped
 			return begun, nil
 		}
-		begun.Runs = append(begun.Runs, v1beta1.ScenarioRun{Name: d.Name, UID: d.UID})
+		begun.Runs = append(begun.Runs, *run)
 	}
 	return begun, nil
 }
 
+// runOf is the one of this name; nil if there is none.
+func runOf(runs []v1beta1.ScenarioRun, name string) *v1beta1.ScenarioRun {
+	for i := range runs {
+		if runs[i].Name == name {
+			return &runs[i]
+		}
+	}
+	return nil
+}
+
 // beginRun finds or creates one disruption, or says what is against it.
-func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario, in BeginStepInput, i int) (d *v1beta1.Disruption, stopped string, err error) {
+func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario, in BeginStepInput, i int) (run *v1beta1.ScenarioRun, stopped string, err error) {
 	want := disruptionOf(s, in.Step, i)
 	have, err := a.disruption(ctx, in.Scenario, want.Name)
 	switch {
 	case err != nil:
 		return nil, "", err
 	case have != nil && s.Owns(have):
-		return have, "", nil
+		return &v1beta1.ScenarioRun{Name: have.Name, UID: have.UID}, "", nil
+	}
+	if have == nil { // somebody may have deleted it before anybody told that it was created
+		run, err = a.noted(ctx, in, want.Name)
+		if run != nil || err != nil {
+			return run, "", err
+		}
+	}
+	switch {
 	case in.Stopped:
 		return nil, "it was stopped before all of the step's disruptions began", nil
 	case have != nil:
@@ -89,7 +110,7 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	case err != nil:
 		return nil, "", fmt.Errorf("create Disruption %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	return made, "", nil
+	return &v1beta1.ScenarioRun{Name: made.Name, UID: made.UID}, "", nil
 }
 
 // disruptionOf is one disruption of a step.

@@ -125,20 +125,24 @@ type ReportInput struct {
 }
 
 // ReportScenario writes the status, unless it is there, and before that an event if
-// the scenario came to another step or phase. A scenario that is gone is no error.
+// the scenario came to another step or phase. A scenario that is gone is no error: its
+// events are all that is left to read of how it ended.
 func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		s, err := a.get(ctx, in.Scenario)
-		if err != nil || equality.Semantic.DeepEqual(s.Status, in.Status) {
+		if apierrors.IsNotFound(err) {
+			gone := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: in.Scenario.Namespace, Name: in.Scenario.Name, UID: in.Scenario.UID}}
+			a.tell(ctx, gone, in.Status)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		if reason, eventType := news(s.Status, in.Status); reason != "" {
-			message, key := strings.TrimPrefix(in.Status.Step+": "+in.Status.Message, ": "), in.Status.Step
-			if reason == steadyStateLost {
-				message, key = in.Status.SteadyState.Summary, in.Status.SteadyState.Summary
-			}
-			a.Events.OfScenario(ctx, s, eventType, reason, message, key)
+		keepNoted(&in.Status, s.Status)
+		if equality.Semantic.DeepEqual(s.Status, in.Status) {
+			return nil
 		}
+		a.tell(ctx, s, in.Status)
 		s.Status = in.Status
 		return a.Client.Put().Namespace(s.Namespace).Resource(scenarios).Name(s.Name).SubResource("status").Body(s).Do(ctx).Error()
 	})
@@ -146,6 +150,20 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 		return fmt.Errorf("write status of DisruptionScenario %s: %w", in.Scenario, err)
 	}
 	return nil
+}
+
+// tell records the event about what became of a scenario since its status was written, if
+// it is one. It is stored once, whoever tells it again.
+func (a *Activities) tell(ctx context.Context, s *v1beta1.DisruptionScenario, now v1beta1.DisruptionScenarioStatus) {
+	reason, eventType := news(s.Status, now)
+	if reason == "" {
+		return
+	}
+	message, key := strings.TrimPrefix(now.Step+": "+now.Message, ": "), now.Step
+	if reason == steadyStateLost {
+		message, key = now.SteadyState.Summary, now.SteadyState.Summary
+	}
+	a.Events.OfScenario(ctx, s, eventType, reason, message, key)
 }
 
 // news is the reason of an event, and its type, about what became of a scenario; none

@@ -1,7 +1,9 @@
 package scenarios
 
 import (
+	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,7 @@ func begin(t *testing.T, disruptions int, change ...func(*v1beta1.DisruptionSpec
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, Activities: &Activities{Client: objects.Client(), Stops: objects}}
+	c := &cluster{T: t, Activities: &Activities{Client: objects.Client(), Stops: objects, Events: &told{}}}
 	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scenarios-"}}, metav1.CreateOptions{})
 	c.must(err)
 	one := intstr.FromInt32(1)
@@ -112,6 +114,62 @@ func TestAStepBeginsOnce(t *testing.T) {
 	}
 	if known := c.begun(first.Runs...); len(known.Runs) != 2 || len(c.names()) != 1 {
 		t.Errorf("begun again %+v, there are %v", known, c.names())
+	}
+}
+
+// rule C10: a worker that died between creating disruptions and telling so left nothing
+// that says that they began, once somebody deleted them, but what was noted before they
+// went. Who reports meanwhile does not forget that.
+func TestWhatWentBeforeItWasToldBeginsOnce(t *testing.T) {
+	c := begin(t, 2)
+	at := v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioRunning, Step: "all", Steps: []v1beta1.ScenarioStepStatus{{Name: "all", Phase: v1beta1.ScenarioRunning, StartedAt: metav1.Now()}}}
+	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: at}))
+	first := c.begun()
+	gone, err := c.disruption(t.Context(), c.ref, first.Runs[1].Name)
+	c.must(err)
+	for range 2 {
+		c.must(Note(t.Context(), c.Client, gone))
+	}
+	c.must(c.Client.Delete().Namespace(gone.Namespace).Resource(disruptions).Name(gone.Name).Do(t.Context()).Error())
+	at.Message = "its probes say so"
+	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: at}))
+	if again := c.begun(); again.Stopped != "" || !slices.Equal(again.Runs, first.Runs) || len(c.names()) != 1 {
+		t.Errorf("begun again %+v, want %+v; there are %v", again, first, c.names())
+	}
+	s, err := c.get(t.Context(), c.ref)
+	c.must(err)
+	if !slices.Equal(s.Status.Steps[0].Disruptions, first.Runs[1:]) || s.Status.Message != at.Message {
+		t.Errorf("status %+v, want %v noted in it", s.Status, first.Runs[1])
+	}
+	// A workflow that goes on knows the second one alone.
+	if known := c.begun(first.Runs[1]); len(known.Runs) != 2 || known.Runs[1] != first.Runs[0] || len(c.names()) != 1 {
+		t.Errorf("begun with the second one known %+v, there are %v", known, c.names())
+	}
+	c.ref.UID, gone.OwnerReferences[0].UID = "another", "another"
+	if err := Note(t.Context(), c.Client, gone); err != nil {
+		t.Errorf("noted of a scenario that is gone: %v", err)
+	}
+}
+
+type told []string
+
+func (t *told) OfScenario(_ context.Context, s *v1beta1.DisruptionScenario, eventType, reason, message, _ string) {
+	*t = append(*t, strings.Join([]string{s.Namespace, s.Name, string(s.UID), eventType, reason, message}, " "))
+}
+
+// Whoever deletes a scenario does not wait for the worker: how it ended is told after it
+// has gone, too.
+func TestWhatIsToldOfAScenarioThatIsGone(t *testing.T) {
+	c, events := begin(t, 1), told{}
+	c.Events, c.ref.UID = &events, "gone"
+	status := v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioStopping, Step: "all", Message: "Its disruptions are deleted: so it is."}
+	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: status}))
+	status = v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioFinished, Message: "No further step is done: so it is.", Verdict: v1beta1.VerdictAborted}
+	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: status}))
+	about := c.ref.Namespace + " gameday gone Warning "
+	want := told{about + "Stopping all: Its disruptions are deleted: so it is.", about + "Aborted No further step is done: so it is."}
+	if !slices.Equal(events, want) {
+		t.Errorf("told %q, want %q", events, want)
 	}
 }
 

@@ -155,9 +155,9 @@ func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
 	return !equality.Semantic.DeepEqual(before, &d.Status)
 }
 
-// RemoveFinalizer lets the disruption go. Done already, or the object gone, is
-// no error.
-func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref v1beta1.DisruptionRef) error {
+// RemoveFinalizer lets the disruption go, after what has to be done with it before that.
+// Done already, or the object gone, is no error.
+func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref v1beta1.DisruptionRef, first func(*v1beta1.Disruption) error) error {
 	moved := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
 	err := retry.OnError(retry.DefaultBackoff, moved, func() (err error) {
 		live := c.takeCached(ref)
@@ -169,6 +169,9 @@ func (c *Disruptions) RemoveFinalizer(ctx context.Context, ref v1beta1.Disruptio
 		patch, found := kube.FinalizerPatchAnyVersion(live, v1beta1.DisruptionFinalizer)
 		if !found {
 			return nil
+		}
+		if err := first(live); err != nil {
+			return err
 		}
 		return c.client.Patch(types.JSONPatchType).Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
 			Body(patch).Do(ctx).Error()

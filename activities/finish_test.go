@@ -1,0 +1,78 @@
+package activities
+
+import (
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// rules C6, C9, C10: before a disruption goes, what it is a run of knows that it began.
+func TestFinishNotesARun(t *testing.T) {
+	c := newCluster(t)
+	one := intstr.FromInt32(1)
+	spec := v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Count: &one, Selector: map[string]string{"app": "web"}}
+	named := metav1.ObjectMeta{Name: "parent", Namespace: c.Shop}
+	made := func(resource string, parent runtime.Object) {
+		c.Helper()
+		c.Must(c.Plain.Post().Namespace(c.Shop).Resource(resource).Body(parent).Do(t.Context()).Into(parent))
+	}
+	s := &v1beta1.DisruptionScenario{ObjectMeta: named, Spec: v1beta1.DisruptionScenarioSpec{Steps: []v1beta1.ScenarioStep{
+		{Name: "first", Disruptions: []v1beta1.ScenarioDisruption{{Template: spec}, {Template: spec}}},
+	}}}
+	made("disruptionscenarios", s)
+	s.Status = v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioRunning, Steps: []v1beta1.ScenarioStepStatus{
+		{Name: "first", Phase: v1beta1.ScenarioRunning, StartedAt: metav1.Now()},
+	}}
+	c.Must(c.Plain.Put().Namespace(c.Shop).Resource("disruptionscenarios").Name(s.Name).SubResource("status").Body(s).Do(t.Context()).Error())
+	target := v1beta1.TargetResource{Kind: v1beta1.TargetDeployment, Name: "web"}
+	cron := &v1beta1.DisruptionCron{ObjectMeta: named, Spec: v1beta1.DisruptionCronSpec{Schedule: "@daily", TargetResource: target, DisruptionTemplate: spec}}
+	made("disruptioncrons", cron)
+	rollout := &v1beta1.DisruptionRollout{ObjectMeta: named, Spec: v1beta1.DisruptionRolloutSpec{TargetResource: target, DisruptionTemplate: spec}}
+	made("disruptionrollouts", rollout)
+	for _, test := range []struct {
+		kind, resource, name string
+		parent               metav1.Object
+		noted                func() []types.UID
+	}{
+		{v1beta1.KindDisruptionScenario, "disruptionscenarios", s.ChildName(0, 1), s, func() (uids []types.UID) {
+			for _, run := range s.Status.Steps[0].Disruptions {
+				uids = append(uids, run.UID)
+			}
+			return uids
+		}},
+		{v1beta1.KindDisruptionCron, "disruptioncrons", cron.ChildName(), cron, func() []types.UID { return runUIDs(cron.Status.History) }},
+		{v1beta1.KindDisruptionRollout, "disruptionrollouts", rollout.ChildName(), rollout, func() []types.UID { return runUIDs(rollout.Status.History) }},
+	} {
+		t.Run(test.kind, func(t *testing.T) {
+			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{
+				Name: test.name, Namespace: c.Shop, Finalizers: []string{v1beta1.DisruptionFinalizer},
+				Annotations:     map[string]string{v1beta1.AnnotationScheduledAt: "2026-11-25T12:00:00Z"},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(test.parent, v1beta1.GroupVersion.WithKind(test.kind))},
+			}, Spec: spec}
+			made("disruptions", d)
+			c.Must(c.Plain.Delete().Namespace(c.Shop).Resource("disruptions").Name(d.Name).Do(t.Context()).Error())
+			do[int](c, c.Finish, FinishInput{Disruption: d.Ref()})
+			if _, err := c.Disruptions.Get(t.Context(), d.Ref()); !apierrors.IsNotFound(err) {
+				t.Errorf("still there after Finish: %v", err)
+			}
+			c.Must(c.Plain.Get().Namespace(c.Shop).Resource(test.resource).Name("parent").Do(t.Context()).Into(test.parent.(runtime.Object)))
+			if got := test.noted(); !slices.Equal(got, []types.UID{d.UID}) {
+				t.Errorf("noted %v, want %s", got, d.UID)
+			}
+		})
+	}
+}
+
+func runUIDs(runs []v1beta1.DisruptionRun) (uids []types.UID) {
+	for _, run := range runs {
+		uids = append(uids, run.UID)
+	}
+	return uids
+}
