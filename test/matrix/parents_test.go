@@ -202,12 +202,20 @@ func (r *run) firstStepRuns() error {
 }
 
 // secondStepRuns is a person who ends the first step, and deletes the scenario during
-// the second one.
+// the second one, when status says that it has begun: what it says before that is not
+// the same at every moment, and a recovery takes some.
 func (r *run) secondStepRuns() error {
 	if err := r.deleted(); err != nil {
 		return err
 	}
-	if err := r.child(r.parent.(*v1beta1.DisruptionScenario).ChildName(1, 0)); err != nil {
+	s := r.parent.(*v1beta1.DisruptionScenario)
+	if err := r.child(s.ChildName(1, 0)); err != nil {
+		return err
+	}
+	err := r.until("status has the disruption of the second step", func() bool {
+		return r.readParent() && len(s.Status.Steps) == 2 && len(s.Status.Steps[1].Disruptions) == 1
+	})
+	if err != nil {
 		return err
 	}
 	return r.parentDeleted()
