@@ -73,14 +73,11 @@ func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error)
 	if err != nil {
 		return Begun{}, err
 	}
-	if c.meta.DeletionTimestamp != nil {
-		return Begun{Reason: Gone, Message: "the " + c.kind + " is being deleted"}, nil
-	}
 	d, begun, err := a.begin(ctx, c, in, have)
 	if err != nil {
 		return Begun{}, err
 	}
-	if begun.Reason == Superseded {
+	if begun.Reason == Superseded || begun.Reason == Gone {
 		return begun, nil
 	}
 	err = a.updateStatus(ctx, in.Cron, func(c *parent) {
@@ -105,6 +102,9 @@ func (a *Activities) begin(ctx context.Context, c *parent, in BeginInput, have *
 		if run.ScheduledAt != nil && run.ScheduledAt.Time.Equal(in.ScheduledAt) {
 			return nil, began(run.UID), nil // somebody deleted it since
 		}
+	}
+	if c.meta.DeletionTimestamp != nil {
+		return nil, Begun{Reason: Gone, Message: "the " + c.kind + " is being deleted"}, nil
 	}
 	selector, refusal, err := a.mayBegin(ctx, c, in, have)
 	if err != nil || refusal.Reason != "" {

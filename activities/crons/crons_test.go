@@ -510,6 +510,26 @@ func TestARolloutIsHeldAndGoes(t *testing.T) {
 	}
 }
 
+// rule C6: a run that began is told as one, also when its cron is being deleted by then.
+func TestARunOfACronThatGoes(t *testing.T) {
+	c := servers(t)(t)
+	c.deployment()
+	ref := c.cron()
+	live := c.see(ref)
+	live.Finalizers = []string{v1beta1.CronFinalizer}
+	c.must(c.Client.Put().Namespace(ref.Namespace).Resource(crons).Name(ref.Name).Body(live).Do(t.Context()).Error())
+	at := time.Now()
+	begun := c.begin(ref, at)
+	c.must(c.Client.Delete().Namespace(ref.Namespace).Resource(crons).Name(ref.Name).Do(t.Context()).Error())
+	if again := c.begin(ref, at); again != begun {
+		t.Errorf("begun = %+v, want %+v", again, begun)
+	}
+	if gone := c.begin(ref, at.Add(time.Minute)); gone.Reason != Gone {
+		t.Errorf("begun = %+v, want nothing", gone)
+	}
+	c.wantLast(ref, Began)
+}
+
 // rule C5: what is left of a cron whose finalizer was ripped off ends itself.
 func TestACronThatIsGone(t *testing.T) {
 	c := servers(t)(t)
