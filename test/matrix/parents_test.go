@@ -186,6 +186,16 @@ func (r *run) releaseRuns() error {
 	return r.child(o.ChildName())
 }
 
+// releaseDeleted is a person who deletes a rollout whose status says that its run began.
+func (r *run) releaseDeleted() error {
+	o := r.parent.(*v1beta1.DisruptionRollout)
+	err := r.until("the history has the run", func() bool { return r.readParent() && len(o.Status.History) == 1 })
+	if err != nil {
+		return err
+	}
+	return r.parentDeleted()
+}
+
 // firstStepRuns is a scenario of two steps that goes on whatever the first one shows.
 func (r *run) firstStepRuns() error {
 	step := []v1beta1.ScenarioDisruption{{Template: r.disruption().Spec}}

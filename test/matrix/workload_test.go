@@ -64,7 +64,7 @@ var workloads = []work{
 	{name: "an operation undone", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, operates: true, served: true, begins: (*run).prepared, play: (*run).deleted},
 	{name: "two bridges", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, twoBridges: true, long: true, play: (*run).deleted},
 	{name: "a cron", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).cronRuns, long: true, play: (*run).runDeleted},
-	{name: "a release", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).releaseRuns, long: true, play: (*run).parentDeleted},
+	{name: "a release", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).releaseRuns, long: true, play: (*run).releaseDeleted},
 	{name: "a scenario", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).firstStepRuns, long: true, play: (*run).secondStepRuns},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
