@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -154,6 +155,20 @@ func TestProgramsHaveALimitOfMemory(t *testing.T) {
 		}
 		if !slices.ContainsFunc(container.Env, follows) {
 			t.Errorf("%s has no GOMEMLIMIT that follows its limit", object.GetName())
+		}
+	}
+}
+
+// The worker knows the namespace of its own pod, whichever it was installed into.
+func TestTheWorkerKnowsItsNamespace(t *testing.T) {
+	for _, object := range rendered(t, "Deployment") {
+		var deployment appsv1.Deployment
+		into(t, object, &deployment)
+		told := slices.ContainsFunc(deployment.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
+			return e.Name == settings.Variable("system-namespace") && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.namespace"
+		})
+		if want := deployment.Name == "squall-worker"; told != want {
+			t.Errorf("%s is told its namespace: %t, want %t", deployment.Name, told, want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/settings"
 )
@@ -24,6 +25,8 @@ type Config struct {
 	Temporal settings.Temporal `mapstructure:",squash"`
 	// ChaosNamespace is where chaos pods and records live.
 	ChaosNamespace string `mapstructure:"chaos-namespace"`
+	// SystemNamespace is where worker and bridge run.
+	SystemNamespace string `mapstructure:"system-namespace"`
 	// Image of the injector, and when to pull it.
 	Image           string `mapstructure:"injector-image"`
 	ImagePullPolicy string `mapstructure:"image-pull-policy"`
@@ -99,6 +102,7 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 
 func addFlags(flags *pflag.FlagSet) {
 	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods and records")
+	flags.String("system-namespace", targets.DefaultSystem, "namespace of worker and bridge, whose nodes are left alone; deploy sets it to that of the worker's pod")
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
@@ -133,7 +137,7 @@ func (c Config) check() error {
 	if err := c.Temporal.Check(); err != nil {
 		return err
 	}
-	if err := settings.Required(map[string]string{"chaos-namespace": c.ChaosNamespace, "injector-image": c.Image}); err != nil {
+	if err := settings.Required(map[string]string{"chaos-namespace": c.ChaosNamespace, "system-namespace": c.SystemNamespace, "injector-image": c.Image}); err != nil {
 		return err
 	}
 	if c.SweepInterval != 0 && c.SweepInterval < time.Minute {

@@ -35,6 +35,15 @@ func TestReadConfig(t *testing.T) {
 			t.Errorf("sweep every %s, %v, want never", c.SweepInterval, err)
 		}
 	})
+	t.Run("the namespace of worker and bridge", func(t *testing.T) {
+		if c, err := readConfig(nil, io.Discard); err != nil || c.SystemNamespace != "squall-system" {
+			t.Errorf("namespace %q, %v, want that of deploy", c.SystemNamespace, err)
+		}
+		t.Setenv("SQUALL_SYSTEM_NAMESPACE", "chaos-engineering")
+		if c, err := readConfig(nil, io.Discard); err != nil || c.SystemNamespace != "chaos-engineering" {
+			t.Errorf("namespace %q, %v, want chaos-engineering", c.SystemNamespace, err)
+		}
+	})
 	t.Run("the operator's allowed hosts", func(t *testing.T) {
 		c, err := readConfig([]string{"--config", write(t, "allowed-hosts:\n- {host: 10.0.0.1, port: 443, protocol: tcp}\n")}, io.Discard)
 		if err != nil || len(c.AllowedHosts) != 1 || c.AllowedHosts[0].Host != "10.0.0.1" || c.AllowedHosts[0].Port != 443 {

@@ -34,18 +34,18 @@ var errForbidden = errors.New("the cluster does not let the worker")
 // is missing.
 func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) error {
 	const base = "it needs the rights that deploy/rbac.yaml gives the service account " + account + ": kubectl apply -k deploy"
-	if err := checkThese(ctx, kube, config.ChaosNamespace, base, func() ([]deploy.Right, error) { return deploy.Rights(account) }); err != nil {
+	if err := checkThese(ctx, kube, config, base, func() ([]deploy.Right, error) { return deploy.Rights(account) }); err != nil {
 		return err
 	}
 	if config.NamespaceOptIn != switchEnforce {
 		return nil
 	}
-	return checkThese(ctx, kube, config.ChaosNamespace,
+	return checkThese(ctx, kube, config,
 		"namespace-opt-in=enforce needs deploy/"+deploy.ComponentOfOptIn+" in the kustomization, or namespaceOptIn: enforce in the chart's values", deploy.RightsOfOptIn)
 }
 
 // checkThese names those of the rights that are missing, and the way to them.
-func checkThese(ctx context.Context, kube kubernetes.Interface, chaosNamespace, wayOut string, of func() ([]deploy.Right, error)) error {
+func checkThese(ctx context.Context, kube kubernetes.Interface, config Config, wayOut string, of func() ([]deploy.Right, error)) error {
 	rights, err := of()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func checkThese(ctx context.Context, kube kubernetes.Interface, chaosNamespace, 
 	var missing []string
 	for _, r := range rights {
 		if r.Namespace != "" {
-			r.Namespace = chaosNamespace // by whatever name
+			r.Namespace = config.ChaosNamespace // by whatever name
 		}
 		review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -70,6 +70,6 @@ func checkThese(ctx context.Context, kube kubernetes.Interface, chaosNamespace, 
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w %s; %s, and see with kubectl auth can-i --list --as=system:serviceaccount:squall-system:%s -n %s",
-		errForbidden, strings.Join(missing, ", "), wayOut, account, chaosNamespace)
+	return fmt.Errorf("%w %s; %s, and see with kubectl auth can-i --list --as=system:serviceaccount:%s:%s -n %s",
+		errForbidden, strings.Join(missing, ", "), wayOut, config.SystemNamespace, account, config.ChaosNamespace)
 }

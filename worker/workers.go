@@ -179,7 +179,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 		return nil, err
 	}
 	store := targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel)
-	store.ControlPlane = c.ControlPlaneNodes
+	store.ControlPlane, store.System = c.ControlPlaneNodes, c.SystemNamespace
 	return &activities.Activities{
 		Kube: kube, Clock: clock, Disruptions: disruptions, ChaosPods: pods, Targets: store, Namespace: c.ChaosNamespace,
 		Policies: policies, OptIn: c.NamespaceOptIn == switchEnforce, SafeMode: safeMode,

@@ -13,11 +13,8 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Where the programs run whose nodes are left alone, and their labels.
-const (
-	systemNamespace  = "squall-system"
-	programsSelector = "app.kubernetes.io/name in (squall-worker,squall-crdbridge)"
-)
+// programsSelector has the programs whose nodes are left alone.
+const programsSelector = "app.kubernetes.io/name in (squall-worker,squall-crdbridge)"
 
 // Labels of nodes of the control plane; the second is that of older clusters.
 var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
@@ -25,7 +22,8 @@ var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node
 // spared says which nodes are left alone.
 type spared struct {
 	controlPlane bool
-	// programs are pods of ours, by the name of their node.
+	// programs are pods of ours in the namespace system, by the name of their node.
+	system   string
 	programs map[string]string
 }
 
@@ -33,11 +31,11 @@ type spared struct {
 // nodes might keep them from ending it. A spec that selects nodes by their names means
 // just those. Who may not list the pods, which a worker may, learns of no such nodes.
 func (s *Store) sparedNodes(ctx context.Context, spec v1beta1.DisruptionSpec) (spared, error) {
-	found := spared{controlPlane: !s.ControlPlane, programs: map[string]string{}}
+	found := spared{controlPlane: !s.ControlPlane, system: s.System, programs: map[string]string{}}
 	if namesNodes(spec) {
 		return found, nil
 	}
-	err := kube.Pages(ctx, s.Kube.CoreV1().Pods(systemNamespace).List, metav1.ListOptions{LabelSelector: programsSelector}, func(page *corev1.PodList) {
+	err := kube.Pages(ctx, s.Kube.CoreV1().Pods(s.System).List, metav1.ListOptions{LabelSelector: programsSelector}, func(page *corev1.PodList) {
 		for i := range page.Items {
 			if pod := &page.Items[i]; kube.PodRunning(pod) {
 				found.programs[pod.Spec.NodeName] = pod.Name
@@ -59,7 +57,7 @@ func namesNodes(spec v1beta1.DisruptionSpec) bool {
 // why says why a node is left alone; empty for one that is not.
 func (s spared) why(node *corev1.Node) string {
 	if program := s.programs[node.Name]; program != "" {
-		return fmt.Sprintf("pod %s of %s runs there, which has to end the disruption; whoever means that node selects it by %s", program, systemNamespace, corev1.LabelHostname)
+		return fmt.Sprintf("pod %s of %s runs there, which has to end the disruption; whoever means that node selects it by %s", program, s.system, corev1.LabelHostname)
 	}
 	for _, label := range controlPlaneLabels {
 		if _, found := node.Labels[label]; found && s.controlPlane {

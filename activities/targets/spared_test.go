@@ -79,3 +79,36 @@ func TestNodesThatAreLeftAlone(t *testing.T) {
 		})
 	}
 }
+
+// Worker and bridge are found where they were installed, and nowhere else.
+func TestNodesAreLeftAloneOfProgramsInAnotherNamespace(t *testing.T) {
+	node := func(name string) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{"role": "any"}},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		}
+	}
+	program := func(namespace, node string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "w", Labels: map[string]string{"app.kubernetes.io/name": "squall-worker"}},
+			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+	}
+	s := NewStore(fake.NewClientset(node("ours"), node("theirs"), program("chaos-engineering", "ours"), program(DefaultSystem, "theirs")), "squall-chaos", nil, 1)
+	s.System = "chaos-engineering"
+	all := intstr.FromString("100%")
+	d := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{Level: v1beta1.LevelNode, Count: &all, Selector: map[string]string{"role": "any"}}}
+	healthy, err := s.Healthy(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := nextClaims(d.Spec, healthy, nil, nil, nil, nil, Budgets(nil).without(nil))
+	if diff := cmp.Diff([]types.UID{"theirs"}, uidsOf(next)); diff != "" {
+		t.Errorf("chosen (-want +got):\n%s", diff)
+	}
+	ours, theirs := node("ours"), node("theirs")
+	spared, err := s.sparedNodes(t.Context(), d.Spec)
+	if err != nil || !strings.Contains(spared.why(ours), "pod w of chaos-engineering runs there") || spared.why(theirs) != "" {
+		t.Errorf("told %q of the node of our worker and %q of another, %v", spared.why(ours), spared.why(theirs), err)
+	}
+}

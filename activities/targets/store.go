@@ -18,6 +18,8 @@ type Store struct {
 	Kube kubernetes.Interface
 	// Namespace is where the records live, never a target's own.
 	Namespace string
+	// System is the namespace of worker and bridge, whose nodes are left alone.
+	System string
 	// Watch is this worker's one watch on the claims of all disruptions.
 	Watch *Watch
 	// Parallel bounds the API calls that one claim has under way at once.
@@ -45,10 +47,13 @@ const candidatePage = 2 * kube.PageSize
 // are some times as large.
 const keptSpecs = 16 << 20
 
+// DefaultSystem is where worker and bridge run unless somebody says otherwise.
+const DefaultSystem = "squall-system"
+
 // NewStore returns a store of the records in a namespace.
 func NewStore(clientset kubernetes.Interface, namespace string, watch *Watch, parallel int) *Store {
 	return &Store{
-		Kube: clientset, Namespace: namespace, Watch: watch, Parallel: parallel,
+		Kube: clientset, Namespace: namespace, System: DefaultSystem, Watch: watch, Parallel: parallel,
 		pageSize: candidatePage, listSlots: make(chan struct{}, parallelLists), specs: memo.New[types.UID, *v1beta1.Disruption](keptSpecs),
 	}
 }
