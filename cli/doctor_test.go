@@ -101,21 +101,7 @@ func TestTemporalIsWhereTheWorkerFindsIt(t *testing.T) {
 	l := newLive(t)
 	t.Setenv("SQUALL_TEMPORAL_ADDRESS", "")
 	server := temporalserver.New(t).Start()
-	_, err := l.Client.CoreV1().ConfigMaps(l.Shop).Create(l.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "squall-settings-of-this-version"},
-		Data:       map[string]string{"SQUALL_TEMPORAL_ADDRESS": server.Address, "SQUALL_TEMPORAL_NAMESPACE": "no-such"},
-	}, metav1.CreateOptions{})
-	l.Must(err)
-	labels := map[string]string{"app.kubernetes.io/name": "squall-worker"}
-	_, err = l.Client.AppsV1().Deployments(l.Shop).Create(l.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "squall-worker"},
-		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Name: "worker", Image: "squall:test", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
-					LocalObjectReference: corev1.LocalObjectReference{Name: "squall-settings-of-this-version"}}}},
-			}}}}},
-	}, metav1.CreateOptions{})
-	l.Must(err)
+	l.workerWith(map[string]string{"SQUALL_TEMPORAL_ADDRESS": server.Address, "SQUALL_TEMPORAL_NAMESPACE": "no-such"})
 	l.want(l.squall("doctor", "--system-namespace", l.Shop), exitError, server.Address, "no-such")
 	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-namespace", "default"), exitOK, "")
 	free := temporalserver.FreeAddress(t)

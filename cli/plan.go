@@ -25,12 +25,12 @@ import (
 func (c *command) plan() *cobra.Command {
 	var flags clusterFlags
 	var output format
-	var chaosNamespace string
+	var chaosNamespace, systemNamespace string
 	command := &cobra.Command{
 		Use:   "plan FILE | -",
 		Short: "Say what a disruption or scenario would do to the cluster, without doing it",
 		Long: "Reads the cluster as the worker would, and says which pods or nodes the disruption would choose from, how many, on\n" +
-			"which nodes, and why others are left out. Then it asks the API server whether it would take the disruption, by a dry\n" +
+			"which nodes, and why others are left out, by the worker's own settings if you may read them. Then it asks the API server whether it would take the disruption, by a dry\n" +
 			"run through all of its admission. Nothing is written. The exit code is 1 when it would disrupt nothing.\n" +
 			"Of a scenario it says all that of each disruption of each step, as if it were created now and alone.",
 		Example: "  squall plan lossy.yaml\n  squall plan lossy.yaml -o json | jq .chosen",
@@ -44,14 +44,15 @@ func (c *command) plan() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		known := workerSettingsOf(cmd.Context(), client, systemNamespace, chaosNamespace, given(cmd, "chaos-namespace"))
 		if s != nil {
-			p, err := planOfScenario(cmd.Context(), client, s, chaosNamespace)
+			p, err := planOfScenario(cmd.Context(), client, s, known)
 			if err != nil {
 				return err
 			}
 			return c.showScenarioPlan(p, output)
 		}
-		p, err := planOf(cmd.Context(), client, d, chaosNamespace)
+		p, err := planOf(cmd.Context(), client, d, known)
 		if err != nil {
 			return err
 		}
@@ -59,11 +60,12 @@ func (c *command) plan() *cobra.Command {
 	})
 	flags.add(command)
 	chaosNamespaceFlag(command, &chaosNamespace)
+	systemNamespaceFlag(command, &systemNamespace)
 	output.flag(command, "json", "yaml", "wide")
 	return command
 }
 
-func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, chaosNamespace string) (plan.Plan, error) {
+func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings) (plan.Plan, error) {
 	policies, forbidden, err := client.DisruptionPolicies(ctx)
 	if err != nil {
 		return plan.Plan{}, err
@@ -78,7 +80,9 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	d = d.DeepCopy()
 	d.Annotations = judged
 	rules := policy.Rules(policies, d, time.Now())
-	found, err := targets.NewStore(client.Kube, chaosNamespace, nil, 1).Survey(ctx, d, rules)
+	store := targets.NewStore(client.Kube, known.chaos, nil, 1)
+	store.System, store.ControlPlane = known.system, known.controlPlane
+	found, err := store.Survey(ctx, d, rules)
 	if err != nil {
 		return plan.Plan{}, client.Unreachable(err)
 	}
@@ -86,8 +90,12 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 		found.Unread = append(found.Unread, "DisruptionPolicies")
 	}
 	p := plan.Of(d, found)
-	if why := tooMany(ctx, client, d, targets.Wanted(d.Spec, found.Healthy)); why != "" {
-		p.Warnings = append(p.Warnings, "safe mode, unless the operator set other limits: "+why)
+	p.Assumed = known.assumed
+	switch refusal, warning := known.judge(known.tooMany(ctx, client, d, targets.Wanted(d.Spec, found.Healthy))); {
+	case refusal != "":
+		p.Refusals = append(p.Refusals, refusal)
+	case warning != "":
+		p.Warnings = append(p.Warnings, warning)
 	}
 	refusal := policy.Refusal(rules)
 	if refusal != "" {
@@ -113,7 +121,7 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 // tooMany is what safe mode would say of so many targets, as far as the caller may know
 // how many pods and nodes there are. Pods that have ended count here where only the
 // API server knows how many there are.
-func tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, wanted int) string {
+func (s workerSettings) tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, wanted int) string {
 	of := policy.Population{Cluster: math.MaxInt32, Nodes: math.MaxInt32} // unless it is known
 	one := metav1.ListOptions{Limit: 1}                                   // the answer tells how many more there are
 	if nodes, err := client.Kube.CoreV1().Nodes().List(ctx, one); err == nil {
@@ -127,7 +135,7 @@ func tooMany(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption,
 	if err != nil {
 		return "" // who may not list them has been told
 	}
-	return policy.DefaultThresholds.TooMany(d, wanted, of)
+	return s.thresholds.TooMany(d, wanted, of)
 }
 
 func sizeOf(listed int, more *int64) int {

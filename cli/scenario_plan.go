@@ -30,7 +30,7 @@ type stepPlan struct {
 }
 
 // planOfScenario plans each disruption as if it were created now, alone.
-func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, chaosNamespace string) (scenarioPlan, error) {
+func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, known workerSettings) (scenarioPlan, error) {
 	p := scenarioPlan{Scenario: s.Namespace + "/" + s.Name}
 	if err := client.TryScenario(ctx, s); err != nil {
 		p.Refusals = append(p.Refusals, "the API server: "+err.Error())
@@ -47,7 +47,7 @@ func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.Disr
 			d := &v1beta1.Disruption{Spec: *one.Template.DeepCopy()}
 			d.APIVersion, d.Kind = v1beta1.GroupVersion.String(), "Disruption"
 			d.Namespace, d.Name = s.Namespace, s.ChildName(i, j)
-			of, err := planOf(ctx, client, d, chaosNamespace)
+			of, err := planOf(ctx, client, d, known)
 			if err != nil {
 				return p, err
 			}

@@ -21,7 +21,7 @@ type temporalFlags struct{ system string }
 func (f *temporalFlags) add(to *cobra.Command) {
 	settings.TemporalFlags(to.Flags())
 	to.Flags().Lookup("temporal-address").Usage = "host:port of Temporal's frontend; nothing: the worker's, reached through the cluster if it is a Service there"
-	to.Flags().StringVar(&f.system, "system-namespace", "squall-system", "namespace of worker and bridge")
+	systemNamespaceFlag(to, &f.system)
 }
 
 // dial returns a client of Temporal, which the caller closes, and what it was reached by.

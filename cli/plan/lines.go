@@ -43,6 +43,9 @@ func (p Plan) Lines(everything bool) []view.Line {
 		}
 		add(name, view.Careful, "%d: %s: %s", len(reason.Targets), reason.Why, some(reason.Targets, everything))
 	}
+	if p.Assumed != "" {
+		add("assumed", view.Careful, "%s", p.Assumed)
+	}
 	for _, warning := range p.Warnings {
 		add("warning", view.Careful, "%s", warning)
 	}

@@ -29,6 +29,9 @@ type Plan struct {
 	LeftOut []Reason `json:"leftOut"`
 	// Nodes are where candidates are, and how many.
 	Nodes []Node `json:"nodes"`
+	// Assumed says which settings of the worker were assumed, and why; empty if they
+	// were read.
+	Assumed string `json:"assumed,omitempty"`
 	// Warnings are what could not be found out.
 	Warnings []string `json:"warnings,omitempty"`
 	// Refusals are why it would not be carried out.

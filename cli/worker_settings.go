@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/settings"
+)
+
+// workerSettings are those of the worker by which it chooses targets and judges how
+// many they are.
+type workerSettings struct {
+	chaos, system string
+	controlPlane  bool
+	safeMode      string
+	thresholds    policy.Thresholds
+	// assumed says which of them are assumed and why; empty if they were read.
+	assumed string
+}
+
+// Values of the worker's setting safe-mode.
+const (
+	safeModeOff     = "off"
+	safeModeWarn    = "warn"
+	safeModeEnforce = "enforce"
+)
+
+// systemNamespaceFlag adds --system-namespace.
+func systemNamespaceFlag(to *cobra.Command, into *string) {
+	to.Flags().StringVar(into, "system-namespace", "squall-system", "namespace of worker and bridge")
+}
+
+// workerSettingsOf reads the settings of the worker in a namespace. What cannot be read
+// is assumed to be as it is by default. chaos is the namespace of the chaos pods, unless
+// the worker knows better and nobody named it.
+func workerSettingsOf(ctx context.Context, client *cluster.Client, system, chaos string, chaosNamed bool) workerSettings {
+	s := workerSettings{chaos: chaos, system: system, safeMode: safeModeWarn, thresholds: policy.DefaultThresholds}
+	values, err := client.WorkerSettings(ctx, system)
+	if err == nil && values == nil {
+		err = fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", system)
+	}
+	if err == nil {
+		err = s.take(values, chaosNamed)
+	}
+	if err != nil {
+		s.assumed = fmt.Sprintf("control-plane-nodes %t, safe-mode %s, limits %d %% and %d %%, chaos-namespace %s: the worker's settings cannot be read: %v",
+			s.controlPlane, s.safeMode, s.thresholds.Namespace, s.thresholds.Cluster, s.chaos, err)
+	}
+	return s
+}
+
+// take sets what is set. A value that the worker would not take changes nothing.
+func (s *workerSettings) take(values map[string]string, chaosNamed bool) error {
+	var wrong []error
+	read := func(setting string, into func(value string) error) {
+		if value := values[settings.Variable(setting)]; value != "" {
+			if err := into(value); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s is %q", setting, value))
+			}
+		}
+	}
+	read("control-plane-nodes", func(value string) error { return parsed(&s.controlPlane, value, strconv.ParseBool) })
+	read("safe-mode", func(value string) error { return parsed(&s.safeMode, value, safeMode) })
+	read("safe-mode-namespace-threshold", func(value string) error { return parsed(&s.thresholds.Namespace, value, strconv.Atoi) })
+	read("safe-mode-cluster-threshold", func(value string) error { return parsed(&s.thresholds.Cluster, value, strconv.Atoi) })
+	if chaos := values[settings.Variable("chaos-namespace")]; chaos != "" && !chaosNamed {
+		s.chaos = chaos
+	}
+	return errors.Join(wrong...)
+}
+
+func parsed[T any](into *T, value string, parse func(string) (T, error)) error {
+	got, err := parse(value)
+	if err == nil {
+		*into = got
+	}
+	return err
+}
+
+func safeMode(value string) (string, error) {
+	switch value {
+	case safeModeOff, safeModeWarn, safeModeEnforce:
+		return value, nil
+	}
+	return "", errors.New("want off, warn or enforce")
+}
+
+// judge says what the worker has against so many targets: a refusal if it enforces that.
+func (s workerSettings) judge(tooMany string) (refusal, warning string) {
+	switch {
+	case tooMany == "" || s.safeMode == safeModeOff:
+		return "", ""
+	case s.safeMode == safeModeEnforce:
+		return "safe mode, which is enforced: " + tooMany, ""
+	case s.assumed != "":
+		return "", "safe mode, unless the operator set other limits: " + tooMany
+	}
+	return "", "safe mode: " + tooMany
+}
