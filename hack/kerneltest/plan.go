@@ -72,10 +72,10 @@ func machines() []machine {
 		},
 		{
 			// What User-Mode Linux cannot do, and netem once more.
-			name: "qemu", fetched: "linux-image-amd64", needs: debian.ForKernels, start: startQEMU, limit: 50 * time.Minute,
+			name: "qemu", fetched: "linux-image-amd64", needs: debian.ForKernels, start: startQEMU, limit: 70 * time.Minute,
 			modules: slices.Concat(vm.NetworkModules(), vm.FilterModules(), []string{"loop", "ext4"}),
 			packages: []testPackage{
-				{name: "injector/diskfailure", limit: 15 * time.Minute, quick: none},
+				{name: "injector/diskfailure", limit: 30 * time.Minute, quick: none},
 				{name: "injector/dnsdisruption", limit: 15 * time.Minute, quick: none},
 				{name: "injector/nfqueue", limit: 5 * time.Minute, quick: none},
 				{name: "injector/network", limit: 15 * time.Minute, run: "^Test(DropTakesItsShareOfWhatMatches|" + networkInShort + ")$",
@@ -84,7 +84,8 @@ func machines() []machine {
 				// Without KVM the processor's time is not what its clock says.
 				{name: "injector/cpupressure", limit: 5 * time.Minute, run: "^TestBurnerEndsWithTheInjector$"},
 				{name: "injector/memorypressure", limit: 5 * time.Minute, run: "^Test(" + memoryPressureInShort + ")$"},
-				{name: "injector", limit: 5 * time.Minute, run: "^Test(" + injectorInShort + ")$"},
+				{name: "injector", limit: 5 * time.Minute, run: "^Test(" + injectorInShort + "|EffectTakenOffIsLost)$/^disk-failure$",
+					quick: "^Test(" + injectorInShort + ")$"},
 			},
 		},
 	}

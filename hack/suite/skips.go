@@ -17,8 +17,12 @@ var mayBeSkipped = map[string]string{
 }
 
 // kernelsLack is what tests may be skipped for on the kernels that are run in
-// virtual machines, by the beginning of the reason that the test gives.
+// virtual machines, and on the machine's own, which has no name, by the beginning of the
+// reason that the test gives.
 var kernelsLack = map[string]map[string]string{
+	"": {
+		"needs a kernel that takes BPF programs which decide about opens": "it refuses programs that need a trampoline; tested in QEMU, where it may not be skipped",
+	},
 	"uml": {
 		noTCX:                           "Linux 6.1 attaches by cls_bpf; tcx is tested on the kernel of the machine",
 		"is about cgroups of version 1": "the kernel has version 2 alone; version 1 is tested on the kernel of the machine",

@@ -79,7 +79,7 @@ func TestCoveredFilesAndDirectories(t *testing.T) {
 				prefix += "/"
 			}
 			before, host, others := tableOf(t, procOf(c)), tableOf(t, "/proc/self"), tableOf(t, procOf(other))
-			injector := newInjector(t, params(test.errno, "", prefix), c)
+			injector := newInjector(t, byMount, params(test.errno, "", prefix), c)
 			inject(t, injector)
 			want(t, "opens of "+test.file, map[string]int{test.want: 5}, opens(t, c, in(test.file), test.flags, 5))
 			if strings.Contains(test.want, "E") {
@@ -119,7 +119,7 @@ func TestWhatCannotBeCoveredIsRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := tableOf(t, procOf(c))
-			injector := newInjector(t, params(test.errno, test.probability, test.path), c)
+			injector := newInjector(t, byMount, params(test.errno, test.probability, test.path), c)
 			if err := injector.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Inject = %v, want %q in it", err, test.want)
 			}
@@ -142,7 +142,7 @@ func TestSharedMountsAreNotCovered(t *testing.T) {
 		_, err := os.Stat(filepath.Join(procOf(c), "root", dir, "volume/file"))
 		return err
 	})
-	injector := newInjector(t, params("ENOENT", "", filepath.Join(dir, "volume/file")), c)
+	injector := newInjector(t, byMount, params("ENOENT", "", filepath.Join(dir, "volume/file")), c)
 	if err := injector.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), "Bidirectional") {
 		t.Errorf("Inject = %v, want the shared mount refused", err)
 	}
@@ -160,7 +160,7 @@ func TestContainersWithoutThePathAreNoted(t *testing.T) {
 		_, err := os.Stat(filepath.Join(procOf(with), "root", file))
 		return err
 	})
-	injector := newInjector(t, params("ENOENT", "", file), with, without)
+	injector := newInjector(t, byMount, params("ENOENT", "", file), with, without)
 	inject(t, injector)
 	want(t, "opens", map[string]int{"ENOENT": 3}, opens(t, with, file, 0, 3))
 	if notes := strings.Join(injector.Notes(), "\n"); !strings.Contains(notes, "container db-1 has no "+file) {
@@ -175,7 +175,7 @@ func TestCoversAreCleanedAfterACrash(t *testing.T) {
 	file := filepath.Join(dir, "data/file")
 	c := testcontainer.Start(t, testcontainer.Sleeps...)
 	before := tableOf(t, procOf(c))
-	command := exec.Command("/proc/self/exe", "inject", c.ID, "ENOENT", filepath.Dir(file), t.TempDir())
+	command := exec.Command("/proc/self/exe", "inject", byMount, c.ID, "ENOENT", filepath.Dir(file), t.TempDir())
 	command.Stderr = os.Stderr
 	input, _ := command.StdinPipe()
 	defer input.Close()
@@ -198,7 +198,7 @@ func TestCoversAreCleanedAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cleaner := newInjector(t, params("ENOENT", "", filepath.Dir(file)), c)
+	cleaner := newInjector(t, byMount, params("ENOENT", "", filepath.Dir(file)), c)
 	found := false
 	for _, mark := range marks {
 		found = found || mark.Disruption.UID == cleaner.target.Injection.Disruption.UID && mark.Target == "pod-uid" && strings.Contains(mark.Object, filepath.Dir(file))
@@ -219,7 +219,7 @@ func TestMountOverACoverIsLeftAndTold(t *testing.T) {
 	dir := files(t, "single", "other")
 	file := filepath.Join(dir, "single")
 	c := testcontainer.Start(t, testcontainer.Sleeps...)
-	injector := newInjector(t, params("ENXIO", "", file), c)
+	injector := newInjector(t, byMount, params("ENXIO", "", file), c)
 	inject(t, injector)
 	inContainer := func(role string, args ...string) {
 		t.Helper()

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/cilium/ebpf/btf"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -20,7 +22,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// listeners are the processes that answer the kernel.
+// listeners are the processes that answer the kernel, or hold a program that does.
 var listeners = child.Family{
 	Kind: v1beta1.KindDiskFailure, Command: ListenCommand, Prefix: "squall-disk-failure=", Noun: "listener",
 }
@@ -35,20 +37,19 @@ type Injector struct {
 	lost      chan error
 	denied    denials
 	covers    int // that Inject mounted
-	// listenerErrnos and coverErrnos tell which errors the kernel gives in these ways.
-	listenerErrnos, coverErrnos func() ([]string, error)
+	ways      []way
 }
 
 // New returns an injector that has done nothing yet.
 func New(params v1beta1.DiskFailure, t *target.Target, j *journal.Journal) *Injector {
 	return &Injector{
 		params: params, target: t, journal: j, listeners: listeners.Of(t), lost: make(chan error, 1), denied: denials{by: map[string]uint64{}},
-		listenerErrnos: fanotifyErrnos, coverErrnos: coverErrnos,
+		ways: allWays(),
 	}
 }
 
 // Inject starts one listener per container, or one for the whole node, and returns
-// when all of them answer; or it mounts covers over the paths, for errors that the
+// when opens fail by all of them; or it mounts covers over the paths, for errors that the
 // kernel does not take from a listener. An error that this kernel cannot give is
 // refused by its name before anything is changed. After an error a part may be done;
 // Clean undoes it.
@@ -65,7 +66,7 @@ func (i *Injector) Inject(ctx context.Context) error {
 	if way == byMount {
 		return i.cover(p)
 	}
-	return i.listenAll(ctx, p)
+	return i.listenAll(ctx, p, way)
 }
 
 // Clean ends the listeners of this disruption on this target, also those that
@@ -111,77 +112,88 @@ func (i *Injector) Lost() <-chan error { return i.lost }
 // Probe says with which errors this kernel can make opens fail. The error is the
 // one that an injection would meet.
 func (i *Injector) Probe() (string, error) {
-	offers := i.offers()
+	offers, some := i.offers()
 	if len(i.params.Paths) == 0 { // nothing is asked for
-		if len(offers.given) == 0 {
-			return "", i.refused("the opening of files", offers)
+		if !some {
+			return "", i.refused("the opening of files")
 		}
-		return offers.String(), nil
+		return offers, nil
 	}
 	p, err := planOf(i.params)
 	if err == nil {
 		_, err = i.way(p)
 	}
-	return offers.String(), err
+	return offers, err
 }
 
-// The ways in which opens can be made to fail, the best first.
+// The ways in which opens can be made to fail.
 const (
-	byListener = "fanotify"
-	byMount    = "mounts"
+	byLSM          = "BPF LSM"
+	byModifyReturn = "BPF fmod_ret"
+	byFanotify     = "fanotify"
+	byMount        = "mounts"
 )
 
-// offers are what this kernel offers.
-type offers struct {
-	given  map[string][]string // errors, by the way
-	lacked []error
+// way is one of them. They are tried in the order in which an injector has them:
+// first those in which no open waits for a process and any error can be given, last
+// the one that does not end with the injector.
+type way struct {
+	name string
+	// errnos tells which errors the kernel gives in this way, found out once.
+	errnos func() ([]string, error)
 }
 
-func (i *Injector) offers() offers {
-	o := offers{given: map[string][]string{}}
-	for way, ask := range map[string]func() ([]string, error){byListener: i.listenerErrnos, byMount: i.coverErrnos} {
-		given, err := ask()
-		if err != nil {
-			o.lacked = append(o.lacked, fmt.Errorf("%s: %w", way, err))
-			continue
-		}
-		o.given[way] = given
+func allWays() []way {
+	types := btf.NewCache()
+	return []way{
+		{byLSM, sync.OnceValues(func() ([]string, error) { return hooks[byLSM].errnos(types) })},
+		{byModifyReturn, sync.OnceValues(func() ([]string, error) { return hooks[byModifyReturn].errnos(types) })},
+		{byFanotify, sync.OnceValues(fanotifyErrnos)},
+		{byMount, sync.OnceValues(coverErrnos)},
 	}
-	return o
 }
 
-// String names the errors of each way.
-func (o offers) String() string {
+// offers says what this kernel offers, and what it lacks, way by way. It offers
+// nothing if some is false.
+func (i *Injector) offers() (said string, some bool) {
 	var ways []string
-	if given := o.given[byListener]; len(given) > 0 {
-		ways = append(ways, "fanotify gives "+names(given))
+	var lacked []error
+	for _, way := range i.ways {
+		given, err := way.errnos()
+		switch {
+		case err != nil:
+			lacked = append(lacked, fmt.Errorf("%s: %w", way.name, err))
+		case way.name == byMount:
+			ways = append(ways, "mounts over the paths give "+names(given)+" (of a directory only "+directoryErrno+"), at level pod and to all opens")
+		default:
+			ways = append(ways, way.name+" gives "+names(given))
+		}
 	}
-	if given := o.given[byMount]; len(given) > 0 {
-		ways = append(ways, "mounts over the paths give "+names(given)+" (of a directory only "+directoryErrno+"), at level pod and to all opens")
+	some = len(ways) > 0
+	if len(lacked) > 0 {
+		ways = append(ways, oneline.Join(lacked...).Error())
 	}
-	if len(o.lacked) > 0 {
-		ways = append(ways, oneline.Join(o.lacked...).Error())
-	}
-	return strings.Join(ways, "; ")
+	return strings.Join(ways, "; "), some
 }
 
 // way chooses how to give the error asked for, or refuses it.
 func (i *Injector) way(p plan) (string, error) {
-	// What keeps one way from being taken is told if the other is no way either.
-	if given, _ := i.listenerErrnos(); slices.Contains(given, p.errno) {
-		return byListener, nil
-	}
-	if i.target.Injection.Level != v1beta1.LevelNode && p.percent == 100 {
-		if given, _ := i.coverErrnos(); slices.Contains(given, p.errno) {
-			return byMount, nil
+	for _, way := range i.ways {
+		if way.name == byMount && (i.target.Injection.Level == v1beta1.LevelNode || p.percent < 100) {
+			continue
+		}
+		// What keeps a way from being taken is told if none is.
+		if given, _ := way.errnos(); slices.Contains(given, p.errno) {
+			return way.name, nil
 		}
 	}
 	what := fmt.Sprintf("openat.exitCode %s with probability %d%% at level %s", p.errno, p.percent, i.target.Injection.Level)
-	return "", i.refused(what, i.offers())
+	return "", i.refused(what)
 }
 
 // refused says what this node cannot do, and what it can.
-func (i *Injector) refused(what string, can offers) error {
+func (i *Injector) refused(what string) error {
+	can, _ := i.offers()
 	node := "this node"
 	if name := i.target.Injection.Target.NodeName; name != "" {
 		node = "node " + name

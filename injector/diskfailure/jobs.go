@@ -25,7 +25,7 @@ type job struct {
 }
 
 // listenAll starts all listeners.
-func (i *Injector) listenAll(ctx context.Context, p plan) error {
+func (i *Injector) listenAll(ctx context.Context, p plan, way string) error {
 	jobs, err := i.jobs(p)
 	defer func() {
 		for _, job := range jobs {
@@ -36,6 +36,7 @@ func (i *Injector) listenAll(ctx context.Context, p plan) error {
 		return err
 	}
 	for _, job := range jobs {
+		job.Way = way
 		if err := i.listen(ctx, job); err != nil {
 			return fmt.Errorf("make opens fail in %s: %w", job.name, err)
 		}
@@ -101,7 +102,7 @@ func (i *Injector) listen(ctx context.Context, job job) error {
 // guard ends a listener that does not answer. It goes on until the listener has
 // ended, and tells of it while the target is still there.
 func (i *Injector) guard(listener *child.Child, job job) {
-	err := listener.Guard(silence, func(said string) { i.denied.note(job.name, said) })
+	err := listener.Guard(job.silence(), func(said string) { i.denied.note(job.name, said) })
 	if job.check() != nil {
 		return // the listener ended with it
 	}

@@ -19,25 +19,39 @@ import (
 const ListenCommand = "listen"
 
 // beat is how often a listener says that it answers, silence how long it may say
-// nothing until it is ended, so that no open waits for longer than 2 s.
+// nothing until it is ended, so that no open waits for longer than 2 s. For one with a
+// program no open waits; but it has to see the end of its target.
 const (
-	beat    = 400 * time.Millisecond
-	silence = 1500 * time.Millisecond
+	beat           = 400 * time.Millisecond
+	silence        = 1500 * time.Millisecond
+	programSilence = 15 * time.Second
 )
 
 // order is what a listener has to do.
 type order struct {
+	// Way is how: by a hook, or fanotify.
+	Way string
 	// Root leads to the root of the target's processes, Namespace names their
 	// mount namespace.
 	Root, Namespace string
 	// Mounts are the points of the mounts to listen at, Prefixes the paths below
 	// which opens fail, both as the target sees them.
 	Mounts, Prefixes []string
-	Errno            unix.Errno
-	Percent          int
+	// Devices are those of the mounts' filesystems, as the kernel keeps their numbers.
+	Devices []uint32
+	Errno   unix.Errno
+	Percent int
 }
 
-// listener answers the kernel, which asks before each open on the mounts of an
+// silence is how long the listener may say nothing.
+func (o order) silence() time.Duration {
+	if o.Way == byFanotify {
+		return silence
+	}
+	return programSilence
+}
+
+// listener answers fanotify, which asks before each open on the mounts of an
 // order.
 type listener struct {
 	order
@@ -68,6 +82,14 @@ func Listen(_ context.Context, args []string) error {
 	if !child.AwaitRelease() {
 		return nil
 	}
+	if hook, is := hooks[o.Way]; is {
+		return hook.hold(o)
+	}
+	return o.listen()
+}
+
+// listen answers by fanotify.
+func (o order) listen() error {
 	// Whoever opens a file waits for this process: it should not wait for its own
 	// memory. Without the right to it, it may have to.
 	_ = unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
@@ -99,11 +121,9 @@ func Listen(_ context.Context, args []string) error {
 // answerAll answers until the injector or the target has ended. The sign of life
 // comes from here, so that there is none from a listener that does not answer.
 func (l *listener) answerAll() error {
-	// The pipe may be full if nobody reads: then this must not wait.
-	if err := unix.SetNonblock(1, true); err != nil {
+	if err := beginToSay(); err != nil {
 		return err
 	}
-	_, _ = unix.Write(1, []byte("listening\n"))
 	said := time.Now()
 	buffer := make([]byte, 4096)
 	ready := []unix.PollFd{{Fd: int32(l.group.fd), Events: unix.POLLIN}}
@@ -119,12 +139,24 @@ func (l *listener) answerAll() error {
 			return err
 		}
 		if time.Since(said) >= beat {
-			_, _ = unix.Write(1, []byte(strconv.FormatUint(l.denied, 10)+"\n"))
+			say(strconv.FormatUint(l.denied, 10))
 			said = time.Now()
 		}
 	}
 	return nil
 }
+
+// beginToSay says that opens fail from now on.
+func beginToSay() error {
+	// The pipe may be full if nobody reads: then this must not wait.
+	if err := unix.SetNonblock(1, true); err != nil {
+		return err
+	}
+	say("listening")
+	return nil
+}
+
+func say(line string) { _, _ = unix.Write(1, []byte(line+"\n")) }
 
 // answer decides about one open. Whatever goes wrong, it is let go on.
 func (l *listener) answer(event unix.FanotifyEventMetadata) {

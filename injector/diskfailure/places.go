@@ -83,11 +83,18 @@ func (i *Injector) add(o *order, file string, found places, table []mounts.Mount
 		case !canFail(m):
 			i.note("opens on " + m.Point + " do not fail: it is a filesystem of the kernel")
 		case !slices.Contains(o.Mounts, m.Point):
-			o.Mounts = append(o.Mounts, m.Point)
+			o.Mounts, o.Devices = append(o.Mounts, m.Point), append(o.Devices, deviceOf(m))
 		}
 	}
 	o.Prefixes = append(o.Prefixes, found.prefixes...)
 	return nil
+}
+
+// deviceOf is the number of a mount's device as the kernel keeps it.
+func deviceOf(m mounts.Mount) uint32 {
+	major, minor, _ := strings.Cut(m.Device, ":")
+	number := func(digits string) uint32 { n, _ := strconv.ParseUint(digits, 10, 32); return uint32(n) } // as the kernel printed them
+	return deviceNumber(number(major), number(minor))
 }
 
 // places are where the files are whose paths begin with a prefix.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +28,7 @@ import (
 // injector that can be killed.
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
-		"enter": enter, "open": open, "mount": mountAndWait, "inject": injectAndHang,
+		"enter": enter, "open": open, "mount": mountAndWait, "overlay": overlayAndWait, "bounded": bounded, "gives": gives, "inject": injectAndHang,
 		"put":         func(args []string) error { return unix.Mount(args[0], args[1], "", unix.MS_BIND, "") },
 		"take":        func(args []string) error { return unix.Unmount(args[0], 0) },
 		ListenCommand: func(args []string) error { return Listen(context.Background(), args) },
@@ -61,6 +63,40 @@ func enter(args []string) error {
 	return unix.Exec(program, append([]string{"target"}, args[1:]...), nil)
 }
 
+// bounded plays a role with the rights of the kind's chaos pod and no others. Args are
+// the role and its arguments.
+func bounded(args []string) error {
+	runtime.LockOSThread()
+	kept := map[string]uintptr{
+		"SYS_ADMIN": unix.CAP_SYS_ADMIN, "SYS_PTRACE": unix.CAP_SYS_PTRACE, "SYS_CHROOT": unix.CAP_SYS_CHROOT,
+		"DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH, "IPC_LOCK": unix.CAP_IPC_LOCK,
+	}
+	for right := range uintptr(unix.CAP_LAST_CAP + 1) {
+		if slices.ContainsFunc(v1beta1.KindDiskFailure.Needs().Capabilities, func(name string) bool { number, known := kept[name]; return known && number == right }) {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0); err != nil && err != unix.EINVAL { // one that this kernel does not know
+			return err
+		}
+	}
+	return unix.Exec("/proc/self/exe", append([]string{"bounded"}, args...), nil)
+}
+
+// gives tells which errors this kernel gives by a way.
+func gives(args []string) error {
+	names, err := errnosBy(args[0])
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(names)
+}
+
+// errnosBy are the errors that this kernel gives by a way.
+func errnosBy(by string) ([]string, error) {
+	ways := allWays()
+	return ways[slices.IndexFunc(ways, func(w way) bool { return w.name == by })].errnos()
+}
+
 // open opens a file so many times, and tells how often that ended how: args are
 // the file, the flags and the number.
 func open(args []string) error {
@@ -90,7 +126,28 @@ func mountAndWait(args []string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(args[0]+"/file", nil, 0o600); err != nil {
+	return writeAndWait(args[0] + "/file")
+}
+
+// overlayAndWait is a container's first process with an overlay at args[0]/merged.
+func overlayAndWait(args []string) error {
+	if err := unix.Mount("tmpfs", args[0], "tmpfs", 0, ""); err != nil {
+		return err
+	}
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(args[0]+"/"+name, 0o755); err != nil {
+			return err
+		}
+	}
+	options := strings.ReplaceAll("lowerdir=D/lower,upperdir=D/upper,workdir=D/work", "D", args[0])
+	if err := unix.Mount("overlay", args[0]+"/merged", "overlay", 0, options); err != nil {
+		return err
+	}
+	return writeAndWait(args[0] + "/merged/file")
+}
+
+func writeAndWait(file string) error {
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return err
 	}
 	for {
@@ -149,26 +206,32 @@ func params(errno, probability string, paths ...string) v1beta1.DiskFailure {
 	return p
 }
 
-// newInjector makes one that cleans at the end of the test.
-func newInjector(t *testing.T, params v1beta1.DiskFailure, containers ...*testcontainer.Container) *Injector {
+// newInjector makes one that knows one way, and cleans at the end of the test.
+func newInjector(t *testing.T, by string, params v1beta1.DiskFailure, containers ...*testcontainer.Container) *Injector {
 	t.Helper()
 	loaded, err := target.Load(t.Context(), injection(containers...), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return injectorFor(t, params, loaded)
+	return injectorFor(t, by, params, loaded)
 }
 
-func injectorFor(t *testing.T, params v1beta1.DiskFailure, loaded *target.Target) *Injector {
+func injectorFor(t *testing.T, by string, params v1beta1.DiskFailure, loaded *target.Target) *Injector {
 	t.Helper()
 	notes, err := journal.Open(t.TempDir(), loaded)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(notes.Close)
-	injector := New(params, loaded, notes)
+	injector := New(params, loaded, notes).only(by)
 	t.Cleanup(func() { clean(t, injector) })
 	return injector
+}
+
+// only forgets the other ways.
+func (i *Injector) only(by string) *Injector {
+	i.ways = slices.DeleteFunc(i.ways, func(w way) bool { return w.name != by })
+	return i
 }
 
 func inject(t *testing.T, injector *Injector) {
@@ -191,19 +254,18 @@ func clean(t *testing.T, injector *Injector) {
 }
 
 // injectAndHang is an injector that says when it has injected and never cleans:
-// args are the container's ID, the error, the path and the
-// journal's directory.
+// args are the way, the container's ID, the error, the path and the journal's directory.
 func injectAndHang(args []string) error {
-	loaded, err := target.Load(context.Background(), injection(&testcontainer.Container{ID: args[0]}), "")
+	loaded, err := target.Load(context.Background(), injection(&testcontainer.Container{ID: args[1]}), "")
 	if err != nil {
 		return err
 	}
-	notes, err := journal.Open(args[3], loaded)
+	notes, err := journal.Open(args[4], loaded)
 	if err != nil {
 		return err
 	}
 	defer notes.Close()
-	if err := New(params(args[1], "", args[2]), loaded, notes).Inject(context.Background()); err != nil {
+	if err := New(params(args[2], "", args[3]), loaded, notes).only(args[0]).Inject(context.Background()); err != nil {
 		return err
 	}
 	fmt.Println("injected")

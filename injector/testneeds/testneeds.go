@@ -30,6 +30,8 @@ const (
 	OnlyVersion1 = "is about cgroups of version 1"
 	OnlyVersion2 = "is about cgroups of version 2 alone"
 	NoPods       = "needs a machine without pods"
+	// DecidingPrograms are of type LSM or fmod_ret.
+	DecidingPrograms = "needs a kernel that takes BPF programs which decide about opens"
 )
 
 // Slack is how many times further from what was asked a measurement may be: 1, or

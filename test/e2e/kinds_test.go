@@ -173,8 +173,8 @@ func TestDiskPressureIsFeltAndTakenBack(t *testing.T) {
 	s.wantSame(before, s.snapshots(victims))
 }
 
-// The one of two containers that is chosen is disturbed: half of its opens, by what
-// every kernel gives, and then all of them, by a mount.
+// The one of two containers that is chosen is disturbed: half of its opens, with an error that
+// every kernel gives, and then all of them, by a program or else a mount.
 func TestDiskFailureIsFeltAndTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

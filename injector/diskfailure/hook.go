@@ -1,0 +1,183 @@
+package diskfailure
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/squall-chaos/squall/injector/child"
+	"github.com/squall-chaos/squall/injector/target"
+)
+
+// programName is what bpftool shows.
+const programName = "squall_open"
+
+// programLicense is what the kernel wants of a program at one of these hooks.
+const programLicense = "Dual MIT/GPL"
+
+// hook is a place in the kernel at which a program is asked about each open of the
+// node, and may make it fail with any error. Nobody waits for a process.
+type hook struct {
+	kind     ebpf.ProgramType
+	attach   ebpf.AttachType
+	function string
+}
+
+var hooks = map[string]hook{
+	byLSM: {ebpf.LSM, ebpf.AttachLSMMac, "file_open"},
+	// The function that asks all security modules: also where that for programs is off.
+	byModifyReturn: {ebpf.Tracing, ebpf.AttachModifyReturn, "security_file_open"},
+}
+
+// denier is a program at a hook. It is nowhere but in the descriptors of this
+// process: once they are closed, however that comes about, no open fails any more.
+type denier struct {
+	loaded   *ebpf.Collection
+	attached link.Link
+}
+
+// deny puts a program for an order at the hook. The kernel's types are read once for
+// a cache.
+func (h hook) deny(types *btf.Cache, o order) (*denier, error) {
+	j := judge{prefixes: o.Prefixes, devices: o.Devices, errno: o.Errno, percent: o.Percent}
+	var err error
+	if j.namespace, err = namespaceNumber(o.Namespace); err != nil {
+		return nil, err
+	}
+	if j.layout, err = kernelLayout(types); err != nil {
+		return nil, err
+	}
+	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{
+		Maps:     j.maps(),
+		Programs: map[string]*ebpf.ProgramSpec{programName: h.program(j.program())},
+	}, ebpf.CollectionOptions{Cache: types})
+	if err != nil {
+		return nil, fmt.Errorf("load a program for %s: %w", h.function, err)
+	}
+	attached, err := h.put(loaded.Programs[programName])
+	if err != nil {
+		loaded.Close()
+		return nil, fmt.Errorf("attach a program to %s: %w", h.function, err)
+	}
+	return &denier{loaded, attached}, nil
+}
+
+func (h hook) program(instructions asm.Instructions) *ebpf.ProgramSpec {
+	return &ebpf.ProgramSpec{
+		Name: programName, Type: h.kind, AttachType: h.attach, AttachTo: h.function, License: programLicense, Instructions: instructions,
+	}
+}
+
+func (h hook) put(program *ebpf.Program) (link.Link, error) {
+	if h.kind == ebpf.LSM {
+		return link.AttachLSM(link.LSMOptions{Program: program})
+	}
+	return link.AttachTracing(link.TracingOptions{Program: program, AttachType: h.attach})
+}
+
+// denied is how many opens failed so far.
+func (d *denier) denied() (uint64, error) {
+	var counts [countsSize / 8]uint64
+	if err := d.loaded.Maps[countsMap].Lookup(uint32(0), &counts); err != nil {
+		return 0, fmt.Errorf("read how many opens failed: %w", err)
+	}
+	return counts[countDenied/8], nil
+}
+
+// close takes the program from the hook first.
+func (d *denier) close() {
+	d.attached.Close()
+	d.loaded.Close()
+}
+
+// hold keeps a program at the hook until the injector or the target has ended, and
+// says how many opens it made fail.
+func (h hook) hold(o order) error {
+	// The namespace was found by number: it is the target's if its process still is.
+	if child.Ended(0) {
+		return nil
+	}
+	d, err := h.deny(btf.NewCache(), o)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := beginToSay(); err != nil {
+		return err
+	}
+	for !child.Ended(beat) {
+		count, err := d.denied()
+		if err != nil {
+			return err
+		}
+		say(strconv.FormatUint(count, 10))
+	}
+	return nil
+}
+
+// errnos are the errors that this kernel gives by the hook: all, or none. A kernel
+// may take a program and never ask it, so one is tried, on a file and in a mount
+// namespace that nobody else sees.
+func (h hook) errnos(types *btf.Cache) ([]string, error) {
+	err := target.OnThrowawayThread(func() error {
+		made, err := openStage(listeners.Prefix + "probe")
+		if err != nil {
+			return err
+		}
+		defer unix.Close(made)
+		const name = "file"
+		if err := unix.Mknodat(made, name, unix.S_IFREG|0o600, 0); err != nil {
+			return err
+		}
+		namespace, err := os.Readlink(target.DefaultProc + "/thread-self/ns/mnt")
+		if err != nil {
+			return err
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(made, &stat); err != nil {
+			return err
+		}
+		d, err := h.deny(types, order{
+			Namespace: namespace, Devices: []uint32{deviceNumber(unix.Major(stat.Dev), unix.Minor(stat.Dev))},
+			Prefixes: []string{stage + "/" + name}, Errno: unix.EDQUOT, Percent: 100,
+		})
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		fd, err := unix.Openat(made, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+			return fmt.Errorf("the kernel takes a program for %s and does not ask it (bpf in lsm=)", h.function)
+		}
+		if !errors.Is(err, unix.EDQUOT) {
+			return fmt.Errorf("a program for %s makes opens end with %w", h.function, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(errnos)), nil
+}
+
+// namespaceNumber reads the name of a namespace, such as "mnt:[4026531841]".
+func namespaceNumber(name string) (uint32, error) {
+	var number uint32
+	if _, err := fmt.Sscanf(name, "mnt:[%d]", &number); err != nil {
+		return 0, fmt.Errorf("read the name %q of a mount namespace: %w", name, err)
+	}
+	return number, nil
+}
+
+// deviceNumber is how the kernel keeps the number of a device.
+func deviceNumber(major, minor uint32) uint32 { return major<<20 | minor }

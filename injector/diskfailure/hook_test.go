@@ -1,0 +1,166 @@
+package diskfailure
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// inEachHook runs a test with each way that has a hook.
+func inEachHook(t *testing.T, test func(t *testing.T, by string)) {
+	for _, by := range []string{byLSM, byModifyReturn} {
+		t.Run(by, func(t *testing.T) { given(t, by); test(t, by) })
+	}
+}
+
+// programsAndLinks are all of BPF that the kernel holds.
+func programsAndLinks(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	for id, err := ebpf.ProgramGetNextID(0); err == nil; id, err = ebpf.ProgramGetNextID(id) {
+		fmt.Fprintf(&text, "program %d\n", id)
+	}
+	links := &link.Iterator{}
+	defer links.Close()
+	for links.Next() {
+		fmt.Fprintf(&text, "link %d\n", links.ID)
+	}
+	if err := links.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// Beside a program of somebody else at the same hook: that one stays, and nothing of
+// ours does.
+func TestNoProgramStays(t *testing.T) {
+	inEachHook(t, func(t *testing.T, by string) {
+		spec := hooks[by].program(asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()})
+		spec.Name = "foreign"
+		foreign, err := ebpf.NewProgram(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer foreign.Close()
+		attached, err := hooks[by].put(foreign)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer attached.Close()
+		before := programsAndLinks(t)
+		file := filepath.Join(files(t, "file"), "file")
+		c := testcontainer.Start(t, testcontainer.Sleeps...)
+		injector := newInjector(t, by, params("ENOENT", "", file), c)
+		inject(t, injector)
+		want(t, "opens", map[string]int{"ENOENT": 3}, opens(t, c, file, 0, 3))
+		if during := programsAndLinks(t); during == before {
+			t.Errorf("the kernel holds %s, want a program and a link more", during)
+		}
+		for range 2 {
+			clean(t, injector)
+			if diff := cmp.Diff(before, programsAndLinks(t)); diff != "" {
+				t.Errorf("what the kernel holds (-before +after):\n%s", diff)
+			}
+		}
+	})
+}
+
+// A filesystem that opens files of its own, as those of containers do, does not make
+// an open count twice.
+func TestOpensOnAnOverlayCountOnce(t *testing.T) {
+	inEachHook(t, func(t *testing.T, by string) {
+		dir := t.TempDir()
+		c := testcontainer.Start(t, "/proc/self/exe", "overlay", dir)
+		file := filepath.Join(dir, "merged/file")
+		testcontainer.Eventually(t, "the overlay is mounted", func() error {
+			_, err := os.Stat(filepath.Join(procOf(c), "root", file))
+			return err
+		})
+		inject(t, newInjector(t, by, params("ENOSPC", "20%", filepath.Dir(file)), c))
+		want(t, "opens", map[string]int{"ENOSPC": 20, "ok": 80}, opens(t, c, file, 0, 100))
+	})
+}
+
+// Nobody waits for a process that holds a program. But one that hangs would not see
+// the end of its target: it is ended, and that is told.
+func TestProgramNeedsNoListenerToAnswer(t *testing.T) {
+	inEachHook(t, func(t *testing.T, by string) {
+		file := filepath.Join(files(t, "file"), "file")
+		c := testcontainer.Start(t, testcontainer.Sleeps...)
+		injector := newInjector(t, by, params("ENOENT", "", file), c)
+		inject(t, injector)
+		pids, err := injector.listeners.PIDs()
+		if err != nil || len(pids) != 1 {
+			t.Fatalf("listeners = %v, %v, want one", pids, err)
+		}
+		testcontainer.Freeze(t, pids[0])
+		want(t, "opens while the listener hangs", map[string]int{"ENOENT": 3}, opens(t, c, file, 0, 3))
+		select {
+		case err := <-injector.Lost():
+			if !strings.Contains(err.Error(), "did not answer") {
+				t.Errorf("Lost = %v, want that the listener did not answer", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("nobody was told")
+		}
+		want(t, "opens after it was ended", map[string]int{"ok": 3}, opens(t, c, file, 0, 3))
+	})
+}
+
+// What takes the program off, whoever does it, is the end of its process: it is told
+// within 20 s.
+func TestProgramTakenOffIsLost(t *testing.T) {
+	inEachHook(t, func(t *testing.T, by string) {
+		file := filepath.Join(files(t, "file"), "file")
+		c := testcontainer.Start(t, testcontainer.Sleeps...)
+		injector := newInjector(t, by, params("ENOENT", "", file), c)
+		inject(t, injector)
+		pids, err := injector.listeners.PIDs()
+		if err != nil || len(pids) != 1 {
+			t.Fatalf("listeners = %v, %v, want one", pids, err)
+		}
+		listener, err := os.FindProcess(pids[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := listener.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-injector.Lost():
+			t.Logf("told after %s: %v", time.Since(began), err)
+		case <-time.After(20 * time.Second):
+			t.Error("nobody was told within 20 s")
+		}
+		want(t, "opens afterwards", map[string]int{"ok": 3}, opens(t, c, file, 0, 3))
+	})
+}
+
+// The count of opens that failed is the proof.
+func TestProgramsCountWhatFailed(t *testing.T) {
+	inEachHook(t, func(t *testing.T, by string) {
+		file := filepath.Join(files(t, "file"), "file")
+		c := testcontainer.Start(t, testcontainer.Sleeps...)
+		injector := newInjector(t, by, params("EMFILE", "50%", file), c)
+		inject(t, injector)
+		want(t, "opens", map[string]int{"EMFILE": 20, "ok": 20}, opens(t, c, file, 0, 40))
+		testcontainer.Eventually(t, "the count is told", func() error {
+			state, evidence, err := injector.Prove(t.Context())
+			if evidence != "20 opens failed" {
+				return fmt.Errorf("%s, %q, %w", state, evidence, err)
+			}
+			return nil
+		})
+	})
+}
