@@ -78,6 +78,9 @@ func machines() []machine {
 				{name: "injector/diskfailure", limit: 30 * time.Minute, quick: none},
 				{name: "injector/dnsdisruption", limit: 15 * time.Minute, quick: none},
 				{name: "injector/nfqueue", limit: 5 * time.Minute, quick: none},
+				// An older verifier, which gives up earlier.
+				{name: "injector/classifier", limit: 10 * time.Minute, quick: none,
+					run: "^Test(ProgramVerdicts|ProgramOfMostRulesLoads|SearchFindsTheFirstRuleThatMatches|MostRulesCostLittleMoreThanOne)$"},
 				{name: "injector/network", limit: 15 * time.Minute, run: "^Test(DropTakesItsShareOfWhatMatches|" + networkInShort + ")$",
 					quick: "^Test(" + networkInShort + ")$"},
 				{name: "injector/diskpressure", limit: 5 * time.Minute, run: "^Test(" + diskPressureInShort + ")$"},
