@@ -100,10 +100,6 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 // survey tells of each pod or node that the selector selects: a candidate, or why it
 // is none.
 func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Candidate, string)) error {
-	if err := s.acquireList(ctx); err != nil {
-		return err
-	}
-	defer s.releaseList()
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
 		return fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
@@ -113,7 +109,7 @@ func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Can
 	if d.Spec.Level == v1beta1.LevelNode {
 		return s.readyNodes(ctx, d, options, tell)
 	}
-	err = kube.Pages(ctx, s.Kube.CoreV1().Pods(d.Namespace).List, options, func(pods *corev1.PodList) {
+	err = s.eachPage(ctx, d.Namespace, options, func(pods *corev1.PodList) {
 		for i := range pods.Items {
 			tell(judgePod(d, &pods.Items[i]))
 		}
@@ -174,6 +170,10 @@ func (s *Store) acquireList(ctx context.Context) error {
 func (s *Store) releaseList() { <-s.listSlots }
 
 func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions, tell func(Candidate, string)) error {
+	if err := s.acquireList(ctx); err != nil {
+		return err
+	}
+	defer s.releaseList()
 	spared, err := s.sparedNodes(ctx, d.Spec)
 	if err != nil {
 		return err

@@ -31,6 +31,8 @@ type Store struct {
 	pageSize int64
 	// listSlots has one element for each list of candidates that is under way.
 	listSlots chan struct{}
+	// lists are those of pods.
+	lists podLists
 	// specs keeps the specs that were read last, by UID.
 	specs *memo.Memo[types.UID, *v1beta1.Disruption]
 }
@@ -55,5 +57,6 @@ func NewStore(clientset kubernetes.Interface, namespace string, watch *Watch, pa
 	return &Store{
 		Kube: clientset, Namespace: namespace, System: DefaultSystem, Watch: watch, Parallel: parallel,
 		pageSize: candidatePage, listSlots: make(chan struct{}, parallelLists), specs: memo.New[types.UID, *v1beta1.Disruption](keptSpecs),
+		lists: podLists{waiting: map[string]*podList{}, last: map[string]*podList{}},
 	}
 }
