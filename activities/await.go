@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
@@ -45,6 +46,8 @@ type AwaitInput struct {
 	// Versions are those of the records of all shards there are, from the first, if
 	// the workflow was told all of them.
 	Versions []string `json:"versions,omitempty"`
+	// Chosen is the first choice of targets, if status does not tell of it yet.
+	Chosen *Selection `json:"chosen,omitempty"`
 }
 
 // InjectionProgress says how far an injection has come.
@@ -135,7 +138,9 @@ type injectionWatch struct {
 	// with an event that the injection failed.
 	unannounced    []v1beta1.InjectionTarget
 	chosen, failed map[types.UID]bool
-	reasons        map[string]string
+	// showChoice tells of the choice of targets in status; nil once that was done.
+	showChoice func(*v1beta1.Disruption)
+	reasons    map[string]string
 	// effects are by chaos pod name.
 	effects map[string]*v1beta1.Effect
 	written chaospod.Progress
@@ -171,6 +176,9 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 		}
 	}
 	w.expected = len(w.targets) * len(d.Spec.Requested())
+	if in.Chosen != nil {
+		w.showChoice = showSelection(ctx, d, *in.Chosen, shards, 0)
+	}
 	return w, nil
 }
 
@@ -195,16 +203,23 @@ func (w *injectionWatch) measure() chaospod.Progress {
 
 // write puts progress into status, unless it says nothing new.
 func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
-	if !w.shown && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == "" {
-		return nil // the choice of targets has told as much
-	}
-	if w.shown && p.Equal(w.written) {
+	nothing := !w.shown && p.ReadyPods == 0 && !p.Done() && p.FirstReason() == "" // the choice of targets tells as much
+	if w.showChoice == nil && (nothing || w.shown && p.Equal(w.written)) {
 		return nil
 	}
-	if err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) { status.ShowProgress(d, p) }); err != nil {
+	err := w.a.Disruptions.UpdateStatus(ctx, w.d.Ref(), func(d *v1beta1.Disruption) {
+		if w.showChoice != nil && !d.Status.Phase.Ending() && !meta.IsStatusConditionTrue(d.Status.Conditions, v1beta1.ConditionTargetsSelected) {
+			w.showChoice(d)
+		}
+		if !nothing {
+			status.ShowProgress(d, p)
+		}
+	})
+	if err != nil {
 		return err
 	}
-	w.written, w.shown = p, true
+	w.showChoice = nil
+	w.written, w.shown = p, !nothing
 	return nil
 }
 

@@ -3,6 +3,7 @@ package activities
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -16,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
 )
 
 func TestCreateChaosPods(t *testing.T) {
@@ -138,6 +141,66 @@ func TestAwaitInjection(t *testing.T) {
 		t.Errorf("status = %+v, want 2/2 Holding", status)
 	}
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
+}
+
+// The first choice of targets and what is injected by then are told in one write; what
+// is not injected yet keeps the choice from nobody.
+func TestTheFirstChoiceIsToldByTheWatch(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		t.Run(fmt.Sprintf("everything is ready: %t", ready), func(t *testing.T) {
+			c := newCluster(t)
+			c.MakeTargets(2, nil)
+			ref := c.Disruption("calm", nil)
+			do[Plan](c, c.Prepare, ref)
+			chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Told: true})
+			if s := c.Get(ref).Status; s.StartTime != nil || chosen.Selected != 2 {
+				t.Fatalf("%d are chosen, and status says %+v; want 2, and nothing", chosen.Selected, s)
+			}
+			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{Disruption: ref}})
+			pods := c.ChaosPodsOf(ref)
+			if ready {
+				for _, pod := range pods {
+					c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+				}
+				c.Eventually("the watch sees them", func() bool { return c.ChaosPods.Ready(ref) == 2 })
+			}
+			var writes atomic.Int32
+			counted := apiserver.Start(t)
+			counted.Wrap(func(server http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if strings.HasSuffix(r.URL.Path, "/status") {
+						writes.Add(1)
+					}
+					return server.RoundTrip(r)
+				})
+			})
+			var err error
+			c.Activities.Disruptions, err = status.NewDisruptions(counted)
+			c.Must(err)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}, Chosen: &chosen})
+				ended <- err
+			}()
+			if !ready {
+				c.Eventually("the choice is told", func() bool { return c.Get(ref).Status.Targets == "0/2" })
+				for _, pod := range pods {
+					c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+				}
+			}
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			s := c.Get(ref).Status
+			if s.Targets != "2/2" || s.Phase != v1beta1.PhaseHolding || s.DesiredTargetsCount != 2 || s.RunCount != 1 || s.SpecHash == "" || len(s.TargetInjections) != 2 {
+				t.Errorf("status = %+v, want the plan, the choice and 2/2", s)
+			}
+			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue, "2 of 2")
+			if n := writes.Load(); ready && n != 1 {
+				t.Errorf("%d writes of status, want one", n)
+			}
+		})
+	}
 }
 
 // While events are recorded slowly a change waits longer than it takes to be sure

@@ -21,7 +21,14 @@ func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 	if r.Ending == v1beta1.EndingDeleted {
 		a.Disruptions.Deleted(r.Disruption)
 	}
-	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) { status.ShowReport(d, r) })
+	showPlan := func(*v1beta1.Disruption) {}
+	if begun, err := a.Targets.LoadSpec(ctx, r.Disruption); err == nil { // it may end before status tells of it
+		showPlan = status.ShowPlan(begun, carrier(ctx))
+	}
+	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) {
+		showPlan(d)
+		status.ShowReport(d, r)
+	})
 }
 
 func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) {

@@ -22,6 +22,9 @@ type SelectInput struct {
 	// Waiting is true while nothing was injected yet and nothing may be: targets
 	// that are gone are let go, before others are chosen in their place.
 	Waiting bool `json:"waiting,omitempty"`
+	// Told is true when AwaitInjection follows at once and tells of the choice in
+	// status, with what is injected by then: a write less.
+	Told bool `json:"told,omitempty"`
 }
 
 // SelectTargets chooses as many targets as are missing, at random among those
@@ -36,7 +39,6 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	run := in.Run
 	if in.Waiting {
 		if err := a.endWaiting(ctx, d, healthy); err != nil {
 			return Selection{}, err
@@ -80,10 +82,13 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if selection.Selected == 0 {
 		selection.Invalid = targets.Unusable(d.Spec, healthy)
 	}
-	if in.Waiting && len(selection.Added) == 0 {
-		run++ // status counts the one that waits
+	switch {
+	case in.Told && len(selection.Added) > 0:
+		return selection, nil
+	case in.Waiting && len(selection.Added) == 0:
+		in.Run++ // status counts the one that waits
 	}
-	return selection, a.reportSelection(ctx, d, selection, shards, run)
+	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
 }
 
 // bounds are what PodDisruptionBudgets and rules leave room for. Candidates that a rule
@@ -146,11 +151,15 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 // what is to be done if nobody has yet.
 func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) error {
 	a.selectionEvent(ctx, d, s)
-	showPlan := status.ShowPlan(d, carrier(ctx))
-	return a.Disruptions.UpdateStatus(ctx, d.Ref(), func(live *v1beta1.Disruption) {
+	return a.Disruptions.UpdateStatus(ctx, d.Ref(), showSelection(ctx, d, s, shards, run))
+}
+
+func showSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) func(*v1beta1.Disruption) {
+	showPlan, active := status.ShowPlan(d, carrier(ctx)), targets.Active(shards)
+	return func(live *v1beta1.Disruption) {
 		showPlan(live)
-		status.ShowSelection(live, d, s, targets.Active(shards), run)
-	})
+		status.ShowSelection(live, d, s, active, run)
+	}
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {

@@ -43,7 +43,7 @@ func (a *Activities) read(ctx context.Context, ref Ref, stopOf func(context.Cont
 // began is refused for good, of another only traces can be left.
 func (a *Activities) refuse(ctx context.Context, d *v1beta1.Disruption, why string) (Plan, error) {
 	if d.Status.StartTime == nil {
-		return a.reject(ctx, d, v1beta1.ReasonEmergencyStop, why)
+		return a.refuseFor(ctx, d, v1beta1.ReasonEmergencyStop, why)
 	}
 	return Plan{CleanOnly: why}, nil
 }

@@ -144,6 +144,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
+	in.Told = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
 		return
@@ -157,6 +158,9 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	d.Runs++
 	d.Shards += len(chosen.Added)
 	d.Unannounced = append(d.Unannounced, chosen.Added...)
+	if in.Told {
+		d.untold = &chosen
+	}
 	d.begin(ctx, in.Known, chosen)
 }
 
@@ -243,12 +247,12 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
-		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, Versions: versions}
+		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, Versions: versions, Chosen: d.untold}
 		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // a new watch has begun, or the disruption ends
 		}
-		d.stopWatch, d.Unannounced = nil, nil
+		d.stopWatch, d.Unannounced, d.untold = nil, nil, nil
 		if err != nil {
 			d.fail(ctx, err)
 			return

@@ -133,6 +133,8 @@ type disruption struct {
 	// stop cancels disturb, stopWatch the activity that watches the injection,
 	// stopEffects that which asks for effects.
 	stop, stopWatch, stopEffects workflow.CancelFunc
+	// untold is the first choice of targets, as long as status may not tell of it.
+	untold *activities.Selection
 	// allShards is true when every chaos pod with our UID is to be cleaned,
 	// whether this workflow knows its shard or not.
 	allShards bool
