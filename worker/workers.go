@@ -41,9 +41,17 @@ type taskQueue struct {
 	register func(worker.Registry)
 }
 
-// taskQueues are all there are. Watchers keep their slots for as long as they
-// watch, and probers for as long as they ask, so they have queues of their own and
-// never keep a cleaning from starting. So have notifications, which wait for others.
+const (
+	// manySlots are enough for what keeps its slot for as long as it watches or asks.
+	manySlots = 10000
+	// busySlots are for what calls the API server again and again.
+	busySlots = 200
+)
+
+// taskQueues are all there are. Who watches an injection is on the workflows' queue,
+// as Temporal hands out with the answer to a workflow's task what is on its own, and
+// takes none of the slots of a cleaning. Probers have a queue of their own, and so
+// have notifications, which wait for others.
 func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
 	own := &belongings{cluster: cluster}
 	return []taskQueue{
@@ -51,9 +59,9 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *cr
 		{
 			name: contract.TaskQueue,
 			options: worker.Options{
-				MaxConcurrentActivityExecutionSize: 200,
+				MaxConcurrentActivityExecutionSize: manySlots,
 				// A cancelled creation must stop within a second.
-				Interceptors:                     []interceptor.WorkerInterceptor{own, &heartbeats{gap: time.Second}},
+				Interceptors:                     []interceptor.WorkerInterceptor{own, &heartbeats{gap: time.Second, slots: make(chan struct{}, busySlots)}},
 				MaxHeartbeatThrottleInterval:     time.Second,
 				DefaultHeartbeatThrottleInterval: time.Second,
 			},
@@ -72,16 +80,16 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *cr
 		{
 			name: contract.WatcherTaskQueue,
 			options: worker.Options{
-				MaxConcurrentActivityExecutionSize: 10000,
+				MaxConcurrentActivityExecutionSize: manySlots,
 				DisableWorkflowWorker:              true,
-				Interceptors:                       []interceptor.WorkerInterceptor{own, &heartbeats{gap: 4 * time.Second}},
+				Interceptors:                       []interceptor.WorkerInterceptor{own, &heartbeats{gap: watcherGap}},
 			},
 			register: func(r worker.Registry) { r.RegisterActivity(acts) },
 		},
 		{
 			name: contract.ProbeTaskQueue,
 			options: worker.Options{
-				MaxConcurrentActivityExecutionSize: 10000,
+				MaxConcurrentActivityExecutionSize: manySlots,
 				DisableWorkflowWorker:              true,
 				Interceptors:                       []interceptor.WorkerInterceptor{own},
 				// Probers heartbeat themselves, with what the next one goes on with,
@@ -101,7 +109,7 @@ func notifications(acts *activities.Activities, own *belongings) taskQueue {
 		options: worker.Options{
 			MaxConcurrentActivityExecutionSize:     20,
 			MaxConcurrentWorkflowTaskExecutionSize: 20,
-			Interceptors:                           []interceptor.WorkerInterceptor{own, &heartbeats{gap: 4 * time.Second}},
+			Interceptors:                           []interceptor.WorkerInterceptor{own, &heartbeats{gap: watcherGap}},
 		},
 		register: func(r worker.Registry) {
 			r.RegisterWorkflowWithOptions(workflows.Notification, workflow.RegisterOptions{Name: contract.NotificationWorkflowType})

@@ -150,10 +150,11 @@ func (d *disruption) selectionOptions(ctx workflow.Context, summary string) work
 }
 
 // watchOptions are for an activity that only reads and reports: it goes on on
-// another worker within seconds, and nobody waits for it when it is cancelled.
+// another worker within seconds, and nobody waits for it when it is cancelled. On the
+// queue of the workflow itself Temporal hands it out with the answer to the task
+// that asks for it.
 func (d *disruption) watchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           contract.WatcherTaskQueue,
 		StartToCloseTimeout: d.remaining(ctx),
 		HeartbeatTimeout:    heartbeat,
 		RetryPolicy:         &retries,

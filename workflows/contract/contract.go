@@ -22,9 +22,8 @@ const (
 	SweepSchedule     = "squall-sweep"
 )
 
-// Task queues. Watchers hold a slot for as long as they watch, so they have a
-// queue of their own and can never keep a cleaning from starting; and so do
-// probers, for as long as they ask.
+// Task queues. Who asks again and again for effects, and probers, have queues of
+// their own.
 const (
 	TaskQueue        = "squall-disruptions"
 	WatcherTaskQueue = "squall-watchers"
