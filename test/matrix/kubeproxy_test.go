@@ -35,6 +35,11 @@ type kubeProxy struct {
 
 func (k *kubeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r)
+	if selector := k.own(c); selector != "" {
+		query := r.URL.Query()
+		query.Set("fieldSelector", selector)
+		r.URL.RawQuery = query.Encode()
+	}
 	switch {
 	case c.verb == "watch":
 		k.watch(w, r, c)
@@ -265,7 +270,7 @@ func (s *slot) whoSees(c kubeCall) []string {
 		return []string{bridge}
 	case resource == "pods":
 		return []string{bridge, worker}
-	case resource == "disruptions":
+	case resource == "disruptions", resource == "emergencystops":
 		return []string{bridge}
 	}
 	return nil

@@ -3,8 +3,6 @@ package matrix
 import (
 	"errors"
 	"flag"
-	"fmt"
-	"hash/fnv"
 	"os"
 	"slices"
 	"sync"
@@ -188,7 +186,7 @@ func (m *matrix) reference(p *plan) {
 		p.early[point] = p.early[point] || early
 	}
 	for _, f := range r.current.faults() {
-		if !slices.Contains(p.faults, f) && r.counts(f) {
+		if !slices.Contains(p.faults, f) && r.counts(f) && !(r.rested && p.early[f.point]) {
 			p.faults = append(p.faults, f)
 		}
 	}
@@ -205,10 +203,12 @@ func (p *plan) choose(t *testing.T) {
 		p.trials = []*trial{{fault: f}}
 		return
 	}
-	for _, f := range p.faults {
-		sum := fnv.New32a()
-		_, _ = fmt.Fprint(sum, p.work.name, f)
-		if int(sum.Sum32()%100) < *share {
+	faults := p.faults
+	if p.work.many {
+		faults = sampled(faults, ofEach)
+	}
+	for _, f := range faults {
+		if int(sum(p.work.name, f)%100) < *share {
 			p.trials = append(p.trials, &trial{fault: f})
 		}
 	}
@@ -252,7 +252,7 @@ func (m *matrix) do(r *run) (got string, err error) {
 	if err := r.fit(r.twoBridges); err != nil {
 		return "", err
 	}
-	r.begin(r.fault)
+	r.begin(r.fault, r.many)
 	if err := errors.Join(r.whole(), r.endedWell()); err != nil {
 		return "", err
 	}

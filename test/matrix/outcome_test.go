@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -248,15 +249,22 @@ func (r *run) events() (told []string, err error) {
 // on in another one count once.
 func (r *run) workflows(name string, uid types.UID) (string, error) {
 	id := contract.WorkflowID(v1beta1.DisruptionRef{Namespace: r.shop, Name: name, UID: uid})
-	chains := map[string]bool{}
+	chains, goesOn := 0, false
 	err := r.until("Temporal lists the workflow", func() bool { // which it does a moment later
 		answer, err := r.temporal.ListWorkflow(r.ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			Query: fmt.Sprintf("WorkflowId = %q", id),
 		})
+		chains, goesOn = 0, false
 		for _, execution := range answer.GetExecutions() {
-			chains[execution.GetRootExecution().GetRunId()] = true
+			switch execution.GetStatus() {
+			case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+				goesOn = true
+			case enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
+			default:
+				chains++
+			}
 		}
-		return err == nil && len(chains) > 0
+		return err == nil && chains > 0 && !goesOn
 	})
 	if err != nil {
 		return "", err
@@ -269,7 +277,7 @@ func (r *run) workflows(name string, uid types.UID) (string, error) {
 		result.Summary, _, _ = strings.Cut(result.Summary, ". Not in service: ")
 	}
 	said, err := json.Marshal(result)
-	return fmt.Sprintf("%d in all, the last ended with %s", len(chains), said), err
+	return fmt.Sprintf("%d in all, the last ended with %s", chains, said), err
 }
 
 var (

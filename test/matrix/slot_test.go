@@ -46,6 +46,8 @@ type slot struct {
 	broken bool
 
 	mu sync.Mutex
+	// longHistory is what Temporal says of every workflow.
+	longHistory bool
 	// pair is nil where there is one bridge, which always acts.
 	pair        *lives
 	stopKeeping func()
@@ -206,10 +208,18 @@ func (s *slot) run() *recorder {
 	return s.current
 }
 
-// begin makes all calls count for a new run.
-func (s *slot) begin(f *fault) *recorder {
+// long says whether every history is long enough for a new run.
+func (s *slot) long() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.longHistory
+}
+
+// begin makes all calls count for a new run.
+func (s *slot) begin(f *fault, long bool) *recorder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.longHistory = long
 	s.current, s.old, s.ended = newRecorder(f), map[string]oldView{}, nil
 	return s.current
 }

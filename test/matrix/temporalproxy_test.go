@@ -72,6 +72,9 @@ func (t *temporalProxy) handle(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	t.learn(t.slot.run().names, path.Base(method), reply)
+	if t.slot.long() {
+		reply = lengthen(path.Base(method), reply)
+	}
 	return stream.SendMsg(&reply)
 }
 

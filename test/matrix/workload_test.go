@@ -38,6 +38,11 @@ type work struct {
 	guarded bool
 	// long is one that is left out unless all points are tried, or it is named.
 	long bool
+	// many is one of many targets, of whose points some of each class are tried, and whose
+	// workflow goes on in a new run as soon as it may.
+	many bool
+	// rested is one whose points before it rests are those of other workloads.
+	rested bool
 	// begins is the part before that of a person; nil: the disruption is created, and
 	// all targets are injected.
 	begins func(*run) error
@@ -66,6 +71,8 @@ var workloads = []work{
 	{name: "a cron", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).cronRuns, long: true, play: (*run).runDeleted},
 	{name: "a release", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).releaseRuns, long: true, play: (*run).releaseDeleted},
 	{name: "a scenario", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).firstStepRuns, long: true, play: (*run).secondStepRuns},
+	{name: "an emergency stop", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, rested: true, play: (*run).stopped},
+	{name: "many targets", targets: large, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, many: true, long: true, play: (*run).oneDiesOfMany},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
 
@@ -84,7 +91,8 @@ type run struct {
 	// d is the disruption, or that of all which began last.
 	d   *v1beta1.Disruption
 	all []*v1beta1.Disruption
-	// parent has d begun; nil: the person does. parentStatus is its last one.
+	// parent has d begun; nil: the person does. parentStatus is its last one, or that of
+	// the stop that ended d.
 	parent       client.Object
 	parentStatus any
 }
