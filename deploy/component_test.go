@@ -159,7 +159,7 @@ const (
 func TestTheComponentOfPodOperations(t *testing.T) {
 	want := []string{
 		"squall-crdbridge may create events everywhere",
-		"squall-crdbridge may patch pods everywhere",
+		"squall-crdbridge may get,patch pods everywhere",
 		"squall-worker may list mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
 		"squall-worker may patch pods everywhere",
 	}
@@ -175,8 +175,8 @@ func TestTheComponentOfPodOperations(t *testing.T) {
 func TestTheComponentOfTheDriver(t *testing.T) {
 	overlay := overlaid(t, podOpsDriver)
 	wantRightsBeyond(t, ".", overlay,
+		"squall-crdbridge may get,patch pods everywhere",
 		"squall-crdbridge may list,watch mutatingwebhookconfigurations.admissionregistration.k8s.io everywhere",
-		"squall-crdbridge may patch pods everywhere",
 		"squall-crdbridge may patch pods/status everywhere")
 	on, told := false, false
 	for _, object := range render(t, overlay) {
