@@ -28,7 +28,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if !found {
 		why := chaospod.Failure(failed, chaospod.InjectorState(failed))
 		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner takes off what it left", string(failed.UID))
-		refusal, err := chaospod.Create(ctx, c.a.Kube, chaospod.Cleaner(failed))
+		refusal, err := chaospod.Create(ctx, c.a.Kube, c.a.Builder.Cleaner(failed))
 		if err != nil {
 			return nil, fmt.Errorf("create the cleaner of chaos pod %s: %w", failed.Name, err)
 		}

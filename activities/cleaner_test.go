@@ -82,7 +82,7 @@ func TestAllOnNodesHasThePriorityClassOfTheInstallation(t *testing.T) {
 	has(c, "a command on a node", sweeper)
 
 	// What the class was when the chaos pod was made need not be what it is now.
-	if cleaner := chaospod.Cleaner(&failed); cleaner.Spec.Priority != nil || cleaner.Spec.PreemptionPolicy != nil {
+	if cleaner := c.Builder.Cleaner(&failed); cleaner.Spec.Priority != nil || cleaner.Spec.PreemptionPolicy != nil {
 		t.Errorf("the cleaner asks for priority %v itself: it would be refused once the class has another", cleaner.Spec.Priority)
 	}
 }

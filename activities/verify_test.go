@@ -1,7 +1,9 @@
 package activities
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +47,21 @@ func TestVerifyNodes(t *testing.T) {
 	}
 	if left := c.ChaosPodsOf(ref); len(left) != 0 {
 		t.Errorf("%d pods are left", len(left))
+	}
+}
+
+// A node on which nothing starts is waited for as long as the installation says.
+func TestVerifyANodeThatDoesNotAnswer(t *testing.T) {
+	c := newCluster(t)
+	c.Builder.NodeTimeout = 2 * time.Second
+	node, err := c.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "verify-slow"}}, metav1.CreateOptions{})
+	c.Must(err)
+	t.Cleanup(func() { _ = c.Kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
+	(&apicluster.Nodes{Cluster: c.Cluster}).SetReady(node, corev1.ConditionTrue)
+	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000004"}
+	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node.Name}})
+	if len(verified.Left) == 0 || !strings.Contains(verified.Left[0], "did not end within 2s") {
+		t.Errorf("left %q, want that it did not end within 2s", verified.Left)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/cloud"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/policy"
@@ -34,6 +35,9 @@ type Config struct {
 	PriorityClass string `mapstructure:"chaos-pod-priority-class"`
 	// SELinuxType of the same pods; empty for what the container runtime gives.
 	SELinuxType string `mapstructure:"chaos-pod-selinux-type"`
+	// NodeTimeout is how long a cleaner, or a search of a node, may take from its pod's
+	// creation.
+	NodeTimeout time.Duration `mapstructure:"node-timeout"`
 	// AllowedHosts are never disturbed by a network disruption.
 	AllowedHosts []v1beta1.NetworkHost `mapstructure:"allowed-hosts"`
 	// NamespaceOptIn says what becomes of disruptions in namespaces without the label
@@ -107,6 +111,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
+	flags.Duration("node-timeout", chaospod.DefaultNodeTimeout, "how long a cleaner, or a search of a node, may take from its pod's creation, the pull of the image included; slow nodes need more, at most "+chaospod.MostNodeTimeout.String())
 	flags.String("namespace-opt-in", switchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
 	flags.Bool("control-plane-nodes", false, "let nodes with the label node-role.kubernetes.io/control-plane be targets")
 	flags.String("safe-mode", switchWarn, "off, warn or enforce: what becomes of disruptions of more than anybody named, such as most pods of a namespace; the API server judges by the policy squall-safe-mode")
@@ -142,6 +147,9 @@ func (c Config) check() error {
 	}
 	if c.SweepInterval != 0 && c.SweepInterval < time.Minute {
 		return fmt.Errorf("setting sweep-interval %s: want 0 (never) or at least 1m", c.SweepInterval)
+	}
+	if c.NodeTimeout < chaospod.DefaultNodeTimeout || c.NodeTimeout > chaospod.MostNodeTimeout {
+		return fmt.Errorf("setting node-timeout %s: want %s to %s", c.NodeTimeout, chaospod.DefaultNodeTimeout, chaospod.MostNodeTimeout)
 	}
 	if c.Parallel < 1 {
 		return fmt.Errorf("setting parallel %d: want at least 1", c.Parallel)

@@ -68,6 +68,8 @@ func TestReadConfig(t *testing.T) {
 		"a ConfigMap without namespace":       {[]string{"--cloud-ranges", "ranges"}, "want namespace/name"},
 		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `image-pull-policy "Sometimes"`},
 		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
+		"a node that has no time":             {[]string{"--node-timeout", "59s"}, "node-timeout 59s: want 1m0s to 2m30s"},
+		"a node that takes too long":          {[]string{"--node-timeout", "151s"}, "node-timeout 2m31s: want 1m0s to 2m30s"},
 		"a safe mode that is none":            {[]string{"--safe-mode", "on"}, `safe-mode "on": want off, warn or enforce`},
 		"a share that is none":                {[]string{"--safe-mode-cluster-threshold", "101"}, "safe-mode-cluster-threshold 101: want 1 to 100"},
 		"an opt-in that is none":              {[]string{"--namespace-opt-in", "on"}, `namespace-opt-in "on": want off, warn or enforce`},

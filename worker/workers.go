@@ -194,7 +194,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
-			PriorityClass: c.PriorityClass, SELinuxType: c.SELinuxType,
+			PriorityClass: c.PriorityClass, SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
 		Prober:   c.prober(kube, config),
 		Notify:   c.Notify,

@@ -70,6 +70,9 @@ type Builder struct {
 	// SELinuxType is the type of the context that all these pods run in; empty means
 	// what the container runtime gives them.
 	SELinuxType string
+	// NodeTimeout is how long a cleaner, or a command on a node, may take from its
+	// creation, the start of its pod included; 0 means DefaultNodeTimeout.
+	NodeTimeout time.Duration
 	// AllowedHosts are never disturbed by a network disruption, unless it asks
 	// to drop this list.
 	AllowedHosts []v1beta1.NetworkHost

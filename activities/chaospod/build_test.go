@@ -136,9 +136,36 @@ func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, pod := range map[string]*corev1.Pod{"chaos pod": chaosPod, "cleaner": Cleaner(chaosPod), "command on a node": command} {
+	for name, pod := range map[string]*corev1.Pod{"chaos pod": chaosPod, "cleaner": b.Cleaner(chaosPod), "command on a node": command} {
 		if got := pod.Spec.Containers[0].SecurityContext.SELinuxOptions; got == nil || *got != (corev1.SELinuxOptions{Type: "spc_t"}) {
 			t.Errorf("%s has SELinux options %v, want type spc_t", name, got)
 		}
+	}
+}
+
+// Where an image is pulled slowly, a cleaner and a search of the node have the time that
+// the installation gives them.
+func TestWhatRunsOnANodeHasTheTimeOfTheInstallation(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeout          time.Duration
+		command, cleaner int64
+	}{
+		"nothing is set": {0, 60, 50},
+		"slow nodes":     {MostNodeTimeout, 150, 140},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := Builder{Namespace: "squall-chaos", Image: "squall:test", NodeTimeout: c.timeout}
+			command, err := b.NodeCommand(Owner{Name: "a"}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}, []string{"audit"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed := &corev1.Pod{Spec: *command.Spec.DeepCopy()}
+			if got := *command.Spec.ActiveDeadlineSeconds; got != c.command {
+				t.Errorf("a command on a node has %d s, want %d", got, c.command)
+			}
+			if got := *b.Cleaner(failed).Spec.ActiveDeadlineSeconds; got != c.cleaner {
+				t.Errorf("a cleaner has %d s, want %d", got, c.cleaner)
+			}
+		})
 	}
 }

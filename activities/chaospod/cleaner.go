@@ -16,9 +16,9 @@ import (
 // Cleaner is the failed pod once more, with the same rights on the same
 // node, but for the command. It needs no finalizer: it may be taken away at
 // any moment, and started again.
-func Cleaner(failed *corev1.Pod) *corev1.Pod {
+func (b Builder) Cleaner(failed *corev1.Pod) *corev1.Pod {
 	spec := failed.Spec.DeepCopy()
-	seconds := int64(50)
+	seconds := int64((b.Timeout() - cleanerMargin).Seconds())
 	spec.ActiveDeadlineSeconds = &seconds
 	// What the API server made of the class then; it refuses that if it would make
 	// another number of it now.

@@ -1,6 +1,7 @@
 package chaospod
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -11,9 +12,17 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// NodeCommandPatience is how long one waits for a command on a node: a few
-// seconds where the image is there, longer where it is pulled first.
-const NodeCommandPatience = time.Minute
+// How long a command on a node may take: a few seconds where the image is there, longer
+// where it is pulled first or the node is slow. A cleaner has cleanerMargin less, so that
+// it is seen to end while somebody waits for it.
+const (
+	DefaultNodeTimeout = time.Minute
+	MostNodeTimeout    = 150 * time.Second
+	cleanerMargin      = 10 * time.Second
+)
+
+// Timeout is NodeTimeout, if it is set.
+func (b Builder) Timeout() time.Duration { return cmp.Or(b.NodeTimeout, DefaultNodeTimeout) }
 
 // Owner is on whose behalf a command runs on nodes.
 type Owner struct {
@@ -35,7 +44,7 @@ func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*co
 	pod.Namespace, pod.Finalizers = b.Namespace, nil
 	pod.Labels = owner.Labels
 	pod.Spec.NodeName, pod.Spec.PriorityClassName = node.Name, b.PriorityClass
-	seconds := int64(NodeCommandPatience.Seconds())
+	seconds := int64(b.Timeout().Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	for _, kind := range v1beta1.AllKinds() {
 		addRights(&pod.Spec, kind.Needs())

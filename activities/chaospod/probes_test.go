@@ -61,7 +61,7 @@ func TestCommandsAreNotProbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, pod := range map[string]*corev1.Pod{"cleaner": Cleaner(probedPod(t, nil, 0)), "node command": command} {
+	for name, pod := range map[string]*corev1.Pod{"cleaner": b.Cleaner(probedPod(t, nil, 0)), "node command": command} {
 		container := pod.Spec.Containers[0]
 		if container.StartupProbe != nil || container.ReadinessProbe != nil || container.LivenessProbe != nil {
 			t.Errorf("a %s has probes: %+v, %+v, %+v", name, container.StartupProbe, container.ReadinessProbe, container.LivenessProbe)

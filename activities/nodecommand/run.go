@@ -91,7 +91,7 @@ func (r Runner) run(ctx context.Context, owner chaospod.Owner, node *corev1.Node
 }
 
 func (r Runner) await(ctx context.Context, name string) (*corev1.Pod, string, error) {
-	deadline := time.Now().Add(chaospod.NodeCommandPatience)
+	deadline := time.Now().Add(r.Builder.Timeout())
 	for gap := 250 * time.Millisecond; ; gap = min(2*gap, 2*time.Second) {
 		select {
 		case <-ctx.Done():
@@ -107,7 +107,7 @@ func (r Runner) await(ctx context.Context, name string) (*corev1.Pod, string, er
 		case kube.InjectorEnded(pod):
 			return pod, "", nil
 		case time.Now().After(deadline):
-			return nil, strings.TrimSuffix(fmt.Sprintf("pod %s did not end within %s: %s", name, chaospod.NodeCommandPatience, chaospod.WaitingFor(pod)), ": "), nil
+			return nil, strings.TrimSuffix(fmt.Sprintf("pod %s did not end within %s: %s", name, r.Builder.Timeout(), chaospod.WaitingFor(pod)), ": "), nil
 		}
 	}
 }
