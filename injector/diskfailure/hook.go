@@ -60,6 +60,9 @@ func (h hook) deny(types *btf.Cache, o order) (*denier, error) {
 		Maps:     j.maps(),
 		Programs: map[string]*ebpf.ProgramSpec{programName: h.program(j.program())},
 	}, ebpf.CollectionOptions{Cache: types})
+	if errors.Is(err, unix.EPERM) {
+		err = unix.EPERM // the library adds a guess about limits that kernels with this hook do not have
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load a program for %s: %w", h.function, err)
 	}
