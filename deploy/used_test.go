@@ -257,8 +257,8 @@ func roleKey(file, kind, namespace, name string) string {
 }
 
 // The programs have no right that they do not use: each is named here with the call for
-// which it is given. That they have all they use, the cluster itself says in the
-// tests on it.
+// which it is given. That they have all they use is seen in test/rights, and in the
+// tests on a cluster.
 func TestEveryRightIsUsed(t *testing.T) {
 	granted, programs := programRoles(t)
 	linked := map[string]string{}
