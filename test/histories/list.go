@@ -4,7 +4,7 @@ import "strconv"
 
 // Released is how many generations of histories are frozen, each by a release:
 // see docs/upgrades.md. make freeze counts it up.
-const Released = 0
+const Released = 1
 
 // Generation is the directory of workflows/testdata/histories into which
 // histories are recorded.
