@@ -157,8 +157,19 @@ func (r *run) disrupted() error {
 	return r.allDisrupted()
 }
 
+// allDisrupted waits until all is told of the beginning. Who creates chaos pods and who
+// watches what becomes of them are not the same, so either may be the last to tell.
 func (r *run) allDisrupted() error {
 	if err := r.injected(r.targets); err != nil {
+		return err
+	}
+	err := r.until("the event that its chaos pods are created", func() bool {
+		told, err := r.events()
+		return err == nil && slices.ContainsFunc(told, func(words string) bool {
+			return strings.HasPrefix(words, "Disruption "+r.d.Name+": Normal ChaosPodCreated: ")
+		})
+	})
+	if err != nil {
 		return err
 	}
 	return r.toldTargets()
