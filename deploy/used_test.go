@@ -95,7 +95,7 @@ var uses = map[string]map[string]use{
 		"list nodes everywhere":                        {"activities/targets/candidates.go", `CoreV1().Nodes().List,`},
 		"watch nodes everywhere":                       {"activities/census/census.go", `of.Watch(ctx, options)`},
 		"get pods everywhere":                          {"activities/lost.go", `CoreV1().Pods(ref.Namespace).Get(ctx,`},
-		"list pods everywhere":                         {"activities/targets/candidates.go", `CoreV1().Pods(d.Namespace).List,`},
+		"list pods everywhere":                         {"activities/targets/pod_lists.go", `CoreV1().Pods(namespace).List,`},
 		"watch pods everywhere":                        {"activities/census/census.go", `of.Watch(ctx, options)`},
 		"get deployments everywhere":                   {"activities/crons/begin.go", `apps.Deployments(namespace).Get(ctx,`},
 		"get statefulsets everywhere":                  {"activities/crons/begin.go", `apps.StatefulSets(namespace).Get(ctx,`},
