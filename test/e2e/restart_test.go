@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,16 +17,18 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
+var restarts = flag.Int("restarts", 5, "how many containers end together in TestContainersThatRestartAreDisturbedAgain")
+
 // A container that the kubelet starts again is disturbed again, also by kinds that see
 // no cgroups of the node. rule 56a
 func TestContainersThatRestartAreDisturbedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	const falsely = "192.0.2.77"
-	pods := s.targets(22, func(pod *corev1.Pod) {
+	pods := s.targets(1+*restarts, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Args = []string{"serve", "--write", "/data/file"}
 	})
-	named, broken := pods[:2], pods[2:]
+	named, broken := pods[:1], pods[1:]
 	disturb := func(app, fault string, pods []corev1.Pod) *v1beta1.Disruption {
 		for _, pod := range pods {
 			s.label(pod, app)
