@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/settings"
 )
@@ -33,7 +34,7 @@ const (
 
 // systemNamespaceFlag adds --system-namespace.
 func systemNamespaceFlag(to *cobra.Command, into *string) {
-	to.Flags().StringVar(into, "system-namespace", "squall-system", "namespace of worker and bridge")
+	to.Flags().StringVar(into, "system-namespace", targets.DefaultSystem, "namespace of worker and bridge")
 }
 
 // workerSettingsOf reads the settings of the worker in a namespace. What cannot be read

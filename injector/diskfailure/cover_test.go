@@ -1,7 +1,6 @@
 package diskfailure
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,20 +174,7 @@ func TestCoversAreCleanedAfterACrash(t *testing.T) {
 	file := filepath.Join(dir, "data/file")
 	c := testcontainer.Start(t, testcontainer.Sleeps...)
 	before := tableOf(t, procOf(c))
-	command := exec.Command("/proc/self/exe", "inject", byMount, c.ID, "ENOENT", filepath.Dir(file), t.TempDir())
-	command.Stderr = os.Stderr
-	input, _ := command.StdinPipe()
-	defer input.Close()
-	output, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-		t.Fatalf("the injector said %q, %v", line, err)
-	}
+	command := injectedElsewhere(t, byMount, c, "ENOENT", filepath.Dir(file))
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -316,6 +316,38 @@ func TestNodeLevel(t *testing.T) {
 	})
 }
 
+// onlyListener is the process of the injector's one listener.
+func onlyListener(t *testing.T, injector *Injector) (pid int) {
+	t.Helper()
+	pids, err := injector.listeners.PIDs()
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("listeners = %v, %v, want one", pids, err)
+	}
+	return pids[0]
+}
+
+// injectedElsewhere is a process of its own that has injected, and holds it. It is ended
+// with the test if that has not ended it.
+func injectedElsewhere(t *testing.T, by string, c *testcontainer.Container, errno, path string) *exec.Cmd {
+	t.Helper()
+	command := exec.Command("/proc/self/exe", "inject", by, c.ID, errno, path, t.TempDir())
+	command.Stderr = os.Stderr
+	input, _ := command.StdinPipe()
+	t.Cleanup(func() { _ = input.Close() })
+	output, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+		t.Fatalf("the injector said %q, %v", line, err)
+	}
+	return command
+}
+
 // A listener that hangs is ended, so that opens go on, and that is told.
 func TestListenerThatHangsIsEnded(t *testing.T) {
 	given(t, byFanotify)
@@ -323,11 +355,7 @@ func TestListenerThatHangsIsEnded(t *testing.T) {
 	c := testcontainer.Start(t, testcontainer.Sleeps...)
 	injector := newInjector(t, byFanotify, params("EPERM", "", file), c)
 	inject(t, injector)
-	pids, err := injector.listeners.PIDs()
-	if err != nil || len(pids) != 1 {
-		t.Fatalf("listeners = %v, %v, want one", pids, err)
-	}
-	testcontainer.Freeze(t, pids[0])
+	testcontainer.Freeze(t, onlyListener(t, injector))
 	began := time.Now()
 	want(t, "opens while the listener hangs", map[string]int{"ok": 3}, opens(t, c, file, 0, 3))
 	t.Logf("opens waited for %s", time.Since(began))
@@ -371,21 +399,7 @@ func TestNothingOutlivesTheInjectorOrTheTarget(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				c := testcontainer.Start(t, testcontainer.Sleeps...)
-				command := exec.Command("/proc/self/exe", "inject", by, c.ID, "EPERM", file, t.TempDir())
-				command.Stderr = os.Stderr
-				input, _ := command.StdinPipe()
-				defer input.Close()
-				output, err := command.StdoutPipe()
-				if err == nil {
-					err = command.Start()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-				if line, err := bufio.NewReader(output).ReadString('\n'); err != nil {
-					t.Fatalf("the injector said %q, %v", line, err)
-				}
+				command := injectedElsewhere(t, by, c, "EPERM", file)
 				want(t, "opens before", map[string]int{"EPERM": 3}, opens(t, c, file, 0, 3))
 				test.end(t, command, c)
 				children := listeners.Of(&target.Target{Injection: injection(c)})

@@ -99,11 +99,7 @@ func TestProgramNeedsNoListenerToAnswer(t *testing.T) {
 		c := testcontainer.Start(t, testcontainer.Sleeps...)
 		injector := newInjector(t, by, params("ENOENT", "", file), c)
 		inject(t, injector)
-		pids, err := injector.listeners.PIDs()
-		if err != nil || len(pids) != 1 {
-			t.Fatalf("listeners = %v, %v, want one", pids, err)
-		}
-		testcontainer.Freeze(t, pids[0])
+		testcontainer.Freeze(t, onlyListener(t, injector))
 		want(t, "opens while the listener hangs", map[string]int{"ENOENT": 3}, opens(t, c, file, 0, 3))
 		select {
 		case err := <-injector.Lost():
@@ -125,11 +121,7 @@ func TestProgramTakenOffIsLost(t *testing.T) {
 		c := testcontainer.Start(t, testcontainer.Sleeps...)
 		injector := newInjector(t, by, params("ENOENT", "", file), c)
 		inject(t, injector)
-		pids, err := injector.listeners.PIDs()
-		if err != nil || len(pids) != 1 {
-			t.Fatalf("listeners = %v, %v, want one", pids, err)
-		}
-		listener, err := os.FindProcess(pids[0])
+		listener, err := os.FindProcess(onlyListener(t, injector))
 		if err != nil {
 			t.Fatal(err)
 		}
