@@ -25,13 +25,6 @@ type workerSettings struct {
 	assumed string
 }
 
-// Values of the worker's setting safe-mode.
-const (
-	safeModeOff     = "off"
-	safeModeWarn    = "warn"
-	safeModeEnforce = "enforce"
-)
-
 // systemNamespaceFlag adds --system-namespace.
 func systemNamespaceFlag(to *cobra.Command, into *string) {
 	to.Flags().StringVar(into, "system-namespace", targets.DefaultSystem, "namespace of worker and bridge")
@@ -41,7 +34,7 @@ func systemNamespaceFlag(to *cobra.Command, into *string) {
 // is assumed to be as it is by default. chaos is the namespace of the chaos pods, unless
 // the worker knows better and nobody named it.
 func workerSettingsOf(ctx context.Context, client *cluster.Client, system, chaos string, chaosNamed bool) workerSettings {
-	s := workerSettings{chaos: chaos, system: system, safeMode: safeModeWarn, thresholds: policy.DefaultThresholds}
+	s := workerSettings{chaos: chaos, system: system, safeMode: policy.SwitchWarn, thresholds: policy.DefaultThresholds}
 	values, err := client.WorkerSettings(ctx, system)
 	if err == nil && values == nil {
 		err = fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", system)
@@ -67,7 +60,9 @@ func (s *workerSettings) take(values map[string]string, chaosNamed bool) error {
 		}
 	}
 	read("control-plane-nodes", func(value string) error { return parsed(&s.controlPlane, value, strconv.ParseBool) })
-	read("safe-mode", func(value string) error { return parsed(&s.safeMode, value, safeMode) })
+	read("safe-mode", func(value string) error {
+		return parsed(&s.safeMode, value, func(v string) (string, error) { return v, policy.CheckSwitch(v) })
+	})
 	read("safe-mode-namespace-threshold", func(value string) error { return parsed(&s.thresholds.Namespace, value, strconv.Atoi) })
 	read("safe-mode-cluster-threshold", func(value string) error { return parsed(&s.thresholds.Cluster, value, strconv.Atoi) })
 	if chaos := values[settings.Variable("chaos-namespace")]; chaos != "" && !chaosNamed {
@@ -84,20 +79,12 @@ func parsed[T any](into *T, value string, parse func(string) (T, error)) error {
 	return err
 }
 
-func safeMode(value string) (string, error) {
-	switch value {
-	case safeModeOff, safeModeWarn, safeModeEnforce:
-		return value, nil
-	}
-	return "", errors.New("want off, warn or enforce")
-}
-
 // judge says what the worker has against so many targets: a refusal if it enforces that.
 func (s workerSettings) judge(tooMany string) (refusal, warning string) {
 	switch {
-	case tooMany == "" || s.safeMode == safeModeOff:
+	case tooMany == "" || s.safeMode == policy.SwitchOff:
 		return "", ""
-	case s.safeMode == safeModeEnforce:
+	case s.safeMode == policy.SwitchEnforce:
 		return "safe mode, which is enforced: " + tooMany, ""
 	case s.assumed != "":
 		return "", "safe mode, unless the operator set other limits: " + tooMany

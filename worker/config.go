@@ -82,13 +82,6 @@ type Config struct {
 	LogLevel string          `mapstructure:"log-level"`
 }
 
-// What namespace-opt-in and safe-mode may be.
-const (
-	switchOff     = "off"
-	switchWarn    = "warn"
-	switchEnforce = "enforce"
-)
-
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
 func readConfig(args []string, out io.Writer) (Config, error) {
 	program := settings.Program{
@@ -112,9 +105,9 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
 	flags.Duration("node-timeout", chaospod.DefaultNodeTimeout, "how long a cleaner, or a search of a node, may take from its pod's creation, the pull of the image included; slow nodes need more, at most "+chaospod.MostNodeTimeout.String())
-	flags.String("namespace-opt-in", switchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
+	flags.String("namespace-opt-in", policy.SwitchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
 	flags.Bool("control-plane-nodes", false, "let nodes with the label node-role.kubernetes.io/control-plane be targets")
-	flags.String("safe-mode", switchWarn, "off, warn or enforce: what becomes of disruptions of more than anybody named, such as most pods of a namespace; the API server judges by the policy squall-safe-mode")
+	flags.String("safe-mode", policy.SwitchWarn, "off, warn or enforce: what becomes of disruptions of more than anybody named, such as most pods of a namespace; the API server judges by the policy squall-safe-mode")
 	flags.Int("safe-mode-namespace-threshold", policy.DefaultThresholds.Namespace, "share of a namespace's pods, in percent, of which safe mode lets a disruption have no more")
 	flags.Int("safe-mode-cluster-threshold", policy.DefaultThresholds.Cluster, "the same of the cluster's pods, and at level node of its nodes")
 	flags.String(cloud.SettingConfigMap, "", "namespace/name of the ConfigMap with the keys aws, gcp and datadog, whose values are what these publish of their addresses")
@@ -175,10 +168,8 @@ func (c Config) check() error {
 // checkSwitches looks at what is off, warned about or enforced.
 func (c Config) checkSwitches() error {
 	for _, s := range []struct{ name, value string }{{"namespace-opt-in", c.NamespaceOptIn}, {"safe-mode", c.SafeMode}} {
-		switch s.value {
-		case switchOff, switchWarn, switchEnforce:
-		default:
-			return fmt.Errorf("setting %s %q: want off, warn or enforce", s.name, s.value)
+		if err := policy.CheckSwitch(s.value); err != nil {
+			return fmt.Errorf("setting %s %q: %w", s.name, s.value, err)
 		}
 	}
 	for _, s := range []struct {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/deploy"
 )
 
@@ -37,7 +38,7 @@ func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) 
 	if err := checkThese(ctx, kube, config, base, func() ([]deploy.Right, error) { return deploy.Rights(account) }); err != nil {
 		return err
 	}
-	if config.NamespaceOptIn != switchEnforce {
+	if config.NamespaceOptIn != policy.SwitchEnforce {
 		return nil
 	}
 	return checkThese(ctx, kube, config,

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/temporalserver"
@@ -106,9 +107,9 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 		"deploy/rbac.yaml", "kubectl apply -k deploy")
 	install(t, admin)
 	eventually(t, "the rights of deploy/rbac.yaml are enough", func() bool { return ask() == nil })
-	settings.NamespaceOptIn = switchEnforce
+	settings.NamespaceOptIn = policy.SwitchEnforce
 	wantWords(t, ask(), "get namespaces everywhere", "namespace-opt-in=enforce needs deploy/components/namespace-opt-in-enforce")
-	settings.NamespaceOptIn = switchWarn
+	settings.NamespaceOptIn = policy.SwitchWarn
 	err := admin.RbacV1().Roles("squall-chaos").Delete(t.Context(), "squall-worker", metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)

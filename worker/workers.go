@@ -190,7 +190,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 	store.ControlPlane, store.System = c.ControlPlaneNodes, c.SystemNamespace
 	return &activities.Activities{
 		Kube: kube, Clock: clock, Disruptions: disruptions, ChaosPods: pods, Targets: store, Namespace: c.ChaosNamespace,
-		Policies: policies, OptIn: c.NamespaceOptIn == switchEnforce, SafeMode: safeMode,
+		Policies: policies, OptIn: c.NamespaceOptIn == policy.SwitchEnforce, SafeMode: safeMode,
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
@@ -204,12 +204,12 @@ func newActivities(c Config) (*activities.Activities, error) {
 
 // safeMode judges as the settings say; nil if nobody does.
 func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
-	if c.SafeMode == switchOff {
+	if c.SafeMode == policy.SwitchOff {
 		return nil, nil
 	}
 	count, err := census.New(config, c.ChaosNamespace)
 	return &activities.SafeMode{
-		Enforced: c.SafeMode == switchEnforce, Census: count,
+		Enforced: c.SafeMode == policy.SwitchEnforce, Census: count,
 		Thresholds: policy.Thresholds{Namespace: c.SafeModeNamespaceThreshold, Cluster: c.SafeModeClusterThreshold},
 	}, err
 }

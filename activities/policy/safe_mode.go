@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -9,6 +10,22 @@ import (
 // Thresholds are the shares, in percent, of which safe mode lets a disruption have no
 // more targets: of the pods of its namespace, and of the cluster's pods, or nodes.
 type Thresholds struct{ Namespace, Cluster int }
+
+// What the worker's settings namespace-opt-in and safe-mode may be.
+const (
+	SwitchOff     = "off"
+	SwitchWarn    = "warn"
+	SwitchEnforce = "enforce"
+)
+
+// CheckSwitch refuses any other value of them.
+func CheckSwitch(value string) error {
+	switch value {
+	case SwitchOff, SwitchWarn, SwitchEnforce:
+		return nil
+	}
+	return errors.New("want off, warn or enforce")
+}
 
 // DefaultThresholds are those of an operator who sets none.
 var DefaultThresholds = Thresholds{Namespace: 80, Cluster: 66}
