@@ -80,6 +80,23 @@ func (w *world) addCable(t *testing.T, name, targetAddress, peerAddress string) 
 		}
 		return nil
 	})
+	// A neighbor that is asked for in vain loses packets as a disruption does.
+	know(t, peer, "far-"+name, inside, name, targetAddress)
+	know(t, inside, name, peer, "far-"+name, peerAddress)
+}
+
+// know tells one end of a cable the hardware address of the other.
+func know(t *testing.T, c attach.Conn, name string, other attach.Conn, otherName, otherAddress string) {
+	t.Helper()
+	link, err := c.LinkByName(name)
+	must(t, err)
+	far, err := other.LinkByName(otherName)
+	must(t, err)
+	address, err := netlink.ParseIPNet(otherAddress)
+	must(t, err)
+	must(t, c.NeighSet(&netlink.Neigh{
+		LinkIndex: link.Attrs().Index, IP: address.IP, HardwareAddr: far.Attrs().HardwareAddr, State: netlink.NUD_PERMANENT,
+	}))
 }
 
 func (w *world) removeCable(t *testing.T, name string) {

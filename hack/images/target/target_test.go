@@ -35,9 +35,18 @@ func TestWriterAveragesFullSeconds(t *testing.T) {
 }
 
 func TestWriterWrites(t *testing.T) {
-	path := t.TempDir() + "/file"
+	dir := t.TempDir() + "/later"
+	path := dir + "/file"
 	w, err := startWriter(path, 64<<10, true)
 	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); w.stats()["error"] == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not say that it cannot open its file")
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); w.stats()["bytes"].(int64) == 0; time.Sleep(10 * time.Millisecond) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -28,41 +29,47 @@ const (
 	alignment     = 4096 // of buffer, offset and length with O_DIRECT
 )
 
-// startWriter opens the file and writes in the background. Without O_DIRECT in
-// the file system it falls back to the page cache and fsync.
+// startWriter writes in the background.
 func startWriter(path string, block int, direct bool) (*writer, error) {
 	if block <= 0 || block%alignment != 0 {
 		return nil, fmt.Errorf("write block of %d bytes: want a multiple of %d", block, alignment)
 	}
-	flags := os.O_CREATE | os.O_WRONLY
-	var f *os.File
-	var err error
-	if direct {
-		f, err = os.OpenFile(path, flags|syscall.O_DIRECT, 0o644)
-		direct = err == nil
-	}
-	if !direct {
-		f, err = os.OpenFile(path, flags, 0o644)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the file to write to: %w", err)
-	}
 	w := &writer{path: path, direct: direct}
-	go w.run(f, aligned(block))
+	go w.run(aligned(block))
 	return w, nil
 }
 
-func (w *writer) run(f *os.File, buffer []byte) {
-	for offset := int64(0); ; offset = (offset + int64(len(buffer))) % fileBytes {
-		n, err := f.WriteAt(buffer, offset)
-		if err == nil {
-			err = f.Sync()
+// run tries again for ever: a target lives through a disruption of its disk, also one
+// that is there when it starts.
+func (w *writer) run(buffer []byte) {
+	for {
+		f, err := w.open()
+		for offset := int64(0); err == nil; offset = (offset + int64(len(buffer))) % fileBytes {
+			var n int
+			if n, err = f.WriteAt(buffer, offset); err == nil {
+				err = f.Sync()
+			}
+			w.count(n, err)
 		}
-		w.count(n, err)
-		if err != nil {
-			time.Sleep(100 * time.Millisecond) // a failing disk shall not take the processor too
-		}
+		w.count(0, err)
+		f.Close()                          // nil if it could not be opened
+		time.Sleep(100 * time.Millisecond) // a failing disk shall not take the processor too
 	}
+}
+
+// open falls back to the page cache where the file system has no O_DIRECT.
+func (w *writer) open() (*os.File, error) {
+	const flags = os.O_CREATE | os.O_WRONLY
+	if w.direct {
+		f, err := os.OpenFile(w.path, flags|syscall.O_DIRECT, 0o644)
+		if !errors.Is(err, syscall.EINVAL) {
+			return f, err
+		}
+		w.mu.Lock()
+		w.direct = false
+		w.mu.Unlock()
+	}
+	return os.OpenFile(w.path, flags, 0o644)
 }
 
 func (w *writer) count(n int, err error) {
