@@ -37,6 +37,8 @@ func disruptionOf(c *parent, workload metav1.LabelSelector, at time.Time) *v1bet
 	d := &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.meta.Namespace, Name: c.child,
+			// From its first moment on: what is deleted before the bridge has seen it is noted, too.
+			Finalizers:  []string{v1beta1.DisruptionFinalizer},
 			Labels:      map[string]string{c.label: c.meta.Name},
 			Annotations: map[string]string{v1beta1.AnnotationScheduledAt: at.UTC().Format(time.RFC3339)},
 			OwnerReferences: []metav1.OwnerReference{{

@@ -119,7 +119,9 @@ func disruptionOf(s *v1beta1.DisruptionScenario, step, i int) *v1beta1.Disruptio
 	d := &v1beta1.Disruption{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.ChildName(step, i),
-			Labels: map[string]string{v1beta1.LabelScenario: s.Name}, Annotations: v1beta1.JudgedAnnotations(s),
+			// From its first moment on: what is deleted before the bridge has seen it is noted, too.
+			Finalizers: []string{v1beta1.DisruptionFinalizer},
+			Labels:     map[string]string{v1beta1.LabelScenario: s.Name}, Annotations: v1beta1.JudgedAnnotations(s),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.KindDisruptionScenario, Name: s.Name, UID: s.UID, Controller: &controller,
 			}},
