@@ -101,7 +101,7 @@ func QEMU(c *cluster.Cluster, n int, dir string) ([]string, error) {
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=eth0,mac=02:73:71:75:62:%02x", n),
 		"-device", "virtio-rng-pci",
 		"-kernel", kernel, "-initrd", archive,
-		"-append", "console=ttyS0 panic=10 loglevel=4 net.ifnames=0 cgroup_no_v1=all lsm=landlock,lockdown,yama,bpf rdinit=/" + GuestProgram,
+		"-append", "console=ttyS0 panic=10 loglevel=4 no_timer_check net.ifnames=0 cgroup_no_v1=all lsm=landlock,lockdown,yama,bpf rdinit=/" + GuestProgram,
 	}, nil
 }
 

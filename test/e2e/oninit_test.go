@@ -24,7 +24,7 @@ func TestOnInit(t *testing.T) {
 
 	// A name that it looks up.
 	d := s.create("names", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, dns: {records: [{hostname: first.example.com, record: {type: A, value: 192.0.2.77}}]}}")
-	pod := s.startsWith("looks-up", "lookup", "--timeout", "20s", "first.example.com")
+	pod := s.startsWith("looks-up", "60s", "lookup", "--timeout", "20s", "first.example.com")
 	s.injectedOnce(d)
 	var told struct{ Addresses []string }
 	s.firstWords(pod, &told)
@@ -37,7 +37,7 @@ func TestOnInit(t *testing.T) {
 	// A packet that it sends.
 	ping := []string{"ping", "--udp", peer.Status.PodIP + ":9090", "--sockets", "1", "--count", "20", "--timeout", "1500ms", "--interval", "2ms"}
 	d = s.create("packets", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, network: {drop: 100, hosts: [{port: 9090, protocol: udp}]}}")
-	pod = s.startsWith("sends", ping...)
+	pod = s.startsWith("sends", "60s", ping...)
 	s.injectedOnce(d)
 	var result struct{ Sent, Received int }
 	s.firstWords(pod, &result)
@@ -47,8 +47,8 @@ func TestOnInit(t *testing.T) {
 	s.delete(d)
 	s.gone(d)
 
-	// A pod that nobody chooses starts, undisturbed.
-	pod = s.startsWith("undisturbed", ping...)
+	// A pod that nobody chooses starts, undisturbed, when it has waited.
+	pod = s.startsWith("undisturbed", "5s", ping...)
 	s.firstWords(pod, &result)
 	if result.Received < 19 {
 		t.Errorf("of %d packets %d were answered, want all: nothing disturbs the pod", result.Sent, result.Received)
@@ -56,12 +56,12 @@ func TestOnInit(t *testing.T) {
 }
 
 // startsWith creates a pod that may be disturbed at its start, and whose only
-// container does one thing and ends.
-func (s *space) startsWith(name string, args ...string) *corev1.Pod {
+// container does one thing and ends. It waits at most for so long.
+func (s *space) startsWith(name, timeout string, args ...string) *corev1.Pod {
 	s.t.Helper()
 	pod := s.pod(name, s.hosts[0])
 	pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
-	pod.Annotations = map[string]string{v1beta1.AnnotationOnInitTimeout: "60s"}
+	pod.Annotations = map[string]string{v1beta1.AnnotationOnInitTimeout: timeout}
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Containers[0].Args = args
 	created, err := s.kube.CoreV1().Pods(s.name).Create(s.t.Context(), pod, metav1.CreateOptions{})
