@@ -78,7 +78,7 @@ func layOut(ctx context.Context, root, source string) error {
 }
 
 // copyLinked copies what a page links to. A directory becomes a page that lists
-// its files, unless it has one.
+// what is in it, unless it has one.
 func copyLinked(root, source, path string) error {
 	info, err := os.Stat(filepath.Join(root, path))
 	if errors.Is(err, os.ErrNotExist) || path == "." {
@@ -96,13 +96,14 @@ func copyLinked(root, source, path string) error {
 	}
 	list := "# " + path + "\n\n"
 	for _, entry := range entries {
-		if entry.IsDir() {
-			continue
-		}
-		if err := copyFile(root, source, filepath.Join(path, entry.Name())); err != nil {
+		if err := copyLinked(root, source, filepath.Join(path, entry.Name())); err != nil {
 			return err
 		}
-		list += "- [" + entry.Name() + "](" + entry.Name() + ")\n"
+		link := entry.Name()
+		if entry.IsDir() {
+			link += "/README.md"
+		}
+		list += "- [" + entry.Name() + "](" + link + ")\n"
 	}
 	index := filepath.Join(source, path, "README.md")
 	if _, err := os.Stat(index); err == nil {

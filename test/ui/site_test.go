@@ -35,7 +35,7 @@ func TestSite(t *testing.T) {
 	b.see("What the words mean that all other pages use")
 	b.drawn()
 	b.shoot("site-concepts")
-	b.open(server.URL + "/docs/kinds/README.html")
+	b.open(server.URL + "/docs/kinds/")
 	b.see("What each does to a target")
 	b.drawn()
 	b.shoot("site-kinds")
