@@ -37,6 +37,7 @@ type cluster struct {
 	promise.Pods
 	api     client.Client
 	nodes   []string
+	own     *corev1.Node      // has a kernel of its own; nil if none has
 	probes  map[string]string // probe pod by node
 	machine string            // of a node, in words
 }
@@ -72,11 +73,25 @@ func findCluster(ctx context.Context) (*cluster, error) {
 	for _, node := range nodes.Items {
 		c.nodes = append(c.nodes, node.Name)
 	}
-	c.machine = machine(nodes.Items[0])
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	c.machine, c.own = machine(nodes.Items[0]), ownKernel(nodes.Items)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // of a virtual machine without KVM
 	defer cancel()
 	c.probes, err = promise.StartProbes(ctx, c.Kube, probeNamespace, probeImage, c.nodes)
 	return c, err
+}
+
+// ownKernel is the first node but two, which have other parts, that was booted apart from all others.
+func ownKernel(nodes []corev1.Node) *corev1.Node {
+	booted := map[string]int{}
+	for _, node := range nodes {
+		booted[node.Status.NodeInfo.BootID]++
+	}
+	for i := 2; i < len(nodes); i++ {
+		if booted[nodes[i].Status.NodeInfo.BootID] == 1 {
+			return &nodes[i]
+		}
+	}
+	return nil
 }
 
 // machine says what a node is, and not which.

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/kube"
 )
 
 // look measures once.
@@ -141,6 +144,47 @@ func restarts(ctx context.Context, s *space) (reading, error) {
 		return reading{}, err
 	}
 	return reading{values: map[string]float64{"answered": 100 * float64(e.Received) / float64(e.Sent), "restarts": float64(pod.Status.ContainerStatuses[0].RestartCount)}}, nil
+}
+
+// reached is the share of datagrams that the target answers, and what the API server
+// says of it and of its node. A pod that starts again has another address.
+func reached(ctx context.Context, s *space) (reading, error) {
+	var node corev1.Node
+	err := errors.Join(s.api.Get(ctx, client.ObjectKeyFromObject(&s.target), &s.target), s.api.Get(ctx, client.ObjectKey{Name: s.own.Name}, &node))
+	if err != nil {
+		return reading{}, err
+	}
+	now := reading{values: map[string]float64{"answered": 0}, states: map[string]state{"node": {"not ready", 1}, "target": {"not ready", 1}}}
+	if kube.NodeReady(&node) {
+		now.states["node"] = state{"ready", 0}
+	}
+	if slices.ContainsFunc(s.target.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
+		now.states["target"] = state{"ready", 0}
+	}
+	e, err := s.ping(ctx, 5, 1, "--timeout", patient)
+	if err != nil {
+		return reading{}, err
+	}
+	now.values["answered"] = 100 * float64(e.Received) / float64(e.Sent)
+	return now, nil
+}
+
+// cameBack is nil when the target's node was booted once more and is ready.
+func cameBack(ctx context.Context, s *space) error {
+	var node corev1.Node
+	var target corev1.Pod
+	if err := errors.Join(s.api.Get(ctx, client.ObjectKey{Name: s.own.Name}, &node), s.api.Get(ctx, client.ObjectKeyFromObject(&s.target), &target)); err != nil {
+		return err
+	}
+	if node.Status.NodeInfo.BootID == s.own.Status.NodeInfo.BootID || !kube.NodeReady(&node) {
+		return fmt.Errorf("node %s has not come back", node.Name)
+	}
+	if statuses := target.Status.ContainerStatuses; len(statuses) == 0 || statuses[0].State.Running == nil || statuses[0].RestartCount == 0 {
+		return fmt.Errorf("pod %s was not started again: %v", target.Name, statuses)
+	}
+	return nil
 }
 
 // pods is where the pods of the Deployment are, and which nodes take new ones.

@@ -6,7 +6,8 @@
 //	pictures [-out docs/images/kinds] [KIND...]
 //
 // It needs a cluster of two nodes with Squall installed and the images of targets
-// and probes, as make demo leaves one.
+// and probes, as make demo leaves one. Node failure needs a third one, with a kernel of
+// its own (hack/README.md), and is left out where none is, unless it is asked for.
 package main
 
 import (
@@ -59,12 +60,23 @@ func draw(ctx context.Context, out string, kinds []string) error {
 		if len(kinds) > 0 && !slices.Contains(kinds, string(p.kind)) {
 			continue
 		}
+		if p.ownKernel && c.own == nil {
+			if len(kinds) > 0 {
+				return fmt.Errorf("%s: the cluster has no third node with a kernel of its own: devcluster up --nodes 3 --virtual 3", p.kind)
+			}
+			fmt.Printf("%s is left out: no third node has a kernel of its own\n", p.kind)
+			continue
+		}
 		fmt.Printf("%s %s\n", time.Now().Format(time.TimeOnly), p.kind)
 		picture, err := c.picture(ctx, p)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.kind, err)
 		}
-		picture.Foot = fmt.Sprintf("Measured on %s at commit %s, %s; load %s.", time.Now().Format("2 January 2006"), commit, c.machine, load())
+		on := c.machine
+		if p.ownKernel {
+			on = "a virtual machine, " + machine(*c.own)
+		}
+		picture.Foot = fmt.Sprintf("Measured on %s at commit %s, %s; load %s.", time.Now().Format("2 January 2006"), commit, on, load())
 		if err := os.WriteFile(filepath.Join(out, string(p.kind)+".svg"), []byte(picture.SVG()), 0o644); err != nil {
 			return err
 		}

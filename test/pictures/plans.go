@@ -17,7 +17,9 @@ type plan struct {
 	title string
 	// needs is the component of deploy with the rights for it; empty for none.
 	needs string
-	runs  []run
+	// ownKernel has the target on a node with a kernel of its own.
+	ownKernel bool
+	runs      []run
 }
 
 // run is one disruption and what is measured of it.
@@ -30,16 +32,16 @@ type run struct {
 	// target changes the pod that is disturbed.
 	target func(*corev1.Pod)
 	look   look
-	// during is how long it stays injected.
+	// during is how long it stays injected, or longer: as until, if there is one, says.
 	during  time.Duration
+	until   func(context.Context, *space) error
 	figures []figure
 }
 
 // before and after are how long the target is looked at while nothing is injected.
 const before, after = 8 * time.Second, 9 * time.Second
 
-// plans are the kinds that act on a development cluster. Node failure does not: its
-// nodes share the kernel of the machine.
+// plans are all kinds.
 var plans = []plan{
 	{kind: v1beta1.KindNetwork, title: "Network disruption: what a client sees of a target, in three runs", runs: []run{
 		{spec: "network: {drop: 40}", look: lost, during: 14 * time.Second,
@@ -85,6 +87,11 @@ var plans = []plan{
 	{kind: v1beta1.KindPodReplacement, title: "Pod replacement: one of the two pods of a Deployment", needs: "pod-replacement", runs: []run{
 		{spec: "podReplacement: {gracePeriodSeconds: 1}", workload: deployment, alone: true, look: pods, during: 14 * time.Second,
 			figures: []figure{{title: "Its pods, and whether nodes take new ones"}}},
+	}},
+	{kind: v1beta1.KindNodeFailure, title: "Node failure: what a client on another node sees of a target", ownKernel: true, runs: []run{
+		{spec: "nodeFailure: {shutdown: false}", look: reached, during: 10 * time.Second, until: cameBack, figures: []figure{
+			{title: "Datagrams that are answered", unit: " %", most: 100, curves: []string{"answered"}},
+			{title: "What the API server says"}}},
 	}},
 }
 

@@ -25,7 +25,7 @@ const every = 500 * time.Millisecond
 
 // run measures before, while and after a disruption is injected.
 func (c *cluster) run(ctx context.Context, p plan, r run) (seen recording, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	deny, err := c.allow(ctx, p.needs)
 	defer func() { err = errors.Join(err, deny(context.WithoutCancel(ctx))) }()
@@ -37,7 +37,7 @@ func (c *cluster) run(ctx context.Context, p plan, r run) (seen recording, err e
 		return seen, err
 	}
 	defer func() { err = errors.Join(err, s.remove(context.WithoutCancel(ctx))) }()
-	if err := s.start(ctx, r); err != nil {
+	if err := s.start(ctx, p, r); err != nil {
 		return seen, fmt.Errorf("start what is disturbed: %w", err)
 	}
 	began := time.Now()
@@ -109,6 +109,11 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 	injected = time.Since(began)
 	if err := s.measured(ctx, r.during); err != nil {
 		return 0, 0, err
+	}
+	if r.until != nil {
+		if err := await(ctx, func() error { return r.until(ctx, s) }); err != nil {
+			return 0, 0, err
+		}
 	}
 	if err := s.api.Delete(ctx, d); err != nil {
 		return 0, 0, err

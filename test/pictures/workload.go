@@ -12,13 +12,17 @@ import (
 )
 
 // start runs what is disturbed, and a client on the other node.
-func (s *space) start(ctx context.Context, r run) (err error) {
+func (s *space) start(ctx context.Context, p plan, r run) (err error) {
 	if r.workload != nil {
 		if err := r.workload(ctx, s); err != nil || r.alone {
 			return err
 		}
 	}
-	target, asking := s.pod("target", s.nodes[0]), s.pod("client", s.nodes[1])
+	node := s.nodes[0]
+	if p.ownKernel {
+		node = s.own.Name
+	}
+	target, asking := s.pod("target", node), s.pod("client", s.nodes[1])
 	if r.target != nil {
 		r.target(target)
 	}
