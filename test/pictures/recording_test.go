@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/chart"
 )
 
@@ -44,8 +45,17 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// Every plan asks for the kind that it is a picture of.
+// Every kind has a plan, and every plan asks for the kind that it is a picture of.
 func TestPlansAskForTheirKind(t *testing.T) {
+	planned := map[v1beta1.Kind]bool{}
+	for _, p := range plans {
+		planned[p.kind] = true
+	}
+	for _, kind := range v1beta1.AllKinds() {
+		if !planned[kind] {
+			t.Errorf("%s has no plan", kind)
+		}
+	}
 	for _, p := range plans {
 		for _, r := range p.runs {
 			d, err := disruption("space", r.spec)
