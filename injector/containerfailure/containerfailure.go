@@ -46,7 +46,8 @@ func New(params v1beta1.ContainerFailure, t *target.Target, _ *journal.Journal) 
 
 // Inject signals the first process of every container and waits for their ends.
 // It signals none if one of them is gone already: that one was not ended by
-// this injection. It returns an error naming each container that did not end,
+// this injection. One that is still being started is waited for: killed then, it would
+// never have run, and the runtime would call that an error of its own. It returns an error naming each container that did not end,
 // with the reason as far as the kernel tells it.
 func (i *Injector) Inject(ctx context.Context) error {
 	if len(i.containers) == 0 {
@@ -64,6 +65,9 @@ func (i *Injector) Inject(ctx context.Context) error {
 			return err
 		}
 		processes = append(processes, firstProcess{container, pidfd})
+		if err := i.awaitStart(ctx, container); err != nil {
+			return err
+		}
 	}
 	var errs []error
 	for _, p := range processes {
@@ -113,6 +117,27 @@ func (p firstProcess) signal(forced bool) error {
 		return fmt.Errorf("send %s to process %d of container %s: %w", unix.SignalName(number), p.PID, p.Name, err)
 	}
 	return nil
+}
+
+// awaitStart returns when the application runs in a container, for which it waits as
+// long as for its end.
+func (i *Injector) awaitStart(ctx context.Context, c target.Container) error {
+	bounded, cancel := context.WithTimeout(ctx, i.handledGrace)
+	defer cancel()
+	for {
+		started, err := c.Started()
+		if err != nil || started {
+			return err
+		}
+		select {
+		case <-bounded.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("container %s was created, and does not run after %s: it was not signalled", c.Name, i.handledGrace)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 func (i *Injector) awaitEnd(ctx context.Context, p firstProcess) error {

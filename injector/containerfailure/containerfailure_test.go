@@ -3,6 +3,9 @@ package containerfailure
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,6 +132,57 @@ func TestProcessNumberUsedAgainIsNotSignalled(t *testing.T) {
 	if !made.Running() {
 		t.Error("a process that only has the target's number was ended")
 	}
+}
+
+// A runtime creates the first process of a container, and lets the application take its
+// place later. Killed before, it is an error of the runtime, and nothing ran that could fail.
+func TestAContainerThatIsBeingStartedIsWaitedFor(t *testing.T) {
+	made := testcontainer.Start(t, testcontainer.Sleeps...)
+	loaded := loadTarget(t, made)
+	proc := createdProc(t, made.PID)
+	seen, err := target.Load(t.Context(), v1beta1.Injection{Level: v1beta1.LevelPod, Target: v1beta1.InjectionTarget{
+		Containers: []v1beta1.InjectionContainer{{Name: "app", ID: made.ID}}}}, proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = newInjector(true, seen).Inject(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "container app was created, and does not run after 300ms") || !made.Running() {
+		t.Fatalf("Inject() = %v, it runs: %t; want it waited for and spared", err, made.Running())
+	}
+	if err := newInjector(true, loaded).Inject(t.Context()); err != nil {
+		t.Errorf("Inject() of one that was started = %v", err)
+	}
+	made.AwaitEnd(t)
+}
+
+// createdProc is a directory of processes in which one has executed nothing.
+func createdProc(t *testing.T, pid int) string {
+	t.Helper()
+	number := strconv.Itoa(pid)
+	real, proc := filepath.Join("/proc", number), t.TempDir()
+	entries, err := os.ReadDir(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(proc, number), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.Symlink(filepath.Join(real, entry.Name()), filepath.Join(proc, number, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stat, err := os.ReadFile(filepath.Join(real, "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat))
+	fields[8] = "4194624" // flags, as they were seen of a container that runc had created
+	made := filepath.Join(proc, number, "stat")
+	if err := errors.Join(os.Remove(made), os.WriteFile(made, []byte(strings.Join(fields, " ")), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return proc
 }
 
 func TestSignalDuringTheGraceEndsTheWait(t *testing.T) {

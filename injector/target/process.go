@@ -45,6 +45,24 @@ func (c Container) Status(field string) (string, error) {
 	return value, nil
 }
 
+// Started tells whether the first process is the application. Between creating and
+// starting a container it is a part of the runtime, which the application takes the place
+// of: of a process that was forked and has executed nothing the kernel says PF_FORKNOEXEC
+// (include/linux/sched.h).
+func (c Container) Started() (bool, error) {
+	stat, err := ReadProc(filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "stat"))
+	if err != nil {
+		return false, goneIfMissing(err)
+	}
+	const flags, forkNoExec = 6, 0x40
+	fields, err := statFields(string(stat))
+	if err != nil {
+		return false, err
+	}
+	set, err := strconv.ParseUint(fields[flags], 10, 64)
+	return set&forkNoExec == 0, err
+}
+
 // Root is where the files that the first process sees are seen.
 func (c Container) Root() string {
 	return filepath.Join(procOrDefault(c.proc), strconv.Itoa(c.PID), "root")
@@ -179,12 +197,20 @@ func readProcess(proc string, pid int) (process, error) {
 	return p, nil
 }
 
-// parseStat reads a /proc/<pid>/stat line. The command's name comes second, in
-// parentheses, and may hold blanks and parentheses itself.
-func parseStat(line string) (startTime uint64, ended bool, err error) {
+// statFields are those of a /proc/<pid>/stat line from the third on. The command's name
+// comes second, in parentheses, and may hold blanks and parentheses itself.
+func statFields(line string) ([]string, error) {
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {
-		return 0, false, fmt.Errorf("unexpected stat line %q", line)
+		return nil, fmt.Errorf("unexpected stat line %q", line)
+	}
+	return fields, nil
+}
+
+func parseStat(line string) (startTime uint64, ended bool, err error) {
+	fields, err := statFields(line)
+	if err != nil {
+		return 0, false, err
 	}
 	startTime, err = strconv.ParseUint(fields[19], 10, 64)
 	return startTime, fields[0] == "Z" || fields[0] == "X", err
