@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// kindsInVirtual are the tests of the kinds, and those that end a node. What tells a
-// bandwidth that is limited from one that is not, such a slow node cannot show.
+// kindsInVirtual are the tests of the kinds, and those that end a node.
 var kindsInVirtual = []string{
 	"NodeFailureEndsTheNode", "NodeFailureEndsWithoutTheNode", "NodeLevel",
 	"NetworkDropIsFeltAndTakenBack", "NetworkDelayIsFeltAndTakenBack", "CPUPressureIsFeltAndTakenBack", "MemoryPressureIsFeltAndTakenBack",
 	"DiskPressureIsFeltAndTakenBack", "DiskFailureIsFeltAndTakenBack", "ContainerFailureRestartsAndLeavesNothing",
-	"DNSDisruptionIsFeltAndTakenBack", "GRPCIsFeltAndTakenBack",
+	"DNSDisruptionIsFeltAndTakenBack", "GRPCIsFeltAndTakenBack", "BandwidthLimitIsFeltAndTakenBack", "ContainersThatRestartAreDisturbedAgain",
 }
 
 // virtualNode adds a node that is a virtual machine, and tests with all targets on it.
