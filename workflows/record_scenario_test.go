@@ -30,8 +30,9 @@ type playedScenario struct {
 // runsOfScenarios goes every way that a scenario can, on a real Temporal.
 func runsOfScenarios(s *stage) {
 	passed, failed := []v1beta1.Verdict{v1beta1.VerdictPassed}, []v1beta1.Verdict{v1beta1.VerdictFailed}
+	// A step that waits tells so first: where that takes longer than the wait there is no timer.
 	s.perform("scenario-branched", playedScenario{steps: []scenarios.Step{
-		{Name: "a", Disruptions: 2, Continues: true}, {Name: "rest", Wait: time.Second}, {Name: "look", Approval: "is the shop open?"},
+		{Name: "a", Disruptions: 2, Continues: true}, {Name: "rest", Wait: 10 * time.Second}, {Name: "look", Approval: "is the shop open?"},
 		{Name: "b", Disruptions: 1, When: &v1beta1.ScenarioCondition{Step: "a", Verdict: failed}},
 		{Name: "c", Disruptions: 1, When: &v1beta1.ScenarioCondition{Step: "a", Verdict: passed}},
 	}}, func() {
