@@ -68,6 +68,9 @@ func (c *Cluster) DNSAddr() netip.Addr { return at(c.Services, 3, 10) }
 // IsVirtual tells whether node n is a virtual machine.
 func (c *Cluster) IsVirtual(n int) bool { return c.Virtual > 0 && n >= c.Virtual }
 
+// Guest is the program that virtual machines start with.
+func (c *Cluster) Guest() string { return c.Path("bin", "guest") }
+
 // NodeRole is the machine's name of node n, counted from 1.
 func NodeRole(n int) string { return fmt.Sprintf("node%d", n) }
 

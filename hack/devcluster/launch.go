@@ -60,21 +60,15 @@ func startSupervisor(c *cluster.Cluster, lock *os.File) error {
 	return errors.New(strings.TrimSpace(string(report)))
 }
 
-// installSelf builds this program beside the cluster's others: that of "go run" is gone
-// when the supervisor needs it again, and may want libraries, of which a virtual machine
-// that starts with it has none.
+// installSelf copies this program beside the cluster's others, because that of
+// "go run" is gone when the supervisor needs it again.
 func installSelf(c *cluster.Cluster) (string, error) {
-	hack, err := hackDir()
+	content, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("copy this program: %w", err)
 	}
 	path := c.Path("bin", "devcluster")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path+".new", "./devcluster")
-	cmd.Dir, cmd.Env = hack, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build this program: %w\n%s", err, said)
-	}
-	return path, os.Rename(path+".new", path)
+	return path, cluster.WriteFile(path, content, 0o755)
 }
 
 // superviseMain is the supervisor's life.

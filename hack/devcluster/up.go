@@ -70,6 +70,11 @@ func start(ctx context.Context, s steps, dir string, w wishes, programs map[stri
 	if err != nil {
 		return err
 	}
+	if kernel != "" {
+		if err := buildGuest(ctx, c); err != nil {
+			return err
+		}
+	}
 	began := time.Time{} // already running: a node that was ready is ready
 	if c.Supervisor() != 0 {
 		if err := w.agree(c); err != nil {

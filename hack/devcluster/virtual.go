@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -40,4 +43,23 @@ func (w wishes) kernel(ctx context.Context, s steps, dir string) (string, error)
 		return "", err
 	}
 	return vm.Fetch(ctx, filepath.Join(cache, "kernels"), "linux-image-amd64", s.say)
+}
+
+// buildGuest builds the program that virtual machines start with, without libraries,
+// which they have none of. This program may want some: go run links with libc where a C
+// compiler is there.
+func buildGuest(ctx context.Context, c *cluster.Cluster) error {
+	hack, err := hackDir()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Guest()), 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", c.Guest(), "./devcluster")
+	cmd.Dir, cmd.Env = hack, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program of virtual machines: %w\n%s", err, said)
+	}
+	return nil
 }

@@ -122,7 +122,7 @@ func (s Spec) writeArchive(c *cluster.Cluster, dir string, modules []string) (st
 	}
 	program := filepath.Join(dir, GuestProgram)
 	_ = os.Remove(program)
-	if err := os.Symlink(c.Path("bin", "devcluster"), program); err != nil {
+	if err := os.Symlink(c.Guest(), program); err != nil {
 		return "", err
 	}
 	archive := filepath.Join(dir, "initrd.gz")
