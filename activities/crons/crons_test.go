@@ -42,6 +42,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 type cluster struct {
 	*testing.T
 	*Activities
+	objects   *status.Disruptions
 	env       *testsuite.TestActivityEnvironment
 	temporal  client.Client
 	namespace string
@@ -63,7 +64,7 @@ func servers(t *testing.T) func(*testing.T) *cluster {
 	there := temporalserver.New(t).Start().Dial(client.DefaultNamespace)
 	return func(t *testing.T) *cluster {
 		var suite testsuite.WorkflowTestSuite
-		c := &cluster{T: t, temporal: there, env: suite.NewTestActivityEnvironment(),
+		c := &cluster{T: t, objects: objects, temporal: there, env: suite.NewTestActivityEnvironment(),
 			Activities: &Activities{Kube: kube, Client: objects.Client(), Stops: objects, Temporal: there, Gap: 3 * time.Second}}
 		c.env.RegisterActivity(c.Activities)
 		made, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crons-"}}, metav1.CreateOptions{})
@@ -166,8 +167,7 @@ func (c *cluster) wantLast(ref contract.CronRef, reason string, words ...string)
 // letGo is what the workflow of a run does last.
 func (c *cluster) letGo(d *v1beta1.Disruption) {
 	c.Helper()
-	c.must(c.Client.Patch(types.JSONPatchType).Namespace(d.Namespace).Resource(disruptions).Name(d.Name).
-		Body([]byte(`[{"op": "remove", "path": "/metadata/finalizers"}]`)).Do(c.Context()).Error())
+	c.must(c.objects.RemoveFinalizer(c.Context(), d.Ref(), func(*v1beta1.Disruption) error { return nil }))
 }
 
 // finish lets a run be over, as its own workflow does.

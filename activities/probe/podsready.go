@@ -3,12 +3,12 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // podsReady succeeds when as many pods as it wants are ready. It asks the watch,
@@ -31,7 +31,7 @@ func (p *Prober) podsReady(probe *v1beta1.PodsReadyProbe) (Answer, error) {
 			continue
 		}
 		count++
-		if podReady(pod) {
+		if podops.Ready(pod) {
 			ready++
 		}
 	}
@@ -48,10 +48,4 @@ func (p *Prober) podsReady(probe *v1beta1.PodsReadyProbe) (Answer, error) {
 
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-func podReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

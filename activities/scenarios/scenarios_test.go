@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
@@ -26,8 +25,9 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 type cluster struct {
 	*testing.T
 	*Activities
-	made *v1beta1.DisruptionScenario
-	ref  contract.ScenarioRef
+	objects *status.Disruptions
+	made    *v1beta1.DisruptionScenario
+	ref     contract.ScenarioRef
 }
 
 func begin(t *testing.T, disruptions int, change ...func(*v1beta1.DisruptionSpec)) *cluster {
@@ -42,7 +42,7 @@ func begin(t *testing.T, disruptions int, change ...func(*v1beta1.DisruptionSpec
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, Activities: &Activities{Client: objects.Client(), Stops: objects, Events: &told{}}}
+	c := &cluster{T: t, objects: objects, Activities: &Activities{Client: objects.Client(), Stops: objects, Events: &told{}}}
 	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scenarios-"}}, metav1.CreateOptions{})
 	c.must(err)
 	one := intstr.FromInt32(1)
@@ -77,8 +77,7 @@ func (c *cluster) begun(known ...v1beta1.ScenarioRun) BegunStep {
 // letGo is what the workflow of a disruption does last.
 func (c *cluster) letGo(d *v1beta1.Disruption) {
 	c.Helper()
-	c.must(c.Client.Patch(types.JSONPatchType).Namespace(d.Namespace).Resource(disruptions).Name(d.Name).
-		Body([]byte(`[{"op": "remove", "path": "/metadata/finalizers"}]`)).Do(c.Context()).Error())
+	c.must(c.objects.RemoveFinalizer(c.Context(), d.Ref(), func(*v1beta1.Disruption) error { return nil }))
 }
 
 // names are those of the disruptions there are.

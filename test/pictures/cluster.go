@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/test/promise"
 )
 
@@ -80,14 +81,15 @@ func findCluster(ctx context.Context) (*cluster, error) {
 	return c, err
 }
 
-// ownKernel is the first node but two, which have other parts, that was booted apart from all others.
+// ownKernel is the first node but two, which have other parts, whose kernel no other one runs on.
 func ownKernel(nodes []corev1.Node) *corev1.Node {
-	booted := map[string]int{}
-	for _, node := range nodes {
-		booted[node.Status.NodeInfo.BootID]++
+	kernels := kube.Kernels{}
+	for i := range nodes {
+		kernels.Add(&nodes[i])
 	}
+	shared := kernels.Shared()
 	for i := 2; i < len(nodes); i++ {
-		if booted[nodes[i].Status.NodeInfo.BootID] == 1 {
+		if shared[nodes[i].Name] == "" {
 			return &nodes[i]
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // look measures once.
@@ -154,21 +154,20 @@ func reached(ctx context.Context, s *space) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	now := reading{values: map[string]float64{"answered": 0}, states: map[string]state{"node": {"not ready", 1}, "target": {"not ready", 1}}}
-	if kube.NodeReady(&node) {
-		now.states["node"] = state{"ready", 0}
-	}
-	if slices.ContainsFunc(s.target.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}) {
-		now.states["target"] = state{"ready", 0}
-	}
 	e, err := s.ping(ctx, 5, 1, "--timeout", patient)
 	if err != nil {
 		return reading{}, err
 	}
-	now.values["answered"] = 100 * float64(e.Received) / float64(e.Sent)
+	now := value("answered", 100*float64(e.Received)/float64(e.Sent))
+	now.states = map[string]state{"node": readiness(kube.NodeReady(&node)), "target": readiness(podops.Ready(&s.target))}
 	return now, nil
+}
+
+func readiness(ready bool) state {
+	if ready {
+		return state{"ready", 0}
+	}
+	return state{"not ready", 1}
 }
 
 // cameBack is nil when the target's node was booted once more and is ready.
