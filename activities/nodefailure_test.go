@@ -29,13 +29,19 @@ func TestNodesThatShareAKernelAreNotEnded(t *testing.T) {
 		c.Must(err)
 	}
 	c.MakeTargets(3, nil)
-	ref := c.started("end", nodeFailure)
+	ref := c.Disruption("end", nodeFailure)
+	do[Plan](c, c.Prepare, ref)
+	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Told: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}})
 	pods := c.ChaosPodsOf(ref)
 	if len(pods) != 1 || pods[0].Spec.NodeName != "node-2" {
 		t.Errorf("%d chaos pods, want one, on the node with a kernel of its own", len(pods))
 	}
 	c.wantEvent("CreateFailed", "2 chaos pods refused", "same kernel")
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionFalse, "same kernel")
+	if told := c.Get(ref).Status; told.InjectionStatus != v1beta1.NotInjected || told.Phase != v1beta1.PhasePending { // before the choice of targets is told
+		t.Errorf("status is %q in phase %q, want %s in phase %s", told.InjectionStatus, told.Phase, v1beta1.NotInjected, v1beta1.PhasePending)
+	}
 }
 
 func TestNodeThatWasEnded(t *testing.T) {

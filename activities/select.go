@@ -154,6 +154,16 @@ func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption,
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), showSelection(ctx, d, s, shards, run))
 }
 
+// updateStatus changes status, and says what is to be done if nobody has yet: the
+// choice of targets is shown with the first progress, and this may come before.
+func (a *Activities) updateStatus(ctx context.Context, begun *v1beta1.Disruption, change func(live *v1beta1.Disruption)) error {
+	showPlan := status.ShowPlan(begun, carrier(ctx))
+	return a.Disruptions.UpdateStatus(ctx, begun.Ref(), func(live *v1beta1.Disruption) {
+		showPlan(live)
+		change(live)
+	})
+}
+
 func showSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) func(*v1beta1.Disruption) {
 	showPlan, active := status.ShowPlan(d, carrier(ctx)), targets.Active(shards)
 	return func(live *v1beta1.Disruption) {
