@@ -70,6 +70,9 @@ func (a *Activities) SweepNodes(ctx context.Context, page NodePage) (SweptNodes,
 			return SweptNodes{}, err
 		}
 	}
+	if err := a.deleteLeftCommands(ctx); err != nil {
+		return SweptNodes{}, err
+	}
 	s.swept.Cleaned, s.swept.Left, s.swept.Skipped = someOf(s.swept.Cleaned), someOf(s.swept.Left), someOf(s.swept.Skipped)
 	countOrphans(ctx, "mark", s.swept.Marks)
 	metric.SweepNodesSkipped.Add(ctx, s.swept.Nodes-s.swept.Audited, "")
@@ -218,11 +221,24 @@ func sweepOwner(ctx context.Context) chaospod.Owner {
 // deleteStaleCommands takes away the node commands of sweeps that died: one schedule lets
 // no two sweeps run at once.
 func (a *Activities) deleteStaleCommands(ctx context.Context) error {
+	return a.deleteCommands(ctx, v1beta1.LabelSweep+","+v1beta1.LabelSweep+"!="+activity.GetInfo(ctx).WorkflowExecution.RunID)
+}
+
+// deleteLeftCommands takes away those of an attempt before this one, of which this one
+// needed no answer: what they were to clean was clean by then.
+func (a *Activities) deleteLeftCommands(ctx context.Context) error {
+	info := activity.GetInfo(ctx)
+	if info.Attempt == 1 {
+		return nil
+	}
+	return a.deleteCommands(ctx, v1beta1.LabelSweep+"="+info.WorkflowExecution.RunID)
+}
+
+func (a *Activities) deleteCommands(ctx context.Context, selector string) error {
 	now := int64(0)
-	others := v1beta1.LabelSweep + "," + v1beta1.LabelSweep + "!=" + activity.GetInfo(ctx).WorkflowExecution.RunID
-	err := a.Kube.CoreV1().Pods(a.Builder.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: others})
+	err := a.Kube.CoreV1().Pods(a.Builder.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return fmt.Errorf("delete the pods of an earlier sweep: %w", err)
+		return fmt.Errorf("delete the pods that an earlier sweep left: %w", err)
 	}
 	return nil
 }

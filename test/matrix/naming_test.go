@@ -160,6 +160,10 @@ func (n *names) learnMade(c kubeCall, answer io.ReadCloser) io.ReadCloser {
 // learn notes what an object is called in this run.
 func (n *names) learn(object runtime.Object) {
 	pod, ok := object.(*corev1.Pod)
+	if ok && pod.Labels[v1beta1.LabelSweep] != "" {
+		n.know(pod.Name, fmt.Sprintf("sweep's %s on %s", pod.Spec.Containers[0].Args[0], pod.Spec.NodeName))
+		return
+	}
 	if !ok || pod.Labels[v1beta1.LabelDisruptionUID] == "" {
 		return
 	}

@@ -32,7 +32,8 @@ type outcome struct {
 	Left []string
 	// Disruptions are all that there were, in the order in which they began.
 	Disruptions []end
-	// Parent is the last status of what has them begun, and Workflows are its own.
+	// Parent is the last status of what has them begun, of the stop that ended them, or of
+	// the sweep that found what they had left, and Workflows are its own.
 	Parent    any
 	Workflows []string
 	Events    []string
@@ -59,13 +60,14 @@ type witness struct {
 	gone   map[types.UID]bool
 	played map[types.UID]map[types.UID]string // by disruption and chaos pod
 	fails  map[string]bool                    // chaos namespaces
+	marks  map[string][]v1beta1.Mark          // what bignode carries, by chaos namespace
 }
 
 func newWitness(w *world.World) *witness {
 	w.Helper()
 	see := &witness{
 		last: map[types.UID]*v1beta1.Disruption{}, gone: map[types.UID]bool{},
-		played: map[types.UID]map[types.UID]string{}, fails: map[string]bool{},
+		played: map[types.UID]map[types.UID]string{}, fails: map[string]bool{}, marks: map[string][]v1beta1.Mark{},
 	}
 	w.Kubelets.Exits(see.exit)
 	scheme := runtime.NewScheme()
@@ -111,6 +113,9 @@ func (w *witness) failing(chaos string, fails bool) {
 func (w *witness) exit(pod *corev1.Pod) world.Exit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if pod.Labels[v1beta1.LabelSweep] != "" {
+		return w.command(pod)
+	}
 	uid := types.UID(pod.Labels[v1beta1.LabelDisruptionUID])
 	if uid == "" {
 		return world.Exit{}
@@ -220,6 +225,9 @@ func (r *run) left() (found []string, err error) {
 	for _, pod := range targets.Items {
 		found = append(found, traces(&pod))
 	}
+	for _, mark := range r.saw.marked(r.chaos) {
+		found = append(found, "on the node: "+mark.Object)
+	}
 	return found, nil
 }
 
@@ -302,6 +310,9 @@ func (r *run) canonical(o outcome) (string, error) {
 		// Where an injector's report was lost with the worker that read it, its node is
 		// audited, if there is one.
 		o.Played = slices.DeleteFunc(o.Played, func(played string) bool { return strings.Contains(played, ": audit --disruption ") })
+	}
+	if r.lost {
+		o.Played = nil // a kubelet may see a pod that is deleted by force end, or not any more
 	}
 	text, err := yaml.Marshal(o)
 	return r.stable(string(text)), err

@@ -38,6 +38,8 @@ func (r *run) counts(f fault) bool {
 	switch {
 	case r.twoBridges:
 		return f.victim == bridge
+	case r.lost:
+		return f.victim == worker
 	case r.parent != nil:
 		point := f.point
 		for _, d := range r.all {

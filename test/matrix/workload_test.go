@@ -43,6 +43,8 @@ type work struct {
 	many bool
 	// rested is one whose points before it rests are those of other workloads.
 	rested bool
+	// lost is one that a sweep ends, while no bridge runs: points are those of the worker.
+	lost bool
 	// begins is the part before that of a person; nil: the disruption is created, and
 	// all targets are injected.
 	begins func(*run) error
@@ -72,6 +74,7 @@ var workloads = []work{
 	{name: "a release", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).releaseRuns, long: true, play: (*run).releaseDeleted},
 	{name: "a scenario", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, begins: (*run).firstStepRuns, long: true, play: (*run).secondStepRuns},
 	{name: "an emergency stop", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, rested: true, play: (*run).stopped},
+	{name: "a sweep", targets: 1, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, node: true, lost: true, rested: true, long: true, play: (*run).allLost},
 	{name: "many targets", targets: large, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, many: true, long: true, play: (*run).oneDiesOfMany},
 	{name: "a probe aborts", targets: 2, faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, guarded: true, long: true, play: (*run).probeAborts},
 }
@@ -91,8 +94,8 @@ type run struct {
 	// d is the disruption, or that of all which began last.
 	d   *v1beta1.Disruption
 	all []*v1beta1.Disruption
-	// parent has d begun; nil: the person does. parentStatus is its last one, or that of
-	// the stop that ended d.
+	// parent has d begun; nil: the person does. parentStatus is its last one, that of
+	// the stop that ended d, or how the sweep after it ended.
 	parent       client.Object
 	parentStatus any
 }

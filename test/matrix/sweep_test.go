@@ -1,0 +1,104 @@
+package matrix
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	temporalclient "go.temporal.io/sdk/client"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/world"
+	"github.com/squall-chaos/squall/workflows"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+// mark has the node carry what the disruption's injector left there.
+func (w *witness) mark(chaos string, d *v1beta1.Disruption) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.marks[chaos] = append(w.marks[chaos], v1beta1.Mark{Object: "journal", Disruption: d.Ref()})
+}
+
+// marked are the marks that the node carries of a slot.
+func (w *witness) marked(chaos string) []v1beta1.Mark {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.marks[chaos])
+}
+
+// command answers a sweep's pod as the injector would. The caller holds w.mu.
+func (w *witness) command(pod *corev1.Pod) world.Exit {
+	args := pod.Spec.Containers[0].Args
+	if args[0] == "clean" {
+		w.marks[pod.Namespace] = slices.DeleteFunc(w.marks[pod.Namespace], func(m v1beta1.Mark) bool {
+			return slices.Contains(args, string(m.Disruption.UID))
+		})
+		return world.Clean(pod)
+	}
+	if len(w.marks[pod.Namespace]) == 0 {
+		return world.Clean(pod)
+	}
+	said, err := json.Marshal(v1beta1.Audit{Marks: w.marks[pod.Namespace]})
+	if err != nil {
+		return world.Exit{Code: 1, Message: err.Error()}
+	}
+	return world.Exit{Code: 3, Message: string(said)}
+}
+
+// allLost is a disruption that loses its object, its workflow and its chaos pods while no
+// bridge runs. What is left, its records and its node's mark, a sweep finds.
+func (r *run) allLost() error {
+	r.programs[bridge].Kill()
+	defer r.bringUp(bridge)
+	if err := r.temporal.TerminateWorkflow(r.ctx, world.WorkflowOf(r.d), "", "by the test"); err != nil {
+		return err
+	}
+	r.saw.mark(r.chaos, r.d)
+	letGo := []byte(`{"metadata":{"finalizers":null}}`)
+	if err := r.world.Disruptions.Patch(r.ctx, r.d, client.RawPatch(types.MergePatchType, letGo)); err != nil {
+		return err
+	}
+	if err := r.world.Disruptions.Delete(r.ctx, r.d); err != nil {
+		return err
+	}
+	pods := r.world.Kube.CoreV1().Pods(r.chaos)
+	there, err := pods.List(r.ctx, metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(r.d.UID)})
+	if err != nil {
+		return err
+	}
+	now := int64(0)
+	for _, pod := range there.Items {
+		if _, err := pods.Patch(r.ctx, pod.Name, types.MergePatchType, letGo, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if err := client.IgnoreNotFound(pods.Delete(r.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})); err != nil {
+			return err
+		}
+	}
+	return r.swept()
+}
+
+// swept has the cluster swept. What a sweep counts depends on what one that was cut
+// short had cleaned: how it ends is what it could not clean, and what it could not see.
+func (r *run) swept() error {
+	options := temporalclient.StartWorkflowOptions{ID: fmt.Sprintf("sweep-%s", r.d.UID), TaskQueue: contract.TaskQueue}
+	sweep, err := r.temporal.ExecuteWorkflow(r.ctx, options, contract.SweepWorkflowType)
+	if err != nil {
+		return err
+	}
+	var result workflows.Swept
+	if err := sweep.Get(r.ctx, &result); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	r.parentStatus = struct {
+		Nodes, Audited int
+		Left, Skipped  []orphans.Orphan
+	}{result.Nodes, result.Audited, result.Left, result.Skipped}
+	return nil
+}
