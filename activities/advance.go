@@ -19,10 +19,8 @@ import (
 
 // advance brings one chaos pod as far as it can go now; nil means it is let go.
 func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, error) {
-	if pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
-		// A pod that is Pending now may run in a moment: it is judged when its
-		// kubelet has seen that it is to go.
-		return chaospod.NewLeftPod(pod, chaospod.Waiting, "the chaos pod is being deleted"), c.a.delete(ctx, pod)
+	if goesOn(pod) {
+		return beingDeleted(pod), c.a.delete(ctx, pod)
 	}
 	outcome, why := chaospod.Judge(pod, true)
 	if outcome == chaospod.Failed {
@@ -52,6 +50,14 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 		return chaospod.NewLeftPod(pod, outcome, why), nil
 	}
 	return c.letGo(ctx, pod)
+}
+
+// goesOn is true for a chaos pod that nobody has told to end. One that is Pending now may
+// run in a moment: it is judged when its kubelet has seen that it is to go.
+func goesOn(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) }
+
+func beingDeleted(pod *corev1.Pod) *LeftPod {
+	return chaospod.NewLeftPod(pod, chaospod.Waiting, "the chaos pod is being deleted")
 }
 
 // letGo lets a clean chaos pod go; nil means that it is gone.
@@ -150,6 +156,18 @@ func (a *Activities) delete(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
 	}
 	return nil
+}
+
+// deleteTogether asks with one call for the end of all chaos pods of a shard, if all of
+// them go on: that costs the API server less than as many calls. If it does not succeed,
+// nothing is lost: each is asked for by itself then.
+func (c *cleaning) deleteTogether(ctx context.Context, pods []corev1.Pod) bool {
+	ends := func(pod corev1.Pod) bool { return !goesOn(&pod) }
+	if c.in.OnlyEnded || c.in.Shard.Number == AllShards || len(pods) < 2 || slices.ContainsFunc(pods, ends) {
+		return false
+	}
+	all := metav1.ListOptions{LabelSelector: chaospod.Selector(c.in.Shard.Disruption, c.in.Shard.Number) + ",!" + v1beta1.LabelCleaner}
+	return c.a.Kube.CoreV1().Pods(c.a.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all) == nil
 }
 
 // finalize takes our finalizer off the pod as it was judged, and deletes it when

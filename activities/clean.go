@@ -273,10 +273,15 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 		pods = ending
 	}
 	left, errs := make([]*LeftPod, len(pods)), make([]error, len(pods))
+	deleted := c.deleteTogether(ctx, pods)
 	var group errgroup.Group // without a context: one that fails stops no other (rule 48)
 	group.SetLimit(c.a.Parallel)
 	for i := range pods {
 		group.Go(func() error {
+			if deleted {
+				left[i] = beingDeleted(&pods[i])
+				return nil
+			}
 			left[i], errs[i] = c.advance(ctx, &pods[i])
 			return nil
 		})
