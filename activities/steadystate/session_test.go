@@ -59,7 +59,12 @@ func later(p v1beta1.Probe) v1beta1.Probe {
 // ask starts a session of a phase, with so many targets; every answer is a success
 // at first.
 func ask(t *testing.T, in Input, targets int, probes ...v1beta1.Probe) *asking {
-	a := &asking{t: t, ended: make(chan error, 1), pods: map[types.UID]*corev1.Pod{}, stop: make(chan struct{})}
+	return askBeside(t, nil, in, targets, probes...)
+}
+
+// askBeside is ask with some of the targets as the control group.
+func askBeside(t *testing.T, control func(types.UID) bool, in Input, targets int, probes ...v1beta1.Probe) *asking {
+	a := &asking{t: t, control: control, ended: make(chan error, 1), pods: map[types.UID]*corev1.Pod{}, stop: make(chan struct{})}
 	a.answers(func(string, types.UID) probe.Answer { return good })
 	for i := range targets {
 		uid := types.UID(fmt.Sprintf("uid-%04d", i))
@@ -118,13 +123,6 @@ func ask(t *testing.T, in Input, targets int, probes ...v1beta1.Probe) *asking {
 		a.ended <- err
 	}()
 	return a
-}
-
-// splitOff makes the control group of some of the targets.
-func (a *asking) splitOff(control func(types.UID) bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.control = control
 }
 
 func compare(a, b string) int {
@@ -497,9 +495,8 @@ func TestATellingThatFailsIsRepeated(t *testing.T) {
 func TestTheControlGroupIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := during()
-		a := ask(t, in, 4, everySecond("web", v1beta1.ProbePerTarget))
 		control := func(uid types.UID) bool { return uid == "uid-0002" || uid == "uid-0003" }
-		a.splitOff(control)
+		a := askBeside(t, control, in, 4, everySecond("web", v1beta1.ProbePerTarget))
 		a.answers(func(_ string, uid types.UID) probe.Answer {
 			if uid == "uid-0003" && time.Now().Second()%2 == 0 { // never three in a row: that one would rest
 				return bad
@@ -515,8 +512,7 @@ func TestTheControlGroupIsCompared(t *testing.T) {
 		}
 		close(a.stop)
 		a.wantEnd(ErrStopped)
-		b := ask(t, Input{Phase: v1beta1.ProbeDuring, Session: 2, Began: a.Began, Lasted: time.Since(a.Began), Resume: &a.snapshot}, 4, everySecond("web", v1beta1.ProbePerTarget))
-		b.splitOff(control)
+		b := askBeside(t, control, Input{Phase: v1beta1.ProbeDuring, Session: 2, Began: a.Began, Lasted: time.Since(a.Began), Resume: &a.snapshot}, 4, everySecond("web", v1beta1.ProbePerTarget))
 		b.after(time.Minute)
 		b.cancel()
 		result := b.wantEnd(nil)
