@@ -52,7 +52,7 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 	return c.letGo(ctx, pod)
 }
 
-// goesOn is true for a chaos pod that nobody has told to end. One that is Pending now may
+// goesOn is true for a chaos pod that has not ended, and that nobody has told to. One that is Pending now may
 // run in a moment: it is judged when its kubelet has seen that it is to go.
 func goesOn(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/kube"
 )
 
 // CleanInput says which chaos pods to take away.
@@ -135,7 +134,7 @@ const (
 func (c *cleaning) needsRound(since time.Duration) bool {
 	present, running, held := 0, 0, 0
 	for _, pod := range c.a.ChaosPods.OfShard(c.in.Shard.Disruption, c.in.Shard.Number) {
-		if c.in.OnlyEnded && pod.DeletionTimestamp == nil && !kube.InjectorEnded(pod) {
+		if c.in.OnlyEnded && goesOn(pod) {
 			continue // it stays
 		}
 		present++
@@ -273,16 +272,15 @@ func (c *cleaning) advanceAll(ctx context.Context, pods []corev1.Pod) (remaining
 		pods = ending
 	}
 	left, errs := make([]*LeftPod, len(pods)), make([]error, len(pods))
-	deleted := c.deleteTogether(ctx, pods)
+	advance := c.advance
+	if c.deleteTogether(ctx, pods) {
+		advance = func(_ context.Context, pod *corev1.Pod) (*LeftPod, error) { return beingDeleted(pod), nil }
+	}
 	var group errgroup.Group // without a context: one that fails stops no other (rule 48)
 	group.SetLimit(c.a.Parallel)
 	for i := range pods {
 		group.Go(func() error {
-			if deleted {
-				left[i] = beingDeleted(&pods[i])
-				return nil
-			}
-			left[i], errs[i] = c.advance(ctx, &pods[i])
+			left[i], errs[i] = advance(ctx, &pods[i])
 			return nil
 		})
 	}
@@ -319,7 +317,7 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 	}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		uid := chaospod.TargetUID(&pod)
-		stays := pod.DeletionTimestamp == nil && !kube.InjectorEnded(&pod) && !c.lost[uid] && c.operated[uid] == "" && c.taken[uid] == ""
+		stays := goesOn(&pod) && !c.lost[uid] && c.operated[uid] == "" && c.taken[uid] == ""
 		c.held[uid] = c.held[uid] || stays
 		return stays
 	}), nil

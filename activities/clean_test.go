@@ -148,10 +148,7 @@ func TestCleanChaosPods(t *testing.T) {
 	t.Run("those that end clean cost a list for each half, one write for all, and one each", func(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(4, nil)
-		ref := c.started("calm", all)
-		for _, pod := range c.ChaosPodsOf(ref) {
-			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		}
+		ref := c.injected("calm", all)
 		var lists, writes atomic.Int64
 		// A list that were answered between the two writes of a kubelet would be
 		// followed by a write too early, and a second one: there is the one or the other.
@@ -182,10 +179,7 @@ func TestCleanChaosPods(t *testing.T) {
 	t.Run("where they cannot be deleted together, each is by itself", func(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(3, nil)
-		ref := c.started("calm", all)
-		for _, pod := range c.ChaosPodsOf(ref) {
-			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		}
+		ref := c.injected("calm", all)
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0})
 		c.through(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods") {
@@ -201,10 +195,7 @@ func TestCleanChaosPods(t *testing.T) {
 	t.Run("one that failed is kept with its finalizer, the others go", func(t *testing.T) {
 		c := newCluster(t)
 		c.MakeTargets(3, nil)
-		ref := c.started("calm", all)
-		for _, pod := range c.ChaosPodsOf(ref) {
-			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		}
+		ref := c.injected("calm", all)
 		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 1, "node-2": 0})
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
 		left := c.ChaosPodsOf(ref)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"go.temporal.io/sdk/testsuite"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
@@ -48,6 +49,16 @@ func (c *cluster) started(name string, change func(*v1beta1.DisruptionSpec)) Ref
 	do[Plan](c, c.Prepare, ref)
 	for _, number := range do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added {
 		do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, number}})
+	}
+	return ref
+}
+
+// injected has a disruption started, and its injectors run and say that they inject.
+func (c *cluster) injected(name string, change func(*v1beta1.DisruptionSpec)) Ref {
+	c.Helper()
+	ref := c.started(name, change)
+	for _, pod := range c.ChaosPodsOf(ref) {
+		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
 	return ref
 }

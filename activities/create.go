@@ -177,7 +177,7 @@ func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, 
 
 // showRefusal puts the reason where a user looks first.
 func (a *Activities) showRefusal(ctx context.Context, d *v1beta1.Disruption, why string) error {
-	return a.updateStatus(ctx, d, func(live *v1beta1.Disruption) {
+	return a.Disruptions.UpdateStatus(ctx, d.Ref(), planned(ctx, d, func(live *v1beta1.Disruption) {
 		status.SetCondition(live, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", strings.TrimSpace(why))
-	})
+	}))
 }

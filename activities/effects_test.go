@@ -202,10 +202,7 @@ func TestDryRunHasNoEffect(t *testing.T) {
 	c := newCluster(t)
 	said := c.withLogs()
 	c.MakeTargets(1, nil)
-	ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) { spec.DryRun = true })
-	for _, pod := range c.ChaosPodsOf(ref) {
-		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-	}
+	ref := c.injected("calm", func(spec *v1beta1.DisruptionSpec) { spec.DryRun = true })
 	if p := do[InjectionProgress](c, c.AwaitInjection, AwaitInput{Disruption: ref}); p.Unproven != 0 {
 		t.Errorf("progress = %+v, want nothing to be proven", p)
 	}

@@ -286,7 +286,7 @@ func (o *operating) tell(ctx context.Context) error {
 	if len(active) == 0 {
 		shown.Reason, shown.Message = "NotGiven", "no target is left that may be disrupted: the event TargetNotGiven or TargetReleased says why"
 	}
-	return o.a.updateStatus(ctx, o.d, func(live *v1beta1.Disruption) { status.ShowOperation(live, shown) })
+	return o.a.Disruptions.UpdateStatus(ctx, o.d.Ref(), planned(ctx, o.d, func(live *v1beta1.Disruption) { status.ShowOperation(live, shown) }))
 }
 
 // warnNotGiven warns of targets that were not given in time.

@@ -21,14 +21,11 @@ func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 	if r.Ending == v1beta1.EndingDeleted {
 		a.Disruptions.Deleted(r.Disruption)
 	}
-	showPlan := func(*v1beta1.Disruption) {}
+	show := func(live *v1beta1.Disruption) { status.ShowReport(live, r) }
 	if begun, err := a.Targets.LoadSpec(ctx, r.Disruption); err == nil { // it may end before status tells of it
-		showPlan = status.ShowPlan(begun, carrier(ctx))
+		show = planned(ctx, begun, show)
 	}
-	return a.Disruptions.UpdateStatus(ctx, r.Disruption, func(d *v1beta1.Disruption) {
-		showPlan(d)
-		status.ShowReport(d, r)
-	})
+	return a.Disruptions.UpdateStatus(ctx, r.Disruption, show)
 }
 
 func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) {

@@ -154,22 +154,19 @@ func (a *Activities) reportSelection(ctx context.Context, d *v1beta1.Disruption,
 	return a.Disruptions.UpdateStatus(ctx, d.Ref(), showSelection(ctx, d, s, shards, run))
 }
 
-// updateStatus changes status, and says what is to be done if nobody has yet: the
-// choice of targets is shown with the first progress, and this may come before.
-func (a *Activities) updateStatus(ctx context.Context, begun *v1beta1.Disruption, change func(live *v1beta1.Disruption)) error {
+// planned is a change of status that says first what is to be done, if nobody has yet: the
+// choice of targets is shown with the first progress, and other changes may come before.
+func planned(ctx context.Context, begun *v1beta1.Disruption, change func(live *v1beta1.Disruption)) func(*v1beta1.Disruption) {
 	showPlan := status.ShowPlan(begun, carrier(ctx))
-	return a.Disruptions.UpdateStatus(ctx, begun.Ref(), func(live *v1beta1.Disruption) {
+	return func(live *v1beta1.Disruption) {
 		showPlan(live)
 		change(live)
-	})
+	}
 }
 
 func showSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shards []targets.Shard, run int) func(*v1beta1.Disruption) {
-	showPlan, active := status.ShowPlan(d, carrier(ctx)), targets.Active(shards)
-	return func(live *v1beta1.Disruption) {
-		showPlan(live)
-		status.ShowSelection(live, d, s, active, run)
-	}
+	active := targets.Active(shards)
+	return planned(ctx, d, func(live *v1beta1.Disruption) { status.ShowSelection(live, d, s, active, run) })
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
