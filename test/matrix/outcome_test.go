@@ -110,17 +110,18 @@ func (w *witness) failing(chaos string, fails bool) {
 }
 
 // exit notes that a pod was run, and says how it ends.
-func (w *witness) exit(pod *corev1.Pod) world.Exit {
+func (w *witness) exit(pod *corev1.Pod) (e world.Exit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if pod.Labels[v1beta1.LabelSweep] != "" {
-		return w.command(pod)
+		e, w.marks[pod.Namespace] = world.Swept(pod, w.marks[pod.Namespace])
+		return e
 	}
 	uid := types.UID(pod.Labels[v1beta1.LabelDisruptionUID])
 	if uid == "" {
 		return world.Exit{}
 	}
-	e := world.Clean(pod)
+	e = world.Clean(pod)
 	if w.fails[pod.Namespace] {
 		e = world.Exit{Code: 1, Message: `{"injected":true,"cleaned":false,"error":"the disk is read-only"}`}
 	}

@@ -1,12 +1,10 @@
 package matrix
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	temporalclient "go.temporal.io/sdk/client"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,25 +28,6 @@ func (w *witness) marked(chaos string) []v1beta1.Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.marks[chaos])
-}
-
-// command answers a sweep's pod as the injector would. The caller holds w.mu.
-func (w *witness) command(pod *corev1.Pod) world.Exit {
-	args := pod.Spec.Containers[0].Args
-	if args[0] == "clean" {
-		w.marks[pod.Namespace] = slices.DeleteFunc(w.marks[pod.Namespace], func(m v1beta1.Mark) bool {
-			return slices.Contains(args, string(m.Disruption.UID))
-		})
-		return world.Clean(pod)
-	}
-	if len(w.marks[pod.Namespace]) == 0 {
-		return world.Clean(pod)
-	}
-	said, err := json.Marshal(v1beta1.Audit{Marks: w.marks[pod.Namespace]})
-	if err != nil {
-		return world.Exit{Code: 1, Message: err.Error()}
-	}
-	return world.Exit{Code: 3, Message: string(said)}
 }
 
 // allLost is a disruption that loses its object, its workflow and its chaos pods while no

@@ -1,7 +1,6 @@
 package survival
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,23 +32,15 @@ type node struct {
 }
 
 // command answers the sweep's pods as the injector would.
-func (n *node) command(pod *corev1.Pod) world.Exit {
+func (n *node) command(pod *corev1.Pod) (e world.Exit) {
 	if pod.Labels[v1beta1.LabelSweep] == "" {
 		return world.Clean(pod)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	<-time.After(1500 * time.Millisecond) // a real one takes as long, and heartbeats are sent meanwhile
-	args := pod.Spec.Containers[0].Args
-	if args[0] == "clean" {
-		n.marks = slices.DeleteFunc(n.marks, func(m v1beta1.Mark) bool { return string(m.Disruption.UID) == args[2] })
-		return world.Clean(pod)
-	}
-	said, err := json.Marshal(v1beta1.Audit{Marks: n.marks})
-	if err != nil {
-		return world.Exit{Code: 1, Message: err.Error()}
-	}
-	return world.Exit{Code: 3, Message: string(said)}
+	e, n.marks = world.Swept(pod, n.marks)
+	return e
 }
 
 // TestOrphans lets disruptions lose everything that would end them.

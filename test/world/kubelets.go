@@ -58,6 +58,21 @@ func Clean(pod *corev1.Pod) Exit {
 	return Exit{Message: string(message)}
 }
 
+// Swept is how the pod of a sweep ends on a node that carries marks, and those that it
+// carries then.
+func Swept(pod *corev1.Pod, marks []v1beta1.Mark) (Exit, []v1beta1.Mark) {
+	args := pod.Spec.Containers[0].Args
+	if args[0] == "clean" {
+		marks = slices.DeleteFunc(marks, func(m v1beta1.Mark) bool { return slices.Contains(args, string(m.Disruption.UID)) })
+		return Clean(pod), marks
+	}
+	if len(marks) == 0 {
+		return Clean(pod), marks
+	}
+	message, _ := json.Marshal(v1beta1.Audit{Marks: marks}) // strings can be encoded
+	return Exit{Code: 3, Message: string(message)}, marks
+}
+
 // Exits decides how pods end from now on. As long as nobody decides, all end
 // with exit code 0 and say that nothing is left.
 func (k *Kubelets) Exits(how func(*corev1.Pod) Exit) { k.exits.Store(&how) }
