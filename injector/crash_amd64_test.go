@@ -25,15 +25,15 @@ import (
 // for each of them, with the program killed by SIGKILL right before the step.
 // Killed before the first and before each next one means: killed anywhere.
 var (
-	share  = flag.Int("share", 10, "percent of the crash matrix's points to try, chosen by the hash of their names; make test-long tries all")
+	share  = flag.Int("share", 4, "percent of the crash matrix's points to try, chosen by the hash of their names, and of each workload one; make test-long tries all")
 	listed = flag.Bool("list", false, "list the points of the crash matrix")
 	point  = flag.String("point", "", "try only this point of the crash matrix, as the report names it")
 )
 
 const (
 	// references is how often a run is made undisturbed: the points are all
-	// that any of them reached. attempts is how often a run is made again that
-	// did not reach its point.
+	// that any of them reached, in a sample those of one. attempts is how often
+	// a run is made again that did not reach its point.
 	references = 2
 	attempts   = 3
 	// selfHeal is how long what reverts itself may stay after the SIGKILL. Nobody
@@ -90,9 +90,11 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 	if *listed {
 		m.Logf("%d points:\n%s", len(points), strings.Join(points, "\n"))
 	}
+	// Of each workload one at least.
+	nearest := slices.MinFunc(points, func(a, b string) int { return number(m.Name(), a) - number(m.Name(), b) })
 	tried := 0
 	for _, p := range points {
-		if !chosen(m.Name(), p) {
+		if !chosen(m.Name(), p, *share) && (*point != "" || p != nearest) {
 			continue
 		}
 		tried++
@@ -110,14 +112,19 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 		tried, len(points), m.missed, m.differed, m.reverted.Round(time.Millisecond), m.healed.Round(time.Millisecond))
 }
 
-// chosen tells whether a point is in the share that is to be tried.
-func chosen(name, p string) bool {
+// chosen tells whether a point is in the percentage that is to be tried.
+func chosen(name, p string, percent int) bool {
 	if *point != "" {
 		return p == *point
 	}
+	return number(name, p) < percent
+}
+
+// number is between 0 and 99, and the same for a point whenever it is asked for.
+func number(name, p string) int {
 	sum := fnv.New32a()
 	fmt.Fprint(sum, name, p)
-	return int(sum.Sum32()%100) < *share
+	return int(sum.Sum32() % 100)
 }
 
 // points are the steps of undisturbed runs, each with a number that tells it
@@ -125,7 +132,11 @@ func chosen(name, p string) bool {
 func (m *matrix) points(program func(*arena, stepFunc)) []string {
 	m.Helper()
 	var points []string
-	for range references {
+	runs := references
+	if *share < 100 {
+		runs = 1
+	}
+	for range runs {
 		count := counter{}
 		before := m.arena.state()
 		program(m.arena, func(step string) verdict {

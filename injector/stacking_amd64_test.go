@@ -80,7 +80,7 @@ func TestTwoDisruptionsOnOneTarget(t *testing.T) {
 	for _, pair := range pairs() {
 		name := pair[0].name + " and " + pair[1].name
 		same := pair[0].kind == pair[1].kind
-		if !same && !chosen(t.Name(), name) {
+		if !same && !chosen(t.Name(), name, max(*share, 10)) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -336,12 +337,9 @@ func (s *stage) state() (state State) {
 
 func (s *stage) eventually(what string, is func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
-		if is() {
-			return
-		}
+	if !poll.Until(s.Context().Done(), patience, is) {
+		s.Fatalf("not within %s: %s; the workflow says %+v", patience, what, s.state())
 	}
-	s.Fatalf("not within %s: %s; the workflow says %+v", patience, what, s.state())
 }
 
 func (s *stage) enters(phase v1beta1.Phase) {

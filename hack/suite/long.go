@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,29 +20,18 @@ func (s *suite) parts() []stage {
 		{name: "qemu", needs: []string{"packages"}, limit: longLimit, least: 100, run: s.kernel("qemu")},
 		// Worker, bridge and injector killed at every step they take, and 1,000 operations on
 		// pods while that and more happens.
-		{name: "matrix", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make("crash-matrix", "operations"))},
+		{name: "matrix", needs: []string{"build"}, limit: longLimit, run: s.make("crash-matrix", "operations")},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.
-		{name: "bench", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("1,10,100,1000", "targets,together,waiting,aborts,people")...))},
-		{name: "bench-large", needs: []string{"packages"}, limit: longLimit, run: s.built(s.make(bench("5000,10000", "targets")...))},
+		{name: "bench", needs: []string{"build"}, limit: longLimit, run: s.make(bench("1,10,100,1000", "targets,together,waiting,aborts,people")...)},
+		{name: "bench-large", needs: []string{"build"}, limit: longLimit, run: s.make(bench("5000,10000", "targets")...)},
 		// Everything of a version, for all platforms.
 		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},
 		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make(bench("1", "cluster")...)},
 		// The end-to-end tests of most kinds on a node with a kernel and control groups
 		// of version 2 of its own, which is ended, too. It grows the cluster.
 		{name: "v2node", needs: []string{"install"}, limit: longLimit, least: 14, run: s.virtualNode},
-	}
-}
-
-// built makes what starts an API server and a Temporal of its own, without a cluster,
-// find their programs.
-func (s *suite) built(run func(context.Context, *counts) error) func(context.Context, *counts) error {
-	return func(ctx context.Context, c *counts) error {
-		if err := s.program("./devcluster", "build")(ctx, nil); err != nil {
-			return err
-		}
-		return run(ctx, c)
 	}
 }
 

@@ -47,7 +47,7 @@ var raced = []string{"./activities/...", "./crdbridge/...", "./kube/...", "./wor
 // longest are the packages whose tests take minutes, the longest first. go test
 // starts packages in the order in which they are named: the longest of all, begun
 // last, would keep one processor for minutes while nothing is left for the other.
-var longest = []string{"./test/survival", "./test/matrix", "./test/upgrade", "./test/scale", "./workflows", "./injector", "./test/bench"}
+var longest = []string{"./test/survival", "./injector", "./test/matrix", "./workflows", "./test/scale", "./test/upgrade", "./test/bench"}
 
 // unit tests all modules. What cannot run on this machine fails. Nothing is
 // taken from the cache of tests: it does not see that a test builds and starts
@@ -60,14 +60,14 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 		return err
 	}
 	others = slices.Concat(longest, others)
-	// Raced ones mostly wait, for leases and for Temporal: one at a time, they
-	// take little from the others, which last longer. So do those of hack.
-	oneByOne := append([]string{"-p", "1"}, options...)
+	// Raced ones mostly wait, for leases and for Temporal. Those of hack start virtual
+	// machines and more: one at a time.
+	twoAtOnce, oneByOne := append([]string{"-p", "2"}, options...), append([]string{"-p", "1"}, options...)
 	var beside counts
 	end := make(chan error)
 	go func() {
 		end <- errors.Join(
-			s.goTest(ctx, &beside, s.root, append(slices.Clone(env), "CGO_ENABLED=1"), slices.Concat([]string{"-race"}, oneByOne, raced)...),
+			s.goTest(ctx, &beside, s.root, append(slices.Clone(env), "CGO_ENABLED=1"), slices.Concat([]string{"-race"}, twoAtOnce, raced)...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "hack"), env, append(oneByOne, "./...")...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "injector", "grpcdisruption", "listener"), env, append(oneByOne, "./...")...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "hack", "release"), env, append(oneByOne, "./...")...),

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/world"
 )
 
@@ -110,16 +111,10 @@ func (r *run) until(what string, holds func() bool) error {
 }
 
 func (r *run) untilWithin(patience time.Duration, what string, holds func() bool) error {
-	ctx, cancel := context.WithTimeout(r.ctx, patience)
-	defer cancel()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("not within %s: %s; status %+v, steady state %+v", patience, what, r.d.Status, r.d.Status.SteadyState)
-		case <-time.After(20 * time.Millisecond):
-		}
+	if poll.Until(r.ctx.Done(), patience, holds) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("not within %s: %s; status %+v, steady state %+v", patience, what, r.d.Status, r.d.Status.SteadyState)
 }
 
 // whole is the life of the workload from the first target to the last trace.

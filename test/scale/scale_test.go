@@ -243,7 +243,7 @@ func (w scale) tenAtOnce() {
 // it takes (T1, T5). There are so many targets that it can be killed before it is
 // done.
 func (w scale) workerKilled() {
-	const many = 400
+	const many = 200
 	d := w.Create(w.Disruption("killed", many))
 	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > many/20 })
 	w.worker.Kill()

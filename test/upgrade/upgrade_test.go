@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 // many is so many targets that a worker can be killed before it is done.
-const many = 400
+const many = 200
 
 // upgrade is a disruption's life under two workers.
 type upgrade struct {

@@ -3,6 +3,8 @@ package bridgetest
 import (
 	"testing"
 	"time"
+
+	"github.com/squall-chaos/squall/test/poll"
 )
 
 // Soon is how long a test waits for what takes milliseconds, on a machine that
@@ -12,20 +14,15 @@ const Soon = time.Minute
 // Eventually polls until true, and fails the test after the time given.
 func Eventually(t *testing.T, within time.Duration, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(within); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		if is() {
-			return
-		}
+	if !poll.Until(t.Context().Done(), within, is) {
+		t.Fatalf("not within %s: %s", within, what)
 	}
-	t.Fatalf("not within %s: %s", within, what)
 }
 
 // Never polls for the whole time given, and fails the test as soon as it is true.
 func Never(t *testing.T, during time.Duration, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(during); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		if is() {
-			t.Fatalf("happened: %s", what)
-		}
+	if poll.Until(t.Context().Done(), during, is) {
+		t.Fatalf("happened: %s", what)
 	}
 }
