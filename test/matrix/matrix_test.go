@@ -19,17 +19,17 @@ import (
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 var (
-	share    = flag.Int("share", 3, "percent of the points to try, chosen by the hash of their names among those that every undisturbed run reaches; with 100 all are tried, as make test-long does")
+	share    = flag.Int("share", 2, "percent of the points to try, chosen by the hash of their names among those that every undisturbed run reaches; with 100 all are tried, as make test-long does")
 	only     = flag.String("point", "", "try this point only, as the report names it")
 	workload = flag.String("workload", "", "try this workload only")
 	list     = flag.Bool("list", false, "list the points and try none")
-	slots    = flag.Int("slots", 16, "how many runs are under way at once")
+	slots    = flag.Int("slots", 8, "how many runs are under way at once")
 )
 
 const (
 	// references is how often a workload runs undisturbed: its points are all
-	// that any of these runs reached.
-	references = 3
+	// that any of these runs reached. For a sample fewer are enough.
+	references, fewReferences = 3, 2
 	// attempts is how often a run is made that does not reach its point.
 	attempts = 6
 	// whole is the share with which all points are tried: also those that not every
@@ -142,12 +142,8 @@ func (m *matrix) take() *slot {
 
 // carryOut does all runs of a workload.
 func (m *matrix) carryOut(p *plan) {
-	runs := references
-	if *only != "" {
-		runs = 1
-	}
 	var group sync.WaitGroup
-	for range runs {
+	for range undisturbed() {
 		group.Go(func() { m.reference(p) })
 	}
 	group.Wait()
@@ -164,6 +160,17 @@ func (m *matrix) carryOut(p *plan) {
 		})
 	}
 	group.Wait()
+}
+
+// undisturbed is how many runs there are of a workload that nothing disturbs.
+func undisturbed() int {
+	switch {
+	case *only != "":
+		return 1
+	case *share < whole:
+		return fewReferences
+	}
+	return references
 }
 
 // reference learns what an undisturbed run does and how it ends.
@@ -214,7 +221,7 @@ func (p *plan) choose(t *testing.T) {
 		faults = sampled(faults, ofEach)
 	}
 	for _, f := range faults {
-		steady := p.runs[f] == references || *share == whole
+		steady := p.runs[f] == undisturbed() || *share == whole
 		if steady && int(sum(p.work.name, f)%whole) < *share {
 			p.trials = append(p.trials, &trial{fault: f})
 		}

@@ -31,7 +31,7 @@ const poll = 3 * time.Second
 
 // some is how many targets these disruptions have: enough that killing hits
 // them in the middle.
-const some = 60
+const some = 30
 
 // broken is how the name of a target begins whose injector fails to clean, and
 // whose cleaners fail too.
