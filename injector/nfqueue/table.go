@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/mdlayher/netlink"
@@ -156,16 +154,26 @@ func (t *table) commit(messages []netlink.Message) error {
 	return nil
 }
 
-// drain reads what else the kernel says about a batch that it refused.
+// drain throws away what else the kernel says about a batch that it refused: all of
+// it is there when the batch has been sent, and would be taken for answers to the
+// next one, however late that comes.
 func (t *table) drain() error {
-	if err := t.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+	socket, err := t.conn.SyscallConn()
+	if err != nil {
 		return err
 	}
-	for {
-		if _, err := t.conn.Receive(); errors.Is(err, os.ErrDeadlineExceeded) {
-			return t.conn.SetReadDeadline(time.Time{})
+	var answer [1]byte // the rest of a message is thrown away with it
+	var last error
+	err = socket.Read(func(fd uintptr) bool {
+		for last = nil; last == nil || errors.Is(last, unix.EINTR) || errors.Is(last, unix.ENOBUFS); {
+			_, _, last = unix.Recvfrom(int(fd), answer[:], unix.MSG_DONTWAIT)
 		}
+		return true
+	})
+	if errors.Is(last, unix.EAGAIN) {
+		last = nil
 	}
+	return errors.Join(err, last)
 }
 
 // expression is a part of a rule: what it is called, and its attributes.
