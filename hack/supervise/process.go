@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -22,6 +23,11 @@ const (
 	RunCommand   = "machine-run"   // machine.Run
 	JoinCommand  = "join"          // Join with the arguments
 )
+
+// The main goroutine stays on the first thread. That a process ends with its parent is
+// noted of the thread which was forked (PR_SET_PDEATHSIG), and an execve by another
+// thread, in Join or machine.Enter, loses it: Temporal outlived a supervisor that way.
+func init() { runtime.LockOSThread() }
 
 // process is a machine's first process, or Temporal.
 type process struct {
