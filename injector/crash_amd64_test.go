@@ -46,7 +46,7 @@ const (
 
 // rule 58
 func TestInjectorKilledBeforeEachStep(t *testing.T) {
-	for _, w := range workloads() {
+	for _, w := range half(0) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			m := matrix{T: t, arena: newArena(t, w)}
@@ -57,7 +57,7 @@ func TestInjectorKilledBeforeEachStep(t *testing.T) {
 
 // rule 58: a cleaner may be killed as well, and the next one goes on.
 func TestCleanerKilledBeforeEachStep(t *testing.T) {
-	for _, w := range workloads() {
+	for _, w := range half(1) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			m := matrix{T: t, arena: newArena(t, w)}
@@ -67,6 +67,12 @@ func TestCleanerKilledBeforeEachStep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// half are the workloads of which the injector is killed in a sample, or with 1 those of
+// which the cleaner is; all of them where all points are tried.
+func half(which int) []workload {
+	return slices.DeleteFunc(workloads(), func(w workload) bool { return *point == "" && *share < 100 && number("half", w.name)%2 != which })
 }
 
 // stepFunc decides about the next step of the traced program.
