@@ -37,7 +37,9 @@ func TestWriterAveragesFullSeconds(t *testing.T) {
 func TestWriterWrites(t *testing.T) {
 	dir := t.TempDir() + "/later"
 	path := dir + "/file"
-	w, err := startWriter(path, 64<<10, true)
+	const block = 64 << 10
+	began := time.Now()
+	w, err := startWriter(path, block, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +51,13 @@ func TestWriterWrites(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); w.stats()["bytes"].(int64) == 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); w.stats()["bytes"].(int64) < 10*block; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing written: %v", w.stats())
+			t.Fatalf("little written: %v", w.stats())
 		}
+	}
+	if written, most := w.stats()["bytes"].(int64), int64(time.Since(began).Seconds()*mostPerSecond)+block; written > most {
+		t.Errorf("%d bytes written, want at most %d: others write to the disk, too", written, most)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		t.Errorf("the file is empty or missing: %v", err)

@@ -11,7 +11,7 @@ import (
 )
 
 // writer overwrites the first megabytes of a file for ever, each write forced
-// to the disk, and knows how fast it is.
+// to the disk, at most mostPerSecond, and knows how fast it is.
 type writer struct {
 	path   string
 	direct bool // past the page cache
@@ -27,6 +27,9 @@ const (
 	windowSeconds = 3
 	fileBytes     = 16 << 20
 	alignment     = 4096 // of buffer, offset and length with O_DIRECT
+	// mostPerSecond is more than any disruption lets through, and little enough for
+	// many targets to share a disk.
+	mostPerSecond = 4 << 20
 )
 
 // startWriter writes in the background.
@@ -42,14 +45,17 @@ func startWriter(path string, block int, direct bool) (*writer, error) {
 // run tries again for ever: a target lives through a disruption of its disk, also one
 // that is there when it starts.
 func (w *writer) run(buffer []byte) {
+	pause := time.Second * time.Duration(len(buffer)) / mostPerSecond
 	for {
 		f, err := w.open()
 		for offset := int64(0); err == nil; offset = (offset + int64(len(buffer))) % fileBytes {
 			var n int
+			next := time.Now().Add(pause)
 			if n, err = f.WriteAt(buffer, offset); err == nil {
 				err = f.Sync()
 			}
 			w.count(n, err)
+			time.Sleep(time.Until(next))
 		}
 		w.count(0, err)
 		f.Close()                          // nil if it could not be opened
