@@ -29,7 +29,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "what the order of the attempts follows from")
-	most  = flag.Int("attempts", 64, "how many attempts are made; 0: all")
+	most  = flag.Int("attempts", 40, "how many attempts are made; 0: all")
 	slots = flag.Int("slots", 8, "how many at a time")
 )
 
