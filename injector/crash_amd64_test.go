@@ -69,10 +69,13 @@ func TestCleanerKilledBeforeEachStep(t *testing.T) {
 	}
 }
 
+// sample is true unless all points are tried, or one that is looked for.
+func sample() bool { return *point == "" && *share < 100 }
+
 // half are the workloads of which the injector is killed in a sample, or with 1 those of
 // which the cleaner is; all of them where all points are tried.
 func half(which int) []workload {
-	return slices.DeleteFunc(workloads(), func(w workload) bool { return *point == "" && *share < 100 && number("half", w.name)%2 != which })
+	return slices.DeleteFunc(workloads(), func(w workload) bool { return sample() && number("half", w.name)%2 != which })
 }
 
 // stepFunc decides about the next step of the traced program.
@@ -139,7 +142,7 @@ func (m *matrix) points(program func(*arena, stepFunc)) []string {
 	m.Helper()
 	var points []string
 	runs := references
-	if *share < 100 {
+	if sample() {
 		runs = 1
 	}
 	for range runs {

@@ -337,8 +337,8 @@ func (s *stage) state() (state State) {
 
 func (s *stage) eventually(what string, is func() bool) {
 	s.Helper()
-	if !poll.Until(s.Context().Done(), patience, is) {
-		s.Fatalf("not within %s: %s; the workflow says %+v", patience, what, s.state())
+	if err := poll.Until(s.Context(), patience, is); err != nil {
+		s.Fatalf("%v: %s; the workflow says %+v", err, what, s.state())
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/squall-chaos/squall/test/poll"
 )
 
 // secondBridge is the other one of a slot with two. Points name both alike: which of
@@ -96,20 +98,15 @@ func (s *slot) keep(ctx context.Context) {
 
 // untilLeads waits until one of these bridges acts.
 func (s *slot) untilLeads(any ...string) error {
-	deadline := time.After(patience)
-	for {
+	err := poll.Until(s.world.Context(), patience, func() bool {
 		s.mu.Lock()
-		leader := s.pair.leader
-		s.mu.Unlock()
-		if slices.Contains(any, leader) {
-			return nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-deadline:
-			return fmt.Errorf("not within %s: %s acts", patience, strings.Join(any, " or "))
-		}
+		defer s.mu.Unlock()
+		return slices.Contains(any, s.pair.leader)
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s acts", err, strings.Join(any, " or "))
 	}
+	return nil
 }
 
 // leads notes who has written the lease; a bridge that ends well takes its name off it.

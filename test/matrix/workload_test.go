@@ -111,10 +111,10 @@ func (r *run) until(what string, holds func() bool) error {
 }
 
 func (r *run) untilWithin(patience time.Duration, what string, holds func() bool) error {
-	if poll.Until(r.ctx.Done(), patience, holds) {
-		return nil
+	if err := poll.Until(r.ctx, patience, holds); err != nil {
+		return fmt.Errorf("%w: %s; status %+v, steady state %+v", err, what, r.d.Status, r.d.Status.SteadyState)
 	}
-	return fmt.Errorf("not within %s: %s; status %+v, steady state %+v", patience, what, r.d.Status, r.d.Status.SteadyState)
+	return nil
 }
 
 // whole is the life of the workload from the first target to the last trace.

@@ -1,7 +1,12 @@
 // Package poll says how long a test that waits for something rests between two looks.
 package poll
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
 
 const (
 	// least is the rest after a look at something in memory, and so how exact a
@@ -28,22 +33,22 @@ func Rest(waited, look time.Duration) time.Duration {
 	return min(max(looks*look, waited/share), most)
 }
 
-// Until looks until it holds, at last when the time is over, and returns false if it
-// did not come to hold. done ends it before that.
-func Until(done <-chan struct{}, within time.Duration, holds func() bool) bool {
+// Until looks until it holds, at last when the time is over. The error says that it did
+// not come to hold within the time, or that the test ended before.
+func Until(ctx context.Context, within time.Duration, holds func() bool) error {
 	began := time.Now()
 	for {
 		looked := time.Now()
 		if holds() {
-			return true
+			return nil
 		}
 		waited := time.Since(began)
 		if waited >= within {
-			return false
+			return fmt.Errorf("not within %s", within)
 		}
 		select {
-		case <-done:
-			return false
+		case <-ctx.Done():
+			return errors.New("the test ended before")
 		case <-time.After(min(Rest(waited, time.Since(looked)), within-waited)):
 		}
 	}

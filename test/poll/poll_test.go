@@ -1,6 +1,7 @@
 package poll_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,16 +29,19 @@ func TestUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		after := func(d time.Duration) func() bool { return func() bool { return time.Since(began) >= d } }
-		if !poll.Until(nil, time.Second, after(time.Second)) || poll.Until(nil, time.Second, after(time.Hour)) {
-			t.Error("want what holds when the time is over, and not what holds later")
+		if err := poll.Until(t.Context(), time.Second, after(time.Second)); err != nil {
+			t.Errorf("what holds when the time is over = %v, want nil", err)
+		}
+		if err := poll.Until(t.Context(), time.Second, after(time.Hour)); err == nil || err.Error() != "not within 1s" {
+			t.Errorf("what holds later = %v, want that it does not within 1s", err)
 		}
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("both took %s, want the second that each was given", took)
 		}
-		done := make(chan struct{})
-		close(done)
-		if poll.Until(done, time.Hour, after(24*time.Hour)) || time.Since(began) > 3*time.Second {
-			t.Error("want an end when the test is done")
+		done, end := context.WithCancel(t.Context())
+		end()
+		if err := poll.Until(done, time.Hour, after(24*time.Hour)); err == nil || err.Error() != "the test ended before" || time.Since(began) > 3*time.Second {
+			t.Errorf("when the test is done = %v, want at once that it has ended", err)
 		}
 	})
 }

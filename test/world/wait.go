@@ -11,8 +11,8 @@ import (
 // does not come to hold within the time.
 func Eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
 	t.Helper()
-	if !poll.Until(t.Context().Done(), within, holds) {
-		t.Fatalf("not within %s: %s", within, what)
+	if err := poll.Until(t.Context(), within, holds); err != nil {
+		t.Fatalf("%v: %s", err, what)
 	}
 }
 

@@ -14,15 +14,15 @@ const Soon = time.Minute
 // Eventually polls until true, and fails the test after the time given.
 func Eventually(t *testing.T, within time.Duration, what string, is func() bool) {
 	t.Helper()
-	if !poll.Until(t.Context().Done(), within, is) {
-		t.Fatalf("not within %s: %s", within, what)
+	if err := poll.Until(t.Context(), within, is); err != nil {
+		t.Fatalf("%v: %s", err, what)
 	}
 }
 
 // Never polls for the whole time given, and fails the test as soon as it is true.
 func Never(t *testing.T, during time.Duration, what string, is func() bool) {
 	t.Helper()
-	if poll.Until(t.Context().Done(), during, is) {
+	if poll.Until(t.Context(), during, is) == nil {
 		t.Fatalf("happened: %s", what)
 	}
 }
