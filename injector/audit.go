@@ -56,7 +56,7 @@ func (p program) auditNode(ctx context.Context, config Config, only filter) v1be
 		if p.kinds[kind].audit == nil || !only.hasKind(kind) {
 			continue
 		}
-		found, err := p.kinds[kind].audit(ctx, config.Proc, known)
+		found, err := auditKind(ctx, config, p.kinds[kind], known)
 		marks = append(marks, found...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("audit %s: %w", kind, err))
@@ -69,6 +69,23 @@ func (p program) auditNode(ctx context.Context, config Config, only filter) v1be
 		report.Error = err.Error()
 	}
 	return report
+}
+
+// auditKind finds the marks of one kind. An audit that does not return is given up: all
+// else that is known is told, within the time that a pod has for it.
+func auditKind(ctx context.Context, config Config, kind entry, known []v1beta1.Injection) ([]v1beta1.Mark, error) {
+	found := make(chan []v1beta1.Mark, 1)
+	err := bounded(ctx, config.AuditTimeout, func(ctx context.Context) error {
+		marks, err := kind.audit(ctx, config.Proc, known)
+		found <- marks
+		return err
+	})
+	select {
+	case marks := <-found:
+		return marks, err
+	default:
+		return nil, err // it hangs, or panicked
+	}
 }
 
 // marksIn are the marks of one journal: its file and the values it notes.

@@ -5,15 +5,24 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os/signal"
 	"slices"
+	"syscall"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 )
 
+// errAsked says that a cleaner was asked to end before it came to an injection.
+var errAsked = errors.New("the cleaner was asked to end before it came to this")
+
 // clean undoes what journals note, after the injectors that wrote them died. It
 // leaves alone what belongs to an injector that lives: ending that one cleans.
+// A signal, as at the deadline of its pod, is no reason to leave off in the middle,
+// but nothing is tried again after it, and what is not cleaned is told.
 func (p program) clean(ctx context.Context, config Config, args []string) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	flags := flag.NewFlagSet("clean", flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
 	var only filter
@@ -32,7 +41,7 @@ func (p program) clean(ctx context.Context, config Config, args []string) int {
 		report.Error = err.Error()
 	}
 	if len(only.disruptions) > 0 && len(report.Left) == 0 {
-		addMarks(&report, p.auditNode(ctx, config, only))
+		addMarks(&report, p.auditNode(context.WithoutCancel(ctx), config, only))
 	}
 	report.Audited = report.Audited && report.Error == "" && len(report.Left) == 0
 	if err := p.printReport(config, report, len(report.Cleaned)+len(report.Left), func(keep int) any { return cutCleanReport(report, keep) }); err != nil || report.Error != "" || len(report.Left) > 0 {
@@ -80,9 +89,12 @@ func (p program) cleanAll(ctx context.Context, config Config, pending []journal.
 	return nil
 }
 
-// cleanOne tries once, and tells whether the node was searched afterwards, or
-// what is left if it fails.
+// cleanOne tries once, whatever asks it to end meanwhile, and tells whether the node
+// was searched afterwards, or what is left if it fails.
 func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entry) (left []string, audited bool, err error) {
+	if ctx.Err() != nil {
+		return []string{"journal " + entry.Name}, false, errAsked
+	}
 	s, err := recoverSession(config, p.kinds, entry.Injection)
 	switch {
 	case isMissing(err):
@@ -92,7 +104,7 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 	case err != nil:
 		return []string{"journal " + entry.Name}, false, err
 	}
-	err = bounded(ctx, config.CleanTimeout, s.clean)
+	err = bounded(context.WithoutCancel(ctx), config.CleanTimeout, s.clean)
 	if errors.Is(err, errHangs) {
 		return s.left(), false, err // it stays locked: somebody is still at work
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
 // report decodes what clean printed.
@@ -101,6 +103,51 @@ func TestCleanOfOneKindIsNotStoppedByABrokenJournalOfAnother(t *testing.T) {
 		t.Errorf("clean = %d, %+v, want 0 and audited", code, report)
 	}
 	worlds[0].expect("cleaned", "one", "two")
+}
+
+// The kubelet ends a cleaner at the deadline of its pod: it says what is left, and why.
+func TestCleanThatIsAskedToEndSaysWhatIsLeft(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t, "SQUALL_CLEAN_BACKOFF=1h")
+	killed := s.inject(w.injection(fakeParams{FailCleans: 100}))
+	killed.awaitReady()
+	killed.signal(syscall.SIGKILL)
+	killed.exit()
+	cleaner := s.start("", "clean", "--disruption", "d-1")
+	testcontainer.Eventually(t, "it has tried once", func() error {
+		if !strings.Contains(cleaner.stderr.String(), "trying again") {
+			return errors.New(w.calls())
+		}
+		return nil
+	})
+	cleaner.signal(syscall.SIGTERM)
+	code := cleaner.exit()
+	report := s.report(cleaner.stdout.String())
+	if code != exitNotCleaned || len(report.Left) != 1 || !strings.Contains(report.Left[0].Error, "clean call 1 failed") || report.Audited {
+		t.Errorf("clean = %d, %+v, want %d and the failure of its one try", code, report, exitNotCleaned)
+	}
+}
+
+// What was cleaned is told although nobody can say whether there was more.
+func TestCleanOutlivesAnAuditThatHangs(t *testing.T) {
+	dead, alive := newWorld(t), newWorld(t)
+	s := fakeSite(t, "SQUALL_AUDIT_TIMEOUT=100ms")
+	killed := s.inject(dead.injection(fakeParams{}))
+	killed.awaitReady()
+	killed.signal(syscall.SIGKILL)
+	killed.exit()
+	if err := os.Remove(s.file("ready")); err != nil {
+		t.Fatal(err)
+	}
+	other := alive.injection(fakeParams{HangAudit: true})
+	other.Kind = otherFakeKind
+	s.inject(other).awaitReady()
+	code, output := s.run("clean", "--disruption", "d-1", "--kind", string(fakeKind))
+	if report := s.report(output); code != exitOK || len(report.Cleaned) != 1 || report.Audited {
+		t.Errorf("clean = %d, %+v, want 0, one cleaned and not audited", code, report)
+	}
+	if audit := s.audit("--kind", string(otherFakeKind)); len(audit.Marks) != 3 || !strings.Contains(audit.Error, "does not return") {
+		t.Errorf("audit = %+v, want what the journal tells, and what does not return", audit)
+	}
 }
 
 func TestCleanReportFitsIntoATerminationMessage(t *testing.T) {

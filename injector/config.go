@@ -36,6 +36,9 @@ type Config struct {
 	// attempts must fit into the chaos pod's grace period.
 	CleanTimeout time.Duration `mapstructure:"clean_timeout"`
 	CleanBackoff time.Duration `mapstructure:"clean_backoff"`
+	// AuditTimeout bounds the search for the marks of one kind. One that has not
+	// returned at twice that is given up.
+	AuditTimeout time.Duration `mapstructure:"audit_timeout"`
 	// LookEvery is how often an injection that is in force is looked after.
 	LookEvery time.Duration `mapstructure:"look_every"`
 	// Guard has a second process clean when the injector is killed.
@@ -53,6 +56,7 @@ func defaultConfig() map[string]any {
 		"metrics_sink":    "noop",
 		"clean_timeout":   10 * time.Second,
 		"clean_backoff":   time.Second,
+		"audit_timeout":   15 * time.Second,
 		"look_every":      5 * time.Second,
 		"guard":           true,
 	}
@@ -91,6 +95,9 @@ func (c Config) check() error {
 	}
 	if c.CleanTimeout <= 0 || c.CleanBackoff <= 0 {
 		return fmt.Errorf("%[1]sCLEAN_TIMEOUT %[2]s and %[1]sCLEAN_BACKOFF %[3]s: want more than 0", envPrefix, c.CleanTimeout, c.CleanBackoff)
+	}
+	if c.AuditTimeout <= 0 {
+		return fmt.Errorf("%sAUDIT_TIMEOUT %s: want more than 0", envPrefix, c.AuditTimeout)
 	}
 	if c.LookEvery <= 0 {
 		return fmt.Errorf("%sLOOK_EVERY %s: want more than 0", envPrefix, c.LookEvery)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,8 @@ type fakeParams struct {
 	HangClean  bool `json:"hangClean,omitempty"`
 	Panic      bool `json:"panic,omitempty"`
 	PanicClean bool `json:"panicClean,omitempty"`
+	// HangAudit has audits hang while the injection's journal is there.
+	HangAudit bool `json:"hangAudit,omitempty"`
 	// Careless is how many calls of Clean do nothing and say that they did.
 	// Blind makes Left fail.
 	Careless int  `json:"careless,omitempty"`
@@ -129,6 +132,12 @@ func readFile(path string) (string, error) {
 func writeFile(path, value string) error { return os.WriteFile(path, []byte(value), 0o644) }
 
 // auditFakes finds nothing: what a fake leaves is in the journal.
-func auditFakes(context.Context, string, []v1beta1.Injection) ([]v1beta1.Mark, error) {
+func auditFakes(_ context.Context, _ string, known []v1beta1.Injection) ([]v1beta1.Mark, error) {
+	for _, injection := range known {
+		var params fakeParams
+		if json.Unmarshal(injection.Params, &params) == nil && params.HangAudit {
+			select {}
+		}
+	}
 	return nil, nil
 }

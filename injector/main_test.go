@@ -338,7 +338,7 @@ func TestLoadConfig(t *testing.T) {
 	want := Config{
 		JournalDir: "/var/lib/squall/journal", Proc: "/proc", ReadyFile: "/tmp/readiness_probe",
 		ReasonFile: "/tmp/injection_failed.json", TerminationLog: "/dev/termination-log",
-		LogLevel: "info", MetricsSink: "noop", CleanTimeout: 10 * time.Second, CleanBackoff: time.Second, LookEvery: 5 * time.Second, Guard: true,
+		LogLevel: "info", MetricsSink: "noop", CleanTimeout: 10 * time.Second, CleanBackoff: time.Second, AuditTimeout: 15 * time.Second, LookEvery: 5 * time.Second, Guard: true,
 	}
 	if diff := cmp.Diff(want, defaults); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -347,7 +347,7 @@ func TestLoadConfig(t *testing.T) {
 	if err != nil || set.Proc != "/host/proc" || set.CleanTimeout != 3*time.Second {
 		t.Errorf("loadConfig() = %+v, %v, want the settings of the environment", set, err)
 	}
-	for _, bad := range []string{"SQUALL_PROCS=/x", "SQUALL_CLEAN_TIMEOUT=0s", "SQUALL_CLEAN_BACKOFF=-1s"} {
+	for _, bad := range []string{"SQUALL_PROCS=/x", "SQUALL_CLEAN_TIMEOUT=0s", "SQUALL_CLEAN_BACKOFF=-1s", "SQUALL_AUDIT_TIMEOUT=0s"} {
 		if _, err := loadConfig([]string{bad}); err == nil {
 			t.Errorf("loadConfig(%s) succeeded", bad)
 		}

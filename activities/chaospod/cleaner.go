@@ -1,6 +1,7 @@
 package chaospod
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,7 +57,11 @@ func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 	}
 	report, err := ReadCleanReport(exit)
 	if err != nil {
-		return fmt.Sprintf("exit code %d: %s", exit.ExitCode, strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]))
+		words := fmt.Sprintf("exit code %d (%s)", exit.ExitCode, cmp.Or(cleaner.Status.Reason, exit.Reason))
+		if message := strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]); message != "" {
+			return words + ": " + message
+		}
+		return words + " without saying why"
 	}
 	words := []string{}
 	of := func(left v1beta1.LeftInjection) bool { return strings.Contains(left.Injection, "("+string(uid)+")") }
