@@ -84,7 +84,7 @@ func (s *suite) stages() []stage {
 		{name: "chart", needs: []string{"uninstall"}, limit: 12 * time.Minute, least: 1,
 			run: s.againstCluster("test/chart", "-tags", "e2e", "-count=1", "-timeout", "10m", "-run", "TestHelm", ".")},
 		// The last: it leaves a control plane that has just been killed.
-		{name: "soak", needs: []string{"install"}, limit: 30 * time.Minute, run: s.soak},
+		{name: "soak", needs: []string{"install"}, limit: 35 * time.Minute, run: s.soak},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},
 		{name: "rules", limit: time.Minute, run: s.rules},
 	}

@@ -63,8 +63,8 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.disruptions, "disruptions", 1000, "`number` of disruptions to begin")
 	flags.IntVar(&o.parallel, "parallel", 12, "`number` of disruptions at a time")
 	flags.IntVar(&o.alone, "alone", 30, "`percent` of them during which only injectors are killed")
-	flags.DurationVar(&o.bound, "bound", 30*time.Minute, "`time` in which all must have begun")
-	flags.DurationVar(&o.heal, "heal", 12*time.Minute, "`time` to heal after the last kill; a disruption that is stuck tries again after 10m")
+	flags.DurationVar(&o.bound, "bound", 30*time.Minute, "`time` in which all must have begun; at most half of it is for killing injectors alone")
+	flags.DurationVar(&o.heal, "heal", 18*time.Minute, "`time` to heal after the last kill; three cleaners may take 1m each, and as long again 10m after a disruption is stuck")
 	flags.DurationVar(&o.every, "every", 3*time.Second, "mean `time` between two kills")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1_000_000), "`number` that all choices follow from; without, a random one")
 	if err := flags.Parse(args); err != nil {

@@ -59,7 +59,7 @@ func (s *soak) soak(ctx context.Context) {
 	defer cancel()
 	if alone := s.disruptions * s.alone / 100; alone > 0 {
 		s.screen.chapter("only injectors are killed, during %d disruptions", alone)
-		share, cancel := context.WithTimeout(bound, s.bound*time.Duration(s.alone)/100)
+		share, cancel := context.WithTimeout(bound, s.bound/2)
 		defer cancel()
 		s.phase(share, alone, false)
 		s.waitHealed(bound, time.Minute)
@@ -154,14 +154,14 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 		err = s.kill(ctx, containerd, strconv.Itoa(n.number))
 	default:
 		var pod *corev1.Pod
-		if pod = s.victim(b); pod == nil {
+		if pod = s.victim(b, everything); pod == nil {
 			return nil, nil
 		}
 		n = s.node(pod.Spec.NodeName)
 		k.what = b.part + " " + pod.Name
 		back = s.replaced(*pod)
 		if b.part == injector {
-			prefix := pod.Labels[v1beta1.LabelDisruptionUID] + "_" + pod.Labels[v1beta1.LabelTargetUID] + "_" + pod.Labels[v1beta1.LabelDisruptionKind]
+			prefix := journalPrefix(*pod)
 			if k.journals, err = n.holds(prefix); err != nil {
 				s.screen.say("%v", err)
 				return nil, nil
@@ -220,8 +220,9 @@ func (s *soak) isAway(node string) bool {
 	return s.away == node
 }
 
-// victim is a pod that runs the part.
-func (s *soak) victim(b blow) *corev1.Pod {
+// victim is a pod that runs the part. While injectors alone are killed it is one with
+// something to clean, if there is any: how soon that is clean is what these tell.
+func (s *soak) victim(b blow, everything bool) *corev1.Pod {
 	of, label := &s.view.system, "squall-"+b.part
 	if b.part == injector {
 		of, label = &s.view.chaos, ""
@@ -229,10 +230,22 @@ func (s *soak) victim(b blow) *corev1.Pod {
 	running := s.view.pods(of, func(pod corev1.Pod) bool {
 		return pod.Labels["app.kubernetes.io/name"] == label && !s.isAway(pod.Spec.NodeName) && containerID(pod) != "" && pod.Status.ContainerStatuses[0].State.Running != nil
 	})
+	holds := func(pod corev1.Pod) bool {
+		held, err := s.node(pod.Spec.NodeName).holds(journalPrefix(pod))
+		return err == nil && held
+	}
+	if !everything && slices.ContainsFunc(running, holds) {
+		running = slices.DeleteFunc(running, func(pod corev1.Pod) bool { return !holds(pod) })
+	}
 	if len(running) == 0 {
 		return nil
 	}
 	return &running[b.choice%uint64(len(running))]
+}
+
+// journalPrefix begins the name of the journal that the injector of a chaos pod keeps.
+func journalPrefix(pod corev1.Pod) string {
+	return pod.Labels[v1beta1.LabelDisruptionUID] + "_" + pod.Labels[v1beta1.LabelTargetUID] + "_" + pod.Labels[v1beta1.LabelDisruptionKind]
 }
 
 // containerID is that of a pod's only container; empty before it has one.
