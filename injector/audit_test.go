@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -217,7 +218,7 @@ func TestForgedUIDsHideNothing(t *testing.T) {
 	p := program{kinds: map[v1beta1.Kind]entry{fakeKind: {audit: func(context.Context, string, []v1beta1.Injection) ([]v1beta1.Mark, error) {
 		return forged, nil
 	}}}}
-	config := Config{JournalDir: s.file("journal")}
+	config := Config{JournalDir: s.file("journal"), AuditTimeout: time.Minute}
 
 	report := p.auditNode(t.Context(), config, filter{})
 	data := encodeFitting(len(report.Disruptions)+len(report.Marks), func(keep int) any { return cutAudit(report, keep) })

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,6 +47,21 @@ var (
 		{name: "squall", source: "./cli", image: "cli", typed: true, platforms: people},
 	}
 )
+
+var errUncommitted = errors.New("files differ from the commit: nobody could build this version again; commit them, or put them aside (git stash -u)")
+
+// committed returns errUncommitted, wrapped, before anything is built that would say so
+// of itself (identify), a minute later.
+func (r *release) committed(ctx context.Context) error {
+	changed, err := exec.CommandContext(ctx, "git", "-C", r.root, "status", "--porcelain").Output()
+	if err != nil {
+		return fmt.Errorf("ask git what %s is a checkout of: %w: want a checkout of git", r.root, err)
+	}
+	if first, _, found := strings.Cut(string(changed), "\n"); found {
+		return fmt.Errorf("%w; the first: %s", errUncommitted, strings.TrimSpace(first))
+	}
+	return nil
+}
 
 // build builds all programs for all their platforms. The same commit and the
 // same Go give the same bytes.
@@ -96,7 +112,7 @@ func (r *release) identify(info *buildinfo.BuildInfo) error {
 		switch setting.Key {
 		case "vcs.modified":
 			if setting.Value == "true" {
-				return fmt.Errorf("files differ from the commit: nobody could build this version again; commit them, or put them aside (git stash -u)")
+				return errUncommitted
 			}
 		case "vcs.revision":
 			r.revision = setting.Value

@@ -83,6 +83,9 @@ func (r *release) run(ctx context.Context) (string, error) {
 	steps := []step{{"manifests", r.manifests}, {"chart", r.chart}}
 	var built []binary
 	if r.version == "" {
+		if err := r.committed(ctx); err != nil {
+			return "", err
+		}
 		if built, err = r.build(ctx, filepath.Join(work, "bin")); err != nil {
 			return "", err
 		}

@@ -151,7 +151,7 @@ func TestReleaseIsRefused(t *testing.T) {
 	}{
 		"a changed file": {func(_ *testing.T, root string) error {
 			return os.WriteFile(filepath.Join(root, "cli", "main.go"), []byte(source+"// changed\n"), 0o644)
-		}, "files differ from the commit"},
+		}, "files differ from the commit: nobody could build this version again; commit them, or put them aside (git stash -u); the first: M cli/main.go"},
 		"no repository": {func(_ *testing.T, root string) error { return os.RemoveAll(filepath.Join(root, ".git")) }, "want a checkout of git"},
 		"a program that is not there": {func(t *testing.T, root string) error {
 			git(t, root, "rm", "--quiet", "-r", "injector")
