@@ -25,36 +25,43 @@ const kubeletPort = 10250
 // what it holds at two looks is a connection to the control plane.
 const betweenLooks = 300 * time.Millisecond
 
+// looks is how often it is looked again before a kubelet is said to have no connection:
+// the kernel lists sockets in pieces, and may leave one out while others come and go.
+const looks = 3
+
 // ControlPlane lists whom the node's kubelet is connected to: by these connections
 // it is told that a chaos pod is to end. One that leads to a proxy on the node is
 // followed to whom the proxy is connected to. The list is empty if the node
 // runs no kubelet that can be seen; an error says that one runs without a connection.
 func (t *Target) ControlPlane(ctx context.Context) ([]netip.AddrPort, error) {
-	kubelet, first, err := t.kubeletPeers()
+	kubelet, before, err := t.kubeletPeers()
 	if err != nil || !kubelet {
 		return nil, err
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(betweenLooks):
-	}
-	_, second, err := t.kubeletPeers()
-	if err != nil {
-		return nil, err
-	}
-	var peers []netip.AddrPort
-	for inode, peer := range first {
-		if second[inode] == peer {
-			peers = append(peers, peer)
+	for range looks {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(betweenLooks):
 		}
+		_, now, err := t.kubeletPeers()
+		if err != nil {
+			return nil, err
+		}
+		var peers []netip.AddrPort
+		for inode, peer := range before {
+			if now[inode] == peer {
+				peers = append(peers, peer)
+			}
+		}
+		if len(peers) > 0 {
+			slices.SortFunc(peers, netip.AddrPort.Compare)
+			return slices.Compact(peers), nil
+		}
+		before = now
 	}
-	if len(peers) == 0 {
-		return nil, fmt.Errorf("the kubelet of node %s has no connection to the API server that could be left alone,"+
-			" so nobody could end this disruption early; wait until it is connected", cmp.Or(t.Injection.Target.NodeName, t.Injection.Target.Name))
-	}
-	slices.SortFunc(peers, netip.AddrPort.Compare)
-	return slices.Compact(peers), nil
+	return nil, fmt.Errorf("the kubelet of node %s has no connection to the API server that could be left alone,"+
+		" so nobody could end this disruption early; wait until it is connected", cmp.Or(t.Injection.Target.NodeName, t.Injection.Target.Name))
 }
 
 // kubeletPeers are the other ends of the kubelet's connections, by socket.

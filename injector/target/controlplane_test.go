@@ -129,13 +129,16 @@ func TestControlPlaneOfARealProcess(t *testing.T) {
 	if peers, err := tgt.ControlPlane(t.Context()); err == nil || !strings.Contains(err.Error(), "kubelet of node node-1 has no connection") {
 		t.Errorf("a kubelet without a connection: %v, %v, want an error", peers, err)
 	}
-	sockets, err := readSockets(self + "/net")
-	if err != nil {
-		t.Fatal(err)
-	}
 	local := connection.LocalAddr().(*net.TCPAddr).AddrPort()
-	mine := slices.IndexFunc(sockets, func(s socket) bool { return s.local == local })
-	if mine < 0 || !slices.Contains(socketsOf(proc, 7), sockets[mine].inode) {
+	held := func() bool {
+		sockets, err := readSockets(self + "/net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := slices.IndexFunc(sockets, func(s socket) bool { return s.local == local })
+		return mine >= 0 && slices.Contains(socketsOf(proc, 7), sockets[mine].inode)
+	}
+	if !held() && !held() && !held() { // see looks
 		t.Errorf("the connection from %s is not among the sockets of the process", local)
 	}
 	stopped, stop := context.WithCancel(t.Context())
