@@ -326,7 +326,7 @@ func lostFrom(t *testing.T, w *world, cgroup string, count int) int {
 	sender.Stderr = os.Stderr
 	sender.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	must(t, target.Do(w.target, sender.Run))
-	got := count - r.total(t)
+	got := count - r.total(t, count)
 	testcontainer.Eventually(t, "the sender has left its cgroup", func() error {
 		data, err := os.ReadFile(filepath.Join(cgroup, "cgroup.procs"))
 		if err == nil && strings.Contains("\n"+string(data), "\n"+strconv.Itoa(sender.Process.Pid)+"\n") {
