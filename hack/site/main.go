@@ -54,11 +54,14 @@ func build(ctx context.Context, root string) error {
 	return nil
 }
 
-// layOut copies the pages, and what they link to, into the source.
+// layOut copies the pages, what they link to, and how they look, into the source.
 func layOut(ctx context.Context, root, source string) error {
 	listed, err := exec.CommandContext(ctx, "git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "*.md").Output()
 	if err != nil {
 		return fmt.Errorf("git ls-files: %w", err)
+	}
+	if err := copyFile(root, source, "hack/site/site.css"); err != nil {
+		return err
 	}
 	for _, page := range strings.Fields(string(listed)) {
 		if err := copyFile(root, source, page); err != nil {

@@ -38,6 +38,7 @@ func TestSite(t *testing.T) {
 	b.open(server.URL + "/docs/kinds/")
 	b.see("What each does to a target")
 	b.drawn()
+	b.namesInOnePiece()
 	b.shoot("site-kinds")
 	b.open(server.URL + "/docs/runbooks.html#squallnoworker")
 	b.see("No worker asks Temporal for work")
@@ -50,12 +51,12 @@ func TestSite(t *testing.T) {
 	b.shoot("site-search")
 }
 
-// drawn waits until every picture of the page is loaded, and fails for one that is not.
+// drawn waits until every picture of the page is loaded and seen, and fails for one that is not.
 func (b *browser) drawn() {
 	b.t.Helper()
 	eventually(b.t, func() string {
 		missing, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](
-			`[...document.images].filter(i => !i.complete || i.naturalWidth === 0).map(i => i.src)`))
+			`[...document.images].filter(i => !i.complete || i.naturalWidth === 0 || i.clientWidth < 20).map(i => i.src)`))
 		if err != nil {
 			return err.Error()
 		}
@@ -64,6 +65,17 @@ func (b *browser) drawn() {
 		}
 		return ""
 	})
+}
+
+// namesInOnePiece fails for a word in a table, such as a field's name, that is broken
+// into two lines.
+func (b *browser) namesInOnePiece() {
+	b.t.Helper()
+	broken, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](
+		`[...document.querySelectorAll('td code, th code')].filter(c => /^\w+$/.test(c.innerText) && c.getClientRects().length > 1).map(c => c.innerText)`))
+	if err != nil || len(broken) > 0 {
+		b.t.Errorf("words broken in tables: %q, %v, want none", broken, err)
+	}
 }
 
 // searchFor types into the site's field of search.
