@@ -138,7 +138,11 @@ func TestControlPlaneOfARealProcess(t *testing.T) {
 		mine := slices.IndexFunc(sockets, func(s socket) bool { return s.local == local })
 		return mine >= 0 && slices.Contains(socketsOf(proc, 7), sockets[mine].inode)
 	}
-	if !held() && !held() && !held() { // see looks
+	found := false
+	for range looks {
+		found = found || held()
+	}
+	if !found {
 		t.Errorf("the connection from %s is not among the sockets of the process", local)
 	}
 	stopped, stop := context.WithCancel(t.Context())
