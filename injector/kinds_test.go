@@ -90,10 +90,14 @@ func (p *process) wantPrepared(made *testcontainer.Container) {
 		p.t.Fatalf("containers in the journal = %+v, want process %d", record.Containers, made.PID)
 	}
 	container := record.Containers[0]
-	if made.Running() { // or its namespace went with it
-		if want, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", made.PID)); err != nil || want.Sys().(*syscall.Stat_t).Ino != container.Netns.Ino {
-			p.t.Errorf("network namespace in the journal = %+v, want that of process %d, %v", container.Netns, made.PID, err)
-		}
+	netns := fmt.Sprintf("/proc/%d/ns/net", made.PID)
+	switch want, err := os.Stat(netns); {
+	case err == nil && want.Sys().(*syscall.Stat_t).Ino != container.Netns.Ino:
+		p.t.Errorf("network namespace in the journal = %+v, want that of process %d", container.Netns, made.PID)
+	case err != nil && p.injection.Kind == v1beta1.KindContainerFailure:
+		made.AwaitEnd(p.t) // its namespace went with it
+	case err != nil:
+		p.t.Error(err)
 	}
 	for _, dir := range made.Cgroups {
 		known := container.Cgroups.Unified == dir

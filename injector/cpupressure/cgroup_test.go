@@ -156,14 +156,24 @@ func (c *container) used(t *testing.T) time.Duration {
 	return 0
 }
 
-// share is how many cores the cgroup uses, measured over some time.
+// measured is how long a use of CPUs is looked at.
+const measured = 1500 * time.Millisecond
+
+// share is how many cores the cgroup uses.
 func (c *container) share(t *testing.T) float64 {
 	t.Helper()
 	start, before := time.Now(), c.used(t)
-	<-time.After(1500 * time.Millisecond) // what is measured, not what is waited for
+	<-time.After(measured) // what is measured, not what is waited for
 	cores := float64(c.used(t)-before) / float64(time.Since(start))
 	t.Logf("%.3f cores", cores)
 	return cores
+}
+
+// idle is how long the machine's CPUs together had nothing to do: the fourth figure of
+// /proc/stat, in hundredths of a second.
+func idle(t *testing.T) time.Duration {
+	t.Helper()
+	return number(t, strings.Fields(read(t, "/proc/stat"))[4]) * 10 * time.Millisecond
 }
 
 func number(t *testing.T, text string) time.Duration {

@@ -94,10 +94,23 @@ func (u user) do(line string) string {
 			return out
 		}
 		if !strings.Contains(out, "failed to find resource referenced by paramKind") || time.Now().After(deadline) {
+			u.tellOf()
 			u.Fatalf("%s: %v\n%s", line, err, out)
 		}
 		u.Logf("$ %s\n%s", line, out)
 		<-time.After(5 * time.Second)
+	}
+}
+
+// tellOf logs what a user would look at next.
+func (u user) tellOf() {
+	for _, args := range [][]string{
+		{"describe", "disruption", "first"},
+		{"get", "pods,leases", "--all-namespaces", "--output=wide"},
+		{"--namespace=squall-system", "logs", "--selector=app.kubernetes.io/name in (squall-worker,squall-crdbridge,squall-temporal)", "--max-log-requests=9", "--prefix", "--tail=60"},
+	} {
+		out, err := u.kubectl(u.Context(), args...)
+		u.Logf("$ kubectl %s\n%s%v", strings.Join(args, " "), out, err)
 	}
 }
 
