@@ -31,7 +31,7 @@ func (s *suite) parts() []stage {
 		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make(bench("1", "cluster")...)},
 		// The end-to-end tests of most kinds on a node with a kernel and control groups
 		// of version 2 of its own, which is ended, too. It grows the cluster.
-		{name: "v2node", needs: []string{"install"}, limit: longLimit, least: 14, run: s.virtualNode},
+		{name: "v2node", needs: []string{"install"}, limit: longLimit, least: 17, run: s.virtualNode},
 	}
 }
 

@@ -62,6 +62,27 @@ func TestNetworkDropSparesOtherPorts(t *testing.T) {
 	s.wantLoss(client, victim, "after", 0, 5)
 }
 
+// The one of two containers that is chosen loses what it sends, though both have the
+// same addresses and links.
+func TestNetworkDropOfOneContainer(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(2, oneBeside)
+	victim, peer := pods[0], pods[1]
+	s.label(peer, "peer")
+	before := s.snapshots(pods[:1])
+	s.wantLossOf("target", victim, peer, "before", 0, 5)
+
+	d := s.injected(s.create("drop-container", "{selector: {app: target}, count: 1, duration: 5m, containers: [target], network: {drop: 100, hosts: [{port: 9090, protocol: udp}]}}"))
+	s.wantLossOf("target", victim, peer, "during, from the container", 100, 100)
+	s.wantLossOf("beside", victim, peer, "during, from the other container", 0, 5)
+
+	s.delete(d)
+	s.gone(d)
+	s.wantLossOf("target", victim, peer, "after", 0, 5)
+	s.wantSame(before, s.snapshots(pods[:1]))
+}
+
 func TestCPUPressureIsFeltAndTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -180,9 +201,7 @@ func TestDiskFailureIsFeltAndTakenBack(t *testing.T) {
 	s := newSpace(t)
 	victims := s.targets(1, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Args = []string{"serve", "--write", "/data/file"}
-		beside := pod.Spec.Containers[0].DeepCopy()
-		beside.Name, beside.Args = "beside", []string{"serve", "--http", ":8081", "--echo", ":9091"}
-		pod.Spec.Containers = append(pod.Spec.Containers, *beside)
+		oneBeside(pod)
 	})
 	victim := victims[0]
 	s.wantOpens(victim, "target", "before", map[string]int{"ok": 100})
@@ -204,6 +223,13 @@ func TestDiskFailureIsFeltAndTakenBack(t *testing.T) {
 		s.wantOpens(victim, "target", "after", map[string]int{"ok": 100})
 		s.wantSame(before, s.snapshots(victims))
 	}
+}
+
+// oneBeside gives a pod a second container.
+func oneBeside(pod *corev1.Pod) {
+	beside := pod.Spec.Containers[0].DeepCopy()
+	beside.Name, beside.Args = "beside", []string{"serve", "--http", ":8081", "--echo", ":9091"}
+	pod.Spec.Containers = append(pod.Spec.Containers, *beside)
 }
 
 // wantOpens opens the file on the volume a hundred times in a container of a target.
@@ -349,12 +375,18 @@ func (s *space) label(pod corev1.Pod, app string) {
 // wantLoss sends 200 datagrams from one pod to another.
 func (s *space) wantLoss(from, to corev1.Pod, when string, least, most float64) {
 	s.t.Helper()
+	s.wantLossOf("", from, to, when, least, most)
+}
+
+// wantLossOf has a container of a pod that has several send them.
+func (s *space) wantLossOf(container string, from, to corev1.Pod, when string, least, most float64) {
+	s.t.Helper()
 	var result struct{ Sent, Received int }
 	patience := "1500ms" // on a busy machine an answer may be late without being lost
 	if least > 0 {
 		patience = "300ms"
 	}
-	err := s.exec(s.t.Context(), &result, s.name, from.Name, "/target", "ping", "--udp", to.Status.PodIP+":9090",
+	err := s.execIn(s.t.Context(), &result, s.name, from.Name, container, "/target", "ping", "--udp", to.Status.PodIP+":9090",
 		"--sockets", "10", "--count", "20", "--timeout", patience, "--interval", "2ms")
 	if err != nil {
 		s.t.Fatal(err)

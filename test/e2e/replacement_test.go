@@ -170,14 +170,23 @@ func selects(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
 
+// podTemplate is of pods that start on the node of all targets, if there is one, while
+// that takes pods.
 func podTemplate(app string) corev1.PodTemplateSpec {
 	grace := int64(1)
-	return corev1.PodTemplateSpec{
+	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{
 			Name: "target", Image: targetImage, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"},
 		}}},
 	}
+	if onlyNode != "" {
+		here := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{onlyNode}}
+		template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{here}},
+		}}}}
+	}
+	return template
 }
 
 // awaitPods waits until n pods run, and returns their UIDs.

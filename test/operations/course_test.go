@@ -243,7 +243,7 @@ type other struct {
 	operation podops.Operation
 	target    types.UID
 	until     time.Time
-	asked     bool
+	seen      bool // on the pod, by a watch, which may be late
 }
 
 func (s *storm) beginOther(pod *corev1.Pod) {
@@ -257,17 +257,18 @@ func (s *storm) beginOther(pod *corev1.Pod) {
 // ended lets who operates give the pod back when his time is over, and is true when
 // nothing of his operation is left.
 func (s *storm) ended(o *other) bool {
-	if time.Now().Before(o.until) {
-		return false
-	}
 	pods := s.now()
 	at := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == o.target })
-	if at < 0 || pods[at].DeletionTimestamp != nil || o.asked && !o.operation.On(pods[at]) {
+	if at < 0 || pods[at].DeletionTimestamp != nil {
 		return true
 	}
-	if patch := o.operation.End(pods[at]); patch != nil {
+	on := o.operation.On(pods[at])
+	if o.seen && !on {
+		return true
+	}
+	o.seen = on
+	if patch := o.operation.End(pods[at]); on && patch != nil && time.Now().After(o.until) {
 		s.patch(pods[at], string(patch))
 	}
-	o.asked = true
 	return false
 }
