@@ -67,16 +67,19 @@ func (r *Results) get(key Key) (State, bool) {
 	return state, known
 }
 
-// set keeps a state and tells of its result if that is new. It waits for a reader
+// set keeps a state, with the text if its result is new, and tells of it then. It waits for a reader
 // of Updates who is slow, until ctx ends; a result that was not told then is
 // told by whoever goes on with the state.
 func (r *Results) set(ctx context.Context, state State, text string) {
 	r.mu.Lock()
-	r.states[state.Key] = state
 	told, before := r.told[state.Key]
-	r.told[state.Key] = state.Result
+	same := before && told == state.Result
+	if state.Text = text; same {
+		state.Text = r.states[state.Key].Text
+	}
+	r.states[state.Key], r.told[state.Key] = state, state.Result
 	r.mu.Unlock()
-	if before && told == state.Result {
+	if same {
 		return
 	}
 	select {

@@ -36,6 +36,9 @@ type State struct {
 	OnHold bool `json:"onHold,omitempty"`
 	// Spent is what was used of the probe's budget, in During alone.
 	Spent *Spent `json:"spent,omitempty"`
+	// Text of the answer that decided Result, as Results know it; empty if none did, or
+	// if that was told to another worker.
+	Text string `json:"-"`
 }
 
 // begin is the state at the beginning of a phase, or of a container's life in

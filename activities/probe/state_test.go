@@ -131,3 +131,21 @@ func TestLook(t *testing.T) {
 		})
 	}
 }
+
+// rule P10: whoever reads states has with each result why it is so, whether or not he
+// heard that it changed.
+func TestStatesHaveTheTextOfTheirResult(t *testing.T) {
+	results := NewResults()
+	key := Key{Probe: "shop"}
+	for _, step := range []struct {
+		result     Result
+		text, want string
+	}{
+		{Success, "", ""}, {Failure, "no pod is ready", "no pod is ready"}, {Failure, "none is", "no pod is ready"}, {Success, "two are ready", "two are ready"},
+	} {
+		results.set(t.Context(), State{Key: key, Phase: v1beta1.ProbeDuring, Result: step.result}, step.text)
+		if got := results.States()[0].Text; got != step.want {
+			t.Errorf("after %s with %q the text is %q, want %q", step.result, step.text, got, step.want)
+		}
+	}
+}

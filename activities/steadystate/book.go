@@ -29,11 +29,9 @@ type book struct {
 	control map[types.UID]bool
 	// known is true once the targets were read.
 	known bool
-	// lost are the targets that failed in During: the state of one that ended for
-	// good is forgotten.
-	lost map[probe.Key]bool
-	// texts say why a result is what it is.
-	texts map[probe.Key]string
+	// lost are the targets that failed in During, and why: the state of one that ended
+	// for good is forgotten.
+	lost map[probe.Key]string
 	// erring are those whose last question could not be asked, with the time of
 	// the last answer before, and why not.
 	erring map[probe.Key]erring
@@ -58,7 +56,7 @@ type erring struct {
 
 func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 	b := &book{
-		in: in, started: now, began: now.Add(-in.Lasted), probes: probes, names: map[types.UID]string{}, control: map[types.UID]bool{}, lost: map[probe.Key]bool{}, texts: map[probe.Key]string{}, erring: map[probe.Key]erring{},
+		in: in, started: now, began: now.Add(-in.Lasted), probes: probes, names: map[types.UID]string{}, control: map[types.UID]bool{}, lost: map[probe.Key]string{}, erring: map[probe.Key]erring{},
 		answered: map[probe.Key]time.Time{}, before: map[string]contract.ProbeReport{}, heard: map[string]bool{}, courses: map[group]*Course{},
 	}
 	for _, p := range probes {
@@ -93,16 +91,14 @@ func (b *book) setTargets(targets []Target) bool {
 		}
 	}
 	gone := func(key probe.Key) bool { return key.Target != "" && b.names[key.Target] == "" }
-	maps.DeleteFunc(b.texts, func(key probe.Key, _ string) bool { return gone(key) })
 	maps.DeleteFunc(b.erring, func(key probe.Key, _ erring) bool { return gone(key) })
 	maps.DeleteFunc(b.answered, func(key probe.Key, _ time.Time) bool { return gone(key) })
 	return true
 }
 
 func (b *book) update(update probe.Update) {
-	b.texts[update.Key] = update.Text
 	if update.Phase == v1beta1.ProbeDuring && update.Result == probe.Failure && !b.control[update.Target] {
-		b.lost[update.Key] = true
+		b.lost[update.Key] = update.Text
 	}
 }
 
@@ -212,7 +208,7 @@ func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) cont
 			}
 		}
 		if worse(said, agreed) || said == agreed && report.Text == "" {
-			agreed, report.Text = said, b.texts[state.Key]
+			agreed, report.Text = said, state.Text
 		}
 	}
 	switch {
@@ -253,9 +249,9 @@ func (b *book) withLost(states []probe.State) []probe.State {
 	for _, state := range states {
 		there[state.Key] = true
 	}
-	for key := range b.lost {
+	for key, why := range b.lost {
 		if !there[key] {
-			all = append(all, probe.State{Key: key, Phase: b.in.Phase, Result: probe.Failure})
+			all = append(all, probe.State{Key: key, Phase: b.in.Phase, Result: probe.Failure, Text: why})
 		}
 	}
 	return all

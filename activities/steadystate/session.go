@@ -273,10 +273,10 @@ func (s *Session) tell(ctx context.Context, transition contract.ProbeTransition)
 }
 
 func (s *Session) snapshot(now time.Time) Snapshot {
-	reports, states := s.reports(now), s.results.States()
+	states := s.results.States()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.book.snapshot(states, reports, now)
+	return s.book.snapshot(states, s.book.reports(states, now), now)
 }
 
 func (s *Session) result() Result {

@@ -371,6 +371,20 @@ func TestAnotherSessionGoesOn(t *testing.T) {
 }
 
 // What a probe answered is said by those who go on, though they do not ask it again.
+// rule P10: a failure is handed on with its text, also before it is told.
+func TestAFailureIsHandedOnWithWhy(t *testing.T) {
+	p := everySecond("shop", v1beta1.ProbeOnce)
+	failed := []probe.State{{Key: probe.Key{Probe: "shop"}, Phase: v1beta1.ProbeDuring, Result: probe.Failure, Text: "no pod is ready"}}
+	b, now := newBook(during(), []v1beta1.Probe{p}, time.Now()), time.Now()
+	left := b.snapshot(failed, b.reports(failed, now), now)
+
+	in := during()
+	in.Resume, failed[0].Text = &left, "" // which no heartbeat has
+	if report := newBook(in, []v1beta1.Probe{p}, now).reports(failed, now)[0]; report.State != v1beta1.ProbeFailure || report.Text != "no pod is ready" {
+		t.Errorf("the next session says %s: %q", report.State, report.Text)
+	}
+}
+
 func TestAnAnswerIsKeptByTheNextSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back, slow := everySecond("back", v1beta1.ProbeOnce), everySecond("slow", v1beta1.ProbeOnce)

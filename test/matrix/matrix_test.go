@@ -77,8 +77,9 @@ type matrix struct {
 	free  chan *slot
 
 	mu sync.Mutex
-	// done counts runs, replaced the slots in which one did not come to its end.
-	done, replaced int
+	// wanted counts the trials of all workloads whose points are known, done those that
+	// were made, replaced the slots in which one did not come to its end.
+	wanted, done, replaced int
 }
 
 // plan is what undisturbed runs of a workload showed, and what became of the
@@ -151,6 +152,9 @@ func (m *matrix) carryOut(p *plan) {
 		return
 	}
 	p.choose(m.T)
+	m.mu.Lock()
+	m.wanted += len(p.trials)
+	m.mu.Unlock()
 	for _, t := range p.trials {
 		s := m.take()
 		group.Go(func() {
@@ -160,6 +164,7 @@ func (m *matrix) carryOut(p *plan) {
 		})
 	}
 	group.Wait()
+	m.say("%s", p)
 }
 
 // undisturbed is how many runs there are of a workload that nothing disturbs.

@@ -17,7 +17,7 @@ func (m *matrix) progress(p *plan, t *trial) {
 	defer m.mu.Unlock()
 	m.done++
 	if m.done%20 == 0 {
-		m.say("%d points", m.done)
+		m.say("%d points, of %d that are known", m.done, m.wanted)
 	}
 	if t.wrong != "" {
 		m.say("DIFFERENCE in %s, %s\n%s\nagain: go test ./test/matrix -run TestCrashMatrix -workload %q -point %q",
@@ -47,16 +47,10 @@ func (m *matrix) report(plans []*plan) {
 }
 
 func (m *matrix) reportOne(p *plan) (missed, differ int) {
-	slowest := &trial{took: p.took}
 	for _, t := range p.trials {
-		if t.took > slowest.took {
-			slowest = t
-		}
 		if t.wrong != "" {
-			differ++
 			m.Errorf("%s, %s: see above", p.work.name, t.fault)
 		} else if !t.tried() {
-			missed++
 			m.Logf("%s: not reached in %d runs: %s", p.work.name, attempts, t.fault)
 		}
 	}
@@ -65,7 +59,31 @@ func (m *matrix) reportOne(p *plan) (missed, differ int) {
 			fmt.Printf("%s: %s\n", p.work.name, f)
 		}
 	}
-	m.Logf("%-17s %3d points, %3d tried, %d not reached, %d differences; undisturbed %.0fs, slowest recovery %.0fs more (%s)",
-		p.work.name, len(p.faults), len(p.trials)-missed, missed, differ, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
+	m.Log(p)
+	return p.count()
+}
+
+// count is how many trials did not come to their point, and after how many something
+// was not as in the reference.
+func (p *plan) count() (missed, differ int) {
+	for _, t := range p.trials {
+		if t.wrong != "" {
+			differ++
+		} else if !t.tried() {
+			missed++
+		}
+	}
 	return missed, differ
+}
+
+func (p *plan) String() string {
+	slowest := &trial{took: p.took}
+	for _, t := range p.trials {
+		if t.took > slowest.took {
+			slowest = t
+		}
+	}
+	missed, differ := p.count()
+	return fmt.Sprintf("%-17s %3d points, %3d tried, %d not reached, %d differences; undisturbed %.0fs, slowest recovery %.0fs more (%s)",
+		p.work.name, len(p.faults), len(p.trials)-missed, missed, differ, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
 }
