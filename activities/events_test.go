@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -57,4 +59,18 @@ func TestEventsStopNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A target that is lost is told in an event although the disruption ends in that moment:
+// nobody looks at it again.
+func TestALossIsToldThoughTheEndCame(t *testing.T) {
+	c := newCluster(t)
+	ref := c.Disruption("calm", nil)
+	d, err := c.Disruptions.Get(t.Context(), ref)
+	c.Must(err)
+	over, end := context.WithCancel(t.Context())
+	end()
+	lost := targets.Target{InjectionTarget: v1beta1.InjectionTarget{Name: "web-1"}, Ended: targetGone}
+	c.recordEnded(over, d, "TargetLost", "gone or about to go", targetGone, []targets.Target{lost})
+	c.wantEvent("TargetLost", "web-1")
 }

@@ -163,7 +163,8 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 }
 
 // recordEnded records in one event which targets ended for the same reason, so
-// that a thousand pods that go together are one line.
+// that a thousand pods that go together are one line. It is told also when the end of the
+// disruption calls the activity off: nobody looks at these targets again.
 func (a *Activities) recordEnded(ctx context.Context, d *v1beta1.Disruption, reason, what, why string, ended []targets.Target) {
 	var names []string
 	for _, target := range ended {
@@ -175,7 +176,7 @@ func (a *Activities) recordEnded(ctx context.Context, d *v1beta1.Disruption, rea
 		return
 	}
 	key := strings.Join(names, ",") + ended[0].EndedBy
-	a.events().Record(ctx, d, reason, fmt.Sprintf("targets %s: %d (%s)", what, len(names), shortList(names)), key)
+	a.events().Record(context.WithoutCancel(ctx), d, reason, fmt.Sprintf("targets %s: %d (%s)", what, len(names), shortList(names)), key)
 }
 
 // shortList is at most ten names, in a sentence.
