@@ -347,12 +347,23 @@ func (s *stage) enters(phase v1beta1.Phase) {
 	s.eventually("phase "+string(phase), func() bool { return s.state().Phase == phase })
 }
 
-// run is the present run; length that of its history.
-func (s *stage) run() (id string, length int64) {
+// run is the present run.
+func (s *stage) run() string {
 	s.Helper()
-	described, err := s.temporal.DescribeWorkflowExecution(s.Context(), s.id, "")
-	s.must(err)
-	return described.WorkflowExecutionInfo.Execution.RunId, described.WorkflowExecutionInfo.HistoryLength
+	return s.described().WorkflowExecution.RunID
+}
+
+// atRest is the length of the history once nothing is under way that adds to it:
+// a query may tell a phase before the activity that reports it has ended.
+func (s *stage) atRest() (length int) {
+	s.Helper()
+	s.eventually("nothing is under way", func() bool {
+		now, err := s.temporal.DescribeWorkflowExecution(s.Context(), s.id, "")
+		s.must(err)
+		length = int(now.WorkflowExecutionInfo.HistoryLength)
+		return len(now.PendingActivities) == 0 && now.PendingWorkflowTask == nil
+	})
+	return length
 }
 
 func (s *stage) history(run string) (events []*history.HistoryEvent) {
@@ -413,7 +424,7 @@ func (s *stage) lastTaskOfARun() (run string) {
 	s.eventually("it tells that more is left", func() bool { return s.count(&s.reporting) == 2 })
 	s.away()
 	let()
-	run, _ = s.run()
+	run = s.run()
 	s.eventually("the answer waits for a worker", func() bool { return s.answered(run) })
 	return run
 }
@@ -433,7 +444,7 @@ func (s *stage) lastTaskOfAStuckRun() (run string) {
 	s.eventually("it cleans again", func() bool { return s.count(&s.cleaning) > before })
 	s.away()
 	let()
-	run, _ = s.run()
+	run = s.run()
 	s.eventually("the answer waits for a worker", func() bool { return s.answered(run) })
 	return run
 }
@@ -456,7 +467,7 @@ func (s *stage) answered(run string) bool {
 // carried is what the run gave to the next.
 func (s *stage) carried(run string) (state State) {
 	s.Helper()
-	s.eventually("a new run begins", func() bool { now, _ := s.run(); return now != run })
+	s.eventually("a new run begins", func() bool { return s.run() != run })
 	events := s.history(run)
 	last := events[len(events)-1]
 	var in Input
