@@ -26,11 +26,11 @@ func (p *protections) endOrphan(ctx context.Context, pod *corev1.Pod, operation 
 	if err != nil {
 		return fmt.Errorf("look for chaos pods of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	patch := operation.End(pod)
+	patch := operation.EndUnchanged(pod)
 	if len(chaosPods.Items) > 0 || patch == nil {
 		return nil
 	}
-	if err := p.patch(ctx, pod, types.MergePatchType, patch); err != nil {
+	if done, err := p.patch(ctx, pod, types.MergePatchType, patch); !done || err != nil {
 		return err
 	}
 	p.tell(ctx, pod, nil, "OperationOver", fmt.Sprintf("operation %s on pod %s was ended, as its disruption is over or gone", operation.ID, pod.Name), operation.ID)

@@ -109,7 +109,7 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			why = cmp.Or(why, "its disruption is over or gone")
 		}
 		if why != "" {
-			if err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID)); err != nil {
+			if _, err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID)); err != nil {
 				return reconcile.Result{}, err
 			}
 			message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
@@ -117,7 +117,7 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			continue
 		}
 		patch, wait := protection.Next(pod, p.now())
-		if err := p.patch(ctx, pod, types.MergePatchType, patch); err != nil {
+		if _, err := p.patch(ctx, pod, types.MergePatchType, patch); err != nil {
 			return reconcile.Result{}, err
 		}
 		again = min(again, wait)
@@ -155,16 +155,18 @@ func (p *protections) disruption(ctx context.Context, namespace string, operatio
 	return found, nil
 }
 
-func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
+// patch is done unless the pod is gone, or another one than was read: the watch tells of
+// that.
+func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) (done bool, err error) {
 	if patch == nil {
-		return nil
+		return false, nil
 	}
 	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err := p.client.Patch(ctx, to, client.RawPatch(kind, patch))
-	if err = written(ctx, p.live, pod, err); err != nil {
-		return fmt.Errorf("%w; the bridge's right to patch pods comes with the component pod-operations", err)
+	refused := p.client.Patch(ctx, to, client.RawPatch(kind, patch))
+	if err := written(ctx, p.live, pod, refused); err != nil {
+		return false, fmt.Errorf("%w; the bridge's right to patch pods comes with the component pod-operations", err)
 	}
-	return nil
+	return refused == nil, nil
 }
 
 // tell warns where a user looks. Nothing waits for it.

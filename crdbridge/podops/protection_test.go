@@ -173,3 +173,27 @@ func TestAnOperationWithoutADisruptionEnds(t *testing.T) {
 		})
 	}
 }
+
+// A bridge whose watch is late may see an operation that its driver has ended meanwhile:
+// it leaves the pod alone, and tells nobody that it ended anything.
+func TestAnOperationThatIsOverIsNotEndedAgain(t *testing.T) {
+	c := newProtected(t)
+	operation := podops.OfDisruption("nobody")
+	c.pod("web-0", "ReplicaSet")
+	c.patch("web-0", operation.Begin(c.get("web-0").UID, time.Now()))
+	seen := c.get("web-0")
+	c.patch("web-0", operation.Strip(seen))
+	p := &protections{client: c.Kube, live: c.Kube, now: time.Now, chaosNamespace: c.ChaosNamespace}
+	c.Must(p.endOrphan(t.Context(), seen, operation))
+	if pod := c.get("web-0"); operation.On(pod) {
+		t.Errorf("labels = %v, want none of the operation", pod.Labels)
+	}
+	if told := c.told("OperationOver", "Pod"); told != "" {
+		t.Errorf("told %q of an operation that was over", told)
+	}
+	c.patch("web-0", operation.Begin(seen.UID, time.Now()))
+	c.Must(p.endOrphan(t.Context(), c.get("web-0"), operation))
+	if pod, told := c.get("web-0"), c.told("OperationOver", "Pod"); operation.On(pod) || told == "" {
+		t.Errorf("labels = %v, told %q; want none, and told", pod.Labels, told)
+	}
+}

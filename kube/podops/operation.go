@@ -57,33 +57,45 @@ func (o Operation) Begin(pod types.UID, now time.Time) []byte {
 // that is finished too early leaves labels for good, and the next one of the same
 // id then skips what comes before an operation. That is undone, too, when somebody else
 // finished it so.
-func (o Operation) End(pod *corev1.Pod) []byte {
+func (o Operation) End(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.ending(pod)) }
+
+// EndUnchanged is End, and refused if somebody wrote to the pod since it was read: a
+// driver may have ended the operation.
+func (o Operation) EndUnchanged(pod *corev1.Pod) []byte {
+	labels := o.ending(pod)
+	if len(labels) == 0 {
+		return nil
+	}
+	return patchOf(map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": labels})
+}
+
+// ending is what End changes of the labels.
+func (o Operation) ending(pod *corev1.Pod) map[string]any {
 	switch {
 	case !Managed(pod):
-		return o.Strip(pod) // no driver would take anything off
+		return o.stripped(pod) // no driver would take anything off
 	case !o.has(pod, LabelOperating) && !o.forgotten(pod):
 		return nil
 	case o.has(pod, LabelOperate):
-		return labelsPatch(pod.UID, map[string]any{o.label(LabelOperating): nil})
+		return map[string]any{o.label(LabelOperating): nil}
 	case o.has(pod, LabelUndo):
 		return nil // the driver takes the labels off
 	}
-	return labelsPatch(pod.UID, map[string]any{o.label(LabelUndo): o.Type})
+	return map[string]any{o.label(LabelUndo): o.Type}
 }
 
 // Strip takes all labels of the operation off the pod; nil when it has none. That is
 // for a pod that no driver moves any more: it stays as that driver has left it.
-func (o Operation) Strip(pod *corev1.Pod) []byte {
+func (o Operation) Strip(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.stripped(pod)) }
+
+func (o Operation) stripped(pod *corev1.Pod) map[string]any {
 	labels := map[string]any{}
 	for key := range pod.Labels {
 		if o.owns(key) || key == LabelPermission+"/"+o.Type && !o.others(pod) {
 			labels[key] = nil
 		}
 	}
-	if len(labels) == 0 {
-		return nil
-	}
-	return labelsPatch(pod.UID, labels)
+	return labels
 }
 
 // Stray is the patch that takes off the permission of the operation's type when no
@@ -269,8 +281,10 @@ func (o Operation) any(pod *corev1.Pod, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool { return o.has(pod, kind) })
 }
 
-// labelsPatch sets labels, or takes those off whose value is nil.
+// labelsPatch sets labels, or takes those off whose value is nil; nil for none.
 func labelsPatch(pod types.UID, labels map[string]any) []byte {
-	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod, "labels": labels}}) // of strings alone: it cannot fail
-	return patch
+	if len(labels) == 0 {
+		return nil
+	}
+	return patchOf(map[string]any{"uid": pod, "labels": labels})
 }
