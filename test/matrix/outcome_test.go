@@ -248,6 +248,8 @@ func (r *run) events() (told []string, err error) {
 			}
 		case "ProbeFailed": // each process that asks tells what it sees, which a watch may keep from it for a while
 			continue
+		case "Stopping": // the bridge deletes the disruptions of a deleted scenario too: its worker may find none that goes on
+			continue
 		}
 		told = append(told, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
 	}
