@@ -21,7 +21,10 @@ var figures = flag.Int("figures", 1, "how often TestHowLongAnInjectorTakes has e
 // for docs/kinds/README.md. It bounds nothing: machines differ. The processor time
 // of it all, its children's included, differs least when others work too.
 func TestHowLongAnInjectorTakes(t *testing.T) {
-	for _, kind := range []v1beta1.Kind{v1beta1.KindNetwork, v1beta1.KindDiskPressure, v1beta1.KindCPUPressure, v1beta1.KindDNS, v1beta1.KindContainerFailure} {
+	for _, kind := range []v1beta1.Kind{
+		v1beta1.KindNetwork, v1beta1.KindDiskPressure, v1beta1.KindCPUPressure, v1beta1.KindDNS, v1beta1.KindContainerFailure,
+		v1beta1.KindDiskFailure, v1beta1.KindMemoryPressure, v1beta1.KindGRPC,
+	} {
 		t.Run(string(kind), func(t *testing.T) {
 			var ready, gone, worked []time.Duration
 			for range *figures {
