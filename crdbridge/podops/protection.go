@@ -155,8 +155,8 @@ func (p *protections) disruption(ctx context.Context, namespace string, operatio
 	return found, nil
 }
 
-// patch is done unless the pod is gone, or another one than was read: the watch tells of
-// that.
+// patch is not done, and that is no error, when there is nothing to write, and when the
+// pod went or changed since it was read: the watch tells of that.
 func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) (done bool, err error) {
 	if patch == nil {
 		return false, nil

@@ -61,13 +61,7 @@ func (o Operation) End(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.e
 
 // EndUnchanged is End, and refused if somebody wrote to the pod since it was read: a
 // driver may have ended the operation.
-func (o Operation) EndUnchanged(pod *corev1.Pod) []byte {
-	labels := o.ending(pod)
-	if len(labels) == 0 {
-		return nil
-	}
-	return patchOf(map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": labels})
-}
+func (o Operation) EndUnchanged(pod *corev1.Pod) []byte { return unchangedPatch(pod, o.ending(pod)) }
 
 // ending is what End changes of the labels.
 func (o Operation) ending(pod *corev1.Pod) map[string]any {
@@ -116,7 +110,7 @@ func (o Operation) Stray(pod *corev1.Pod) []byte {
 			return nil
 		}
 	}
-	return patchOf(map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": map[string]any{permission: nil}})
+	return unchangedPatch(pod, map[string]any{permission: nil})
 }
 
 // Stands is true for a pod on which a driver has done nothing about the end of the
@@ -287,4 +281,12 @@ func labelsPatch(pod types.UID, labels map[string]any) []byte {
 		return nil
 	}
 	return patchOf(map[string]any{"uid": pod, "labels": labels})
+}
+
+// unchangedPatch is labelsPatch, and refused if somebody wrote to the pod since it was read.
+func unchangedPatch(pod *corev1.Pod, labels map[string]any) []byte {
+	if len(labels) == 0 {
+		return nil
+	}
+	return patchOf(map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": labels})
 }

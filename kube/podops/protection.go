@@ -48,9 +48,7 @@ func (o Operation) Unprotect(pod types.UID) []byte {
 // shorten is the patch by which the protection ends then. It is refused if somebody
 // wrote to the pod since it was read, as it may have been shortened already.
 func (o Operation) shorten(pod *corev1.Pod, until time.Time) []byte {
-	return patchOf(map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "labels": map[string]any{o.label(LabelProtected): fmt.Sprint(until.Unix())},
-	})
+	return unchangedPatch(pod, map[string]any{o.label(LabelProtected): fmt.Sprint(until.Unix())})
 }
 
 // Protects is true for a pod from which the operation keeps others.
