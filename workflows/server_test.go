@@ -366,6 +366,14 @@ func (s *stage) atRest() (length int) {
 	return length
 }
 
+// wantNothingSince wants a history of that length still.
+func (s *stage) wantNothingSince(before int) {
+	s.Helper()
+	if now := s.history(""); len(now) != before {
+		s.Errorf("the history grew from %d to %d events: %v", before, len(now), now[before:])
+	}
+}
+
 func (s *stage) history(run string) (events []*history.HistoryEvent) {
 	s.Helper()
 	all := s.temporal.GetWorkflowHistory(s.Context(), s.id, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
