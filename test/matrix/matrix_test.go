@@ -104,7 +104,9 @@ type trial struct {
 	fault fault
 	// reached is false when no attempt came to the point.
 	reached bool
-	took    time.Duration
+	// took is for the whole run, but for what its disruption was to last longer than
+	// that of the reference.
+	took time.Duration
 	// wrong says what went otherwise than in the reference.
 	wrong string
 }
@@ -240,6 +242,9 @@ func (m *matrix) try(s *slot, p *plan, t *trial) {
 		began := time.Now()
 		got, err := m.do(r)
 		t.took = time.Since(began)
+		if p.work.expires {
+			t.took -= r.lasts - shortly
+		}
 		t.reached = !r.current.reached().IsZero() && (t.fault.how != stale || s.sawPast(t.fault.victim))
 		switch {
 		case err != nil:
