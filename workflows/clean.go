@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // clean takes everything off, concludes the disruption and finalizes it. false
@@ -18,7 +19,7 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	d.publishPhase(ctx, v1beta1.PhaseCleaning)
 	status := d.reportCleaning(ctx)
 	for range cleaningRounds {
-		left, _ := d.cleanShards(ctx, false)
+		left, _ := d.cleanShards(ctx, false, nil)
 		d.updateLeft(left)
 		if left.Remaining == 0 {
 			status.over = len(d.UnverifiedNodes) == 0
@@ -120,31 +121,100 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 }
 
 // cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos
-// pods that still disrupt a live target. A decision counts for one round.
-func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool) (all activities.CleanResult, lost int) {
+// pods that still disrupt a live target; as long as a shard waits, the others are
+// cleaned again when more have ended than in the observation seen. A decision counts
+// for one round.
+func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all activities.CleanResult, lost int) {
 	d.round = d.nextRound(onlyEnded)
 	d.Retry, d.Release, d.ReleaseUntil = nil, nil, nil
-	d.forEach(ctx, d.shardsToClean(), func(ctx workflow.Context, number int) {
-		in := d.round
-		in.Shard, in.ResultLost = activities.Shard{Disruption: d.ref, Number: number}, d.ResultLost
-		var cleaned activities.CleanResult
-		if err := workflow.ExecuteActivity(cleaningOptions(ctx, onlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned); err != nil {
-			d.ResultLost = true // it may have finalized some chaos pods before it failed
-			if onlyEnded && ctx.Err() != nil {
-				return // the disruption ends, and everything is cleaned next
-			}
-			cleaned = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
-				Pod: fmt.Sprintf("all of shard %d", number), Outcome: activities.Failed, Why: cause(err),
-			}}}
+	shards, slots := d.shardsToClean(), workflow.NewSemaphore(ctx, parallelShards)
+	busy := len(shards)
+	together(ctx, shards, func(ctx workflow.Context, number int) {
+		seen, in := seen, d.round
+		in.Shard = activities.Shard{Disruption: d.ref, Number: number}
+		var before, cleaned activities.CleanResult
+		for again := true; again; again = onlyEnded && d.awaitMoreEnded(ctx, &seen, &busy) {
+			inSlot(ctx, slots, func() { cleaned = d.cleanShard(ctx, in) })
+			busy--
+			cleaned.Left = keepFailed(before.Left, cleaned.Left)
+			all.Remaining += cleaned.Remaining - before.Remaining
+			all.Left = merge(without(all.Left, before.Left), cleaned.Left)
+			d.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(d.UnverifiedNodes, cleaned.UnverifiedNodes...))))
+			d.Effects = append(d.Effects, cleaned.Effects...)
+			d.Effects = d.Effects[:min(len(d.Effects), maxNamed)]
+			lost += cleaned.Lost
+			before, in = cleaned, onceMore(in, cleaned.Left)
 		}
-		all.Remaining += cleaned.Remaining
-		all.Left = merge(all.Left, cleaned.Left)
-		d.UnverifiedNodes = slices.Compact(slices.Sorted(slices.Values(append(d.UnverifiedNodes, cleaned.UnverifiedNodes...))))
-		d.Effects = append(d.Effects, cleaned.Effects...)
-		d.Effects = d.Effects[:min(len(d.Effects), maxNamed)]
-		lost += cleaned.Lost
 	})
 	return all, lost
+}
+
+// cleanShard cleans one shard.
+func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
+	in.ResultLost = d.ResultLost
+	err := workflow.ExecuteActivity(cleaningOptions(ctx, in.OnlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned)
+	if err == nil {
+		return cleaned
+	}
+	d.ResultLost = true // it may have finalized some chaos pods before it failed
+	if in.OnlyEnded && ctx.Err() != nil {
+		return activities.CleanResult{} // the disruption ends, and everything is cleaned next
+	}
+	return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
+		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: activities.Failed, Why: cause(err),
+	}}}
+}
+
+// awaitMoreEnded waits, for a shard that is clean, until more chaos pods have ended or
+// more targets are lost than were when it was last cleaned, and counts it among the
+// busy ones again. false means that none is busy any more, or that the disruption ends.
+func (d *disruption) awaitMoreEnded(ctx workflow.Context, seen **contract.Observation, busy *int) bool {
+	for {
+		err := workflow.Await(ctx, func() bool { return *busy == 0 || d.Observed != nil && d.Observed != *seen })
+		if err != nil || *busy == 0 {
+			return false
+		}
+		more := d.Observed.MoreEnded(*seen)
+		*seen = d.Observed
+		if more && workflow.GetVersion(ctx, changeEndedMeanwhile, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+			*busy++
+			return true
+		}
+	}
+}
+
+// onceMore is the same round once more: a person's decision has counted, and no cleaner
+// tries what one has just failed on.
+func onceMore(in activities.CleanInput, left []activities.LeftPod) activities.CleanInput {
+	in.Release, in.ReleaseUntil, in.Exhausted = nil, nil, slices.Clone(in.Exhausted)
+	if len(in.Retry) > 0 {
+		in.Retry = allTargets
+	}
+	for _, pod := range left {
+		if pod.Outcome == activities.Failed {
+			in.Exhausted = append(in.Exhausted, pod.ID())
+		}
+	}
+	return in
+}
+
+// keepFailed keeps what was said of chaos pods that failed: a cleaning without a cleaner
+// for them does not know what the last one said.
+func keepFailed(before, now []activities.LeftPod) []activities.LeftPod {
+	for i, pod := range now {
+		old := slices.IndexFunc(before, func(b activities.LeftPod) bool { return b.Pod == pod.Pod && b.Outcome == activities.Failed })
+		if old >= 0 && pod.Outcome == activities.Failed {
+			now[i] = before[old]
+		}
+	}
+	return now
+}
+
+// without is all but some of the chaos pods.
+func without(all, some []activities.LeftPod) []activities.LeftPod {
+	return slices.DeleteFunc(all, func(pod activities.LeftPod) bool {
+		return slices.ContainsFunc(some, func(one activities.LeftPod) bool { return one.Pod == pod.Pod })
+	})
 }
 
 // shardsToClean are the shards that this workflow made, or AllShards, which is

@@ -326,12 +326,13 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 		d.awaitEffects(ctx)
 	}
 	d.followServices(ctx)
-	ended := d.Observed == nil || d.Observed.Ended > 0 || d.Observed.TargetsLost > 0
+	seen := d.Observed
+	ended := seen == nil || seen.Ended > 0 || seen.TargetsLost > 0
 	d.Observed = nil
 	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil && d.ReleaseUntil == nil {
 		return // only candidates came or went
 	}
-	left, lost := d.cleanShards(ctx, true)
+	left, lost := d.cleanShards(ctx, true, seen)
 	if ctx.Err() != nil {
 		return
 	}

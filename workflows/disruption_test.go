@@ -62,8 +62,9 @@ type world struct {
 	unproven, looks int
 	finished        activities.FinishInput
 	finishedAt      time.Time
-	// cleaning is how long CleanChaosPods takes.
-	cleaning time.Duration
+	// cleaning is how long CleanChaosPods takes, slow how long that of shard 1 takes
+	// while the disruption goes on.
+	cleaning, slow time.Duration
 	// operations answers each OperateTargets, endings each EndOperations that is the
 	// last one, both the last one for good.
 	operations []activities.OperateResult
@@ -104,15 +105,17 @@ func newWorld(t *testing.T) *world {
 			_ = w.did("create")
 			return w.created, w.createError
 		})
-	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).
-		Return(func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
-			w.retried, w.asked = append(w.retried, in.Retry), append(w.asked, in)
-			if in.OnlyEnded {
-				return next(&w.endedCleans), w.did("clean ended")
-			}
-			w.released, w.cleaned = append(w.released, in.Release), append(w.cleaned, in.Shard.Number)
-			return next(&w.cleans), w.did("clean")
-		})
+	clean := func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
+		w.retried, w.asked = append(w.retried, in.Retry), append(w.asked, in)
+		if in.OnlyEnded {
+			return next(&w.endedCleans), w.did("clean ended")
+		}
+		w.released, w.cleaned = append(w.released, in.Release), append(w.cleaned, in.Shard.Number)
+		return next(&w.cleans), w.did("clean")
+	}
+	slow := mock.MatchedBy(func(in activities.CleanInput) bool { return w.slow > 0 && in.OnlyEnded && in.Shard.Number == 1 })
+	w.env.OnActivity(a.CleanChaosPods, mock.Anything, slow).AfterFn(func() time.Duration { return w.slow }).Return(clean)
+	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).Return(clean)
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
 		Return(func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
 			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven}, nil
@@ -194,6 +197,19 @@ func (w *world) run(t *testing.T) Result {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// state is what the workflow answers when it is asked.
+func (w *world) state(t *testing.T) (state State) {
+	t.Helper()
+	answer, err := w.env.QueryWorkflow(contract.QueryStatus)
+	if err == nil {
+		err = answer.Get(&state)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return state
 }
 
 func (w *world) want(t *testing.T, calls ...string) {
@@ -419,6 +435,63 @@ func TestTargetsComeAndGo(t *testing.T) {
 		}
 		if cleanings < 1 || cleanings > 2 {
 			t.Errorf("%d looks, want 1 or 2", cleanings)
+		}
+	})
+}
+
+// While a shard waits, such as for a cleaner on a slow node, chaos pods of others that end
+// do not (rule 48a).
+func TestMoreEndWhileAShardWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		second contract.Observation
+		want   []int // shards, in the order in which they are clean
+	}{
+		"one more ended":         {contract.Observation{Hash: "2", Ended: 2}, []int{0, 0, 1, 0, 1}},
+		"a target was lost":      {contract.Observation{Hash: "2", Ended: 1, TargetsLost: 1}, []int{0, 0, 1, 0, 1}},
+		"only a candidate came":  {contract.Observation{Hash: "2", Ended: 1, Candidates: 9}, []int{0, 1, 0, 1}},
+		"the shard that is slow": {contract.Observation{}, []int{0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Static, w.slow = true, 30*time.Second
+			w.selections = []activities.Selection{{Selected: 2, Added: []int{0, 1}}}
+			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
+			if c.second.Hash != "" {
+				w.after(time.Minute+10*time.Second, func() { w.observe(c.second) })
+			}
+			w.run(t)
+			var got []int
+			for _, in := range w.asked {
+				if in.OnlyEnded {
+					got = append(got, in.Shard.Number)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("shards cleaned while the disruption goes on (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a cleaner has just failed in a shard that is cleaned again", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static, w.slow = true, 30*time.Second
+		w.selections = []activities.Selection{{Selected: 2, Added: []int{0, 1}}}
+		pods := func(why string) activities.CleanResult {
+			pod := failedPod
+			pod.Why = why
+			return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{pod}}
+		}
+		w.endedCleans = []activities.CleanResult{pods("the cleaner failed too"), pods("the injector failed"), {}}
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
+		w.after(time.Minute+10*time.Second, func() { w.observe(contract.Observation{Hash: "2", Ended: 2}) })
+		w.after(time.Minute+31*time.Second, func() {
+			left := w.state(t).Left
+			if len(left) != 1 || left[0].Why != "the cleaner failed too" || left[0].Tries != 1 {
+				t.Errorf("left is %+v, want the chaos pod, with what its cleaner said, and one try", left)
+			}
+		})
+		w.run(t)
+		if diff := cmp.Diff([]string{failedPod.ID()}, w.asked[1].Exhausted); diff != "" {
+			t.Errorf("chaos pods that no cleaner tries again (-want +got):\n%s", diff)
 		}
 	})
 }

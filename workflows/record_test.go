@@ -127,6 +127,18 @@ var walks = map[string]func(s *stage){
 		s.eventually("what ended is cleaned", func() bool { return s.count(&s.cleaning) == 1 })
 		s.end()
 	},
+	"ended-while-a-shard-waits": func(s *stage) {
+		s.plan.Static, s.oneWaits = true, true
+		s.selections = []activities.Selection{{Desired: 250, Selected: 250, Added: []int{0, 1}}}
+		s.beginAndHold()
+		let := s.hold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
+		s.eventually("both shards are cleaned", func() bool { return s.count(&s.cleaning) == 2 })
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "2", Ended: 2})
+		s.eventually("one is cleaned again while the other one waits", func() bool { return s.count(&s.cleaning) == 3 })
+		let()
+		s.end()
+	},
 	"looked-after-six-hours": func(s *stage) {
 		s.hoursPass.Store(true)
 		s.beginAndHold()

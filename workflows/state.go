@@ -229,21 +229,33 @@ func (d *disruption) idlePhase() v1beta1.Phase {
 // and waits for all.
 func (d *disruption) forEach(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
 	slots := workflow.NewSemaphore(ctx, parallelShards)
+	together(ctx, numbers, func(ctx workflow.Context, number int) {
+		inSlot(ctx, slots, func() { f(ctx, number) })
+	})
+}
+
+// together runs f for each number at once, and waits for all.
+func together(ctx workflow.Context, numbers []int, f func(workflow.Context, int)) {
 	all := workflow.NewWaitGroup(ctx)
 	for _, number := range numbers {
 		all.Add(1)
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			defer all.Done()
-			free, _ := workflow.NewDisconnectedContext(ctx) // when ctx is cancelled, f still runs and sees it
-			if err := slots.Acquire(free, 1); err != nil {
-				return
-			}
-			defer slots.Release(1)
 			f(ctx, number)
 		})
 	}
 	wait, _ := workflow.NewDisconnectedContext(ctx)
 	all.Wait(wait)
+}
+
+// inSlot runs f when a slot is free. When ctx is cancelled, f still runs and sees it.
+func inSlot(ctx workflow.Context, slots workflow.Semaphore, f func()) {
+	free, _ := workflow.NewDisconnectedContext(ctx)
+	if err := slots.Acquire(free, 1); err != nil {
+		return
+	}
+	defer slots.Release(1)
+	f()
 }
 
 // awaitFor waits until the condition holds or the time is over, and says

@@ -10,11 +10,6 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// changeSeenWhileTelling: what the bridge tells while a report is written is acted upon.
-// Before, it was forgotten, and a finalizer that was taken off by hand in that moment
-// was seen at the next try alone.
-const changeSeenWhileTelling = "seen-while-telling"
-
 // awaitDecision waits for the next try by itself, for the cluster to change or
 // for a person. When fresh cleaners have failed too, it reports what is stuck.
 func (d *disruption) awaitDecision(ctx workflow.Context) {

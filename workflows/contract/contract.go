@@ -83,6 +83,15 @@ type Observation struct {
 	SpecChanged bool `json:"specChanged,omitempty"`
 }
 
+// MoreEnded tells whether more chaos pods have ended, or more targets are lost, than in
+// an observation before; nil is one of none.
+func (o *Observation) MoreEnded(before *Observation) bool {
+	if before == nil {
+		before = &Observation{}
+	}
+	return o != nil && (o.Ended > before.Ended || o.TargetsLost > before.TargetsLost)
+}
+
 // End says why a disruption ends.
 type End struct {
 	// Reason becomes the disruption's Ending; empty means "deleted".
