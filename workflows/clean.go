@@ -191,7 +191,7 @@ func onceMore(in activities.CleanInput, left []activities.LeftPod) activities.Cl
 		in.Retry = allTargets
 	}
 	for _, pod := range left {
-		if pod.Outcome == activities.Failed {
+		if pod.Outcome == activities.Failed && !slices.Contains(in.Exhausted, pod.ID()) {
 			in.Exhausted = append(in.Exhausted, pod.ID())
 		}
 	}

@@ -327,7 +327,7 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	}
 	d.followServices(ctx)
 	seen := d.Observed
-	ended := seen == nil || seen.Ended > 0 || seen.TargetsLost > 0
+	ended := seen == nil || seen.MoreEnded(nil)
 	d.Observed = nil
 	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil && d.ReleaseUntil == nil {
 		return // only candidates came or went

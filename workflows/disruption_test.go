@@ -199,15 +199,15 @@ func (w *world) run(t *testing.T) Result {
 	return result
 }
 
-// state is what the workflow answers when it is asked.
+// state is the workflow's own account.
 func (w *world) state(t *testing.T) (state State) {
 	t.Helper()
 	answer, err := w.env.QueryWorkflow(contract.QueryStatus)
-	if err == nil {
-		err = answer.Get(&state)
-	}
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	if err := answer.Get(&state); err != nil {
+		t.Fatal(err)
 	}
 	return state
 }
@@ -446,10 +446,10 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 		second contract.Observation
 		want   []int // shards, in the order in which they are clean
 	}{
-		"one more ended":         {contract.Observation{Hash: "2", Ended: 2}, []int{0, 0, 1, 0, 1}},
-		"a target was lost":      {contract.Observation{Hash: "2", Ended: 1, TargetsLost: 1}, []int{0, 0, 1, 0, 1}},
-		"only a candidate came":  {contract.Observation{Hash: "2", Ended: 1, Candidates: 9}, []int{0, 1, 0, 1}},
-		"the shard that is slow": {contract.Observation{}, []int{0, 1}},
+		"one more ended":        {contract.Observation{Hash: "2", Ended: 2}, []int{0, 0, 1, 0, 1}},
+		"a target was lost":     {contract.Observation{Hash: "2", Ended: 1, TargetsLost: 1}, []int{0, 0, 1, 0, 1}},
+		"only a candidate came": {contract.Observation{Hash: "2", Ended: 1, Candidates: 9}, []int{0, 1, 0, 1}},
+		"nothing more is told":  {contract.Observation{}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

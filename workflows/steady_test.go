@@ -633,19 +633,6 @@ func TestANewRunGoesOnToGuard(t *testing.T) {
 	})
 }
 
-// state is the workflow's own account.
-func (p *guardedPlay) state(t *testing.T) (state State) {
-	t.Helper()
-	answer, err := p.env.QueryWorkflow(contract.QueryStatus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := answer.Get(&state); err != nil {
-		t.Fatal(err)
-	}
-	return state
-}
-
 // newRun runs until a new run is due, and returns the world of that one.
 func (p *guardedPlay) newRun(t *testing.T) *guardedPlay {
 	t.Helper()

@@ -89,7 +89,7 @@ func (o *Observation) MoreEnded(before *Observation) bool {
 	if before == nil {
 		before = &Observation{}
 	}
-	return o != nil && (o.Ended > before.Ended || o.TargetsLost > before.TargetsLost)
+	return o.Ended > before.Ended || o.TargetsLost > before.TargetsLost
 }
 
 // End says why a disruption ends.
