@@ -31,6 +31,8 @@ type fakeParams struct {
 	// FailSecond fails after the first file; Gate waits for a file of that name.
 	FailSecond bool   `json:"failSecond,omitempty"`
 	Gate       string `json:"gate,omitempty"`
+	// FailAgain is how many calls of Inject after the first fail after the first file.
+	FailAgain int `json:"failAgain,omitempty"`
 	// FailCleans is how many calls of Clean fail.
 	FailCleans int  `json:"failCleans,omitempty"`
 	HangInject bool `json:"hangInject,omitempty"`
@@ -55,7 +57,7 @@ func newFake(params fakeParams, _ *target.Target, j *journal.Journal) *fake {
 }
 
 func (f *fake) Inject(ctx context.Context) error {
-	f.note("inject")
+	calls := f.note("inject")
 	if f.params.Panic {
 		panic("the fake has a bug")
 	}
@@ -73,7 +75,7 @@ func (f *fake) Inject(ctx context.Context) error {
 	if err := f.disturb("first"); err != nil {
 		return err
 	}
-	if f.params.FailSecond {
+	if f.params.FailSecond || calls > 1 && calls <= 1+f.params.FailAgain {
 		return errors.New("the second file could not be broken")
 	}
 	return f.disturb("second")

@@ -137,11 +137,14 @@ func (l *lifecycle) restore(ctx context.Context) error {
 	return l.renew(ctx)
 }
 
+// renewTries is how often in a row it may fail to inject again.
+const renewTries = 3
+
 // renew waits until all containers of the target run, and injects into those
-// that were started meanwhile. A container that stays away is told of: nothing
-// is injected in it.
+// that were started meanwhile. A container that stays away is told of, and so is
+// a try that failed: nothing is injected then.
 func (l *lifecycle) renew(ctx context.Context) error {
-	began, starts := time.Now(), startsOf(l.current)
+	began, starts, failed := time.Now(), startsOf(l.current), 0
 	for ctx.Err() == nil {
 		renewed, err := l.current.Renewed()
 		if err == nil {
@@ -149,14 +152,21 @@ func (l *lifecycle) renew(ctx context.Context) error {
 			if l.outlasts(renewed) {
 				return l.tellReady()
 			}
+			if err := l.takeOff(ctx); err != nil {
+				return err
+			}
 			if err = l.injectAgain(ctx); err == nil {
 				return nil
 			}
 		}
-		if !errors.Is(err, target.ErrGone) {
+		gone := errors.Is(err, target.ErrGone)
+		if !gone {
+			failed++
+		}
+		if failed == renewTries || errors.Is(err, errHangs) {
 			return err
 		}
-		if time.Since(began) > renewSlack {
+		if !gone || time.Since(began) > renewSlack {
 			l.tellAway(err)
 		}
 		starts.await(ctx, min(max(time.Since(began)/20, renewEvery), renewAtMax))
@@ -169,12 +179,8 @@ func (l *lifecycle) outlasts(renewed *target.Target) bool {
 	return ok && !l.session.over && kind.Outlasts(renewed)
 }
 
-// injectAgain takes off what is left of the injection and injects into the
-// containers that run now.
+// injectAgain injects into the containers that run now.
 func (l *lifecycle) injectAgain(ctx context.Context) error {
-	if err := l.takeOff(ctx); err != nil {
-		return err
-	}
 	l.injection = l.current.Injection
 	made, err := prepareOn(l.config, l.kinds[l.injection.Kind], l.current)
 	if err != nil {
@@ -228,8 +234,8 @@ func (l *lifecycle) tellReady() error {
 	return nil
 }
 
-// tellAway says why nothing is injected until a container has come back. What
-// goes wrong with that changes nothing.
+// tellAway says why nothing is injected for a while. What goes wrong with that
+// changes nothing.
 func (l *lifecycle) tellAway(why error) {
 	if _, err := os.Stat(l.config.ReadyFile); err != nil {
 		return // it was told

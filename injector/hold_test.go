@@ -109,6 +109,43 @@ func TestContainerThatStaysAwayIsTold(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
+// A try that failed is cleaned, told, and made again, three times in all.
+func TestInjectingAgainIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails       int
+		line, calls string
+	}{
+		"the third try succeeds": {2, "injected again", "inject clean inject clean inject clean inject"},
+		"none does":              {3, v1beta1.MessageInjectionFailed, "inject clean inject clean inject clean inject"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(t), fakeSite(t)
+			app := fmt.Sprintf("app-again-%d", c.fails)
+			made := asKubelet(t, app, testcontainer.Sleeps...)
+			document, _ := json.Marshal(fakeParams{Dir: w.dir, FailAgain: c.fails})
+			injection := injectionOn(fakeKind, string(document), made)
+			injection.Target.Containers[0].Name = app
+			p := s.inject(injection)
+			p.awaitReady()
+			made.Kill(t)
+			asKubelet(t, app, testcontainer.Sleeps...)
+			told := p.awaitLine("not injected")
+			if reason, _ := told["reason"].(string); !strings.Contains(reason, "the second file could not be broken") {
+				t.Errorf("log line %v, want why", told)
+			}
+			p.awaitLine(c.line)
+			if s.exists("ready") != (c.fails < renewTries) || w.calls() != c.calls {
+				t.Errorf("ready file %t, calls %q, want %q", s.exists("ready"), w.calls(), c.calls)
+			}
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(); code != 0 || len(s.journals()) > 0 {
+				t.Errorf("exit code %d, journals %v", code, s.journals())
+			}
+			w.expect("ended", "one", "two")
+		})
+	}
+}
+
 func TestPulseTakesTheInjectionOffAndPutsItOn(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	injection := w.injection(fakeParams{})

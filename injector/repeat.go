@@ -52,5 +52,8 @@ func (l *lifecycle) actAgain(ctx context.Context) error {
 		return err
 	}
 	l.current = renewed
+	if err := l.takeOff(ctx); err != nil {
+		return err
+	}
 	return l.injectAgain(ctx)
 }
