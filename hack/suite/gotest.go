@@ -65,9 +65,11 @@ func (c *counts) tell(name, outcome string) {
 // silence is how long nothing may be printed before a line says what runs.
 const silence = 30 * time.Second
 
-// goTest runs go test with the arguments and counts.
+// goTest runs go test with the arguments and counts. Nobody debugs these programs:
+// without what a debugger needs each is linked in three quarters of the time, and
+// there are a hundred.
 func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string, args ...string) error {
-	cmd := s.command(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd := s.command(ctx, "go", append([]string{"test", "-json", "-ldflags=-w"}, args...)...)
 	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
 	if err := s.counted(c, cmd); err != nil {
 		return fmt.Errorf("go test %s: %w", strings.Join(args[:min(len(args), 8)], " "), err)
