@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -241,8 +242,10 @@ func short(pkg string) string {
 	return strings.TrimPrefix(pkg, "github.com/squall-chaos/squall/")
 }
 
-// last are the last lines that a failed test printed of its own, cut at 400 bytes.
-func (f failure) last(most int) []string {
+// ends are the first and the last lines that a failed test printed of its own, at most
+// so many of each, cut at 400 bytes: what failed is told first, and what was left
+// then last.
+func (f failure) ends(most int) []string {
 	var lines []string
 	for line := range strings.Lines(strings.Join(f.output, "")) {
 		if !strings.HasPrefix(line, "=== ") {
@@ -250,7 +253,11 @@ func (f failure) last(most int) []string {
 			lines = append(lines, line[:min(len(line), 400)]+"\n")
 		}
 	}
-	return lines[max(0, len(lines)-most):]
+	if len(lines) <= 2*most {
+		return lines
+	}
+	between := fmt.Sprintf("... %d lines\n", len(lines)-2*most)
+	return slices.Concat(lines[:most], []string{between}, lines[len(lines)-most:])
 }
 
 func indent(lines []string) string {

@@ -33,13 +33,23 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 	if got != want {
 		t.Errorf("counts = %s, want %s", got, want)
 	}
-	if got := c.failures[0].last(2); !slices.Equal(got, []string{"    a_test.go:9: 2, want 1\n"}) {
-		t.Errorf("the summary repeats %q of the failure, want its last line alone", got)
+	if got := c.failures[0].ends(1); !slices.Equal(got, []string{"    a_test.go:9: 2, want 1\n"}) {
+		t.Errorf("the summary repeats %q of the failure, want its only line", got)
 	}
 	for _, line := range []string{"x.go:1: syntax error", "a line that is no event", "FAIL api (1.0 s)"} {
 		if !strings.Contains(strings.Join(said, "\n"), line) {
 			t.Errorf("said %q, want a line with %q", said, line)
 		}
+	}
+}
+
+func TestSummaryRepeatsBothEndsOfAFailure(t *testing.T) {
+	long := failure{output: []string{"=== RUN   TestA\n", "a_test.go:7: 2, want 1\nb\n", "c\n", "d\n"}}
+	if got, want := long.ends(1), []string{"a_test.go:7: 2, want 1\n", "... 2 lines\n", "d\n"}; !slices.Equal(got, want) {
+		t.Errorf("of a long failure %q is repeated, want %q", got, want)
+	}
+	if got := long.ends(2); len(got) != 4 {
+		t.Errorf("of a failure of four lines %q are repeated, want all", got)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // slowest is how many packages are listed with their time.
 const slowest = 12
 
-// failureLines is how much of what a failed test printed the summary repeats:
-// whoever sees the end of the output alone sees why.
-const failureLines = 12
+// failureLines is how much of what a failed test printed first, and last, the
+// summary repeats: whoever sees the end of the output alone sees why.
+const failureLines = 6
 
 // summary prints what was paid for what, a line for each stage, and returns
 // true when all passed.
@@ -45,7 +45,7 @@ func (s *suite) summary() bool {
 	}
 	for _, failed := range all.failures {
 		fmt.Println("failed     ", failed.name)
-		fmt.Print(indent(failed.last(failureLines)))
+		fmt.Print(indent(failed.ends(failureLines)))
 	}
 	return ok
 }
