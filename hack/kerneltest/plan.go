@@ -89,6 +89,8 @@ func machines() []machine {
 				{name: "injector/memorypressure", limit: 5 * time.Minute, run: "^Test(" + memoryPressureInShort + ")$"},
 				{name: "injector", limit: 5 * time.Minute, run: "^Test(" + injectorInShort + "|EffectTakenOffIsLost)$/^disk-failure$",
 					quick: "^Test(" + injectorInShort + ")$"},
+				// A point of each workload, with what only this kernel takes.
+				{name: "injector", limit: 20 * time.Minute, run: "^Test(Injector|Cleaner)KilledBeforeEachStep$", quick: none},
 			},
 		},
 	}
@@ -152,6 +154,9 @@ func choose(name string, quick bool, tests string, packages []string) (machine, 
 		m.packages = slices.DeleteFunc(m.packages, func(p testPackage) bool {
 			return len(packages) > 0 && !slices.Contains(packages, p.name) || quick && p.quick == none
 		})
+		if tests != "" { // one of a package's rows is enough for them
+			m.packages = slices.CompactFunc(m.packages, func(a, b testPackage) bool { return a.name == b.name })
+		}
 		for i := range m.packages {
 			p := &m.packages[i]
 			switch {

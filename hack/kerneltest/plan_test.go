@@ -15,10 +15,11 @@ func TestChoose(t *testing.T) {
 		want     string // packages and what is run of them
 		wantErr  string
 	}{
-		"one package":               {kernel: "uml", packages: []string{"injector/network"}, want: "injector/network:"},
-		"chosen tests":              {kernel: "uml", tests: "TestA", packages: []string{"injector/network"}, want: "injector/network:TestA"},
-		"a package not in the plan": {kernel: "uml", packages: []string{"kube"}, want: "kube:"},
-		"no such kernel":            {kernel: "vax", wantErr: `there is no kernel "vax": want one of uml, qemu`},
+		"one package":                {kernel: "uml", packages: []string{"injector/network"}, want: "injector/network:"},
+		"chosen tests":               {kernel: "uml", tests: "TestA", packages: []string{"injector/network"}, want: "injector/network:TestA"},
+		"of a package with two rows": {kernel: "qemu", tests: "TestA", packages: []string{"injector"}, want: "injector:TestA"},
+		"a package not in the plan":  {kernel: "uml", packages: []string{"kube"}, want: "kube:"},
+		"no such kernel":             {kernel: "vax", wantErr: `there is no kernel "vax": want one of uml, qemu`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := choose(c.kernel, c.quick, c.tests, c.packages)

@@ -66,6 +66,7 @@ func StartAs(t *testing.T, id string, command ...string) *Container {
 		}
 		c.Cgroups = append(c.Cgroups, dir)
 	}
+	handOn(t)
 	c.limitMemory(t)
 	c.command = exec.Command(command[0], command[1:]...)
 	c.command.SysProcAttr = &syscall.SysProcAttr{
@@ -286,17 +287,28 @@ func Eventually(t *testing.T, what string, condition func() error) {
 	}
 }
 
+// handOn gives the cgroups of containers the controllers that they have on a node,
+// where there is version 2 alone.
+func handOn(t *testing.T) {
+	t.Helper()
+	const root = "/sys/fs/cgroup"
+	if hierarchies()[0] != root {
+		return
+	}
+	for _, dir := range []string{root, filepath.Join(root, "squall-test")} {
+		file := filepath.Join(dir, "cgroup.subtree_control")
+		if err := os.WriteFile(file, []byte("+memory"), 0); err != nil {
+			testneeds.Missing(t, testneeds.Cgroups, err)
+		}
+		for _, controller := range []string{"+io", "+cpu", "+cpuset"} {
+			_ = os.WriteFile(file, []byte(controller), 0) // who needs one that is not there says so
+		}
+	}
+}
+
 // limitMemory gives the container a limit, as most containers have one.
 func (c *Container) limitMemory(t *testing.T) {
 	t.Helper()
-	const root = "/sys/fs/cgroup"
-	if hierarchies()[0] == root {
-		for _, dir := range []string{root, filepath.Join(root, "squall-test")} {
-			if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
-				testneeds.Missing(t, testneeds.Cgroups, err)
-			}
-		}
-	}
 	limit := c.File(t, "memory", "memory.limit_in_bytes", "memory.max")
 	if _, err := os.Stat(limit); err != nil {
 		return // this machine counts no memory
