@@ -144,8 +144,16 @@ func (c *Child) start() error {
 // PID is the number of the child as this process sees it.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Release lets the child begin and waits for its word that it has.
+// StartTimeout bounds the time until a child's first word. Much of it is spare: for a
+// target whose processor quota is used up, and for a chaos pod, which asks for a
+// thousandth of a processor, on a node that is busy (more than 20 s were seen).
+const StartTimeout = time.Minute
+
+// Release lets the child begin and waits for its word that it has, at most for
+// StartTimeout.
 func (c *Child) Release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, StartTimeout, fmt.Errorf("no word from it for %s", StartTimeout))
+	defer cancel()
 	if _, err := c.input.Write([]byte{'\n'}); err != nil {
 		return fmt.Errorf("release the %s: %w", c.Noun, err)
 	}
@@ -158,7 +166,7 @@ func (c *Child) Await(ctx context.Context) error {
 	defer stop()
 	_, err := c.lines.ReadString('\n')
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("wait for the %s, which cannot run in a frozen cgroup: %w", c.Noun, context.Cause(ctx))
+		return fmt.Errorf("wait for the %s, which a frozen cgroup or a busy machine may keep from running: %w", c.Noun, context.Cause(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("the %s ended before it was ready", c.Noun)

@@ -2,6 +2,7 @@ package child
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,6 +47,16 @@ func targetOf(disruption, uid string) *target.Target {
 // start starts and releases one that watches a process.
 func start(t *testing.T, children *Children, watched int) *Child {
 	t.Helper()
+	made := startHeld(t, children, watched)
+	if err := made.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// startHeld starts one and does not release it.
+func startHeld(t *testing.T, children *Children, watched int) *Child {
+	t.Helper()
 	fd, err := unix.PidfdOpen(watched, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +68,6 @@ func start(t *testing.T, children *Children, watched int) *Child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = children.End(context.Background()) })
-	if err := made.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return made
 }
 
@@ -179,19 +187,27 @@ func TestChildEndsWithTheProcessThatItWatches(t *testing.T) {
 
 func TestChildThatIsNotReleasedDoesNothing(t *testing.T) {
 	children := of("d-"+t.Name(), "t-1")
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := os.NewFile(uintptr(self), "pidfd")
-	defer file.Close()
-	made, err := children.Start("", file, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := startHeld(t, children, os.Getpid())
 	wantPIDs(t, children, made.PID())
 	if err := made.Abandon(os.ErrInvalid); err == nil {
 		t.Error("Abandon() = nil, want the error it was given")
 	}
+	wantPIDs(t, children)
+}
+
+func TestChildThatCannotRunIsGivenUp(t *testing.T) {
+	children := of("d-"+t.Name(), "t-1")
+	made := startHeld(t, children, os.Getpid())
+	if err := unix.Kill(made.PID(), unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	late := errors.New("too late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)
+	defer cancel()
+	err := made.Release(ctx)
+	if !errors.Is(err, late) || !strings.Contains(err.Error(), "frozen cgroup") {
+		t.Errorf("Release() = %v, want that it may be frozen, and %v", err, late)
+	}
+	_ = made.Abandon(err)
 	wantPIDs(t, children)
 }

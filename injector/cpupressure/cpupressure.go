@@ -11,17 +11,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/child"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
 )
-
-// startTimeout bounds the time from starting a burner to its first word; much
-// of it is spare for a target whose quota is used up.
-const startTimeout = 20 * time.Second
 
 // Injector burns CPU time in one target.
 type Injector struct {
@@ -126,8 +121,6 @@ func (i *Injector) burnNode(ctx context.Context, load load) error {
 // burn starts a burner that ends with the watched process, and lets it go once
 // it is in the cgroups.
 func (i *Injector) burn(ctx context.Context, watched *os.File, dirs []string, load load, urgent bool) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	burner, err := i.burners.Start(load.String(), watched, urgent)
 	if err != nil {
 		return err

@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/child"
 	"github.com/squall-chaos/squall/injector/target"
 )
-
-// startTimeout bounds the time from starting a listener to its first word.
-const startTimeout = 20 * time.Second
 
 // job is a listener to start.
 type job struct {
@@ -82,8 +78,6 @@ func (i *Injector) nodeJob(p plan) ([]job, error) {
 
 // listen starts a listener and watches it.
 func (i *Injector) listen(ctx context.Context, job job) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	document, err := json.Marshal(job.order)
 	if err != nil {
 		return err

@@ -20,10 +20,6 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// startTimeout bounds the time from starting a hog to its first word; much of it
-// is spare for a target whose processor quota is used up.
-const startTimeout = 20 * time.Second
-
 // Injector fills the memory of one target.
 type Injector struct {
 	params v1beta1.MemoryPressure
@@ -214,8 +210,6 @@ func (i *Injector) note(p plan, at place) {
 // fill starts a hog and lets it begin once it is in the cgroups. At level node it
 // has no priority: there it would keep the kubelet from its turn.
 func (i *Injector) fill(ctx context.Context, p plan, at place) error {
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	hog, err := i.hogs.Start(p.argument(at.dirs[0]), at.watched, i.target.Injection.Level == v1beta1.LevelPod)
 	if err != nil {
 		return err
@@ -225,7 +219,7 @@ func (i *Injector) fill(ctx context.Context, p plan, at place) error {
 			return hog.Abandon(err)
 		}
 	}
-	if err := hog.Release(starting); err != nil {
+	if err := hog.Release(ctx); err != nil {
 		return hog.Abandon(err)
 	}
 	if p.ramp > 0 {
