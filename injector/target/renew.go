@@ -71,34 +71,11 @@ func (c Container) successor(proc string) (Container, error) {
 			continue
 		}
 		next, err := loadContainer(proc, v1beta1.InjectionContainer{Name: c.Name, ID: id})
-		if err == nil && !entered(proc, next.PID) {
-			continue // its paths are the node's
-		}
 		if !errors.Is(err, ErrGone) {
 			return next, err
 		}
 	}
 	return Container{}, fmt.Errorf("container %s (%s) has ended, and none came in its place: %w", c.Name, c.ID, ErrGone)
-}
-
-// entered tells whether a container's first process is in its own root directory. The
-// runtime mounts the container's files for it while it is still in that of the process
-// that started it, which is the node's. What cannot be seen is taken as entered.
-func entered(proc string, pid int) bool {
-	stat, err := ReadProc(filepath.Join(proc, strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return true
-	}
-	fields, err := statFields(string(stat))
-	if err != nil {
-		return true
-	}
-	own, err := os.Stat(filepath.Join(proc, strconv.Itoa(pid), "root"))
-	if err != nil {
-		return true
-	}
-	parents, err := os.Stat(filepath.Join(proc, fields[1], "root"))
-	return err != nil || !os.SameFile(own, parents)
 }
 
 // PodCgroups are the names of the cgroups in those of the target's pods, sorted: one

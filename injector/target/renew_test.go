@@ -1,11 +1,6 @@
 package target
 
-import (
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestMemberOf(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -54,34 +49,6 @@ func TestNameInMounts(t *testing.T) {
 	}
 	if got := nameInMounts(others + "\n703\n"); got != "" {
 		t.Errorf("name without the kubelet's file = %q, want none", got)
-	}
-}
-
-// A container that is being made has the kubelet's file in its mounts while its paths
-// are still the node's: what is injected by path would meet the node.
-func TestEntered(t *testing.T) {
-	proc, node, container := t.TempDir(), t.TempDir(), t.TempDir()
-	process := func(pid, parent, root string) {
-		dir := filepath.Join(proc, pid)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		stat := pid + " (runc:[2:INIT]) S " + parent + strings.Repeat(" 0", 20)
-		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(root, filepath.Join(dir, "root")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	process("10", "0", node)
-	process("20", "10", node)
-	process("30", "10", container)
-	process("40", "1", container)
-	for pid, want := range map[int]bool{20: false, 30: true, 40: true, 50: true} {
-		if got := entered(proc, pid); got != want {
-			t.Errorf("entered of process %d = %t, want %t", pid, got, want)
-		}
 	}
 }
 
