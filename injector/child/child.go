@@ -144,15 +144,15 @@ func (c *Child) start() error {
 // PID is the number of the child as this process sees it.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// StartTimeout bounds the time until a child's first word. Much of it is spare: for a
+// startTimeout bounds the time until a child's first word. Much of it is spare: for a
 // target whose processor quota is used up, and for a chaos pod, which asks for a
 // thousandth of a processor, on a node that is busy (more than 20 s were seen).
-const StartTimeout = time.Minute
+const startTimeout = time.Minute
 
 // Release lets the child begin and waits for its word that it has, at most for
-// StartTimeout.
+// startTimeout.
 func (c *Child) Release(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, StartTimeout, fmt.Errorf("no word from it for %s", StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no word from it for %s", startTimeout))
 	defer cancel()
 	if _, err := c.input.Write([]byte{'\n'}); err != nil {
 		return fmt.Errorf("release the %s: %w", c.Noun, err)
