@@ -26,14 +26,7 @@ func (s *soak) judge(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.heal)
 	defer cancel()
 	s.waitHealed(ctx, s.heal)
-	s.await(ctx, s.heal, func() bool {
-		for _, t := range s.view.trials {
-			if t.ended.IsZero() {
-				return false
-			}
-		}
-		return true
-	})
+	s.await(ctx, s.heal, func() bool { return s.view.underWay() == 0 })
 	s.stopWatching()
 	ctx = context.WithoutCancel(ctx)
 	o := s.outcome()

@@ -34,6 +34,9 @@ const (
 	// endPatience is how long a disruption that was to end keeps its place from
 	// the next one. What takes longer is still waited for in the end.
 	endPatience = 30 * time.Second
+	// crowd is how many disruptions for each place may be under way, those that lost
+	// their place included: a cluster that is too slow gets no more and more to do.
+	crowd = 2
 )
 
 // prepare starts the targets and looks at them.
@@ -126,7 +129,9 @@ func (s *soak) trials(ctx context.Context, wanted int, storm bool, enough func()
 	for range s.parallel {
 		places.Go(func() {
 			for ctx.Err() == nil && (s.view.count(func(t *trial) bool { return t.begun }) < wanted || s.spared(storm)) {
-				s.try(ctx, s.newTrial(storm))
+				if s.await(ctx, endPatience, func() bool { return s.view.underWay() < crowd*s.parallel }) {
+					s.try(ctx, s.newTrial(storm))
+				}
 			}
 			enough()
 		})

@@ -147,6 +147,16 @@ func (v *view) read(f func()) {
 	f()
 }
 
+// underWay is how many trials have not ended; whoever calls it is in read.
+func (v *view) underWay() (n int) {
+	for _, t := range v.trials {
+		if t.ended.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
 // count counts the trials that are as wanted.
 func (v *view) count(wanted func(*trial) bool) (n int) {
 	v.read(func() {
