@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
@@ -33,6 +34,8 @@ type Config struct {
 	ImagePullPolicy string `mapstructure:"image-pull-policy"`
 	// PriorityClass of chaos pods, cleaners and the sweep's pods; empty for none.
 	PriorityClass string `mapstructure:"chaos-pod-priority-class"`
+	// CPU that each of the same pods asks for, in processors.
+	CPU string `mapstructure:"chaos-pod-cpu"`
 	// SELinuxType of the same pods; empty for what the container runtime gives.
 	SELinuxType string `mapstructure:"chaos-pod-selinux-type"`
 	// NodeTimeout is how long a cleaner, or a search of a node, may take from its pod's
@@ -103,6 +106,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
+	flags.String("chaos-pod-cpu", chaospod.DefaultCPU.String(), "processors that each of the same pods asks for, which is its share of a busy node: 1m to 1; a node on which so much is not free refuses it")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
 	flags.Duration("node-timeout", chaospod.DefaultNodeTimeout, "how long a cleaner, or a search of a node, may take from its pod's creation, the pull of the image included; slow nodes need more, at most "+chaospod.MostNodeTimeout.String())
 	flags.String("namespace-opt-in", policy.SwitchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
@@ -143,6 +147,9 @@ func (c Config) check() error {
 	}
 	if c.NodeTimeout < chaospod.DefaultNodeTimeout || c.NodeTimeout > chaospod.MostNodeTimeout {
 		return fmt.Errorf("setting node-timeout %s: want %s to %s", c.NodeTimeout, chaospod.DefaultNodeTimeout, chaospod.MostNodeTimeout)
+	}
+	if cpu, err := resource.ParseQuantity(c.CPU); err != nil || cpu.MilliValue() < 1 || cpu.MilliValue() > 1000 {
+		return fmt.Errorf("setting chaos-pod-cpu %q: want processors, 1m to 1, such as %s", c.CPU, &chaospod.DefaultCPU)
 	}
 	if c.Parallel < 1 {
 		return fmt.Errorf("setting parallel %d: want at least 1", c.Parallel)

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -194,7 +195,7 @@ func newActivities(c Config) (*activities.Activities, error) {
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
-			PriorityClass: c.PriorityClass, SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
+			PriorityClass: c.PriorityClass, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
 		Prober:   c.prober(kube, config),
 		Notify:   c.Notify,

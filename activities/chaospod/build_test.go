@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -125,7 +126,27 @@ func TestChaosPodOfAPodThatWaits(t *testing.T) {
 // On a node that enforces SELinux nothing is injected, cleaned or looked at by a pod
 // that is confined as any other.
 func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {
-	b := Builder{Namespace: "squall-chaos", Image: "squall:test", SELinuxType: "spc_t"}
+	for name, pod := range allOnNodes(t, Builder{Namespace: "squall-chaos", Image: "squall:test", SELinuxType: "spc_t"}) {
+		if got := pod.Spec.Containers[0].SecurityContext.SELinuxOptions; got == nil || *got != (corev1.SELinuxOptions{Type: "spc_t"}) {
+			t.Errorf("%s has SELinux options %v, want type spc_t", name, got)
+		}
+	}
+}
+
+// A node whose pods take all processors gives each by what it asks for.
+func TestAllOnNodesAsksForTheProcessorsOfTheInstallation(t *testing.T) {
+	for asked, want := range map[string]string{"0": "50m", "200m": "200m"} {
+		for name, pod := range allOnNodes(t, Builder{Namespace: "squall-chaos", Image: "squall:test", CPU: resource.MustParse(asked)}) {
+			if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != want {
+				t.Errorf("with %s set a %s asks for %s, want %s", asked, name, got, want)
+			}
+		}
+	}
+}
+
+// allOnNodes is one pod of each sort.
+func allOnNodes(t *testing.T, b Builder) map[string]*corev1.Pod {
+	t.Helper()
 	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "calm", UID: "1"},
 		Spec: v1beta1.DisruptionSpec{Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Level: v1beta1.LevelPod}}
 	chaosPod, err := b.ChaosPod(d, 0, v1beta1.InjectionTarget{Name: "web-0", UID: "2"}, d.Spec.Requested()[0], time.Now())
@@ -136,11 +157,7 @@ func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, pod := range map[string]*corev1.Pod{"chaos pod": chaosPod, "cleaner": b.Cleaner(chaosPod), "command on a node": command} {
-		if got := pod.Spec.Containers[0].SecurityContext.SELinuxOptions; got == nil || *got != (corev1.SELinuxOptions{Type: "spc_t"}) {
-			t.Errorf("%s has SELinux options %v, want type spc_t", name, got)
-		}
-	}
+	return map[string]*corev1.Pod{"chaos pod": chaosPod, "cleaner": b.Cleaner(chaosPod), "command on a node": command}
 }
 
 // Where an image is pulled slowly, a cleaner and a search of the node have the time that

@@ -50,8 +50,7 @@ func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*co
 		addRights(&pod.Spec, kind.Needs())
 	}
 	container := &pod.Spec.Containers[0]
-	container.Image, container.ImagePullPolicy = b.Image, corev1.PullPolicy(b.ImagePullPolicy)
-	b.addSELinux(container)
+	b.fit(container)
 	container.Args, container.StartupProbe, container.ReadinessProbe = args, nil, nil
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	return pod, nil
