@@ -42,9 +42,8 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if !kube.InjectorEnded(&cleaner) {
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "a cleaner works on the node"), nil
 	}
-	if exit := chaospod.InjectorState(&cleaner).Terminated; exit != nil && exit.ExitCode == 0 {
-		// One whose report cannot be read has proved nothing.
-		if report, _ := chaospod.ReadCleanReport(exit); !report.Audited {
+	if cleaned, proved := chaospod.Cleaned(&cleaner); cleaned {
+		if !proved {
 			c.markUnverified(failed)
 		}
 		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner took off what the injector left", string(failed.UID))

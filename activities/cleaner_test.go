@@ -169,6 +169,26 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 			}
 		})
 	}
+	for said, want := range map[string]struct {
+		name, why string // why the chaos pod is still there; empty: it is not
+	}{
+		`{"cleaned":["x"],"audited":true,"left":[]}`:                                         {"a cleaner that is killed when it has proved all is believed", ""},
+		`{"cleaned":["x"],"audited":false,"left":[]}`:                                        {"one that had not searched the node is not", "exit code 137 (Error), and nothing is said to be left"},
+		`{"cleaned":[],"audited":true,"left":[{"injection":"x","error":"a qdisc is busy"}]}`: {"nor is one that left something", "a qdisc is busy"},
+		`{"audited":true}`: {"nor are words that are no report", "exit code 137"},
+		"":                 {"nor is silence", "exit code 137 (Error) without saying why"},
+	} {
+		t.Run(want.name, func(t *testing.T) {
+			c := newCluster(t)
+			ref, failed := c.failedOn()
+			c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(137, "Error", said), make(chan *corev1.Pod, 1))
+			cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "*"))
+			gone := cleaned.Remaining == 0 && len(cleaned.UnverifiedNodes) == 0
+			if (want.why == "") != gone || !gone && (len(cleaned.Left) != 1 || !strings.HasPrefix(cleaned.Left[0].Why, "the cleaner failed too: "+want.why)) {
+				t.Errorf("cleaned = %+v, want left %q", cleaned, want.why)
+			}
+		})
+	}
 	t.Run("cut short when the cleaner has succeeded: tried again it needs no other", func(t *testing.T) {
 		c := newCluster(t)
 		ref, failed := c.failedOn()

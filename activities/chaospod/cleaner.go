@@ -55,7 +55,7 @@ func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 	if exit == nil {
 		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
 	}
-	report, err := ReadCleanReport(exit)
+	report, err := readCleanReport(exit)
 	if err != nil {
 		words := fmt.Sprintf("exit code %d (%s)", exit.ExitCode, cmp.Or(cleaner.Status.Reason, exit.Reason))
 		if message := strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]); message != "" {
@@ -75,11 +75,27 @@ func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 	if report.Error != "" {
 		words = append(words, report.Error)
 	}
+	if len(words) == 0 { // it ended before it had searched the node
+		return fmt.Sprintf("exit code %d (%s), and nothing is said to be left", exit.ExitCode, exit.Reason)
+	}
 	return strings.Join(words, "; ")
 }
 
-// ReadCleanReport reads the termination message of the injector's command clean.
-func ReadCleanReport(exit *corev1.ContainerStateTerminated) (v1beta1.CleanReport, error) {
+// Cleaned tells whether a cleaner that ended has taken off all that was left, and
+// whether it searched the node and found nothing. One that was killed after it had
+// said so counts: what it said is the proof, not its exit code.
+func Cleaned(cleaner *corev1.Pod) (cleaned, proved bool) {
+	exit := InjectorState(cleaner).Terminated
+	if exit == nil {
+		return false, false
+	}
+	report, err := readCleanReport(exit)
+	proved = err == nil && report.Audited && report.Left != nil && len(report.Left) == 0 && report.Error == ""
+	return exit.ExitCode == 0 || proved, proved
+}
+
+// readCleanReport reads the termination message of the injector's command clean.
+func readCleanReport(exit *corev1.ContainerStateTerminated) (v1beta1.CleanReport, error) {
 	var report v1beta1.CleanReport
 	if err := json.Unmarshal([]byte(exit.Message), &report); err != nil {
 		return v1beta1.CleanReport{}, fmt.Errorf("the cleaner's report: %w", err)
