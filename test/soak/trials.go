@@ -36,7 +36,7 @@ const (
 	endPatience = 30 * time.Second
 	// crowd is how many disruptions for each place may be under way, those that lost
 	// their place included: a cluster that is too slow gets no more and more to do.
-	crowd = 2
+	crowd = 4
 )
 
 // prepare starts the targets and looks at them.
