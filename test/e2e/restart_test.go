@@ -33,7 +33,7 @@ func TestContainersThatRestartAreDisturbedAgain(t *testing.T) {
 		for _, pod := range pods {
 			s.label(pod, app)
 		}
-		return s.injected(s.create(app, "{selector: {app: "+app+"}, count: 100%, duration: 10m, "+fault+"}"))
+		return s.injected(s.create(app, "{selector: {app: "+app+"}, count: 100%, duration: 30m, "+fault+"}"))
 	}
 	names := disturb("named", "dns: {records: [{hostname: made-up, record: {type: A, value: "+falsely+"}}]}", named)
 	opens := disturb("broken", "diskFailure: {paths: [/data], openat: {exitCode: EPERM}, probability: 100%}", broken)
