@@ -55,19 +55,13 @@ func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.No
 	}
 	words = map[types.UID]string{}
 	for _, uid := range uids {
-		switch {
-		case why != "":
+		if why != "" {
 			words[uid] = why
-		case !cleaned(pod):
+		} else if cleaned, _ := chaospod.Cleaned(pod); !cleaned {
 			words[uid] = chaospod.CleanerWordsOf(pod, uid)
 		}
 	}
 	return words, nil
-}
-
-func cleaned(pod *corev1.Pod) bool {
-	exit := chaospod.InjectorState(pod).Terminated
-	return exit != nil && exit.ExitCode == 0
 }
 
 // run runs a command of the injector on a node and returns its pod as it
