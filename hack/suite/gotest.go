@@ -243,8 +243,8 @@ func short(pkg string) string {
 }
 
 // ends are the first and the last lines that a failed test printed of its own, at most
-// so many of each, cut at 400 bytes: what failed is told first, and what was left
-// then last.
+// so many of each, and of those between them the first so many that say what it wanted;
+// lines are cut at 400 bytes. What failed is told first, and what was left then last.
 func (f failure) ends(most int) []string {
 	var lines []string
 	for line := range strings.Lines(strings.Join(f.output, "")) {
@@ -256,8 +256,16 @@ func (f failure) ends(most int) []string {
 	if len(lines) <= 2*most {
 		return lines
 	}
-	between := fmt.Sprintf("... %d lines\n", len(lines)-2*most)
-	return slices.Concat(lines[:most], []string{between}, lines[len(lines)-most:])
+	var between []string
+	for _, line := range lines[most : len(lines)-most] {
+		if len(between) < most && strings.Contains(line, ", want ") {
+			between = append(between, line)
+		}
+	}
+	if dropped := len(lines) - 2*most - len(between); dropped > 0 {
+		between = append(between, fmt.Sprintf("... %d lines\n", dropped))
+	}
+	return slices.Concat(lines[:most], between, lines[len(lines)-most:])
 }
 
 func indent(lines []string) string {

@@ -44,6 +44,10 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 }
 
 func TestSummaryRepeatsBothEndsOfAFailure(t *testing.T) {
+	buried := failure{output: []string{"a\n", "b\n", "a_test.go:7: 2, want 1\n", "c\n"}}
+	if got, want := buried.ends(1), []string{"a\n", "a_test.go:7: 2, want 1\n", "... 1 lines\n", "c\n"}; !slices.Equal(got, want) {
+		t.Errorf("of a failure with its error in the middle %q is repeated, want %q", got, want)
+	}
 	long := failure{output: []string{"=== RUN   TestA\n", "a_test.go:7: 2, want 1\nb\n", "c\n", "d\n"}}
 	if got, want := long.ends(1), []string{"a_test.go:7: 2, want 1\n", "... 2 lines\n", "d\n"}; !slices.Equal(got, want) {
 		t.Errorf("of a long failure %q is repeated, want %q", got, want)

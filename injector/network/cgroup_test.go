@@ -319,7 +319,7 @@ func lostFrom(t *testing.T, w *world, cgroup string, count int) int {
 	must(t, err)
 	defer dir.Close()
 	traffic := w.out(hostIPv4, 7000, count)
-	r := receive(t, traffic)
+	r := receive(t, traffic, func([]byte) {})
 	defer r.close()
 	sender := exec.Command("/proc/self/exe")
 	sender.Env = append(os.Environ(), "NETWORK_TEST_SEND="+hostIPv4+":7000")

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"net"
 	"os"
@@ -77,7 +78,7 @@ func watchPort(t *testing.T, netns string, port, size int) *watch {
 		for {
 			n, from, err := unix.Recvfrom(w.fd, buffer, 0)
 			w.mutex.Lock()
-			if err != nil && time.Since(w.last) > 200*time.Millisecond && w.stopping {
+			if err != nil && time.Since(w.last) > 400*time.Millisecond && w.stopping {
 				w.mutex.Unlock()
 				return
 			}
@@ -127,37 +128,14 @@ func (w *watch) stop() map[uint32]sight {
 func sendNumbered(t *testing.T, tr traffic) (good map[uint32]int, bad int) {
 	t.Helper()
 	good = map[uint32]int{}
-	var conn *net.UDPConn
-	must(t, target.Do(tr.to, func() (err error) {
-		conn, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(tr.address), Port: tr.port})
-		return err
-	}))
-	got := make(chan struct{}, 1)
-	ended := make(chan struct{})
-	var mutex sync.Mutex
-	go func() {
-		defer close(ended)
-		buffer := make([]byte, 2048)
-		for {
-			n, err := conn.Read(buffer)
-			if err != nil {
-				return
-			}
-			mutex.Lock()
-			number := numberOf(buffer[:n])
-			if bytes.Equal(buffer[:n], numbered(number, tr.payload)) {
-				good[number]++
-			} else {
-				bad++
-			}
-			mutex.Unlock()
-			select {
-			case got <- struct{}{}:
-			default:
-			}
+	r := receive(t, tr, func(payload []byte) {
+		number := numberOf(payload)
+		if bytes.Equal(payload, numbered(number, tr.payload)) {
+			good[number]++
+		} else {
+			bad++
 		}
-	}()
-	r := receiver{conn: conn}
+	})
 	out := dialUDP(t, tr)
 	defer out.Close()
 	for n := range tr.count {
@@ -168,15 +146,8 @@ func sendNumbered(t *testing.T, tr traffic) (good map[uint32]int, bad int) {
 			r.drained(t)
 		}
 	}
-	for quiet := false; !quiet; {
-		select {
-		case <-got:
-		case <-time.After(200 * time.Millisecond):
-			quiet = true
-		}
-	}
-	conn.Close()
-	<-ended
+	r.total(t, math.MaxInt) // some come twice: how many come in the end is not known
+	r.close()
 	return good, bad
 }
 

@@ -165,7 +165,7 @@ func (w *world) in(source string, port, count int) traffic {
 // lost sends the datagrams and returns how many did not arrive.
 func lost(t *testing.T, traffic traffic) int {
 	t.Helper()
-	r := receive(t, traffic)
+	r := receive(t, traffic, func([]byte) {})
 	defer r.close()
 	conn := dialUDP(t, traffic)
 	defer conn.Close()
@@ -180,7 +180,7 @@ func lost(t *testing.T, traffic traffic) int {
 	return traffic.count - r.total(t, traffic.count)
 }
 
-// receiver counts datagrams as they come. Its buffer has room for all of a test: a
+// receiver counts datagrams as they come, and hands each on. Its buffer has room for all of a test: a
 // kernel thread may bring them at once, before anybody reads.
 type receiver struct {
 	conn  *net.UDPConn
@@ -188,7 +188,7 @@ type receiver struct {
 	ended chan struct{}
 }
 
-func receive(t *testing.T, traffic traffic) *receiver {
+func receive(t *testing.T, traffic traffic, each func(payload []byte)) *receiver {
 	t.Helper()
 	r := &receiver{ended: make(chan struct{})}
 	// A child that is being started holds the socket of the receiver before until it executes.
@@ -206,9 +206,11 @@ func receive(t *testing.T, traffic traffic) *receiver {
 		defer close(r.ended)
 		buffer := make([]byte, 2048)
 		for {
-			if _, err := r.conn.Read(buffer); err != nil {
+			n, err := r.conn.Read(buffer)
+			if err != nil {
 				return
 			}
+			each(buffer[:n])
 			r.count.Add(1)
 		}
 	}()
