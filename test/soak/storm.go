@@ -21,6 +21,9 @@ import (
 	"github.com/squall-chaos/squall/test/promise"
 )
 
+// progressGap is how often a person is told how far it is.
+const progressGap = 10 * time.Second
+
 // soak is one run.
 type soak struct {
 	*cluster
@@ -91,9 +94,13 @@ func (s *soak) killAll(ctx context.Context, everything bool) {
 			return
 		}
 		k, back := s.strike(ctx, b, everything)
-		for k == nil { // none runs now
+		for told := time.Now(); k == nil; { // none runs now
 			if promise.Pause(ctx, lookGap) != nil {
 				return
+			}
+			if time.Since(told) > progressGap {
+				told = time.Now()
+				s.screen.say("no kills: no %s runs that could be killed", b.part)
 			}
 			k, back = s.strike(ctx, b, everything)
 		}
@@ -324,9 +331,9 @@ func (s *soak) replaced(old corev1.Pod) func(context.Context) bool {
 	}
 }
 
-// progress says every ten seconds how far it is.
+// progress says every progressGap how far it is.
 func (s *soak) progress(ctx context.Context) {
-	for promise.Pause(ctx, 10*time.Second) == nil {
+	for promise.Pause(ctx, progressGap) == nil {
 		begun := s.view.count(func(t *trial) bool { return t.begun })
 		ended := s.view.count(func(t *trial) bool { return t.begun && !t.ended.IsZero() })
 		stuck := s.view.count(func(t *trial) bool { return t.stuck != "" && t.ended.IsZero() })
