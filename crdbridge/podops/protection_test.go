@@ -1,6 +1,7 @@
 package podops
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
@@ -97,6 +100,39 @@ func TestAProtectionStays(t *testing.T) {
 	if told := c.eventOn("Pod"); told != "" {
 		t.Errorf("told %q of what is not over", told)
 	}
+}
+
+// A bridge whose watch is late may see a protected pod that has gone meanwhile: nobody
+// may have that again.
+func TestAProtectionOfAPodThatWentIsNotTold(t *testing.T) {
+	c := newProtected(t)
+	operation := podops.OfDisruption("nobody")
+	c.pod("web-0", "ReplicaSet")
+	pods := c.client.CoreV1().Pods(c.Namespace)
+	seen, err := pods.Patch(t.Context(), "web-0", types.StrategicMergePatchType,
+		operation.Protect(c.get("web-0"), time.Now(), time.Hour), metav1.PatchOptions{})
+	c.Must(err)
+	p := &protections{client: late{c.Kube, seen}, live: c.Kube, now: time.Now, chaosNamespace: c.ChaosNamespace}
+	_, err = pods.Patch(t.Context(), "web-0", types.StrategicMergePatchType, operation.Unprotect(seen.UID), metav1.PatchOptions{})
+	c.Must(err)
+	none := int64(0)
+	c.Must(pods.Delete(t.Context(), "web-0", metav1.DeleteOptions{GracePeriodSeconds: &none}))
+	_, err = p.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(seen)})
+	c.Must(err)
+	if told := c.eventOn("Pod"); told != "" {
+		t.Errorf("told %q of a pod that is gone", told)
+	}
+}
+
+// late is a client whose cache still has the pod as it was.
+type late struct {
+	client.Client
+	pod *corev1.Pod
+}
+
+func (l late) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	l.pod.DeepCopyInto(into.(*corev1.Pod))
+	return nil
 }
 
 // newProtected has a bridge that looks after protected pods, and no driver.
