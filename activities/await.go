@@ -130,8 +130,10 @@ func noneCame(changes <-chan struct{}) bool { return len(changes) == 0 }
 
 // injectionWatch is the state of one AwaitInjection. All of it can be lost.
 type injectionWatch struct {
-	a       *Activities
-	d       *v1beta1.Disruption
+	a *Activities
+	d *v1beta1.Disruption
+	// began is when the workflow began the watch.
+	began   time.Time
 	targets []v1beta1.InjectionTarget
 	// unannounced are those of the targets that have no event of their injection
 	// yet, chosen those of them with an event that they were chosen, failed those
@@ -163,7 +165,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 	if err != nil {
 		return nil, err
 	}
-	w := &injectionWatch{a: a, d: d, reasons: map[string]string{}, effects: map[string]*v1beta1.Effect{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
+	w := &injectionWatch{a: a, d: d, began: activity.GetInfo(ctx).ScheduledTime, reasons: map[string]string{}, effects: map[string]*v1beta1.Effect{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
 	for _, s := range shards {
 		for _, target := range s.Targets {
 			if !target.Active() {
@@ -212,7 +214,7 @@ func (w *injectionWatch) write(ctx context.Context, p chaospod.Progress) error {
 			w.showChoice(d)
 		}
 		if !nothing {
-			status.ShowProgress(d, p)
+			status.ShowProgress(d, p, w.began)
 		}
 	})
 	if err != nil {

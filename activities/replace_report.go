@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -16,8 +18,8 @@ func (r *replacing) tell(ctx context.Context) error {
 	if err := r.writeRecords(ctx); err != nil {
 		return err
 	}
-	progress := r.progress()
-	return r.a.Disruptions.UpdateStatus(ctx, r.d.Ref(), func(live *v1beta1.Disruption) { status.ShowProgress(live, progress) })
+	progress, began := r.progress(), activity.GetInfo(ctx).ScheduledTime
+	return r.a.Disruptions.UpdateStatus(ctx, r.d.Ref(), func(live *v1beta1.Disruption) { status.ShowProgress(live, progress, began) })
 }
 
 func (r *replacing) writeRecords(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,7 +77,7 @@ func TestProgressKeepsEffects(t *testing.T) {
 		said, want *v1beta1.Effect
 	}{{"chaos-a", old, old}, {"chaos-a", nil, old}, {"chaos-a", newer, newer}, {"chaos-b", nil, nil}} {
 		p := chaospod.Progress{Targets: of(step.pod, step.said), Injected: 1, Total: 1, ReadyPods: 1}
-		ShowProgress(d, p)
+		ShowProgress(d, p, time.Now())
 		if got := d.Status.TargetInjections["web"][v1beta1.KindNetwork].Effect; got != step.want {
 			t.Errorf("%s said %v: effect = %v, want %v", step.pod, step.said, got, step.want)
 		}

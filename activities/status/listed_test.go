@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ func TestTargetsThatStatusLists(t *testing.T) {
 			for _, target := range active {
 				all = append(all, target.InjectionTarget)
 			}
-			ShowProgress(d, chaospod.Measure(d.Ref(), all, d.Spec.Requested(), pods, nil))
+			ShowProgress(d, chaospod.Measure(d.Ref(), all, d.Spec.Requested(), pods, nil), time.Now())
 			injected := c.targets - c.failing
 			want = counts{fmt.Sprintf("%d/%d", injected, c.targets), injected, c.targets, 7, c.listed}
 			if got := countsOf(d); got != want {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,12 +12,17 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// ShowProgress writes progress into the status of a disruption.
-func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress) {
+// ShowProgress writes into the status of a disruption the progress that is seen by the
+// watch that the workflow began then. One that it began before that of which status
+// tells changes nothing: a worker that was given up may go on with it, and its targets
+// may be lost since.
+func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	s := &d.Status
-	if s.Phase.Ending() {
+	at := metav1.NewMicroTime(began.Truncate(time.Microsecond)) // as exact as the API keeps it
+	if s.Phase.Ending() || s.WatchedAt != nil && at.Before(s.WatchedAt) {
 		return // a watch that has not heard yet that it is over
 	}
+	s.WatchedAt = &at
 	s.InjectionStatus = p.Status(s.InjectionStatus)
 	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
 	s.Phase = v1beta1.PhaseInjecting

@@ -21,6 +21,10 @@ type DisruptionStatus struct {
 	// ReportedAt is when the workflow decided on what phase and ending say. What
 	// it decided earlier and is written late changes nothing.
 	ReportedAt *metav1.MicroTime `json:"reportedAt,omitempty"`
+	// WatchedAt is when the workflow began to watch, or to make, the injections of
+	// which targets, injectionStatus and targetInjections tell. What was begun
+	// earlier and writes late changes nothing.
+	WatchedAt *metav1.MicroTime `json:"watchedAt,omitempty"`
 	// Kinds are the kinds asked for, separated by commas.
 	Kinds string `json:"kinds,omitempty"`
 	// Targets is injected/selected, such as "2/3".

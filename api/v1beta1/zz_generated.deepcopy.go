@@ -917,6 +917,10 @@ func (in *DisruptionStatus) DeepCopyInto(out *DisruptionStatus) {
 		in, out := &in.ReportedAt, &out.ReportedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.WatchedAt != nil {
+		in, out := &in.WatchedAt, &out.WatchedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.TargetInjections != nil {
 		in, out := &in.TargetInjections, &out.TargetInjections
 		*out = make(map[string]map[Kind]TargetInjection, len(*in))

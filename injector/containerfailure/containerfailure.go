@@ -126,8 +126,11 @@ func (i *Injector) awaitStart(ctx context.Context, c target.Container) error {
 	defer cancel()
 	for {
 		started, err := c.Started()
-		if err != nil || started {
-			return err
+		if err != nil {
+			return fmt.Errorf("see whether container %s (%s) runs: %w", c.Name, c.ID, err)
+		}
+		if started {
+			return nil
 		}
 		select {
 		case <-bounded.Done():
