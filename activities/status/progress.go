@@ -18,11 +18,11 @@ import (
 // may be lost since.
 func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	s := &d.Status
-	at := metav1.NewMicroTime(began.Truncate(time.Microsecond)) // as exact as the API keeps it
-	if s.Phase.Ending() || s.WatchedAt != nil && at.Before(s.WatchedAt) {
+	at, late := decidedAt(began, s.WatchedAt)
+	if late || s.Phase.Ending() {
 		return // a watch that has not heard yet that it is over
 	}
-	s.WatchedAt = &at
+	s.WatchedAt = at
 	s.InjectionStatus = p.Status(s.InjectionStatus)
 	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
 	s.Phase = v1beta1.PhaseInjecting

@@ -35,11 +35,11 @@ type Report struct {
 // of which nobody hears any more may still write.
 func ShowReport(d *v1beta1.Disruption, r Report) {
 	s := &d.Status
-	at := metav1.NewMicroTime(r.At.Truncate(time.Microsecond)) // as exact as the API keeps it
-	if s.ReportedAt != nil && at.Before(s.ReportedAt) {
+	at, late := decidedAt(r.At, s.ReportedAt)
+	if late {
 		return
 	}
-	s.ReportedAt = &at
+	s.ReportedAt = at
 	if s.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
 		s.Phase = r.Phase // one that has finished may be cleaned once more, and never begun
 	}
@@ -67,6 +67,13 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 	}
 	SetCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "CleaningFailed", message+". "+r.Advice)
 	SetCondition(d, v1beta1.ConditionCleaned, metav1.ConditionFalse, "StuckOnRemoval", message)
+}
+
+// decidedAt is when the workflow decided on what is to be shown, as exact as the API
+// keeps it, and whether what is shown, nil for nothing, was decided later.
+func decidedAt(decided time.Time, shown *metav1.MicroTime) (at *metav1.MicroTime, late bool) {
+	exact := metav1.NewMicroTime(decided.Truncate(time.Microsecond))
+	return &exact, shown != nil && exact.Before(shown)
 }
 
 func markStuck(s *v1beta1.DisruptionStatus, left chaospod.LeftPod) {

@@ -72,12 +72,16 @@ func ShowSteadyState(d *v1beta1.Disruption, r SteadyStateReport) {
 	if says && condition.aborts != "" {
 		SetCondition(d, v1beta1.ConditionAborted, metav1.ConditionTrue, condition.aborts, r.Message)
 	}
-	at := metav1.NewMicroTime(r.At.Truncate(time.Microsecond)) // as exact as the API keeps it
-	if shown := d.Status.SteadyState; shown != nil && shown.ReportedAt != nil && at.Before(shown.ReportedAt) {
+	var shown *metav1.MicroTime
+	if d.Status.SteadyState != nil {
+		shown = d.Status.SteadyState.ReportedAt
+	}
+	at, late := decidedAt(r.At, shown)
+	if late {
 		return
 	}
 	now := r.Status.DeepCopy()
-	now.ReportedAt = &at
+	now.ReportedAt = at
 	d.Status.SteadyState = now
 	if says {
 		SetCondition(d, v1beta1.ConditionSteadyState, condition.status, condition.reason, r.Message)

@@ -109,9 +109,11 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			why = cmp.Or(why, "its disruption is over or gone")
 		}
 		if why != "" {
-			if done, err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID)); err != nil {
+			done, err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID))
+			if err != nil {
 				return reconcile.Result{}, err
-			} else if !done {
+			}
+			if !done {
 				continue // the pod went: there is nothing that others may have
 			}
 			message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)

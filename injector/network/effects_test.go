@@ -78,7 +78,7 @@ func watchPort(t *testing.T, netns string, port, size int) *watch {
 		for {
 			n, from, err := unix.Recvfrom(w.fd, buffer, 0)
 			w.mutex.Lock()
-			if err != nil && time.Since(w.last) > 400*time.Millisecond && w.stopping {
+			if err != nil && time.Since(w.last) > quiet && w.stopping {
 				w.mutex.Unlock()
 				return
 			}
@@ -136,16 +136,7 @@ func sendNumbered(t *testing.T, tr traffic) (good map[uint32]int, bad int) {
 			bad++
 		}
 	})
-	out := dialUDP(t, tr)
-	defer out.Close()
-	for n := range tr.count {
-		if _, err := out.Write(numbered(uint32(n), tr.payload)); err != nil {
-			t.Fatalf("send: %v", err)
-		}
-		if n%32 == 31 {
-			r.drained(t)
-		}
-	}
+	r.send(t, tr, func(n int) []byte { return numbered(uint32(n), tr.payload) })
 	r.total(t, math.MaxInt) // some come twice: how many come in the end is not known
 	r.close()
 	return good, bad

@@ -167,21 +167,31 @@ func lost(t *testing.T, traffic traffic) int {
 	t.Helper()
 	r := receive(t, traffic, func([]byte) {})
 	defer r.close()
+	r.send(t, traffic, func(int) []byte { return make([]byte, cmp.Or(traffic.payload, 6)) })
+	return traffic.count - r.total(t, traffic.count)
+}
+
+// send sends the datagrams, no faster than the receiver reads them.
+func (r *receiver) send(t *testing.T, traffic traffic, payload func(n int) []byte) {
+	t.Helper()
 	conn := dialUDP(t, traffic)
 	defer conn.Close()
 	for n := range traffic.count {
-		if _, err := conn.Write(make([]byte, cmp.Or(traffic.payload, 6))); err != nil {
+		if _, err := conn.Write(payload(n)); err != nil {
 			t.Fatalf("send: %v", err)
 		}
 		if n%32 == 31 {
 			r.drained(t)
 		}
 	}
-	return traffic.count - r.total(t, traffic.count)
 }
 
-// receiver counts datagrams as they come, and hands each on. Its buffer has room for all of a test: a
-// kernel thread may bring them at once, before anybody reads.
+// quiet without a datagram means that no more come, even in a virtual machine that
+// has no processor for a while.
+const quiet = 400 * time.Millisecond
+
+// receiver counts datagrams as they come, and hands each on. Its buffer has room for
+// all of a test: a kernel thread may bring them at once, before anybody reads.
 type receiver struct {
 	conn  *net.UDPConn
 	count atomic.Int64
@@ -239,8 +249,7 @@ func (r *receiver) drained(t *testing.T) {
 	})
 }
 
-// total is how many came of those that were sent: once all have, or none for so long
-// that even a virtual machine without a processor would have brought it.
+// total is how many came of those that were sent: once all have, or it is quiet.
 func (r *receiver) total(t *testing.T, sent int) int {
 	t.Helper()
 	last, since := int64(-1), time.Now()
@@ -249,7 +258,7 @@ func (r *receiver) total(t *testing.T, sent int) int {
 			last, since = now, time.Now()
 		}
 		r.drained(t)
-		if last < int64(sent) && time.Since(since) < 400*time.Millisecond {
+		if last < int64(sent) && time.Since(since) < quiet {
 			return fmt.Errorf("%d came just now", last)
 		}
 		return nil
