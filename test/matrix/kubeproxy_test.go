@@ -150,17 +150,20 @@ func versionBefore(answered []byte) int64 {
 }
 
 // past makes a list that takes any version one of the past, while the program
-// is to see that.
+// is to see that. The while begins with the first of these lists: on a machine
+// that does much else it comes long after what a program asks before.
 func (k *kubeProxy) past(r *http.Request, c kubeCall) {
-	version, _ := k.slot.past(k.program)
 	query := r.URL.Query()
-	if c.verb != "list" || version == 0 || query.Get("resourceVersion") != "0" {
+	if c.verb != "list" || query.Get("resourceVersion") != "0" {
+		return
+	}
+	version := k.slot.servePast(k.program)
+	if version == 0 {
 		return
 	}
 	query.Set("resourceVersion", fmt.Sprint(version))
 	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 	r.URL.RawQuery = query.Encode()
-	k.slot.servedPast(k.program)
 }
 
 // watch hands events on one by one, but for one that is to be dropped.

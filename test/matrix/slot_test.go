@@ -62,9 +62,11 @@ type slot struct {
 // oldView is what a restarted program is shown: the cluster at a version.
 type oldView struct {
 	version int64
-	until   time.Time
-	served  bool
+	// until is zero until a list was answered so.
+	until time.Time
 }
+
+func (v oldView) over() bool { return !v.until.IsZero() && time.Now().After(v.until) }
 
 // space is a namespace of Temporal and a client for it.
 type space struct {
@@ -296,33 +298,37 @@ func (s *slot) endedWell() error {
 	return s.ended
 }
 
-// past is the version a program is to see now, 0 for the newest. The while
-// begins when it first looks.
+// past is the version a program is to see now, 0 for the newest, and until when;
+// before its first list that has no end.
 func (s *slot) past(program string) (version int64, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	view := s.old[program]
-	if view.version != 0 && view.until.IsZero() {
-		view.until = time.Now().Add(lag)
-		s.old[program] = view
-	}
-	if time.Now().After(view.until) {
+	if view.over() {
 		return 0, time.Time{}
 	}
 	return view.version, view.until
 }
 
-func (s *slot) servedPast(program string) {
+// servePast is the version with which a program's list is answered, 0 for the newest.
+// With the first one the while begins for which it sees the past.
+func (s *slot) servePast(program string) (version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	view := s.old[program]
-	view.served = true
-	s.old[program] = view
+	if view.version == 0 || view.over() {
+		return 0
+	}
+	if view.until.IsZero() {
+		view.until = time.Now().Add(lag)
+		s.old[program] = view
+	}
+	return view.version
 }
 
 // sawPast says whether a program was answered from the past.
 func (s *slot) sawPast(program string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.old[program].served
+	return !s.old[program].until.IsZero()
 }
