@@ -87,7 +87,7 @@ ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS
 .PHONY: crash-matrix
 crash-matrix: ## worker, bridge and injector are killed at every step they take, and the end compared; as root (WORKLOAD=..., POINT=...)
 	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
-	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/matrix -run TestCrashMatrix -share 100 -slots 32 -workload "$$WORKLOAD" -point "$$POINT"
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 90m -v ./test/matrix -run TestCrashMatrix -share 100 -slots 32 -workload "$$WORKLOAD" -point "$$POINT"
 
 .PHONY: operations
 operations: ## 1,000 operations of disruptions on their targets with each driver, while everything goes wrong that can: nothing is left on a pod (SEED=1)

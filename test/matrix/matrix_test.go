@@ -31,7 +31,7 @@ const (
 	// that any of these runs reached. For a sample fewer are enough.
 	references, fewReferences = 3, 2
 	// attempts is how often a run is made that does not reach its point.
-	attempts = 6
+	attempts = 12
 	// whole is the share with which all points are tried: also those that not every
 	// undisturbed run reaches, which a disturbed one may have to be made for again and again.
 	whole = 100
@@ -267,7 +267,7 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	if p.work.expires && f != nil && p.early[f.point] {
 		lasts = longEnough
 	}
-	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts}
+	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts, said: len(s.programs[worker].Said())}
 }
 
 // do makes a run, looks at its end and empties the slot.
@@ -278,7 +278,7 @@ func (m *matrix) do(r *run) (got string, err error) {
 	}
 	r.begin(r.fault, r.many)
 	if err := errors.Join(r.whole(), r.endedWell()); err != nil {
-		return "", err
+		return "", errors.Join(err, r.lostEvents())
 	}
 	if got, err = r.outcome(); err != nil {
 		return "", err

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,6 +93,8 @@ type run struct {
 	before map[types.UID]bool
 	// lasts is the disruption's duration.
 	lasts time.Duration
+	// said is how much the worker had said before it.
+	said int
 	// d is the disruption, or that of all which began last.
 	d   *v1beta1.Disruption
 	all []*v1beta1.Disruption
@@ -330,6 +333,18 @@ func (r *run) toldTargets() error {
 		}
 		return err == nil && n == r.targets*len(r.all)
 	})
+}
+
+// lostEvents is what the worker said of events that it could not store in time, which is
+// why a run that waits for one does not go on.
+func (r *run) lostEvents() error {
+	var lost []error
+	for line := range strings.Lines(r.programs[worker].Said()[r.said:]) {
+		if strings.Contains(line, "event not recorded") {
+			lost = append(lost, errors.New(strings.TrimSpace(line)))
+		}
+	}
+	return errors.Join(lost...)
 }
 
 // completed waits for the ends of all workflows, which follow those of what they are of.
