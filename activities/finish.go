@@ -61,9 +61,15 @@ func (a *Activities) noteRun(ctx context.Context, d *v1beta1.Disruption) error {
 func (a *Activities) reportFinished(ctx context.Context, e FinishInput) error {
 	var events sync.WaitGroup
 	defer events.Wait()
-	for reason, message := range map[string]string{"Cleaned": "no chaos pod is left", "Finished": "the disruption is over"} {
-		events.Go(func() { a.events().Record(ctx, status.Named(e.Disruption), reason, message, "") })
-	}
+	d := status.Named(e.Disruption)
+	events.Go(func() { a.events().Record(ctx, d, "Finished", "the disruption is over", "") })
+	events.Go(func() {
+		if left := e.LeftOnNodes(); left != "" { // a deleted one has no condition that would say so
+			a.events().Warn(ctx, d, status.ReasonNotVerified, left, "")
+			return
+		}
+		a.events().Record(ctx, d, "Cleaned", "no chaos pod is left", "")
+	})
 	return a.showFinished(ctx, e)
 }
 

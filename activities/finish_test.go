@@ -13,6 +13,25 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
+// A disruption that goes with its end has no condition that anybody could read: an event
+// says that not every node is known to be clean.
+func TestFinishTellsWhatIsNotVerified(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(1, nil)
+	ref := c.started("calm", all)
+	for _, pod := range c.ChaosPodsOf(ref) {
+		c.Must(c.force(t.Context(), &pod))
+	}
+	in := FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted, NotVerified: []string{"node n1: the node is not ready, so nobody could look"}}
+	if left := do[int](c, c.Finish, in); left != 0 {
+		t.Fatalf("%d chaos pods are left", left)
+	}
+	c.wantEvent("NotVerified", "node n1: the node is not ready")
+	if told := c.EventsOf("Cleaned"); len(told) != 0 {
+		t.Errorf("told %q though a node may not be clean", told[0].Message)
+	}
+}
+
 // rules C6, C9, C10: before a disruption goes, what it is a run of knows that it began.
 func TestFinishNotesARun(t *testing.T) {
 	c := newCluster(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
@@ -36,7 +37,7 @@ type VerifyResult struct {
 
 // VerifyNodes searches the nodes for what carries the disruption's marks, takes
 // it off from the journal, and says what is left. A node that is gone has
-// nothing left. It costs two API writes for each node, and four more for one
+// nothing left; one that is not ready is waited for, up to the node timeout. It costs two API writes for each node, and four more for one
 // with something to clean.
 func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyResult, error) {
 	labels := chaospod.OwnerLabels(in.Disruption)
@@ -64,17 +65,17 @@ type verification struct {
 }
 
 func (v *verification) verify(ctx context.Context, name string) error {
-	node, err := v.a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read node %s: %w", name, err)
+	node, err := v.node(ctx, name)
+	if node == nil || err != nil {
+		return err
 	}
 	if replacement.Marked(node, v.in.Disruption.UID) {
 		if err := v.uncordon(ctx, name); err != nil {
 			return err
 		}
+	}
+	if node, err = v.awaitReady(ctx, node); node == nil || err != nil {
+		return err
 	}
 	if !kube.NodeReady(node) {
 		v.addLeft(name, "the node is not ready, so nobody could look")
@@ -95,6 +96,34 @@ func (v *verification) verify(ctx context.Context, name string) error {
 	}
 	v.addLeft(name, marks...)
 	return err
+}
+
+// node reads a node; nil means that it is gone.
+func (v *verification) node(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := v.a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return node, nil
+}
+
+// awaitReady waits for a node that is not ready as long as for one that does not answer:
+// most that restart, or lost their network, are back by then. nil means that it is gone.
+func (v *verification) awaitReady(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
+	deadline := time.Now().Add(v.a.Builder.Timeout())
+	for gap := 250 * time.Millisecond; !kube.NodeReady(node) && time.Now().Before(deadline); gap = min(2*gap, 5*time.Second) {
+		if err := pause(ctx, gap); err != nil {
+			return nil, err
+		}
+		var err error
+		if node, err = v.node(ctx, node.Name); node == nil || err != nil {
+			return nil, err
+		}
+	}
+	return node, nil
 }
 
 // audit returns the disruption's marks on a node, or why none were seen.

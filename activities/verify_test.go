@@ -19,6 +19,7 @@ func TestVerifyNodes(t *testing.T) {
 	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000002"}
 	other := Ref{Namespace: "shop", Name: "other", UID: "5a5a26f0-0000-4000-8000-000000000003"}
 	c := newCluster(t)
+	c.Builder.NodeTimeout = 5 * time.Second
 	n := c.WithNodes("verify-clean", "verify-dirty", "verify-stuck", "verify-away")
 	n.Marks["verify-clean"] = []v1beta1.Mark{markOf(other, "journal of another")}
 	n.Marks["verify-dirty"] = []v1beta1.Mark{markOf(ref, "qdisc clsact")}
@@ -47,6 +48,24 @@ func TestVerifyNodes(t *testing.T) {
 	}
 	if left := c.ChaosPodsOf(ref); len(left) != 0 {
 		t.Errorf("%d pods are left", len(left))
+	}
+}
+
+// A node that is away when it is to be searched is searched once it is back: nobody
+// would come to it again before the next sweep.
+func TestVerifyANodeThatComesBack(t *testing.T) {
+	c := newCluster(t)
+	n := c.WithNodes("verify-back")
+	ref := Ref{Namespace: "shop", Name: "calm", UID: "5a5a26f0-0000-4000-8000-000000000005"}
+	n.Marks["verify-back"] = []v1beta1.Mark{markOf(ref, "journal")}
+	node, err := c.Kube.CoreV1().Nodes().Get(t.Context(), "verify-back", metav1.GetOptions{})
+	c.Must(err)
+	n.SetReady(node, corev1.ConditionFalse)
+	back := time.AfterFunc(time.Second, func() { n.SetReady(node, corev1.ConditionTrue) })
+	defer back.Stop()
+	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node.Name}})
+	if len(verified.Left) != 0 || len(n.Marks["verify-back"]) != 0 {
+		t.Errorf("left %v, marks %v; want both gone once the node is back", verified.Left, n.Marks)
 	}
 }
 

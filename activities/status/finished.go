@@ -61,12 +61,24 @@ func ShowFinished(d *v1beta1.Disruption, e FinishInput) {
 	SetCondition(d, v1beta1.ConditionCleaned, metav1.ConditionTrue, reason, message)
 }
 
+// ReasonNotVerified is that of the condition Cleaned, and of an event, when not every node
+// is known to be clean.
+const ReasonNotVerified = "NotVerified"
+
+// LeftOnNodes says what is left on nodes, or which could not be looked at; empty if
+// neither.
+func (e FinishInput) LeftOnNodes() string {
+	if len(e.NotVerified) == 0 {
+		return ""
+	}
+	return "no chaos pod is left, but on the nodes: " + strings.Join(e.NotVerified, "; ")
+}
+
 // verdict is the reason and the message of the condition Cleaned.
 func (e FinishInput) verdict() (reason, message string) {
 	reason, message = "Cleaned", "no chaos pod is left, and the nodes were searched: nothing is left there"
-	if len(e.NotVerified) > 0 {
-		reason = "NotVerified"
-		message = "no chaos pod is left, but on the nodes: " + strings.Join(e.NotVerified, "; ")
+	if left := e.LeftOnNodes(); left != "" {
+		reason, message = ReasonNotVerified, left
 	}
 	if e.ReleasedPods > 0 {
 		reason = "Released"
