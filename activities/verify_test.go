@@ -63,7 +63,7 @@ func TestVerifyANodeThatComesBack(t *testing.T) {
 	n.SetReady(node, corev1.ConditionFalse)
 	back := time.AfterFunc(time.Second, func() { n.SetReady(node, corev1.ConditionTrue) })
 	defer back.Stop()
-	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{node.Name}})
+	verified := do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-back"}})
 	if len(verified.Left) != 0 || len(n.Marks["verify-back"]) != 0 {
 		t.Errorf("left %v, marks %v; want both gone once the node is back", verified.Left, n.Marks)
 	}
