@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
@@ -74,12 +73,6 @@ func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outco
 
 // nodeIsReady is false for a node that is gone.
 func (c *cleaning) nodeIsReady(ctx context.Context, name string) (bool, error) {
-	node, err := c.a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read node %s: %w", name, err)
-	}
-	return kube.NodeReady(node), nil
+	node, err := c.a.node(ctx, name)
+	return node != nil && kube.NodeReady(node), err
 }

@@ -37,8 +37,8 @@ type VerifyResult struct {
 
 // VerifyNodes searches the nodes for what carries the disruption's marks, takes
 // it off from the journal, and says what is left. A node that is gone has
-// nothing left; one that is not ready is waited for, up to the node timeout. It costs two API writes for each node, and four more for one
-// with something to clean.
+// nothing left; one that is not ready is waited for, up to the node timeout. It
+// costs two API writes for each node, and four more for one with something to clean.
 func (a *Activities) VerifyNodes(ctx context.Context, in VerifyInput) (VerifyResult, error) {
 	labels := chaospod.OwnerLabels(in.Disruption)
 	labels[v1beta1.LabelCleaner] = "true"
@@ -65,7 +65,7 @@ type verification struct {
 }
 
 func (v *verification) verify(ctx context.Context, name string) error {
-	node, err := v.node(ctx, name)
+	node, err := v.a.node(ctx, name)
 	if node == nil || err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (v *verification) verify(ctx context.Context, name string) error {
 }
 
 // node reads a node; nil means that it is gone.
-func (v *verification) node(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := v.a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+func (a *Activities) node(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := a.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -119,7 +119,7 @@ func (v *verification) awaitReady(ctx context.Context, node *corev1.Node) (*core
 			return nil, err
 		}
 		var err error
-		if node, err = v.node(ctx, node.Name); node == nil || err != nil {
+		if node, err = v.a.node(ctx, node.Name); node == nil || err != nil {
 			return nil, err
 		}
 	}

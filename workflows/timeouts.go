@@ -214,8 +214,9 @@ func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
 
 // searchOptions are for searching nodes, several at once, each for at most a minute
 // until it is ready, and a minute and a half from there on, unless the worker's
-// node-timeout gives them more: 200 nodes that do not answer take seven minutes. Nodes that cannot be searched for half an hour
-// are reported, or left to the next sweep.
+// node-timeout gives them more: 200 nodes that do not answer take seven minutes.
+// Nodes that cannot be searched for half an hour are reported, or left to the next
+// sweep.
 func searchOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 30 * time.Minute,

@@ -168,7 +168,7 @@ func (k *kubeProxy) past(r *http.Request, c kubeCall) {
 
 // watch hands events on one by one, but for one that is to be dropped.
 func (k *kubeProxy) watch(w http.ResponseWriter, r *http.Request, c kubeCall) {
-	if version, until := k.slot.past(k.program); version != 0 {
+	if until, lasts := k.slot.past(k.program); lasts {
 		if r.URL.Query().Get("sendInitialEvents") != "" {
 			// A server of before that feature: the client lists instead.
 			refuse(w)

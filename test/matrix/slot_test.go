@@ -66,7 +66,10 @@ type oldView struct {
 	until time.Time
 }
 
-func (v oldView) over() bool { return !v.until.IsZero() && time.Now().After(v.until) }
+// lasts is true while the program is to see it.
+func (v oldView) lasts() bool {
+	return v.version != 0 && (v.until.IsZero() || time.Now().Before(v.until))
+}
 
 // space is a namespace of Temporal and a client for it.
 type space struct {
@@ -298,16 +301,13 @@ func (s *slot) endedWell() error {
 	return s.ended
 }
 
-// past is the version a program is to see now, 0 for the newest, and until when;
-// before its first list that has no end.
-func (s *slot) past(program string) (version int64, until time.Time) {
+// past says whether a program is to see the past now, and until when; before its first
+// list that has no end.
+func (s *slot) past(program string) (until time.Time, lasts bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	view := s.old[program]
-	if view.over() {
-		return 0, time.Time{}
-	}
-	return view.version, view.until
+	return view.until, view.lasts()
 }
 
 // servePast is the version with which a program's list is answered, 0 for the newest.
@@ -316,7 +316,7 @@ func (s *slot) servePast(program string) (version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	view := s.old[program]
-	if view.version == 0 || view.over() {
+	if !view.lasts() {
 		return 0
 	}
 	if view.until.IsZero() {
