@@ -43,7 +43,7 @@ func (s *soak) judge(ctx context.Context) error {
 		}
 	}
 	if missed > 0 {
-		return fmt.Errorf("%d lines are missed, see above; namespace %s stays, to be looked at; the same again: -seed %d", missed, s.space, s.seed)
+		return fmt.Errorf("%d lines are missed, see above; namespace %s stays until the next run, to be looked at; the same again: -seed %d", missed, s.space, s.seed)
 	}
 	return s.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.space}})
 }

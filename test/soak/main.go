@@ -85,6 +85,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	s := &soak{cluster: c, screen: show, view: newView()}
+	if err := s.tidy(ctx); err != nil {
+		return err
+	}
 	remove, err := c.allow(ctx)
 	if err != nil {
 		return fmt.Errorf("install components: %w", err)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,11 +39,43 @@ const (
 	// crowd is how many disruptions for each place may be under way, those that lost
 	// their place included: a cluster that is too slow gets no more and more to do.
 	crowd = 4
+	// namePrefix begins the names of the namespaces of targets.
+	namePrefix = "soak-"
+	// tidyPatience is how long what an earlier run left may take to go.
+	tidyPatience = 3 * time.Minute
 )
+
+// tidy removes the targets that an earlier run left to be looked at: they would
+// take their part of the nodes and make this one slower.
+func (s *soak) tidy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tidyPatience)
+	defer cancel()
+	for told := false; ; told = true {
+		var namespaces corev1.NamespaceList
+		if err := s.client.List(ctx, &namespaces); err != nil {
+			return fmt.Errorf("look for targets of earlier runs: %w", err)
+		}
+		left := slices.DeleteFunc(namespaces.Items, func(n corev1.Namespace) bool { return !strings.HasPrefix(n.Name, namePrefix) })
+		if len(left) == 0 {
+			return nil
+		}
+		for _, n := range left {
+			if !told {
+				s.screen.say("namespace %s of an earlier run is removed", n.Name)
+			}
+			if err := s.client.Delete(ctx, &n); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+				return fmt.Errorf("remove namespace %s of an earlier run: %w", n.Name, err)
+			}
+		}
+		if err := promise.Pause(ctx, time.Second); err != nil {
+			return fmt.Errorf("namespace %s of an earlier run was not gone after %s: its disruptions may be stuck (docs/stuck.md): %w", left[0].Name, tidyPatience, err)
+		}
+	}
+}
 
 // prepare starts the targets and looks at them.
 func (s *soak) prepare(ctx context.Context) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "soak-"}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix}}
 	if err := s.client.Create(ctx, namespace); err != nil {
 		return fmt.Errorf("make a namespace for targets: %w", err)
 	}
