@@ -15,11 +15,12 @@ import (
 // ShowProgress writes into the status of a disruption the progress that is seen by the
 // watch that the workflow began then. One that it began before that of which status
 // tells changes nothing: a worker that was given up may go on with it, and its targets
-// may be lost since.
+// may be lost since. Nor does one that sees fewer injected than it told when the
+// disruption is to end: they are those that were taken off since.
 func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	s := &d.Status
 	at, late := decidedAt(began, s.WatchedAt)
-	if late || s.Phase.Ending() {
+	if late || s.Phase.Ending() || d.Ending() && p.Injected < s.InjectedTargetsCount {
 		return // a watch that has not heard yet that it is over
 	}
 	s.WatchedAt = at

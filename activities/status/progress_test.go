@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -14,27 +15,54 @@ import (
 // one, of fewer targets.
 func TestProgressOfAnEarlierWatchChangesNothing(t *testing.T) {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 1234, time.UTC)
-	of := func(names ...string) chaospod.Progress {
-		p := chaospod.Progress{Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}, Total: len(names)}
-		for _, name := range names {
-			p.Targets[name] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectionStatus: v1beta1.Injected}}
-			p.Injected, p.ReadyPods = p.Injected+1, p.ReadyPods+1
-		}
-		return p
-	}
 	d := &v1beta1.Disruption{}
-	ShowProgress(d, of("web-0", "web-1"), began)
-	ShowProgress(d, of("web-0"), began.Add(time.Second))
+	ShowProgress(d, progressOf("web-0", "web-1"), began)
+	ShowProgress(d, progressOf("web-0"), began.Add(time.Second))
 	want := d.DeepCopy()
 	if want.Status.Targets != "1/1" {
 		t.Errorf("targets = %s, want those of the later watch, 1/1", want.Status.Targets)
 	}
-	ShowProgress(d, of("web-0", "web-1"), began)
+	ShowProgress(d, progressOf("web-0", "web-1"), began)
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("the earlier watch changed (-want +got):\n%s", diff)
 	}
-	ShowProgress(d, of(), began.Add(time.Second))
+	ShowProgress(d, progressOf(), began.Add(time.Second))
 	if d.Status.Targets != "0/0" {
 		t.Errorf("targets = %s, want what the same watch saw later, 0/0", d.Status.Targets)
 	}
+}
+
+// The injectors of a disruption that is deleted are ending before its watch hears of it:
+// status tells to the end how many there were.
+func TestWhatIsTakenOffAtTheEndIsNotTold(t *testing.T) {
+	began := time.Date(2026, 11, 20, 12, 0, 0, 1234, time.UTC)
+	taken := progressOf("web-0", "web-1")
+	taken.Injected, taken.ReadyPods = 1, 1
+	taken.Targets["web-1"] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectionStatus: v1beta1.NotInjected}}
+	for _, deleted := range []bool{false, true} {
+		d := &v1beta1.Disruption{}
+		ShowProgress(d, progressOf("web-0", "web-1"), began)
+		want := "1/2"
+		if deleted {
+			d.DeletionTimestamp, want = &metav1.Time{Time: began}, "2/2"
+		}
+		ShowProgress(d, taken, began)
+		if d.Status.Targets != want {
+			t.Errorf("deleted %v: targets = %s, want %s", deleted, d.Status.Targets, want)
+		}
+		d.Status.InjectedTargetsCount = 0 // as before the watch told any
+		ShowProgress(d, taken, began)
+		if d.Status.Targets != "1/2" {
+			t.Errorf("deleted %v, the first word of the watch: targets = %s, want 1/2", deleted, d.Status.Targets)
+		}
+	}
+}
+
+func progressOf(names ...string) chaospod.Progress {
+	p := chaospod.Progress{Targets: map[string]map[v1beta1.Kind]v1beta1.TargetInjection{}, Total: len(names)}
+	for _, name := range names {
+		p.Targets[name] = map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectionStatus: v1beta1.Injected}}
+		p.Injected, p.ReadyPods = p.Injected+1, p.ReadyPods+1
+	}
+	return p
 }
