@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,27 +49,27 @@ const (
 func (s *soak) tidy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tidyPatience)
 	defer cancel()
-	for told := false; ; told = true {
+	return promise.Persist(ctx, func(ctx context.Context) error {
 		var namespaces corev1.NamespaceList
 		if err := s.client.List(ctx, &namespaces); err != nil {
 			return fmt.Errorf("look for targets of earlier runs: %w", err)
 		}
-		left := slices.DeleteFunc(namespaces.Items, func(n corev1.Namespace) bool { return !strings.HasPrefix(n.Name, namePrefix) })
-		if len(left) == 0 {
-			return nil
-		}
-		for _, n := range left {
-			if !told {
-				s.screen.say("namespace %s of an earlier run is removed", n.Name)
+		var left error
+		for _, n := range namespaces.Items {
+			if !strings.HasPrefix(n.Name, namePrefix) {
+				continue
 			}
-			if err := s.client.Delete(ctx, &n); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			left = fmt.Errorf("namespace %s of an earlier run is not gone; its disruptions may be stuck (docs/stuck.md)", n.Name)
+			if n.DeletionTimestamp != nil {
+				continue
+			}
+			s.screen.say("namespace %s of an earlier run is removed", n.Name)
+			if err := s.client.Delete(ctx, &n); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("remove namespace %s of an earlier run: %w", n.Name, err)
 			}
 		}
-		if err := promise.Pause(ctx, time.Second); err != nil {
-			return fmt.Errorf("namespace %s of an earlier run was not gone after %s: its disruptions may be stuck (docs/stuck.md): %w", left[0].Name, tidyPatience, err)
-		}
-	}
+		return left
+	})
 }
 
 // prepare starts the targets and looks at them.
