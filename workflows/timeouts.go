@@ -28,8 +28,8 @@ const (
 	// for before a person is asked.
 	cleaningRounds = 3
 	// cleaningStatusDelay saves a write: a deleted disruption that is clean within
-	// this time never shows phase Cleaning.
-	cleaningStatusDelay = time.Second
+	// this time never shows phase Cleaning. A kubelet ends a pod in some three seconds.
+	cleaningStatusDelay = 5 * time.Second
 	// parallelShards is how many shards are worked on at once. More only queue at
 	// the API server.
 	parallelShards = 6
