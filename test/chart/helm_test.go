@@ -50,15 +50,10 @@ func TestHelm(t *testing.T) {
 	h.wantInjected()
 	h.wantTested("")
 	h.must("delete the disruption", h.objects.Resource(disruptions).Namespace(namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}))
-	h.eventually("the disruption is gone", func() error {
-		_, err := h.objects.Resource(disruptions).Namespace(namespace).Get(t.Context(), "first", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is still there: %w", err)
-	})
+	h.awaitGone(h.objects.Resource(disruptions).Namespace(namespace), "first")
 	h.uninstall()
 	h.wantNothing()
+	h.removeTypes()
 }
 
 // helmed is a cluster, and Helm for it.
@@ -104,6 +99,17 @@ func (h *helmed) eventually(what string, check func() error) {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+func (h *helmed) awaitGone(of dynamic.ResourceInterface, name string) {
+	h.Helper()
+	h.eventually(name+" is gone", func() error {
+		_, err := of.Get(h.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is still there: %w", err)
+	})
 }
 
 // disrupt makes a pod and disrupts it. So long as the API server does not know the
@@ -227,5 +233,21 @@ func (h *helmed) wantNothing() {
 	}
 	if _, err := h.kube.Discovery().ServerResourcesForGroupVersion(disruptions.GroupVersion().String()); err != nil {
 		h.Errorf("the types went too: %v", err)
+	}
+}
+
+// removeTypes leaves the cluster as it was: the fields of types that Helm made are
+// Helm's, and whoever installs other ones by kubectl would be refused.
+func (h *helmed) removeTypes() {
+	h.Helper()
+	types := h.objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	all, err := types.List(h.Context(), metav1.ListOptions{})
+	h.must("list types", err)
+	for _, crd := range all.Items {
+		if !strings.HasSuffix(crd.GetName(), "."+disruptions.Group) {
+			continue
+		}
+		h.must("remove "+crd.GetName(), types.Delete(h.Context(), crd.GetName(), metav1.DeleteOptions{}))
+		h.awaitGone(types, crd.GetName())
 	}
 }
