@@ -50,7 +50,7 @@ func TestHelm(t *testing.T) {
 	h.wantInjected()
 	h.wantTested("")
 	h.must("delete the disruption", h.objects.Resource(disruptions).Namespace(namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}))
-	h.awaitGone(h.objects.Resource(disruptions).Namespace(namespace), "first")
+	h.awaitGone("the disruption", h.objects.Resource(disruptions).Namespace(namespace), "first")
 	h.uninstall()
 	h.wantNothing()
 	h.removeTypes()
@@ -101,9 +101,10 @@ func (h *helmed) eventually(what string, check func() error) {
 	}
 }
 
-func (h *helmed) awaitGone(of dynamic.ResourceInterface, name string) {
+// awaitGone waits until there is none of that name any more; what is how the test calls it.
+func (h *helmed) awaitGone(what string, of dynamic.ResourceInterface, name string) {
 	h.Helper()
-	h.eventually(name+" is gone", func() error {
+	h.eventually(what+" is gone", func() error {
 		_, err := of.Get(h.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -248,6 +249,6 @@ func (h *helmed) removeTypes() {
 			continue
 		}
 		h.must("remove "+crd.GetName(), types.Delete(h.Context(), crd.GetName(), metav1.DeleteOptions{}))
-		h.awaitGone(types, crd.GetName())
+		h.awaitGone("type "+crd.GetName(), types, crd.GetName())
 	}
 }
