@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
 
@@ -126,6 +127,19 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 	})
 }
 
+func TestCallsAreNotCompressed(t *testing.T) {
+	pki := newPKI(t)
+	server := serve(t, pki)
+	c, err := Dial(t.Context(), Settings{Address: server.address, TLSCA: pki.ca, TLSCert: pki.cert, TLSKey: pki.key}, zap.NewNop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if got := server.headers.compression.Load(); got != "" {
+		t.Errorf("compression = %q, want none", got)
+	}
+}
+
 func TestTheLoggerWritesToTheProgramsCore(t *testing.T) {
 	core, lines := observer.New(zapcore.InfoLevel)
 	logger := sdkLogger(zap.New(core))
@@ -142,6 +156,21 @@ func TestTheLoggerWritesToTheProgramsCore(t *testing.T) {
 type server struct {
 	address       string
 	authorization *atomic.Value
+	headers       *headers
+}
+
+// headers keep how the last call was compressed.
+type headers struct {
+	compression atomic.Value
+}
+
+func (h *headers) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (h *headers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (h *headers) HandleConn(context.Context, stats.ConnStats)                       {}
+func (h *headers) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if in, ok := s.(*stats.InHeader); ok {
+		h.compression.Store(in.Compression)
+	}
 }
 
 func serve(t *testing.T, pki pki) server {
@@ -155,7 +184,9 @@ func serve(t *testing.T, pki pki) server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	headers := &headers{}
 	g := grpc.NewServer(
+		grpc.StatsHandler(headers),
 		grpc.Creds(credentials.NewTLS(&tls.Config{
 			Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
 		})),
@@ -169,7 +200,7 @@ func serve(t *testing.T, pki pki) server {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = g.Serve(l) }()
 	t.Cleanup(func() { g.Stop(); <-done })
-	return server{l.Addr().String(), got}
+	return server{l.Addr().String(), got, headers}
 }
 
 // plain is the address of a gRPC server without TLS.
