@@ -8,10 +8,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -32,7 +34,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		os.Exit(2)
 	}
-	s := &suite{root: root, began: time.Now(), only: flag.Args(), keep: *keep}
+	s := &suite{root: root, began: time.Now(), only: flag.Args(), keep: *keep, out: os.Stdout}
 	stages := s.stages()
 	if *long {
 		if stages, err = s.longStages(flag.Args()); err != nil {
@@ -56,6 +58,9 @@ type stage struct {
 	least int
 	// always runs it also after an interruption.
 	always bool
+	// beside starts it together with the next stage that is not so, and what comes then
+	// waits for both.
+	beside bool
 	run    func(context.Context, *counts) error
 }
 
@@ -67,14 +72,15 @@ func (s *suite) stages() []stage {
 		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
 		// Linux, or some fewer in QEMU on a processor where that does not run.
 		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
-		{name: "verify", limit: 15 * time.Minute, run: s.make("verify")},
-		{name: "site", needs: []string{"packages"}, limit: 10 * time.Minute, run: s.make("site")},
 		// Not before: a cluster takes a tenth of two processors although nothing happens in it.
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
 		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
+		// Half of the next stage's time its tests come one by one, and mostly wait.
+		{name: "verify", limit: 15 * time.Minute, beside: true, run: s.make("verify")},
+		{name: "site", needs: []string{"packages"}, limit: 10 * time.Minute, beside: true, run: s.make("site")},
 		{name: "e2e", needs: []string{"install"}, limit: 30 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "6m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
@@ -99,6 +105,10 @@ type suite struct {
 	// ours is true when this run started the cluster.
 	ours    bool
 	results []result
+	// out is where all is printed that a stage says, and the programs it starts; apart
+	// is true for one that goes on beside others, which go first.
+	out   io.Writer
+	apart bool
 }
 
 // result is what became of a stage.
@@ -113,13 +123,40 @@ var errNotRun = errors.New("not run")
 
 // run returns true when everything passed.
 func (s *suite) run(ctx context.Context, stages []stage) bool {
+	var beside []func() result
 	for _, st := range stages {
 		if len(s.only) > 0 && !slices.Contains(s.only, st.name) {
 			continue
 		}
-		s.results = append(s.results, s.runStage(ctx, st))
+		if st.beside {
+			beside = append(beside, s.startStage(ctx, st))
+			continue
+		}
+		r := s.runStage(ctx, st)
+		for _, end := range beside {
+			s.results = append(s.results, end())
+		}
+		s.results, beside = append(s.results, r), nil
+	}
+	for _, end := range beside {
+		s.results = append(s.results, end())
 	}
 	return s.summary()
+}
+
+// startStage runs a stage apart. What it prints comes together, with its result.
+func (s *suite) startStage(ctx context.Context, st stage) (end func() result) {
+	s.say("--- %s, beside what comes next", st.name)
+	var said bytes.Buffer
+	other := *s
+	other.out, other.apart = &said, true
+	done := make(chan result, 1)
+	go func() { done <- other.runStage(ctx, st) }()
+	return func() result {
+		r := <-done
+		_, _ = s.out.Write(said.Bytes())
+		return r
+	}
 }
 
 func (s *suite) runStage(ctx context.Context, st stage) result {
@@ -153,7 +190,7 @@ func (s *suite) runStage(ctx context.Context, st stage) result {
 
 // say prints a line with the seconds since the start.
 func (s *suite) say(format string, args ...any) {
-	fmt.Printf("%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	_, _ = fmt.Fprintf(s.out, "%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // findRoot is the directory above the hack module.
