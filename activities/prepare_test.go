@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -69,4 +71,28 @@ func TestWhatWasBegunAndIsInvalidNowIsCleaned(t *testing.T) {
 // restartWorker makes the activities forget what they keep in memory.
 func (c *cluster) restartWorker() {
 	c.Targets = targets.NewStore(c.Kube, c.Namespace, c.Targets.Watch, c.Activities.Parallel)
+}
+
+// Who owns which fields is the API server's to know: a status write that says nothing of
+// it leaves that to the next `kubectl apply --server-side`.
+func TestStatusWritesKeepWhoOwnsTheFields(t *testing.T) {
+	c := newCluster(t)
+	ref := c.Disruption("calm", nil)
+	made, err := c.Disruptions.Get(c.Context(), ref)
+	c.Must(err)
+	change := func(message string) {
+		c.Must(c.Disruptions.UpdateStatus(c.Context(), ref, func(d *v1beta1.Disruption) {
+			status.SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "CreateFailed", message)
+		}))
+	}
+	change("first")
+	change("again, from what the first write returned")
+	written, err := c.Disruptions.Get(c.Context(), ref)
+	c.Must(err)
+	if len(made.ManagedFields) != 1 || len(written.ManagedFields) != 2 || written.ManagedFields[1].Subresource != "status" {
+		t.Fatalf("managed fields after a status write: %v, before: %v; want those and the status", written.ManagedFields, made.ManagedFields)
+	}
+	if diff := cmp.Diff(made.ManagedFields[0], written.ManagedFields[0]); diff != "" {
+		t.Errorf("the creator's fields (-before +after):\n%s", diff)
+	}
 }

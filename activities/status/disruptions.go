@@ -92,6 +92,7 @@ func (c *Disruptions) UpdateStatus(ctx context.Context, ref v1beta1.DisruptionRe
 		if err != nil || live == nil {
 			return err
 		}
+		live.ManagedFields = nil // half of the object, of which the API server takes its own
 		written := &v1beta1.Disruption{}
 		err = c.client.Put().Namespace(ref.Namespace).Resource("disruptions").Name(ref.Name).
 			SubResource("status").Body(live).Do(ctx).Into(written)

@@ -3,14 +3,42 @@ package status
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
+
+func TestAStatusWriteSendsNoManagedFields(t *testing.T) {
+	var sent string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			sent += string(body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"apiVersion":%q,"kind":"Disruption","metadata":{"name":"calm","namespace":"shop","uid":"u1","resourceVersion":"7","managedFields":[{"manager":"kubectl"}]}}`, v1beta1.GroupVersion)
+	}))
+	defer server.Close()
+	disruptions, err := NewDisruptions(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := v1beta1.DisruptionRef{Namespace: "shop", Name: "calm", UID: "u1"}
+	for range 2 { // from what was read, and from what the first write returned
+		if err := disruptions.UpdateStatus(t.Context(), ref, func(d *v1beta1.Disruption) { d.Status.Ending = "deleted" }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Count(sent, `"resourceVersion":"7"`) != 2 || strings.Contains(sent, "managedFields") {
+		t.Errorf("sent %s; want two objects without managed fields", sent)
+	}
+}
 
 // What decides whether something is injected is asked of the store; what only
 // saves the trouble may come from the API server's cache.
