@@ -1,6 +1,6 @@
 // Command suite runs all tests of the repository on a bare machine, stage by
-// stage, and says at the end what each stage took and what passed, failed and
-// was skipped. A stage whose need failed is not run; whatever happens, the
+// stage, some beside the next, and says at the end what each stage took and what
+// passed, failed and was skipped. A stage whose need failed is not run; whatever happens, the
 // cluster it started is taken down.
 //
 //	go run ./suite [-keep] [STAGE...]          what every change goes through
