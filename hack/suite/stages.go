@@ -51,7 +51,7 @@ var longest = []string{"./test/survival", "./injector", "./injector/network", ".
 	"./test/matrix", "./test/bench", "./test/world"}
 
 // seldomCollected makes Go's collector run when a heap has grown fivefold, not
-// twofold. Each of thirty packages starts an API server, which spends half of its
+// twofold. Nearly thirty packages start an API server each, which spends half of its
 // start on that.
 const seldomCollected = "GOGC=400"
 
