@@ -85,7 +85,7 @@ func (s *suite) counted(c *counts, cmd *exec.Cmd) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		newReading(c, s.say).read(reader)
+		newReading(c, s.say, s.out).read(reader)
 	}()
 	err := cmd.Run()
 	writer.Close()
@@ -108,13 +108,14 @@ type event struct {
 type reading struct {
 	counts *counts
 	say    func(string, ...any)
+	out    io.Writer           // for what tests that fail have printed
 	output map[string][]string // by package and test, of those not over yet
 	began  map[string]time.Time
 	inside map[string][2]int // tests of a package: passed, skipped
 }
 
-func newReading(c *counts, say func(string, ...any)) *reading {
-	return &reading{counts: c, say: say, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string][2]int{}}
+func newReading(c *counts, say func(string, ...any), out io.Writer) *reading {
+	return &reading{counts: c, say: say, out: out, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string][2]int{}}
 }
 
 // read takes everything in until the end of the stream.
@@ -184,7 +185,7 @@ func (r *reading) finish(e event, key string) {
 		r.counts.failed++
 		r.counts.failures = append(r.counts.failures, failure{name, r.output[key]})
 		r.say("    FAIL %s (%.1f s)", name, e.Elapsed)
-		fmt.Print(indent(r.output[key]))
+		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
 	}
 	r.inside[e.Package] = inside
 	if strings.HasPrefix(short(e.Package), "test/") && !strings.Contains(e.Test, "/") && e.Action == "pass" {
@@ -200,7 +201,7 @@ func (r *reading) finishPackage(e event, key string) {
 			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.output[key]}) // it did not even start
 		}
 		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
-		fmt.Print(indent(r.output[key]))
+		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
 		return
 	}
 	if inside != [2]int{} {

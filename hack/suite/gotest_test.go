@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 	}, "\n")
 	var c counts
 	var said []string
-	newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }).read(strings.NewReader(stream))
+	newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, io.Discard).read(strings.NewReader(stream))
 
 	got := fmt.Sprintf("%d passed, %d failed, %q, %q", c.passed, c.failed, c.skipped, c.failures)
 	want := `1 passed, 1 failed, ["api: TestB: no tcx before kernel 6.6"], [{"api: TestC/a_case" ["=== RUN   TestC/a_case\n" "    a_test.go:9: 2, want 1\n"]}]`
@@ -59,7 +60,7 @@ func TestSummaryRepeatsBothEndsOfAFailure(t *testing.T) {
 
 func TestReadingNamesAPackageThatDidNotStart(t *testing.T) {
 	var c counts
-	newReading(&c, func(string, ...any) {}).read(strings.NewReader(`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`))
+	newReading(&c, func(string, ...any) {}, io.Discard).read(strings.NewReader(`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`))
 	if len(c.failures) != 1 || c.failures[0].name != "p" {
 		t.Errorf("failures = %v, want p", c.failures)
 	}

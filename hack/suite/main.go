@@ -124,6 +124,12 @@ var errNotRun = errors.New("not run")
 // run returns true when everything passed.
 func (s *suite) run(ctx context.Context, stages []stage) bool {
 	var beside []func() result
+	await := func() {
+		for _, end := range beside {
+			s.results = append(s.results, end())
+		}
+		beside = nil
+	}
 	for _, st := range stages {
 		if len(s.only) > 0 && !slices.Contains(s.only, st.name) {
 			continue
@@ -133,14 +139,10 @@ func (s *suite) run(ctx context.Context, stages []stage) bool {
 			continue
 		}
 		r := s.runStage(ctx, st)
-		for _, end := range beside {
-			s.results = append(s.results, end())
-		}
-		s.results, beside = append(s.results, r), nil
+		await()
+		s.results = append(s.results, r)
 	}
-	for _, end := range beside {
-		s.results = append(s.results, end())
-	}
+	await()
 	return s.summary()
 }
 
