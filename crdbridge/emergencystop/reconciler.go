@@ -51,6 +51,9 @@ type stopReconciler struct {
 	watched []string
 	// wrote is when status was last written.
 	wrote time.Time
+	// deleted are the chaos pods that the pass before deleted, which the caches
+	// may not show yet.
+	deleted map[types.UID]bool
 }
 
 // Setup adds the controller of EmergencyStops to m. It has one key, since all it
@@ -109,11 +112,7 @@ func (r *stopReconciler) enforce(ctx context.Context, _ reconcile.Request) (reco
 	if len(s.stops) > 0 {
 		err = r.markAll(ctx, s)
 	}
-	pods := s.toDelete()
-	if len(pods) > 0 {
-		log.FromContext(ctx).Info("deleting chaos pods for an emergency stop", "chaosPods", len(pods))
-	}
-	err = errors.Join(err, r.deleteAll(ctx, pods))
+	err = errors.Join(err, r.deleteAll(ctx, s.toDelete()))
 	again, failed := r.report(ctx, s)
 	if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
 		return reconcile.Result{}, err
@@ -218,15 +217,29 @@ func (s *stopSnapshot) toDelete() (pods []*corev1.Pod) {
 	return pods
 }
 
-// deleteAll asks for the end of exactly these pods. One that is gone is done.
+// deleteAll asks for the end of exactly these pods, once each. One that is gone
+// is done.
 func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) error {
-	return errors.Join(each(pods, func(pod *corev1.Pod) error {
+	deleted := map[types.UID]bool{}
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		deleted[pod.UID] = r.deleted[pod.UID]
+		return deleted[pod.UID]
+	})
+	if len(pods) > 0 {
+		log.FromContext(ctx).Info("deleting chaos pods for an emergency stop", "chaosPods", len(pods))
+	}
+	failed := each(pods, func(pod *corev1.Pod) error {
 		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete chaos pod %s: %w", pod.Name, err)
 		}
 		return nil
-	})...)
+	})
+	for i, pod := range pods {
+		deleted[pod.UID] = failed[i] == nil
+	}
+	r.deleted = deleted
+	return errors.Join(failed...)
 }
 
 // each does something to all, parallel at a time, and returns every outcome:
