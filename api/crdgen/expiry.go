@@ -36,8 +36,9 @@ func repeatsNothing() map[string]any {
 }
 
 // lengthOf is a CEL expression: the duration in a field, which is a string or a
-// number of nanoseconds. What is no duration is refused elsewhere.
+// number of nanoseconds. What is no duration is refused elsewhere. The field is
+// looked for once: map gives it a name.
 func lengthOf(field, absent string) string {
-	return fmt.Sprintf("(!has(%[1]s) ? %[2]s : type(%[1]s) == int ? duration(string(%[1]s) + 'ns') : "+
-		"%[1]s.matches('^[-+]?([0-9.]+(ns|us|µs|μs|ms|s|m|h))+$') ? duration(%[1]s) : duration('0s'))", field, absent)
+	return fmt.Sprintf("(!has(%[1]s) ? %[2]s : [%[1]s].map(d, type(d) == int ? duration(string(d) + 'ns') : "+
+		"d.matches('^[-+]?([0-9.]+(ns|us|µs|μs|ms|s|m|h))+$') ? duration(d) : duration('0s'))[0])", field, absent)
 }

@@ -65,11 +65,12 @@ func run(file, field string) error {
 	requirement.property("key")["maxLength"], requirement.property("key")["pattern"] = 317, labelName
 	value := requirement.property("values")["items"].(map[string]any)
 	value["maxLength"], value["pattern"] = 63, labelValue
-	rules, err := rulesOf(spec)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	for _, kind := range v1beta1.KindTable() {
+		if err := boundSize(spec.property(kind.Field)); err != nil {
+			return fmt.Errorf("%s: the size of %s: %w", file, kind.Field, err)
+		}
 	}
-	spec["x-kubernetes-validations"] = rules
+	spec["x-kubernetes-validations"] = rulesOf(spec)
 	text, err = yaml.Marshal(crd)
 	if err != nil {
 		return err
@@ -97,25 +98,14 @@ func boundProbes(steadyState schema) {
 }
 
 // rulesOf are the rules on spec: those about kinds, those of the markers, and
-// those that refuse what is too long or too large.
-func rulesOf(spec schema) ([]any, error) {
+// those that refuse what lasts too long.
+func rulesOf(spec schema) []any {
 	var rules []any
 	for _, c := range v1beta1.Combinations() {
 		rules = append(rules, combination(c))
 	}
-	marked, _ := spec["x-kubernetes-validations"].([]any)
-	rules = append(rules, marked...)
-	rules = append(rules, tooLong(), repeatsNothing())
-	for _, kind := range v1beta1.KindTable() {
-		rule, err := tooLarge(spec, kind)
-		if err != nil {
-			return nil, err
-		}
-		if rule != nil {
-			rules = append(rules, rule)
-		}
-	}
-	return rules, nil
+	rules = append(rules, spec.rules()...)
+	return append(rules, tooLong(), repeatsNothing())
 }
 
 // specOf finds the schema of spec in the CRD's only version.

@@ -12,6 +12,15 @@ func (s schema) property(name string) schema {
 	return property
 }
 
+// rules are those in CEL on the values of this schema. The API server evaluates them
+// at each write of the object, of its status too. For each field that a rule looks for
+// it copies the properties of the schema that the field is of: a rule stands as deep as
+// it can.
+func (s schema) rules() []any {
+	rules, _ := s["x-kubernetes-validations"].([]any)
+	return rules
+}
+
 // combination is the rule on spec about kinds that cannot be asked for together.
 func combination(c v1beta1.Combination) map[string]any {
 	rule := map[string]any{"rule": c.Rule, "message": c.Message}

@@ -9,25 +9,20 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// tooLarge is the rule on spec that refuses parameters of a kind that do not fit
-// into a chaos pod, or nil when the schema bounds them anyway.
-func tooLarge(spec schema, kind v1beta1.KindRow) (map[string]any, error) {
-	property := spec.property(kind.Field)
-	most, err := largest(property)
-	if err != nil {
-		return nil, fmt.Errorf("the size of %s: %w", kind.Field, err)
+// boundSize adds the rule that refuses parameters of a kind that do not fit into a
+// chaos pod, unless their schema bounds them anyway.
+func boundSize(params schema) error {
+	most, err := largest(params)
+	if err != nil || most <= v1beta1.MostDocument {
+		return err
 	}
-	if most <= v1beta1.MostDocument {
-		return nil, nil
-	}
-	field := "self." + kind.Field
-	size := sizeOf(field, property, 0)
-	return map[string]any{
-		"rule":              fmt.Sprintf("!has(%s) || %s <= %d", field, size, v1beta1.MostDocument),
+	size := sizeOf("self", params, 0)
+	params["x-kubernetes-validations"] = append(params.rules(), map[string]any{
+		"rule":              fmt.Sprintf("%s <= %d", size, v1beta1.MostDocument),
 		"message":           v1beta1.TooLarge("too many"),
 		"messageExpression": fmt.Sprintf("'%s'.format([%s])", v1beta1.TooLarge("%d"), size),
-		"fieldPath":         "." + kind.Field,
-	}, nil
+	})
+	return nil
 }
 
 // sizeOf is a CEL expression: about the length of a value as JSON. v1beta1

@@ -60,7 +60,7 @@ const (
 // DisruptionSpec is what to break, where, how much and for how long. The rules
 // about kinds are in Combinations; crdgen adds them to the schema.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.network) || !has(self.network.http) || !has(self.level) || self.level != 'node'",message="network.http works at level pod only",fieldPath=".network.http"
+// +kubebuilder:validation:XValidation:rule="!has(self.level) || self.level != 'node' || !has(self.network) || !has(self.network.http)",message="network.http works at level pod only",fieldPath=".network.http"
 // +kubebuilder:validation:XValidation:rule="!has(self.diskFailure) || !has(self.level) || self.level != 'node' || !self.diskFailure.paths.exists(p, p.trim().matches('^/[/.]*$')) || (has(self.unsafeMode) && ((has(self.unsafeMode.allowRootDiskFailure) && self.unsafeMode.allowRootDiskFailure) || (has(self.unsafeMode.disableAll) && self.unsafeMode.disableAll)))",message="\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure",fieldPath=".diskFailure.paths"
 // +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || !has(self.level) || self.level != 'node' || !self.steadyState.probes.exists(p, has(p.scope) && p.scope == 'PerTarget')",message="nodes cannot be probed: use scope Once, or level pod",fieldPath=".steadyState.probes"
 // +kubebuilder:validation:XValidation:rule="!has(self.onInit) || !self.onInit || !has(self.steadyState) || !has(self.steadyState.controlGroup)",message="with onInit pods wait until they are disturbed, and none can be asked: remove it",fieldPath=".steadyState.controlGroup"
@@ -68,7 +68,6 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.level) || self.level != 'node'",message="podOpsLifecycle is about pods: set level to pod, or remove it",fieldPath=".podOpsLifecycle"
 // +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.onInit) || !self.onInit",message="a pod that waits for onInit was never in service: set policy to Respect, or remove onInit",fieldPath=".podOpsLifecycle.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.podReplacement)",message="podReplacement ends its targets, which nobody gives back: set policy to Respect",fieldPath=".podOpsLifecycle.policy"
-// +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.protectTargets) || !self.podOpsLifecycle.protectTargets || has(self.podOpsLifecycle.policy) && self.podOpsLifecycle.policy == 'Participate'",message="only an operation on a pod can keep others from it: set policy to Participate, or remove protectTargets",fieldPath=".podOpsLifecycle.protectTargets"
 // +kubebuilder:validation:XValidation:rule="!has(self.podDisruptionBudget) || self.podDisruptionBudget != 'Respect' || !has(self.level) || self.level != 'node'",message="podDisruptionBudget is about pods: set level to pod, or remove it",fieldPath=".podDisruptionBudget"
 type DisruptionSpec struct {
 	Faults `json:",inline"`

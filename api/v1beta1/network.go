@@ -13,7 +13,7 @@ import (
 // duplicate, corrupt, delay and bandwidthLimit is needed. Without hosts,
 // services and cloud it disturbs all traffic.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.drop) ? self.drop : 0, has(self.duplicate) ? self.duplicate : 0, has(self.corrupt) ? self.corrupt : 0, has(self.delay) ? self.delay : 0, has(self.bandwidthLimit) ? self.bandwidthLimit : 0].exists(v, v != 0)",message="nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"
+// +kubebuilder:validation:XValidation:rule="(has(self.drop) && self.drop != 0) || (has(self.duplicate) && self.duplicate != 0) || (has(self.corrupt) && self.corrupt != 0) || (has(self.delay) && self.delay != 0) || (has(self.bandwidthLimit) && self.bandwidthLimit != 0)",message="nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"
 // +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit",messageExpression="'too many filters: hosts count once and services twice, 2048 is the limit and these are %d'.format([(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0)])"
 type NetworkDisruption struct {
 	// Drop is the share of matching packets that is dropped, in percent, 0 to

@@ -9,6 +9,8 @@ import (
 // PodOpsLifecycle says what a disruption does about pods on which somebody else
 // operates: a rollout, a scaling, a deletion that waits for its traffic to go.
 // Level pod only.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.protectTargets) || !self.protectTargets || (has(self.policy) && self.policy == 'Participate')",message="only an operation on a pod can keep others from it: set policy to Participate, or remove protectTargets",fieldPath=".protectTargets"
 type PodOpsLifecycle struct {
 	// Policy is Respect, the default, which leaves pods alone on which somebody
 	// operates, Ignore, which does not look, or Participate: as Respect, and the
