@@ -22,10 +22,11 @@ import (
 
 // Times of AwaitInjection.
 const (
-	// statusGap is the least time between two writes of progress, gapOfPod what
-	// each chaos pod adds to it until then. The end is written at once.
-	statusGap = 500 * time.Millisecond
-	gapOfPod  = 5 * time.Millisecond
+	// The least time between two writes of progress is gapOfPod for each chaos pod,
+	// within these bounds. The end is written at once.
+	gapOfPod    = time.Millisecond
+	shortestGap = 50 * time.Millisecond
+	longestGap  = 500 * time.Millisecond
 	// reasonGap is how often a chaos pod that runs and is not ready is asked
 	// for the reason.
 	reasonGap = 2 * time.Second
@@ -194,7 +195,7 @@ func (w *injectionWatch) needsLook() bool {
 
 // gap is the least time between two looks that find the injection on its way.
 func (w *injectionWatch) gap() time.Duration {
-	return min(statusGap, time.Duration(w.expected)*gapOfPod)
+	return min(max(time.Duration(w.expected)*gapOfPod, shortestGap), longestGap)
 }
 
 func (w *injectionWatch) measure() chaospod.Progress {
