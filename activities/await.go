@@ -65,6 +65,8 @@ type InjectionProgress struct {
 // injection is no error, it is told in status. Once all is injected, or nothing
 // moves any more, it records on each target what became of it (rule 21).
 func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (InjectionProgress, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // whoever still reads logs
 	w, err := a.newInjectionWatch(ctx, in)
 	if err != nil {
 		return InjectionProgress{}, err
@@ -78,6 +80,7 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 	still := time.NewTimer(stillGap)
 	defer still.Stop()
 	calmed, stands := false, false
+	var answers <-chan logAnswers // nil while no chaos pod is asked
 	for {
 		p := w.measure()
 		if p.Done() {
@@ -116,9 +119,13 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 			case <-w.wait():
 				look = true
 			case <-ask.C:
-				w.askReasons(ctx)
-				w.withEffects(ctx, chaospod.Progress{})
-				look = true
+				if answers == nil {
+					answers = w.ask(ctx)
+				}
+			case said := <-answers:
+				answers, look = nil, true
+				maps.Copy(w.reasons, said.reasons)
+				maps.Copy(w.effects, said.effects)
 			}
 		}
 	}
@@ -268,22 +275,27 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 }
 
 // withEffects is the progress with what the chaos pods that are ready say of their
-// effects. Of a dry run, and of many targets, nobody is asked.
+// effects.
 func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) chaospod.Progress {
+	turned, _ := w.a.readEffects(ctx, w.d, w.doubtful()) // who is not read now is asked again
+	maps.Copy(w.effects, turned)
+	return p.WithEffects(w.effects)
+}
+
+// doubtful are the chaos pods whose effects have to be asked for. Of a dry run, and of
+// many targets, nobody is asked.
+func (w *injectionWatch) doubtful() (pods []*corev1.Pod) {
 	if w.d.Spec.DryRun || len(w.targets) > status.MaxEffects {
-		return p
+		return nil
 	}
-	var asked []*corev1.Pod
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		effect := w.effects[pod.Name]
 		ready, _ := chaospod.Ready(pod)
 		if (ready || effect != nil) && !certain(pod, effect) {
-			asked = append(asked, pod)
+			pods = append(pods, pod)
 		}
 	}
-	turned, _ := w.a.readEffects(ctx, w.d, asked) // who is not read now is asked again
-	maps.Copy(w.effects, turned)
-	return p.WithEffects(w.effects)
+	return pods
 }
 
 func (w *injectionWatch) unproven(p chaospod.Progress) int {
@@ -293,21 +305,54 @@ func (w *injectionWatch) unproven(p chaospod.Progress) int {
 	return p.Unproven()
 }
 
-// askReasons reads, of at most a few chaos pods that run and are not ready,
-// why: the injector says so in its log (rule 33). It is evidence for
-// status only, so a pod that cannot be asked is passed over.
-func (w *injectionWatch) askReasons(ctx context.Context) {
-	asked := 0
+// logAnswers is what chaos pods say in their logs, by their names.
+type logAnswers struct {
+	reasons map[string]string
+	effects map[string]*v1beta1.Effect
+}
+
+// ask reads logs beside everything else: why chaos pods that run are not ready (rule
+// 33), and what those that are say of their effects. A kubelet that does not answer
+// holds up nobody but those who ask.
+func (w *injectionWatch) ask(ctx context.Context) <-chan logAnswers {
+	silent, doubtful := w.silent(), w.doubtful()
+	answers := make(chan logAnswers, 1)
+	go func() {
+		reasons := w.a.failuresInLogs(ctx, silent)
+		effects, _ := w.a.readEffects(ctx, w.d, doubtful)
+		answers <- logAnswers{reasons, effects}
+	}()
+	return answers
+}
+
+// silent are a few of the chaos pods that run, are not ready, and have not said why.
+func (w *injectionWatch) silent() (pods []*corev1.Pod) {
 	for _, pod := range w.a.ChaosPods.Of(w.d.Ref()) {
 		ready, _ := chaospod.Ready(pod)
-		if ready || chaospod.InjectorState(pod).Running == nil || w.reasons[pod.Name] != "" || asked >= 20 {
-			continue
-		}
-		asked++
-		if reason := w.a.failureInLog(ctx, pod); reason != "" {
-			w.reasons[pod.Name] = reason
+		if !ready && chaospod.InjectorState(pod).Running != nil && w.reasons[pod.Name] == "" && len(pods) < 20 {
+			pods = append(pods, pod)
 		}
 	}
+	return pods
+}
+
+// failuresInLogs are the reasons that injectors tell in their logs, by chaos pod
+// name. They are evidence for status only, so a pod that cannot be asked is passed over.
+func (a *Activities) failuresInLogs(ctx context.Context, pods []*corev1.Pod) map[string]string {
+	said := make([]string, len(pods))
+	var group errgroup.Group
+	group.SetLimit(a.Parallel)
+	for i, pod := range pods {
+		group.Go(func() error { said[i] = a.failureInLog(ctx, pod); return nil })
+	}
+	_ = group.Wait() // nothing in it fails
+	reasons := map[string]string{}
+	for i, pod := range pods {
+		if said[i] != "" {
+			reasons[pod.Name] = said[i]
+		}
+	}
+	return reasons
 }
 
 func (a *Activities) failureInLog(ctx context.Context, pod *corev1.Pod) string {

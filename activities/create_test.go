@@ -3,9 +3,11 @@ package activities
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -141,6 +143,39 @@ func TestAwaitInjection(t *testing.T) {
 		t.Errorf("status = %+v, want 2/2 Holding", status)
 	}
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
+}
+
+// A kubelet that does not answer keeps nobody from being told of the other targets.
+func TestAwaitInjectionWaitsForNoLog(t *testing.T) {
+	c := newCluster(t)
+	release := make(chan struct{})
+	asked := make(chan struct{}, 100)
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if path.Base(r.URL.Path) != "log" {
+			return nil, nil
+		}
+		asked <- struct{}{}
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+		return nil, errors.New("the kubelet does not answer")
+	})
+	c.MakeTargets(2, nil)
+	ref := c.started("calm", nil)
+	chaos := c.ChaosPodsOf(ref)
+	c.Becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionFalse)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
+		ended <- err
+	}()
+	<-asked
+	c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected })
+	close(release)
+	c.Becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+	c.Must(<-ended)
 }
 
 // The first choice of targets and what is injected by then are told in one write; what

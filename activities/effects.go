@@ -133,9 +133,7 @@ func (a *Activities) readEffects(ctx context.Context, d *v1beta1.Disruption, pod
 	group.SetLimit(a.Parallel)
 	for _, pod := range pods {
 		group.Go(func() error {
-			limited, cancel := context.WithTimeout(ctx, logPatience)
-			defer cancel()
-			log, err := a.tailOfLog(limited, pod)
+			log, err := a.tailOfLog(ctx, pod)
 			if err != nil {
 				return fmt.Errorf("read the log of chaos pod %s: %w", pod.Name, err)
 			}
@@ -167,8 +165,10 @@ func (a *Activities) tellTurns(ctx context.Context, d *v1beta1.Disruption, pod *
 	}
 }
 
-// tailOfLog is the end of a chaos pod's log.
+// tailOfLog is the end of a chaos pod's log, if its kubelet is quick to answer.
 func (a *Activities) tailOfLog(ctx context.Context, pod *corev1.Pod) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
 	lines := int64(50)
 	log, err := a.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
 	return string(log), err
