@@ -275,9 +275,13 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 }
 
 // withEffects is the progress with what the chaos pods that are ready say of their
-// effects.
+// effects. Those that have said that theirs is not proven are asked again by AwaitEffects.
 func (w *injectionWatch) withEffects(ctx context.Context, p chaospod.Progress) chaospod.Progress {
-	turned, _ := w.a.readEffects(ctx, w.d, w.doubtful()) // who is not read now is asked again
+	pods := slices.DeleteFunc(w.doubtful(), func(pod *corev1.Pod) bool {
+		effect := w.effects[pod.Name]
+		return effect != nil && effect.State != v1beta1.EffectProven
+	})
+	turned, _ := w.a.readEffects(ctx, w.d, pods)
 	maps.Copy(w.effects, turned)
 	return p.WithEffects(w.effects)
 }
