@@ -114,9 +114,16 @@ func TestReadyFileDoesNotComeBeforeTheInjection(t *testing.T) {
 	if code, output := s.run("ready"); code == 0 || !strings.Contains(output, "not injected yet") {
 		t.Errorf("ready = %d, %q, want non-zero and why", code, output)
 	}
+	waiting := s.start("", "ready", "--wait=1m")
 	w.set("open", "")
 	p.awaitReady()
 	w.expect("ready", "broken", "broken")
+	if code := waiting.exit(); code != 0 {
+		t.Errorf("ready --wait = %d, want 0: it is injected now", code)
+	}
+	if code, _ := s.run("ready", "--wait=soon"); code != exitRefused {
+		t.Errorf("ready --wait=soon = %d, want %d", code, exitRefused)
+	}
 }
 
 func TestDeadlineEndsAnInjection(t *testing.T) {
@@ -253,7 +260,7 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	if line["error"] != "the second file could not be broken" || line["level"] != "error" {
 		t.Errorf("log line = %v, want the error and its level", line)
 	}
-	code, output := s.run("ready")
+	code, output := s.run("ready", "--wait=1h") // there is nothing to wait for any more
 	var told map[string]string
 	if err := json.Unmarshal([]byte(output), &told); code != 1 || err != nil || told["error"] != line["error"] || told["msg"] != line["msg"] {
 		t.Errorf("ready = %d, %q, want 1 and what the log says", code, output)

@@ -42,7 +42,7 @@ type command struct {
 
 func (p program) commands() []command {
 	return []command{
-		{"ready", "exit 0 once everything is injected; until then print why not and exit 1", p.ready},
+		{"ready", "exit 0 once everything is injected; until then print why not and exit 1 [--wait DURATION]", p.ready},
 		{"clean", "undo what journals on this node note [--disruption UID, --target UID, --kind KIND, --except UIDs]", p.clean},
 		{"audit", "list what on this node carries the marks of injections; exit 3 if anything does [--disruption UID, --kind KIND, --except UIDs]", p.audit},
 		{v1beta1.OnInitCommand, "in an init container: hold the pod back until it is disturbed [--timeout DURATION]", p.wait},

@@ -1,6 +1,7 @@
 package chaospod
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,19 +12,23 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rules 32, 33, 57: the kubelet asks every second until a fault is injected and
-// rarely from then on, and never kills an injector for its answer.
+// rules 32, 33, 57: the kubelet waits for the injection, asks rarely from then on,
+// and never kills an injector for its answer.
 func TestProbesAskUntilInjected(t *testing.T) {
 	pod := probedPod(t, nil, 0)
 	startup, readiness := pod.Spec.Containers[0].StartupProbe, pod.Spec.Containers[0].ReadinessProbe
 	if startup == nil || startup.PeriodSeconds != 1 {
-		t.Fatalf("startup probe = %+v, want one every second", startup)
+		t.Fatalf("startup probe = %+v, want one that asks again after a second", startup)
+	}
+	wait, err := time.ParseDuration(strings.TrimPrefix(startup.Exec.Command[len(startup.Exec.Command)-1], "--wait="))
+	if timeout := time.Duration(startup.TimeoutSeconds) * time.Second; err != nil || wait < time.Second || wait > timeout-2*time.Second {
+		t.Errorf("the startup probe runs %q, want it to wait, and to end in time for its %s", startup.Exec.Command, timeout)
 	}
 	if years := int64(startup.FailureThreshold) * int64(startup.PeriodSeconds) / (365 * 24 * 3600); years < 60 {
 		t.Errorf("the kubelet kills an injector after %d failures", startup.FailureThreshold)
 	}
-	if readiness == nil || readiness.PeriodSeconds != 10 || readiness.FailureThreshold != 1 {
-		t.Errorf("readiness probe = %+v, want one every 10 s whose first failure counts", readiness)
+	if readiness == nil || readiness.PeriodSeconds != 14 || readiness.FailureThreshold != 1 {
+		t.Errorf("readiness probe = %+v, want one every 14 s whose first failure counts", readiness)
 	}
 	if pod.Spec.Containers[0].LivenessProbe != nil {
 		t.Error("a liveness probe kills injectors")
