@@ -73,14 +73,8 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 	}
 	changes, stop := a.ChaosPods.Changes(in.Disruption)
 	defer stop()
-	ask := time.NewTicker(reasonGap)
-	defer ask.Stop()
-	calm := time.NewTimer(calmGap)
-	defer calm.Stop()
-	still := time.NewTimer(stillGap)
-	defer still.Stop()
-	calmed, stands := false, false
-	var answers <-chan logAnswers // nil while no chaos pod is asked
+	n := newsOf(changes)
+	defer n.stop()
 	for {
 		p := w.measure()
 		if p.Done() {
@@ -89,44 +83,77 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 		if err := w.write(ctx, p); err != nil {
 			return InjectionProgress{}, err
 		}
-		if calmed || p.Done() {
-			w.announceTargets(ctx, p, stands)
+		if n.calmed || p.Done() {
+			w.announceTargets(ctx, p, n.stands)
 		}
 		if p.Done() {
 			return InjectionProgress{p.Injected, p.Total, w.unproven(p)}, nil
 		}
-		for look := false; !look; {
-			select {
-			case <-ctx.Done():
-				return InjectionProgress{Injected: p.Injected, Total: p.Total}, ctx.Err()
-			case <-activity.GetWorkerStopChannel(ctx):
-				return InjectionProgress{}, fmt.Errorf("worker stops; another one goes on")
-			case <-changes:
-				calm.Reset(calmGap)
-				still.Reset(stillGap)
-				calmed, stands = false, false
-				if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
-					return InjectionProgress{}, err
-				}
-				look = w.needsLook()
-				w.pending = !look
-			case <-calm.C:
-				calmed = noneCame(changes)
-				look = calmed
-			case <-still.C:
-				stands = noneCame(changes)
-				look = stands
-			case <-w.wait():
-				look = true
-			case <-ask.C:
-				if answers == nil {
-					answers = w.ask(ctx)
-				}
-			case said := <-answers:
-				answers, look = nil, true
-				maps.Copy(w.reasons, said.reasons)
-				maps.Copy(w.effects, said.effects)
+		if err := w.await(ctx, n); err != nil {
+			return InjectionProgress{}, err
+		}
+	}
+}
+
+// news is what is waited for between two looks at the chaos pods.
+type news struct {
+	changes <-chan struct{}
+	// answers come when logs are being read; nil while none are.
+	answers <-chan logAnswers
+	ask     *time.Ticker
+	// calm and still fire when there was no change for calmGap and for stillGap:
+	// then calmed and stands are true, until there is one.
+	calm, still    *time.Timer
+	calmed, stands bool
+}
+
+func newsOf(changes <-chan struct{}) *news {
+	return &news{changes: changes, ask: time.NewTicker(reasonGap), calm: time.NewTimer(calmGap), still: time.NewTimer(stillGap)}
+}
+
+func (n *news) stop() {
+	n.ask.Stop()
+	n.calm.Stop()
+	n.still.Stop()
+}
+
+// await waits until the next look is due.
+func (w *injectionWatch) await(ctx context.Context, n *news) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return fmt.Errorf("worker stops; another one goes on")
+		case <-n.changes:
+			n.calm.Reset(calmGap)
+			n.still.Reset(stillGap)
+			n.calmed, n.stands = false, false
+			if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
+				return err
 			}
+			if w.pending = !w.needsLook(); !w.pending {
+				return nil
+			}
+		case <-n.calm.C:
+			if n.calmed = noneCame(n.changes); n.calmed {
+				return nil
+			}
+		case <-n.still.C:
+			if n.stands = noneCame(n.changes); n.stands {
+				return nil
+			}
+		case <-w.wait():
+			return nil
+		case <-n.ask.C:
+			if n.answers == nil {
+				n.answers = w.ask(ctx)
+			}
+		case said := <-n.answers:
+			n.answers = nil
+			maps.Copy(w.reasons, said.reasons)
+			maps.Copy(w.effects, said.effects)
+			return nil
 		}
 	}
 }
