@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -370,19 +371,21 @@ func (w *injectionWatch) silent() (pods []*corev1.Pod) {
 // failuresInLogs are the reasons that injectors tell in their logs, by chaos pod
 // name. They are evidence for status only, so a pod that cannot be asked is passed over.
 func (a *Activities) failuresInLogs(ctx context.Context, pods []*corev1.Pod) map[string]string {
-	said := make([]string, len(pods))
+	reasons := map[string]string{}
+	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(a.Parallel)
-	for i, pod := range pods {
-		group.Go(func() error { said[i] = a.failureInLog(ctx, pod); return nil })
+	for _, pod := range pods {
+		group.Go(func() error {
+			if reason := a.failureInLog(ctx, pod); reason != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				reasons[pod.Name] = reason
+			}
+			return nil
+		})
 	}
 	_ = group.Wait() // nothing in it fails
-	reasons := map[string]string{}
-	for i, pod := range pods {
-		if said[i] != "" {
-			reasons[pod.Name] = said[i]
-		}
-	}
 	return reasons
 }
 

@@ -145,6 +145,16 @@ func TestAwaitInjection(t *testing.T) {
 	c.WantCondition(ref, v1beta1.ConditionInjected, metav1.ConditionTrue, "all 2 targets")
 }
 
+// watchInjection runs AwaitInjection beside the test, which hears of its end.
+func (c *cluster) watchInjection(in AwaitInput) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.env.ExecuteActivity(c.AwaitInjection, in)
+		ended <- err
+	}()
+	return ended
+}
+
 // A kubelet that does not answer keeps nobody from being told of the other targets.
 func TestAwaitInjectionWaitsForNoLog(t *testing.T) {
 	c := newCluster(t)
@@ -165,11 +175,7 @@ func TestAwaitInjectionWaitsForNoLog(t *testing.T) {
 	ref := c.started("calm", nil)
 	chaos := c.ChaosPodsOf(ref)
 	c.Becomes(chaos[0], corev1.PodRunning, injectorRuns, corev1.ConditionFalse)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
-		ended <- err
-	}()
+	ended := c.watchInjection(AwaitInput{Disruption: ref, Announce: []int{0}})
 	<-asked
 	c.Becomes(chaos[1], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.Eventually("PartiallyInjected", func() bool { return c.Get(ref).Status.InjectionStatus == v1beta1.PartiallyInjected })
@@ -212,11 +218,7 @@ func TestTheFirstChoiceIsToldByTheWatch(t *testing.T) {
 			var err error
 			c.Activities.Disruptions, err = status.NewDisruptions(counted)
 			c.Must(err)
-			ended := make(chan error, 1)
-			go func() {
-				_, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}, Chosen: &chosen})
-				ended <- err
-			}()
+			ended := c.watchInjection(AwaitInput{Disruption: ref, Announce: []int{0}, Chosen: &chosen})
 			if !ready {
 				c.Eventually("the choice is told", func() bool { return c.Get(ref).Status.Targets == "0/2" })
 				for _, pod := range pods {
@@ -272,11 +274,7 @@ func TestSlowEventsAreNoStandstill(t *testing.T) {
 	for _, pod := range chaos[:12] {
 		c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}})
-		done <- err
-	}()
+	done := c.watchInjection(AwaitInput{Disruption: ref, Announce: []int{0}})
 	<-recording
 	c.Becomes(chaos[12], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 	c.Eventually("the one that was late is told", func() bool { return len(c.EventsOf("Disrupted")) == 1 })

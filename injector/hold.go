@@ -237,7 +237,7 @@ func (l *lifecycle) tellReady() error {
 // tellAway says why nothing is injected for a while. What goes wrong with that
 // changes nothing.
 func (l *lifecycle) tellAway(why error) {
-	if _, err := os.Stat(l.config.ReadyFile); err != nil {
+	if !exists(l.config.ReadyFile) {
 		return // it was told
 	}
 	l.log.Warn("not injected", zap.String("reason", why.Error()))

@@ -51,8 +51,11 @@ func TestChaosPodGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, probe := range []*corev1.Probe{pod.Spec.Containers[0].StartupProbe, pod.Spec.Containers[0].ReadinessProbe} {
-				if !cmp.Equal(probe.Exec.Command[:2], []string{"/injector", "ready"}) {
+			for probe, want := range map[*corev1.Probe][]string{
+				pod.Spec.Containers[0].StartupProbe:   {"/injector", "ready", "--wait=3s"},
+				pod.Spec.Containers[0].ReadinessProbe: {"/injector", "ready"},
+			} {
+				if !cmp.Equal(probe.Exec.Command, want) {
 					t.Errorf("probe = %v, want the injector's own look at %s", probe, v1beta1.ReadyFile) // rule 32
 				}
 			}
