@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/jmoiron/sqlx"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/server/common/config"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
@@ -37,15 +39,17 @@ func persistenceConfig(database string) config.Persistence {
 
 // storeConfig names the database file and its journal. A write-ahead log with
 // normal synchronisation survives the death of the process at any moment; the
-// last transactions may be lost only with the machine.
+// last transactions may be lost only with the machine. It grows to 32 MB before it is
+// copied into the file, eight times SQLite's default: many pages are written again before that.
 func storeConfig(database string) *config.SQL {
 	return &config.SQL{
 		PluginName:   sqliteplugin.PluginName,
 		DatabaseName: database,
 		ConnectAttributes: map[string]string{
-			"mode":         "rwc",
-			"journal_mode": "wal",
-			"synchronous":  "normal",
+			"mode":               "rwc",
+			"journal_mode":       "wal",
+			"synchronous":        "normal",
+			"wal_autocheckpoint": "8000", // pages of 4 KiB
 		},
 	}
 }
@@ -87,5 +91,47 @@ func createDatabase(database string) error {
 	if err := sqlite.SetupSchema(settings); err != nil {
 		return err
 	}
+	if err := dropSpareIndexes(half); err != nil {
+		return fmt.Errorf("drop indexes that no search needs: %w", err)
+	}
 	return os.Rename(half, database)
+}
+
+// searchedIndexes are those by which the table of workflows is searched here: what
+// Temporal's web interface and Squall ask for most, with the columns of SquallPhase,
+// SquallNamespace and SquallStuck. Temporal's schema has fifty more, mostly for
+// attributes that nobody has named, and every write of a workflow's attributes keeps
+// each of them. A search for anything else reads the whole table.
+var searchedIndexes = []string{"default_idx", "by_workflow_id", "by_workflow_type", "by_status", "by_keyword_01", "by_keyword_02", "by_bool_01",
+	"by_temporal_scheduled_by_id", "by_temporal_namespace_division"}
+
+func dropSpareIndexes(database string) (err error) {
+	db, err := sqlx.Open("sqlite", database) // the driver that Temporal's plugin registers
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.Beginx()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	var all []string
+	if err := tx.Select(&all, "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'executions_visibility' AND sql IS NOT NULL"); err != nil {
+		return err
+	}
+	for _, name := range searchedIndexes {
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("this version of Temporal has no index %s", name)
+		}
+	}
+	for _, name := range all {
+		if slices.Contains(searchedIndexes, name) {
+			continue
+		}
+		if _, err := tx.Exec("DROP INDEX " + name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return tx.Commit()
 }
