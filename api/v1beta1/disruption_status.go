@@ -111,7 +111,7 @@ type TargetInjection struct {
 type WorkflowRef struct {
 	// ID of the workflow.
 	ID string `json:"id"`
-	// RunID of its present run.
+	// RunID of its first run. Later ones, as of a disruption that lasts long, have the same ID.
 	RunID string `json:"runID"`
 }
 
