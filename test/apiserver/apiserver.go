@@ -34,8 +34,7 @@ var shared struct {
 	sync.Mutex
 	running bool // Run is waiting to stop the server
 	server  *envtest.Environment
-	audit   string       // directory of the audit's policy and log
-	audited *rest.Config // see StartAudited
+	audit   string // directory of the audit's policy and log
 	err     error
 }
 

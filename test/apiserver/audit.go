@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// auditedUser is who the programs of a test are. The API server writes down
-// every request of this user, and of nobody else: so their calls can be told
-// from those of the test and of the API server itself.
-const auditedUser = "squall"
+// auditedGroup is the group of those whose requests the API server writes down, every one
+// of them and no other: so the calls of the programs of a test can be told from those of the
+// test and of the API server itself.
+const auditedGroup = "audited"
 
 // auditPolicy leaves out watches, which are counted when they end.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -24,26 +24,23 @@ rules:
 - level: None
   verbs: [watch]
 - level: Metadata
-  users: [` + auditedUser + `]
+  userGroups: [` + auditedGroup + `]
 - level: None
 `
 
-// StartAudited is Start with the configuration of a second administrator, whose
-// requests the API server writes into log, one JSON document a line, before it
-// answers them.
-func StartAudited(t testing.TB) (config *rest.Config, log string) {
+// StartAudited is Start with the configuration of another administrator, whose
+// requests the API server writes into log, one JSON document a line with the name of
+// the user, before it answers them.
+func StartAudited(t testing.TB, user string) (config *rest.Config, log string) {
 	t.Helper()
 	Start(t)
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.audited == nil {
-		user, err := shared.server.AddUser(envtest.User{Name: auditedUser, Groups: []string{"system:masters"}}, shared.server.Config)
-		if err != nil {
-			t.Fatalf("add user %s to the API server: %v", auditedUser, err)
-		}
-		shared.audited = user.Config()
+	added, err := shared.server.AddUser(envtest.User{Name: user, Groups: []string{"system:masters", auditedGroup}}, shared.server.Config)
+	if err != nil {
+		t.Fatalf("add user %s to the API server: %v", user, err)
 	}
-	return rest.CopyConfig(shared.audited), auditLog(shared.audit)
+	return added.Config(), auditLog(shared.audit)
 }
 
 // writeAuditPolicy makes the directory of the audit's policy and log.

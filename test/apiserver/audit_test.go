@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-func TestOnlyTheAuditedUserIsWrittenDown(t *testing.T) {
-	audited, log := apiserver.StartAudited(t)
+func TestOnlyAuditedUsersAreWrittenDown(t *testing.T) {
+	audited, log := apiserver.StartAudited(t, "someone")
 	for _, who := range []struct {
 		config    *rest.Config
 		namespace string
@@ -30,7 +30,7 @@ func TestOnlyTheAuditedUserIsWrittenDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(said), "\n"); n != 1 || !strings.Contains(string(said), `"namespace":"program"`) {
+	if n := strings.Count(string(said), "\n"); n != 1 || !strings.Contains(string(said), `"namespace":"program"`) || !strings.Contains(string(said), `"username":"someone"`) {
 		t.Errorf("the audit log has %d lines, want the one of the audited user:\n%s", n, said)
 	}
 }

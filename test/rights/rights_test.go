@@ -39,7 +39,6 @@ const system, chaos = "squall-system", "squall-chaos"
 // need no right that deploy does not give, and bridges elect one of them.
 func TestTheProgramsAskForNothingElse(t *testing.T) {
 	w := world.Start(t)
-	_, log := apiserver.StartAudited(t)
 	grant(w)
 	as := func(program string) []string {
 		return []string{"KUBECONFIG=" + asAccount(w, program), "SQUALL_CHAOS_NAMESPACE=" + chaos, "SQUALL_SYSTEM_NAMESPACE=" + system}
@@ -69,7 +68,7 @@ func TestTheProgramsAskForNothingElse(t *testing.T) {
 	})
 	w.Must(w.Disruptions.Delete(t.Context(), stop))
 
-	asked := read(w, log)
+	asked := read(w, w.AuditLog)
 	for _, call := range asked {
 		if call.refused {
 			t.Errorf("%s is refused what it asks for: %s", call.who, call.what)

@@ -66,7 +66,7 @@ func (c Calls) Table(n int) string {
 }
 
 // Meter counts the calls of Squall's programs, of every resource. They are a
-// user of their own, whose requests the API server writes into a log.
+// user of their own, whose requests the API server writes into a log, beside others'.
 type Meter struct {
 	log string
 
@@ -112,11 +112,14 @@ func (m *Meter) read() error {
 		if !strings.HasSuffix(line, "\n") {
 			return nil // still being written
 		}
-		name, at, err := callOf([]byte(line))
+		user, name, at, err := callOf([]byte(line))
 		if err != nil {
 			return err
 		}
 		m.at += int64(len(line))
+		if user != programsUser {
+			continue
+		}
 		m.calls[name]++
 		if at.After(m.last[name]) {
 			m.last[name] = at
@@ -125,19 +128,20 @@ func (m *Meter) read() error {
 	return nil
 }
 
-// callOf names the call of one line of an audit log, and says when it was answered.
-func callOf(line []byte) (name string, answered time.Time, err error) {
+// callOf names the call of one line of an audit log, and says whose it is and when it was answered.
+func callOf(line []byte) (user, name string, answered time.Time, err error) {
 	var event struct {
-		StageTimestamp time.Time `json:"stageTimestamp"`
-		Verb           string    `json:"verb"`
-		RequestURI     string    `json:"requestURI"`
+		User           struct{ Username string } `json:"user"`
+		StageTimestamp time.Time                 `json:"stageTimestamp"`
+		Verb           string                    `json:"verb"`
+		RequestURI     string                    `json:"requestURI"`
 		ObjectRef      *struct {
 			Resource    string `json:"resource"`
 			Subresource string `json:"subresource"`
 		} `json:"objectRef"`
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
-		return "", time.Time{}, fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
+		return "", "", time.Time{}, fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
 	}
 	verb := strings.ToUpper(event.Verb)
 	if method, ok := map[string]string{"create": "POST", "update": "PUT"}[event.Verb]; ok {
@@ -145,13 +149,13 @@ func callOf(line []byte) (name string, answered time.Time, err error) {
 	}
 	if event.ObjectRef == nil { // what the API server can do, its version
 		path, _, _ := strings.Cut(event.RequestURI, "?")
-		return verb + " " + path, event.StageTimestamp, nil
+		return event.User.Username, verb + " " + path, event.StageTimestamp, nil
 	}
 	resource := event.ObjectRef.Resource
 	if event.ObjectRef.Subresource != "" {
 		resource += "/" + event.ObjectRef.Subresource
 	}
-	return verb + " " + resource, event.StageTimestamp, nil
+	return event.User.Username, verb + " " + resource, event.StageTimestamp, nil
 }
 
 // Settled reads until the programs have no more work.

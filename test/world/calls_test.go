@@ -23,18 +23,19 @@ func TestMeterCountsEveryResource(t *testing.T) {
 		}
 	}
 	m := &Meter{log: log, calls: Calls{}, last: map[string]time.Time{}}
-	add(`{"verb":"list","requestURI":"/apis/x/v1/emergencystops?limit=500","objectRef":{"resource":"emergencystops","apiGroup":"x"}}
-{"verb":"update","objectRef":{"resource":"leases","namespace":"a","name":"b"}}
-{"verb":"update","objectRef":{"resource":"disruptions","subresource":"status"}}
-{"verb":"create","objectRef":{"resource":"pods"}}
-{"verb":"get","requestURI":"/version?timeout=32s"}
-{"verb":"create","objectRef":{"resou`)
+	add(`{"user":{"username":"floor"},"verb":"create","objectRef":{"resource":"pods"}}
+{"user":{"username":"squall"},"verb":"list","requestURI":"/apis/x/v1/emergencystops?limit=500","objectRef":{"resource":"emergencystops","apiGroup":"x"}}
+{"user":{"username":"squall"},"verb":"update","objectRef":{"resource":"leases","namespace":"a","name":"b"}}
+{"user":{"username":"squall"},"verb":"update","objectRef":{"resource":"disruptions","subresource":"status"}}
+{"user":{"username":"squall"},"verb":"create","objectRef":{"resource":"pods"}}
+{"user":{"username":"squall"},"verb":"get","requestURI":"/version?timeout=32s"}
+{"user":{"username":"squall"},"verb":"create","objectRef":{"resou`)
 	first := m.Read(t)
 	want := Calls{"LIST emergencystops": 1, "PUT leases": 1, "PUT disruptions/status": 1, "POST pods": 1, "GET /version": 1}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	add(`rce":"pods"},"stageTimestamp":"2026-11-23T10:00:00.250000Z"}` + "\n" + `{"verb":"patch","objectRef":{"resource":"leases"}}` + "\n")
+	add(`rce":"pods"},"stageTimestamp":"2026-11-23T10:00:00.250000Z"}` + "\n" + `{"user":{"username":"squall"},"verb":"patch","objectRef":{"resource":"leases"}}` + "\n")
 	made := m.Read(t).Since(first)
 	if diff := cmp.Diff(Calls{"POST pods": 1, "PATCH leases": 1}, made); diff != "" {
 		t.Errorf("calls since then (-want +got):\n%s", diff)

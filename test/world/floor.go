@@ -80,7 +80,7 @@ func floored(marks map[string]string) map[string]string {
 func (w *World) Floor(pods []*corev1.Pod, n, atOnce int) (up, down Cost) {
 	w.Helper()
 	namespace := w.NewNamespace("floor-")
-	api := w.Kube.CoreV1().Pods(namespace)
+	api := w.floor.CoreV1().Pods(namespace)
 	name := func(i int) string { return fmt.Sprintf("floor-%05d", i) }
 	clock := StartClock()
 	w.Each(n, atOnce, func(i int) error {

@@ -22,6 +22,9 @@ import (
 	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
+// programsUser is the user that Squall's programs are.
+const programsUser = "squall"
+
 // World is everything that runs, and the test it runs for.
 type World struct {
 	testing.TB
@@ -32,8 +35,11 @@ type World struct {
 	Kubelets    *Kubelets
 	// API leads an administrator to the API server.
 	API *rest.Config
-	// programs leads Squall's programs there, whose calls the meter counts.
-	programs *rest.Config
+	// AuditLog is where that writes down the calls of Squall's programs, which the meter
+	// counts, and of the floor, so that these cost the same.
+	AuditLog string
+	programs *rest.Config // leads Squall's programs there
+	floor    kubernetes.Interface
 	// Temporal is the server, which may be killed and started again: it keeps
 	// its address and what it stored. Workflows is a client of it.
 	Temporal  *temporalserver.Server
@@ -55,9 +61,8 @@ func Start(t testing.TB) *World {
 	t.Helper()
 	temporal := temporalserver.New(t)
 	w := &World{TB: t, Patience: 2 * time.Minute, API: apiserver.Start(t), Temporal: temporal.Start()}
-	var log string
-	w.programs, log = apiserver.StartAudited(t)
-	w.Meter = &Meter{log: log, calls: Calls{}, last: map[string]time.Time{}}
+	w.programs, w.AuditLog = apiserver.StartAudited(t, programsUser)
+	w.Meter = &Meter{log: w.AuditLog, calls: Calls{}, last: map[string]time.Time{}}
 	w.API.QPS = -1
 	w.API.WarningHandler = rest.NoWarnings{}
 	w.connect()
@@ -90,11 +95,21 @@ func (w *World) connect() {
 	go func() { _ = w.seen.Start(w.Context()) }()
 	_, err = w.seen.GetInformer(w.Context(), &v1beta1.Disruption{})
 	w.Must(err)
-	config := rest.CopyConfig(w.API)
+	w.Kube = w.client(w.API)
+	floor, _ := apiserver.StartAudited(w, "floor")
+	floor.QPS, floor.WarningHandler = w.API.QPS, w.API.WarningHandler
+	w.floor = w.client(floor)
+}
+
+// client speaks protobuf, as Squall's programs do of pods.
+func (w *World) client(config *rest.Config) kubernetes.Interface {
+	w.Helper()
+	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	w.Kube, err = kubernetes.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(config)
 	w.Must(err)
+	return kube
 }
 
 // NewNamespace makes a namespace of its own for something.

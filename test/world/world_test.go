@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -39,6 +40,15 @@ func TestWorld(t *testing.T) {
 	w.Injected(d)
 	if api.connections.Load() == 0 || temporal.connections.Load() == 0 {
 		t.Errorf("%d connections to the API server and %d to Temporal by their proxies, want some", api.connections.Load(), temporal.connections.Load())
+	}
+	seen := w.Meter.Read(t)
+	w.Floor(w.ChaosPods(d), 3, 3)
+	if log, err := os.ReadFile(w.AuditLog); err != nil || strings.Count(string(log), `"username":"floor"`) != 6 {
+		t.Errorf("of the floor the API server wrote down %d calls, and reading that gave %v: want three POST and three DELETE, as it writes down those of the programs",
+			strings.Count(string(log), `"username":"floor"`), err)
+	}
+	if made := w.Meter.Read(t).Since(seen); made["DELETE pods"] > 0 {
+		t.Errorf("calls of the floor are counted as the programs': %v", made)
 	}
 	first.Kill()
 	w.Worker(settings...).Start()
