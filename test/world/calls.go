@@ -112,24 +112,30 @@ func (m *Meter) read() error {
 		if !strings.HasSuffix(line, "\n") {
 			return nil // still being written
 		}
-		user, name, at, err := callOf([]byte(line))
+		c, err := callOf([]byte(line))
 		if err != nil {
 			return err
 		}
 		m.at += int64(len(line))
-		if user != programsUser {
+		if c.user != programsUser {
 			continue
 		}
-		m.calls[name]++
-		if at.After(m.last[name]) {
-			m.last[name] = at
+		m.calls[c.name]++
+		if c.answered.After(m.last[c.name]) {
+			m.last[c.name] = c.answered
 		}
 	}
 	return nil
 }
 
-// callOf names the call of one line of an audit log, and says whose it is and when it was answered.
-func callOf(line []byte) (user, name string, answered time.Time, err error) {
+// call is one that the API server wrote into its audit log.
+type call struct {
+	user, name string
+	answered   time.Time
+}
+
+// callOf is the call of one line of an audit log.
+func callOf(line []byte) (call, error) {
 	var event struct {
 		User           struct{ Username string } `json:"user"`
 		StageTimestamp time.Time                 `json:"stageTimestamp"`
@@ -141,21 +147,23 @@ func callOf(line []byte) (user, name string, answered time.Time, err error) {
 		} `json:"objectRef"`
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
-		return "", "", time.Time{}, fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
+		return call{}, fmt.Errorf("decode a line of the API server's audit log: %w: %s", err, line)
 	}
 	verb := strings.ToUpper(event.Verb)
 	if method, ok := map[string]string{"create": "POST", "update": "PUT"}[event.Verb]; ok {
 		verb = method
 	}
+	c := call{user: event.User.Username, answered: event.StageTimestamp}
 	if event.ObjectRef == nil { // what the API server can do, its version
 		path, _, _ := strings.Cut(event.RequestURI, "?")
-		return event.User.Username, verb + " " + path, event.StageTimestamp, nil
+		c.name = verb + " " + path
+		return c, nil
 	}
-	resource := event.ObjectRef.Resource
+	c.name = verb + " " + event.ObjectRef.Resource
 	if event.ObjectRef.Subresource != "" {
-		resource += "/" + event.ObjectRef.Subresource
+		c.name += "/" + event.ObjectRef.Subresource
 	}
-	return event.User.Username, verb + " " + resource, event.StageTimestamp, nil
+	return c, nil
 }
 
 // Settled reads until the programs have no more work.
