@@ -31,6 +31,8 @@ SOAK ?=
 KUBECONFIG ?=
 # One setting for tests and programs, so that nothing is compiled twice.
 export CGO_ENABLED := 0
+# The cluster's programs are built so, too: what both need is compiled once.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
 export KUBECONFIG SQUALL_TEMPORAL_ADDRESS DEV WORKLOAD POINT
 
 devcluster := cd hack && go run ./devcluster
@@ -169,5 +171,5 @@ test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-
 	cd hack && go run ./suite -long uml qemu
 
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, matrix, soak, bench, bench-large, bench-cluster or v2node; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, race, matrix, soak, bench, bench-large, bench-cluster or v2node; else all); as root
 	cd hack && go run ./suite -long $(PART)

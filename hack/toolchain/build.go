@@ -133,6 +133,11 @@ func (b Builder) build(ctx context.Context, t Tool, version, out string) error {
 		if err := b.goBuild(ctx, t, step, out); err != nil {
 			return err
 		}
+		for _, name := range step.Names {
+			if err := os.Link(filepath.Join(out, step.Output), filepath.Join(out, name)); err != nil {
+				return fmt.Errorf("build %s: %w", t.Name, err)
+			}
+		}
 		if len(builds) > 1 {
 			b.Report("  %s in %.1f s", step.Output, time.Since(began).Seconds())
 		}

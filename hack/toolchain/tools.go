@@ -27,7 +27,10 @@ type Build struct {
 	Packages []string
 	Tags     string
 	LDFlags  string // beside -s -w
-	CGO      bool
+	// Names are the programs in Output, which looks at the name by which it is
+	// started: a hard link for each.
+	Names []string
+	CGO   bool
 }
 
 // Image is an archive to be made from a program, by its name without ".tar".
@@ -36,7 +39,7 @@ type Image struct{ Name, Program string }
 // Tools lists all tools in the order in which they are built.
 func Tools() []Tool {
 	return []Tool{
-		{Name: "kubernetes", Dir: "tools/kubernetes", Module: "k8s.io/kubernetes", Builds: kubernetes},
+		{Name: "kubernetes", Dir: "tools/kubernetes", Module: "k8s.io/kubernetes", Sources: []string{"tools/kubernetes"}, Builds: kubernetes},
 		{Name: "containerd", Dir: "tools/containerd", Module: "github.com/containerd/containerd/v2", Builds: containerd},
 		{Name: "runc", Dir: "tools/runc", Module: "github.com/opencontainers/runc", Builds: runc, Needs: debian.ForCompiler},
 		{Name: "cni", Dir: "tools/cni", Module: "github.com/containernetworking/plugins", Builds: cni},
@@ -48,8 +51,8 @@ func Tools() []Tool {
 	}
 }
 
-// kubernetes has a build for each program, so that one sees how far it is; they
-// share what they compile through Go's build cache.
+// kubernetes builds what runs on machines as one program. kubectl is apart: it is
+// started hundreds of times by tests and scripts, and starts sooner alone.
 func kubernetes(version string) []Build {
 	minor := strings.Split(version, ".")[1]
 	var flags []string
@@ -57,15 +60,14 @@ func kubernetes(version string) []Build {
 		flags = append(flags, fmt.Sprintf("-X %s.gitVersion=%s -X %s.gitMajor=1 -X %s.gitMinor=%s -X %s.gitTreeState=archive "+
 			"-X %s.buildDate=2026-01-01T00:00:00Z", p, version, p, p, minor, p, p))
 	}
-	builds := []Build{{Output: "etcd", Packages: []string{"go.etcd.io/etcd/server/v3"}}}
-	for _, name := range []string{"kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"} {
-		builds = append(builds, Build{
-			Output:   name,
-			Packages: []string{"k8s.io/kubernetes/cmd/" + name},
-			LDFlags:  strings.Join(flags, " "),
-		})
+	return []Build{
+		{Output: "etcd", Packages: []string{"go.etcd.io/etcd/server/v3"}},
+		{
+			Output: "kubernetes", Packages: []string{"."}, LDFlags: strings.Join(flags, " "),
+			Names: []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"},
+		},
+		{Output: "kubectl", Packages: []string{"k8s.io/kubernetes/cmd/kubectl"}, LDFlags: strings.Join(flags, " ")},
 	}
-	return builds
 }
 
 func containerd(version string) []Build {
