@@ -18,6 +18,8 @@ func (s *suite) parts() []stage {
 		// Each kind that acts on a kernel, on those with netem and cgroup v2 alone.
 		{name: "uml", needs: []string{"packages"}, limit: longLimit, least: 150, run: s.kernel("uml")},
 		{name: "qemu", needs: []string{"packages"}, limit: longLimit, least: 100, run: s.kernel("qemu")},
+		// The race detector on every package whose goroutines share something.
+		{name: "race", needs: []string{"build"}, limit: longLimit, least: 480, run: s.race},
 		// Worker, bridge and injector killed at every step they take, and 1,000 operations on
 		// pods while that and more happens.
 		{name: "matrix", needs: []string{"build"}, limit: longLimit, run: s.make("crash-matrix", "operations")},

@@ -39,10 +39,13 @@ func (s *suite) down(ctx context.Context, _ *counts) error {
 	return s.program("./devcluster", "down")(ctx, nil)
 }
 
-// raced are the packages whose goroutines share something. They are tested with
-// the race detector, and only so: they would be compiled twice otherwise. A
-// workflow has no goroutines but Temporal's, which take turns.
-var raced = []string{"./activities/...", "./crdbridge/...", "./kube/...", "./worker/...", "./workflows/connect", "./workflows/start", "./injector/journal"}
+// raced are the small packages whose goroutines share something: make test runs
+// them with the race detector. racedLong are all such packages, for make test-long: the
+// detector costs some 300 processor seconds there.
+var (
+	raced     = []string{"./activities/memo", "./crdbridge/queue", "./crdbridge/internal/informers", "./injector/journal"}
+	racedLong = []string{"./activities/...", "./crdbridge/...", "./kube/...", "./worker/...", "./workflows/connect", "./workflows/start", "./injector/journal"}
+)
 
 // longest are the packages whose tests take minutes, the longest first. go test
 // starts packages in the order in which they are named: the longest of all, begun
@@ -66,14 +69,13 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 		return err
 	}
 	others = slices.Concat(longest, others)
-	// Raced ones mostly wait, for leases and for Temporal. Those of hack start virtual
-	// machines and more: one at a time.
-	twoAtOnce, oneByOne := append([]string{"-p", "2"}, options...), append([]string{"-p", "1"}, options...)
+	// Tests of hack start virtual machines and more: one at a time.
+	oneByOne := append([]string{"-p", "1"}, options...)
 	var beside counts
 	end := make(chan error)
 	go func() {
 		end <- errors.Join(
-			s.goTest(ctx, &beside, s.root, append(slices.Clone(env), "CGO_ENABLED=1"), slices.Concat([]string{"-race"}, twoAtOnce, raced)...),
+			s.goTest(ctx, &beside, s.root, append(slices.Clone(env), "CGO_ENABLED=1"), slices.Concat([]string{"-race"}, oneByOne, raced)...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "hack"), env, append(oneByOne, "./...")...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "injector", "grpcdisruption", "listener"), env, append(oneByOne, "./...")...),
 			s.goTest(ctx, &beside, filepath.Join(s.root, "hack", "release"), env, append(oneByOne, "./...")...),
@@ -82,6 +84,12 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 	err = errors.Join(s.goTest(ctx, c, s.root, env, slices.Concat(options, others)...), <-end)
 	c.add(beside)
 	return err
+}
+
+// race runs every package whose goroutines share something with the race detector.
+func (s *suite) race(ctx context.Context, c *counts) error {
+	env := []string{"SQUALL_REQUIRE=1", "KUBE_CACHE_MUTATION_DETECTOR=true", seldomCollected, "CGO_ENABLED=1"}
+	return s.goTest(ctx, c, s.root, env, slices.Concat([]string{"-race", "-p", "2", "-count=1", "-timeout", "50m", "-vet=off"}, racedLong)...)
 }
 
 // packagesBut are all packages of the first module but some.
