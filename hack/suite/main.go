@@ -113,10 +113,13 @@ type suite struct {
 
 // result is what became of a stage.
 type result struct {
-	name  string
-	took  time.Duration
-	err   error
-	tests counts
+	name string
+	took time.Duration
+	// processor is the time of the processors that programs took which ended meanwhile,
+	// with those of stages beside it. What the cluster's own programs take is not in it.
+	processor time.Duration
+	err       error
+	tests     counts
 }
 
 var errNotRun = errors.New("not run")
@@ -181,13 +184,23 @@ func (s *suite) runStage(ctx context.Context, st stage) result {
 	s.say("--- %s", st.name)
 	ctx, cancel := context.WithTimeout(ctx, st.limit)
 	defer cancel()
-	began := time.Now()
+	began, before := time.Now(), processorTime()
 	r.err = errors.Join(st.run(ctx, &r.tests), r.tests.verdict(st.least))
-	r.took = time.Since(began)
+	r.took, r.processor = time.Since(began), processorTime()-before
 	if r.err != nil {
 		s.say("--- %s FAILED: %v", st.name, r.err)
 	}
 	return r
+}
+
+// processorTime is what all programs that this one started, and those that they
+// started, took of the processors, of those that have ended.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // say prints a line with the seconds since the start.

@@ -21,7 +21,7 @@ const failureLines = 6
 // true when all passed.
 func (s *suite) summary() bool {
 	all, ok := counts{}, true
-	fmt.Printf("\n%-14s %8s  %6s %6s %7s  %s\n", "stage", "seconds", "passed", "failed", "skipped", "at commit "+s.commit())
+	fmt.Printf("\n%-14s %8s %9s  %6s %6s %7s  %s\n", "stage", "seconds", "processor", "passed", "failed", "skipped", "at commit "+s.commit())
 	for _, r := range s.results {
 		word := "passed"
 		switch {
@@ -30,14 +30,14 @@ func (s *suite) summary() bool {
 		case r.err != nil:
 			word, ok = "FAILED: "+r.err.Error(), false
 		}
-		fmt.Println(line(r.name, r.took, r.tests, word))
+		fmt.Println(line(r.name, r.took, r.processor, r.tests, word))
 		all.add(r.tests)
 	}
 	word := "passed"
 	if !ok {
 		word = "FAILED"
 	}
-	fmt.Println(line("all", time.Since(s.began), all, word))
+	fmt.Println(line("all", time.Since(s.began), processorTime(), all, word))
 	printSlowest(all.packages)
 	slices.SortFunc(all.skipped, func(a, b skip) int { return cmp.Compare(a.test, b.test) })
 	for _, skipped := range all.skipped {
@@ -51,12 +51,12 @@ func (s *suite) summary() bool {
 }
 
 // line is a row of the table. Stages without tests leave those columns empty.
-func line(name string, took time.Duration, tests counts, word string) string {
+func line(name string, took, processor time.Duration, tests counts, word string) string {
 	counted := fmt.Sprintf("%6s %6s %7s", "", "", "")
 	if tests.passed+tests.failed+len(tests.skipped) > 0 {
 		counted = fmt.Sprintf("%6d %6d %7d", tests.passed, tests.failed, len(tests.skipped))
 	}
-	return fmt.Sprintf("%-14s %8.1f  %s  %s", name, took.Seconds(), counted, word)
+	return fmt.Sprintf("%-14s %8.1f %9.1f  %s  %s", name, took.Seconds(), processor.Seconds(), counted, word)
 }
 
 // printSlowest tells where the time of the tests went. Packages run beside
