@@ -52,7 +52,7 @@ func Tools() []Tool {
 }
 
 // kubernetes builds what runs on machines as one program. kubectl is apart: it is
-// started hundreds of times by tests and scripts, and starts sooner alone.
+// started hundreds of times by tests and scripts, and needs none of the rest.
 func kubernetes(version string) []Build {
 	minor := strings.Split(version, ".")[1]
 	var flags []string
