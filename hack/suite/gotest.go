@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ type counts struct {
 	// "activities:_TestJudge/still_running:_wait".
 	outcomes map[string]string
 	packages []packageTime
+	tests    []testTime
+	starved  []starvation
 }
 
 // failure is a test that failed, or a package that did not even start, and what
@@ -32,11 +35,20 @@ type failure struct {
 }
 
 // packageTime is how long the tests of a package took, with what they waited
-// for; several packages run at a time.
+// for, as several packages run at a time.
 type packageTime struct {
 	name    string
 	seconds float64
 	tests   int
+	// processor is what the tests took of the processors, with the servers that they
+	// started. It is known of packages that the suite runs itself.
+	processor time.Duration
+}
+
+// testTime is how long a test without parents took.
+type testTime struct {
+	name    string
+	seconds float64
 }
 
 // add takes what another count holds.
@@ -46,6 +58,8 @@ func (c *counts) add(other counts) {
 	c.skipped = append(c.skipped, other.skipped...)
 	c.failures = append(c.failures, other.failures...)
 	c.packages = append(c.packages, other.packages...)
+	c.tests = append(c.tests, other.tests...)
+	c.starved = append(c.starved, other.starved...)
 	for name, outcome := range other.outcomes {
 		c.tell(name, outcome)
 	}
@@ -66,13 +80,21 @@ func (c *counts) tell(name, outcome string) {
 // silence is how long nothing may be printed before a line says what runs.
 const silence = 30 * time.Second
 
-// goTest runs go test with the arguments and counts. Nobody debugs these programs:
-// without what a debugger needs each is linked in three quarters of the time, and
-// there are a hundred.
+// goTest runs go test with the arguments and counts, and repeats once what failed for
+// want of processors.
 func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string, args ...string) error {
-	cmd := s.command(ctx, "go", append([]string{"test", "-json", "-ldflags=-w"}, args...)...)
-	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
-	if err := s.counted(c, cmd); err != nil {
+	run := func(into *counts, first ...string) error {
+		cmd := s.command(ctx, "go", slices.Concat([]string{"test", "-json", "-ldflags=-w"}, first, args)...)
+		cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
+		return s.counted(into, cmd)
+	}
+	var own counts
+	err := run(&own)
+	if own.failed > 0 {
+		err = own.retryStarved(func(_, test string, into *counts) error { return run(into, "-run", "^"+test+"$") })
+	}
+	c.add(own)
+	if err != nil {
 		return fmt.Errorf("go test %s: %w", strings.Join(args[:min(len(args), 8)], " "), err)
 	}
 	return nil
@@ -80,17 +102,9 @@ func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string,
 
 // counted runs a program that prints what go test -json prints, and counts.
 func (s *suite) counted(c *counts, cmd *exec.Cmd) error {
-	reader, writer := io.Pipe()
-	cmd.Stdout = writer
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		newReading(c, s.say, s.out).read(reader)
-	}()
-	err := cmd.Run()
-	writer.Close()
-	<-done
-	return err
+	r := newReading(c, s.say, s.out)
+	defer r.end()
+	return r.run(cmd, "")
 }
 
 // event is a line of go test -json.
@@ -104,43 +118,99 @@ type event struct {
 	FailedBuild string
 }
 
-// reading turns events into lines for people and into counts.
+// outcomes is how many tests of a package ended in each way.
+type outcomes struct{ passed, skipped, failed int }
+
+// reading turns the events of programs that run at a time into lines for people and
+// into counts. Its goroutine alone touches the counts until end returns.
 type reading struct {
 	counts *counts
 	say    func(string, ...any)
 	out    io.Writer           // for what tests that fail have printed
 	output map[string][]string // by package and test, of those not over yet
 	began  map[string]time.Time
-	inside map[string][2]int // tests of a package: passed, skipped
+	inside map[string]outcomes
+	lines  chan string
+	spent  chan packageTime
+	done   chan struct{}
 }
 
 func newReading(c *counts, say func(string, ...any), out io.Writer) *reading {
-	return &reading{counts: c, say: say, out: out, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string][2]int{}}
+	r := &reading{counts: c, say: say, out: out, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string]outcomes{},
+		lines: make(chan string), spent: make(chan packageTime), done: make(chan struct{})}
+	go r.takeAll()
+	return r
 }
 
-// read takes everything in until the end of the stream.
-func (r *reading) read(from io.Reader) {
-	lines := make(chan string)
-	go func() {
-		defer close(lines)
-		scanner := bufio.NewScanner(from)
-		scanner.Buffer(nil, 16<<20)
-		for scanner.Scan() {
-			lines <- scanner.Text()
-		}
-		_, _ = io.Copy(io.Discard, from) // a line too long must not block the tests
-	}()
+// end returns when all that was read is counted. Nothing may be run after it.
+func (r *reading) end() {
+	close(r.lines)
+	<-r.done
+}
+
+func (r *reading) takeAll() {
+	defer close(r.done)
 	for {
 		select {
-		case line, more := <-lines:
+		case line, more := <-r.lines:
 			if !more {
 				return
 			}
 			r.take(line)
+		case p := <-r.spent:
+			r.processEnded(p)
 		case <-time.After(silence):
 			r.say("    running: %s", r.running())
 		}
 	}
+}
+
+// run runs a program that prints events. Of one that tests a single package, which is
+// named then, the time of the processors is counted too.
+func (r *reading) run(cmd *exec.Cmd, pkg string) error {
+	reader, writer := io.Pipe()
+	cmd.Stdout = writer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.read(reader)
+	}()
+	began := time.Now()
+	err := cmd.Run()
+	writer.Close()
+	<-done
+	if pkg != "" && cmd.ProcessState != nil {
+		r.spent <- packageTime{name: short(pkg), seconds: time.Since(began).Seconds(), processor: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	}
+	return err
+}
+
+// processEnded notes what the tests of a package took of the processors. A process
+// that panics ends without a result of its package.
+func (r *reading) processEnded(p packageTime) {
+	maps.DeleteFunc(r.began, func(key string, _ time.Time) bool { return short(strings.Fields(key)[0]) == p.name })
+	for i := range r.counts.packages {
+		if r.counts.packages[i].name == p.name {
+			r.counts.packages[i].processor = p.processor
+			return
+		}
+	}
+	r.counts.packages = append(r.counts.packages, p)
+	r.say("    FAIL %s: its process ended without a result", p.name)
+	if !slices.ContainsFunc(r.counts.failures, func(f failure) bool { return strings.HasPrefix(f.name, p.name+": ") }) {
+		r.counts.failed++
+		r.counts.failures = append(r.counts.failures, failure{p.name, []string{"the process ended without a result\n"}})
+	}
+}
+
+// read takes everything in until the end of the stream.
+func (r *reading) read(from io.Reader) {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		r.lines <- scanner.Text()
+	}
+	_, _ = io.Copy(io.Discard, from) // a line too long must not block the tests
 }
 
 func (r *reading) take(line string) {
@@ -174,15 +244,19 @@ func (r *reading) finish(e event, key string) {
 	inside := r.inside[e.Package]
 	name := short(e.Package) + ": " + e.Test
 	r.counts.tell(name, e.Action)
+	if !strings.Contains(e.Test, "/") {
+		r.counts.tests = append(r.counts.tests, testTime{name, e.Elapsed})
+	}
 	switch e.Action {
 	case "pass":
 		r.counts.passed++
-		inside[0]++
+		inside.passed++
 	case "skip":
 		r.counts.skipped = append(r.counts.skipped, skip{name, reason(r.output[key])})
-		inside[1]++
+		inside.skipped++
 	case "fail":
 		r.counts.failed++
+		inside.failed++
 		r.counts.failures = append(r.counts.failures, failure{name, r.output[key]})
 		r.say("    FAIL %s (%.1f s)", name, e.Elapsed)
 		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
@@ -195,17 +269,18 @@ func (r *reading) finish(e event, key string) {
 
 func (r *reading) finishPackage(e event, key string) {
 	inside := r.inside[e.Package]
-	r.counts.packages = append(r.counts.packages, packageTime{short(e.Package), e.Elapsed, inside[0]})
+	r.counts.packages = append(r.counts.packages, packageTime{name: short(e.Package), seconds: e.Elapsed, tests: inside.passed})
 	if e.Action == "fail" {
-		if inside == [2]int{} && r.counts.failed == 0 {
-			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.output[key]}) // it did not even start
+		if inside.failed == 0 { // it did not even start, or failed after its tests
+			r.counts.failed++
+			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.output[key]})
 		}
 		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
 		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
 		return
 	}
-	if inside != [2]int{} {
-		r.say("    ok   %s (%.1f s): %d passed, %d skipped", short(e.Package), e.Elapsed, inside[0], inside[1])
+	if inside != (outcomes{}) {
+		r.say("    ok   %s (%.1f s): %d passed, %d skipped", short(e.Package), e.Elapsed, inside.passed, inside.skipped)
 	}
 }
 

@@ -27,7 +27,9 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 	}, "\n")
 	var c counts
 	var said []string
-	newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, io.Discard).read(strings.NewReader(stream))
+	r := newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, io.Discard)
+	r.read(strings.NewReader(stream))
+	r.end()
 
 	got := fmt.Sprintf("%d passed, %d failed, %q, %q", c.passed, c.failed, c.skipped, c.failures)
 	want := `1 passed, 1 failed, ["api: TestB: no tcx before kernel 6.6"], [{"api: TestC/a_case" ["=== RUN   TestC/a_case\n" "    a_test.go:9: 2, want 1\n"]}]`
@@ -60,7 +62,9 @@ func TestSummaryRepeatsBothEndsOfAFailure(t *testing.T) {
 
 func TestReadingNamesAPackageThatDidNotStart(t *testing.T) {
 	var c counts
-	newReading(&c, func(string, ...any) {}, io.Discard).read(strings.NewReader(`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`))
+	r := newReading(&c, func(string, ...any) {}, io.Discard)
+	r.read(strings.NewReader(`{"Action":"fail","Package":"p","Elapsed":0,"FailedBuild":"p"}`))
+	r.end()
 	if len(c.failures) != 1 || c.failures[0].name != "p" {
 		t.Errorf("failures = %v, want p", c.failures)
 	}
@@ -113,19 +117,5 @@ func TestATestThatFailedOnceHasFailed(t *testing.T) {
 	}
 	if got := c.outcomes["api:_TestA/a_b"]; got != "fail" {
 		t.Errorf("outcome = %q, want fail", got)
-	}
-}
-
-func TestEveryPackageIsTestedOnce(t *testing.T) {
-	s := &suite{root: "../.."}
-	others, err := s.packagesBut(t.Context(), slices.Concat(raced, longest)) // which names what there is not
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := strings.Join(others, "\n") + "\n"
-	for name, want := range map[string]bool{"injector/network": false, "injector/resolve": true, "injector/journal": false, "crdbridge": true, "crdbridge/queue": false, "workflows/contract": true, "workflows/connect": true, "test/scale": false} {
-		if got := strings.Contains(names, "squall/"+name+"\n"); got != want {
-			t.Errorf("%s is among the others: %t, want %t", name, got, want)
-		}
 	}
 }

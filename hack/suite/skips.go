@@ -57,8 +57,8 @@ type skip struct{ test, reason string }
 
 func (s skip) String() string { return s.test + ": " + s.reason }
 
-// verdict returns an error if tests were skipped that may not be, or fewer
-// than least passed.
+// verdict returns an error if tests failed, if some were skipped that may not be, if
+// more than mostStarved failed for want of processors, or if fewer than least passed.
 func (c *counts) verdict(least int) error {
 	var refused []string
 	for _, s := range c.skipped {
@@ -67,6 +67,10 @@ func (c *counts) verdict(least int) error {
 		}
 	}
 	switch {
+	case c.failed > 0:
+		return fmt.Errorf("%d tests failed", c.failed)
+	case len(c.starved) > mostStarved:
+		return fmt.Errorf("%d tests failed for want of processors, and at most %d may: the machine is too busy to judge", len(c.starved), mostStarved)
 	case len(refused) > 0:
 		return fmt.Errorf("skipped without being on the list in hack/suite/skips.go: %s", strings.Join(refused, "; "))
 	case c.passed < least:

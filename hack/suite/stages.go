@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,78 +36,6 @@ func (s *suite) down(ctx context.Context, _ *counts) error {
 		return nil
 	}
 	return s.program("./devcluster", "down")(ctx, nil)
-}
-
-// raced are the small packages whose goroutines share something: make test runs
-// them with the race detector. racedLong are all such packages, for make test-long: the
-// detector costs some 300 processor seconds there.
-var (
-	raced     = []string{"./activities/memo", "./crdbridge/queue", "./crdbridge/internal/informers", "./injector/journal"}
-	racedLong = []string{"./activities/...", "./crdbridge/...", "./kube/...", "./worker/...", "./workflows/connect", "./workflows/start", "./injector/journal"}
-)
-
-// longest are the packages whose tests take minutes, the longest first. go test
-// starts packages in the order in which they are named: the longest of all, begun
-// last, would keep one processor for minutes while nothing is left for the other.
-var longest = []string{"./test/survival", "./injector", "./injector/network", "./deploy", "./workflows", "./test/scale", "./test/upgrade", "./test/operations",
-	"./test/matrix", "./test/bench", "./test/world"}
-
-// seldomCollected makes Go's collector run when a heap has grown fivefold, not
-// twofold. Nearly thirty packages start an API server each, which spends half of its
-// start on that.
-const seldomCollected = "GOGC=400"
-
-// unit tests all modules. What cannot run on this machine fails. Nothing is
-// taken from the cache of tests: it does not see that a test builds and starts
-// programs. Vet looks at everything in the stage verify.
-func (s *suite) unit(ctx context.Context, c *counts) error {
-	env := []string{"SQUALL_REQUIRE=1", "KUBE_CACHE_MUTATION_DETECTOR=true", seldomCollected}
-	options := []string{"-count=1", "-timeout", "25m", "-vet=off"}
-	others, err := s.packagesBut(ctx, slices.Concat(raced, longest))
-	if err != nil {
-		return err
-	}
-	others = slices.Concat(longest, others)
-	// Tests of hack start virtual machines and more: one at a time.
-	oneByOne := append([]string{"-p", "1"}, options...)
-	var beside counts
-	end := make(chan error)
-	go func() {
-		end <- errors.Join(
-			s.goTest(ctx, &beside, s.root, append(slices.Clone(env), "CGO_ENABLED=1"), slices.Concat([]string{"-race"}, oneByOne, raced)...),
-			s.goTest(ctx, &beside, filepath.Join(s.root, "hack"), env, append(oneByOne, "./...")...),
-			s.goTest(ctx, &beside, filepath.Join(s.root, "injector", "grpcdisruption", "listener"), env, append(oneByOne, "./...")...),
-			s.goTest(ctx, &beside, filepath.Join(s.root, "hack", "release"), env, append(oneByOne, "./...")...),
-			s.goTest(ctx, &beside, filepath.Join(s.root, "test", "chart"), env, append(oneByOne, "./...")...))
-	}()
-	err = errors.Join(s.goTest(ctx, c, s.root, env, slices.Concat(options, others)...), <-end)
-	c.add(beside)
-	return err
-}
-
-// race runs every package whose goroutines share something with the race detector.
-func (s *suite) race(ctx context.Context, c *counts) error {
-	env := []string{"SQUALL_REQUIRE=1", "KUBE_CACHE_MUTATION_DETECTOR=true", seldomCollected, "CGO_ENABLED=1"}
-	return s.goTest(ctx, c, s.root, env, slices.Concat([]string{"-race", "-p", "2", "-count=1", "-timeout", "50m", "-vet=off"}, racedLong)...)
-}
-
-// packagesBut are all packages of the first module but some.
-func (s *suite) packagesBut(ctx context.Context, some []string) ([]string, error) {
-	list := func(patterns ...string) ([]string, error) {
-		cmd := s.command(ctx, "go", append([]string{"list"}, patterns...)...)
-		cmd.Stdout = nil
-		out, err := cmd.Output()
-		return strings.Fields(string(out)), err
-	}
-	all, err := list("./...")
-	if err != nil {
-		return nil, fmt.Errorf("go list ./...: %w", err)
-	}
-	left, err := list(some...)
-	if err != nil {
-		return nil, fmt.Errorf("go list %s: %w", strings.Join(some, " "), err)
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(left, name) }), nil
 }
 
 // kernel runs the injector's tests on another kernel, in a virtual machine.

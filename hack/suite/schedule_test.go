@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestScheduleStaysWithinTheProcessors counts what runs at any moment.
+func TestScheduleStaysWithinTheProcessors(t *testing.T) {
+	var mu sync.Mutex
+	var busy, most int
+	var order []string
+	work := func(name string, takes int, err error) job {
+		return job{name, takes, func() error {
+			mu.Lock()
+			busy += takes
+			most = max(most, busy)
+			order = append(order, name)
+			if takes >= processors && busy != takes {
+				t.Errorf("%s runs beside %d tenths of others, want alone", name, busy-takes)
+			}
+			mu.Unlock()
+			mu.Lock()
+			busy -= takes
+			mu.Unlock()
+			return err
+		}}
+	}
+	fault := errors.New("b has a fault")
+	err := schedule([]job{work("a", 20, nil), work("b", 20, fault), work("c", 10, nil), work("d", 10, nil), work("e", 3, nil), work("f", 10, nil)})
+	if !errors.Is(err, fault) {
+		t.Errorf("schedule() = %v, want %v", err, fault)
+	}
+	if most > processors {
+		t.Errorf("%d tenths ran at a time, want at most %d", most, processors)
+	}
+	if got := strings.Join(order, ""); !strings.HasPrefix(got, "ab") || len(got) != 6 {
+		t.Errorf("ran %q, want all six, first a and then b", got)
+	}
+}
+
+// TestScheduleRunsTwoAtATime would hang if the second waited for the first.
+func TestScheduleRunsTwoAtATime(t *testing.T) {
+	met := make(chan struct{})
+	err := schedule([]job{
+		{"first", 10, func() error { met <- struct{}{}; return nil }},
+		{"second", 10, func() error { <-met; return nil }},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

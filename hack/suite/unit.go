@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// raced are the small packages whose goroutines share something: make test runs
+// them with the race detector. racedLong are all such packages, for make test-long: the
+// detector costs some 300 processor seconds there.
+var (
+	raced     = []string{"./activities/memo", "./crdbridge/internal/informers", "./injector/journal"}
+	racedLong = []string{"./activities/...", "./crdbridge/...", "./kube/...", "./worker/...", "./workflows/connect", "./workflows/start", "./injector/journal"}
+)
+
+// measuring are the packages whose tests measure the kernel or the clock. They run
+// alone, and first: another test beside them would be measured too.
+var measuring = []string{"injector/cpupressure", "injector/diskpressure", "injector/memorypressure", "injector/network", "injector"}
+
+// longest are the packages whose tests take minutes, the longest first. One that
+// started last would keep one processor for minutes while the other has nothing left.
+var longest = []string{"hack", "test/survival", "test/matrix", "activities", "deploy", "workflows", "test/scale", "test/upgrade", "test/operations", "test/bench", "test/world"}
+
+// modules are the directories of the modules whose tests need no cluster, and how
+// many of their packages may run at a time: tests of hack start virtual machines.
+var modules = []struct {
+	dir      string
+	oneByOne bool
+}{{".", false}, {"hack", true}, {"injector/grpcdisruption/listener", false}, {"hack/release", false}, {"test/chart", false}}
+
+// testEnv is the environment of tests that need no cluster: what cannot run here
+// fails instead of being skipped, and Go's collector runs when a heap has grown
+// fivefold, not twofold: an API server spends half of its start on that.
+var testEnv = []string{"SQUALL_REQUIRE=1", "GOGC=400"}
+
+// mutationDetector makes informers fail a test that changes an object of the cache.
+const mutationDetector = "KUBE_CACHE_MUTATION_DETECTOR=true"
+
+// testLimit is how long the tests of one package may take.
+const testLimit = 25 * time.Minute
+
+// testBinary is the built test of a package.
+type testBinary struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	file       string
+	oneByOne   bool
+}
+
+// unit builds the tests of all modules, and then runs them. Nothing is taken from the
+// cache of tests: it does not see that a test builds and starts programs. Vet looks at
+// everything in the stage verify.
+func (s *suite) unit(ctx context.Context, c *counts) error {
+	directory, err := os.MkdirTemp("", "squall-tests-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	began, before := time.Now(), processorTime()
+	binaries, err := s.buildTests(ctx, directory)
+	if err != nil {
+		return err
+	}
+	s.say("    built the tests of %d packages in %.0f s, with %.0f s of the processors",
+		len(binaries), time.Since(began).Seconds(), (processorTime() - before).Seconds())
+	r := newReading(c, s.say, s.out)
+	err = schedule(s.jobs(ctx, r, binaries))
+	r.end()
+	return errors.Join(err, c.retryStarved(func(pkg, test string, into *counts) error {
+		i := slices.IndexFunc(binaries, func(b testBinary) bool { return short(b.ImportPath) == pkg })
+		again := newReading(into, s.say, s.out)
+		defer again.end()
+		return s.runTests(ctx, again, binaries[i], "-test.run=^"+test+"$")
+	}))
+}
+
+// buildTests builds the tests of every package of the modules, into a directory.
+func (s *suite) buildTests(ctx context.Context, directory string) ([]testBinary, error) {
+	var all []testBinary
+	for i, m := range modules {
+		dir := filepath.Join(s.root, m.dir)
+		found, err := s.list(ctx, dir, "./...")
+		if err != nil {
+			return nil, err
+		}
+		racedHere := []string{}
+		if i == 0 {
+			named, err := s.list(ctx, dir, raced...)
+			if err != nil {
+				return nil, err
+			}
+			for _, b := range named {
+				racedHere = append(racedHere, b.ImportPath)
+			}
+		}
+		plain := slices.DeleteFunc(slices.Clone(found), func(b testBinary) bool { return slices.Contains(racedHere, b.ImportPath) })
+		withRace := slices.DeleteFunc(found, func(b testBinary) bool { return !slices.Contains(racedHere, b.ImportPath) })
+		for j, part := range [][]testBinary{plain, withRace} {
+			if err := s.compileTests(ctx, dir, filepath.Join(directory, fmt.Sprint(i, j)), part, j == 1); err != nil {
+				return nil, err
+			}
+			for k := range part {
+				part[k].oneByOne = m.oneByOne
+			}
+			all = append(all, part...)
+		}
+	}
+	return all, nil
+}
+
+// list are the packages with tests that patterns name in a module.
+func (s *suite) list(ctx context.Context, dir string, patterns ...string) ([]testBinary, error) {
+	cmd := s.command(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,Name,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	cmd.Dir, cmd.Stdout = dir, nil
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", strings.Join(patterns, " "), err)
+	}
+	var all []testBinary
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			testBinary
+			TestGoFiles, XTestGoFiles []string
+		}
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list %s: %w", strings.Join(patterns, " "), err)
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+			all = append(all, p.testBinary)
+		}
+	}
+}
+
+// compileTests builds the tests of packages of a module. go test -c calls each
+// program by the last part of its package's path, so those that share it come in
+// another round. Nobody debugs these programs: without what a debugger needs each is
+// linked in three quarters of the time.
+func (s *suite) compileTests(ctx context.Context, dir, directory string, packages []testBinary, race bool) error {
+	rounds := map[int][]string{}
+	seen := map[string]int{}
+	for i, b := range packages {
+		base := filepath.Base(b.ImportPath)
+		round := seen[base]
+		seen[base]++
+		rounds[round] = append(rounds[round], b.ImportPath)
+		packages[i].file = filepath.Join(directory, strconv.Itoa(round), base+".test")
+	}
+	for round := range len(rounds) {
+		into := filepath.Join(directory, strconv.Itoa(round))
+		if err := os.MkdirAll(into, 0o755); err != nil {
+			return err
+		}
+		args := []string{"test", "-c", "-ldflags=-w", "-vet=off", "-o", into + "/"}
+		cmd := s.command(ctx, "go", append(args, rounds[round]...)...)
+		if race {
+			cmd = s.command(ctx, "go", slices.Concat(args, []string{"-race"}, rounds[round])...)
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+		}
+		cmd.Dir = dir
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("build the tests of %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// jobs are the tests in the order in which they start: those that measure, alone;
+// then the longest; then the others.
+func (s *suite) jobs(ctx context.Context, r *reading, binaries []testBinary) []job {
+	var alone, others, one []job
+	for _, b := range binaries {
+		j := job{name: short(b.ImportPath), takes: processors / 2, run: func() error { return s.runTests(ctx, r, b) }}
+		switch {
+		case slices.Contains(measuring, j.name):
+			j.takes = processors
+			alone = append(alone, j)
+		case b.oneByOne:
+			one = append(one, j)
+		default:
+			others = append(others, j)
+		}
+	}
+	others = append(others, job{name: "hack", takes: processors / 2, run: func() error {
+		var errs []error
+		for _, j := range one {
+			errs = append(errs, j.run())
+		}
+		return errors.Join(errs...)
+	}})
+	rank := func(name string) int {
+		if i := slices.Index(longest, name); i >= 0 {
+			return i
+		}
+		return len(longest)
+	}
+	slices.SortStableFunc(others, func(a, b job) int { return rank(a.name) - rank(b.name) })
+	return append(alone, others...)
+}
+
+// runTests runs the tests of a package in its directory, as go test does. Tests that
+// fail are counted and are no error of it.
+func (s *suite) runTests(ctx context.Context, r *reading, b testBinary, options ...string) error {
+	args := []string{"tool", "test2json", "-t", "-p", b.ImportPath, b.file, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=" + testLimit.String()}
+	cmd := s.command(ctx, "go", append(args, options...)...)
+	cmd.Dir = b.Dir
+	cmd.Env = append(cmd.Env, testEnv...)
+	if strings.HasPrefix(short(b.ImportPath), "crdbridge") {
+		cmd.Env = append(cmd.Env, mutationDetector)
+	}
+	err := r.run(cmd, b.ImportPath)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("tests of %s: %w", short(b.ImportPath), err)
+	}
+	return nil
+}
+
+// race runs every package whose goroutines share something with the race detector.
+func (s *suite) race(ctx context.Context, c *counts) error {
+	env := append([]string{mutationDetector, "CGO_ENABLED=1"}, testEnv...)
+	return s.goTest(ctx, c, s.root, env, slices.Concat([]string{"-race", "-p", "2", "-count=1", "-timeout", "50m", "-vet=off"}, racedLong)...)
+}

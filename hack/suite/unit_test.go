@@ -1,0 +1,118 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// checkout writes a small module whose name is that of the product.
+func checkout(t *testing.T, files map[string]string) *suite {
+	t.Helper()
+	root := t.TempDir()
+	files["go.mod"] = "module github.com/squall-chaos/squall\n\ngo 1.26\n"
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &suite{root: root, began: time.Now(), out: io.Discard}
+}
+
+func testFile(body string) string {
+	return "package p\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { " + body + " }\n"
+}
+
+// Two packages whose names end alike, one that fails, one without tests.
+func TestEveryPackageIsBuiltAndTested(t *testing.T) {
+	s := checkout(t, map[string]string{
+		"api/a/a_test.go":     testFile(""),
+		"api/b/a/a_test.go":   testFile("t.Error(1)"),
+		"api/c/c_test.go":     testFile("select {}"),
+		"api/without/code.go": "package without\n",
+	})
+	binaries, err := s.list(t.Context(), s.root, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.compileTests(t.Context(), s.root, t.TempDir(), binaries, false); err != nil {
+		t.Fatal(err)
+	}
+	var c counts
+	r := newReading(&c, s.say, io.Discard)
+	for _, b := range binaries {
+		if err := s.runTests(t.Context(), r, b, "-test.timeout=2s"); err != nil {
+			t.Error(err)
+		}
+	}
+	r.end()
+	if c.passed != 1 || c.outcomes["api/a:_TestA"] != "pass" || c.outcomes["api/b/a:_TestA"] != "fail" || c.outcomes["api/c:_TestA"] != "fail" || len(c.packages) != 3 {
+		t.Errorf("%d passed, outcomes %v, packages %v; want api/a to pass and the others to fail", c.passed, c.outcomes, c.packages)
+	}
+	for _, p := range c.packages {
+		if p.processor == 0 {
+			t.Errorf("%s took no time of the processors", p.name)
+		}
+	}
+}
+
+func TestABinaryThatDoesNotStartFails(t *testing.T) {
+	var c counts
+	r := newReading(&c, func(string, ...any) {}, io.Discard)
+	err := r.run(exec.Command("false"), "github.com/squall-chaos/squall/api")
+	r.end()
+	if err == nil || c.failed != 1 || c.failures[0].name != "api" {
+		t.Errorf("run() = %v, failures %v, want one of api", err, c.failures)
+	}
+}
+
+func TestTestsThatDoNotCompileAreAnError(t *testing.T) {
+	s := checkout(t, map[string]string{"a/a_test.go": testFile("undefined()")})
+	if binaries, err := s.list(t.Context(), s.root, "./..."); err != nil || s.compileTests(t.Context(), s.root, t.TempDir(), binaries, false) == nil {
+		t.Errorf("compileTests() = nil (%v), want an error", err)
+	}
+}
+
+// Each job starts once; those that measure come first and alone.
+func TestJobs(t *testing.T) {
+	var binaries []testBinary
+	for _, name := range []string{"api", "hack/vm", "injector/network", "test/survival", "hack/suite"} {
+		binaries = append(binaries, testBinary{ImportPath: "github.com/squall-chaos/squall/" + name, oneByOne: strings.HasPrefix(name, "hack")})
+	}
+	var got []string
+	for _, j := range (&suite{}).jobs(t.Context(), nil, binaries) {
+		got = append(got, j.name)
+		if alone := j.takes == processors; alone != (j.name == "injector/network") {
+			t.Errorf("%s runs alone: %t", j.name, alone)
+		}
+	}
+	if want := "injector/network hack test/survival api"; strings.Join(got, " ") != want {
+		t.Errorf("jobs() = %q, want %q", got, want)
+	}
+}
+
+// A name that no package has would change nothing and say nothing.
+func TestNamedPackagesExist(t *testing.T) {
+	for _, name := range append(measuring, longest...) {
+		found, err := filepath.Glob(filepath.Join("../..", name, "*_test.go"))
+		if name == "hack" { // a job of all its packages
+			found, err = filepath.Glob("../*/*_test.go")
+		}
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s has no tests (%v)", name, err)
+		}
+	}
+	for _, name := range raced {
+		if found, err := filepath.Glob(filepath.Join("../..", name, "*_test.go")); err != nil || len(found) == 0 {
+			t.Errorf("%s has no tests (%v)", name, err)
+		}
+	}
+}
