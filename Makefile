@@ -105,6 +105,10 @@ soak: ## 1,000 disruptions while all that carries them out is killed at random: 
 campaign: ## Disruptions generated from the schema, and single fields changed while they run: twenty minutes on the development cluster with Squall installed (SEED=1)
 	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m -v ./test/campaign -seed $(SEED) -attempts 0 -slots 12 -corruptions 120
 
+.PHONY: figures
+figures: ## how long the injector takes for each kind (docs/kinds/README.md); as root
+	SQUALL_REQUIRE=1 go test ./injector -run '^TestHowLong' -count=1 -timeout 50m -v -figures 20
+
 .PHONY: bench
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,people,cluster choose, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
@@ -171,5 +175,5 @@ test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-
 	cd hack && go run ./suite -long uml qemu
 
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, race, matrix, soak, bench, bench-large, bench-cluster or v2node; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, race, matrix, figures, devcluster, soak, bench, bench-large, release, bench-cluster or v2node; else all); as root
 	cd hack && go run ./suite -long $(PART)

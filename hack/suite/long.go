@@ -23,6 +23,10 @@ func (s *suite) parts() []stage {
 		// Worker, bridge and injector killed at every step they take, and 1,000 operations on
 		// pods while that and more happens.
 		{name: "matrix", needs: []string{"build"}, limit: longLimit, run: s.make("crash-matrix", "operations")},
+		// How long the injector takes for each kind.
+		{name: "figures", needs: []string{"packages"}, limit: longLimit, run: s.make("figures")},
+		// A cluster that is started, grown, killed and ended leaves nothing on the machine.
+		{name: "devcluster", needs: []string{"build"}, limit: longLimit, least: 1, run: s.ownCluster},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.

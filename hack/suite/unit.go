@@ -29,7 +29,15 @@ var measuring = []string{"injector/cpupressure", "injector/diskpressure", "injec
 
 // longest are the packages whose tests take minutes, the longest first. One that
 // started last would keep one processor for minutes while the other has nothing left.
-var longest = []string{"hack", "test/survival", "test/matrix", "activities", "deploy", "workflows", "test/scale", "test/upgrade", "test/operations", "test/bench", "test/world"}
+var longest = []string{"hack", "test/survival", "test/matrix", "activities", "deploy", "workflows", "test/scale", "test/upgrade", "test/operations", "test/world"}
+
+// leftToLong are the tests that make test leaves to a part of make test-long, by
+// package: they measure and bound nothing, or start clusters of their own.
+var leftToLong = map[string]struct{ tests, part string }{
+	"test/bench":      {"^TestBench$", "bench"},
+	"injector":        {"^TestHowLong", "figures"},
+	"hack/devcluster": {"^TestUpAndDownLeaveNothing$", "devcluster"},
+}
 
 // modules are the directories of the modules whose tests need no cluster, and how
 // many of their packages may run at a time: tests of hack start virtual machines.
@@ -214,6 +222,9 @@ func (s *suite) jobs(ctx context.Context, r *reading, binaries []testBinary) []j
 // fail are counted and are no error of it.
 func (s *suite) runTests(ctx context.Context, r *reading, b testBinary, options ...string) error {
 	args := []string{"tool", "test2json", "-t", "-p", b.ImportPath, b.file, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=" + testLimit.String()}
+	if left, some := leftToLong[short(b.ImportPath)]; some {
+		args = append(args, "-test.skip="+left.tests)
+	}
 	cmd := s.command(ctx, "go", append(args, options...)...)
 	cmd.Dir = b.Dir
 	cmd.Env = append(cmd.Env, testEnv...)
@@ -228,6 +239,11 @@ func (s *suite) runTests(ctx context.Context, r *reading, b testBinary, options 
 		return fmt.Errorf("tests of %s: %w", short(b.ImportPath), err)
 	}
 	return nil
+}
+
+// ownCluster starts and ends development clusters beside none.
+func (s *suite) ownCluster(ctx context.Context, c *counts) error {
+	return s.goTest(ctx, c, filepath.Join(s.root, "hack"), testEnv, "-count=1", "-timeout", "50m", "-run", leftToLong["hack/devcluster"].tests, "./devcluster")
 }
 
 // race runs every package whose goroutines share something with the race detector.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,30 @@ func TestNamedPackagesExist(t *testing.T) {
 	for _, name := range raced {
 		if found, err := filepath.Glob(filepath.Join("../..", name, "*_test.go")); err != nil || len(found) == 0 {
 			t.Errorf("%s has no tests (%v)", name, err)
+		}
+	}
+}
+
+// A test that make test leaves out, and no part runs, would run nowhere.
+func TestWhatIsLeftToLongIsAPart(t *testing.T) {
+	for name, left := range leftToLong {
+		if !slices.Contains(longParts(), left.part) {
+			t.Errorf("%s of %s is left to part %q, which does not exist", left.tests, name, left.part)
+		}
+		files, err := filepath.Glob(filepath.Join("../..", name, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(content), "func "+strings.Trim(left.tests, "^$"))
+		}
+		if !found {
+			t.Errorf("%s has no test %s", name, left.tests)
 		}
 	}
 }
