@@ -143,7 +143,7 @@ site: ## the documents as a site in bin/site, every link followed, and opened in
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
-	cd hack && go run ./suite unit
+	cd hack && go run ./suite compile measure unit
 
 .PHONY: verify
 verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, workflowcheck

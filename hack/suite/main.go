@@ -1,14 +1,13 @@
 // Command suite runs all tests of the repository on a bare machine, stage by
-// stage, some beside the next, and says at the end what each stage took and what
-// passed, failed and was skipped. A stage whose need failed is not run; whatever happens, the
-// cluster it started is taken down.
+// stage, in two lanes, and prints at the end what each stage took and what passed,
+// failed and was skipped. A stage whose need failed is not run. The cluster that it
+// started is taken down in any case.
 //
 //	go run ./suite [-keep] [STAGE...]          what every change goes through
 //	go run ./suite -long [-keep] [PART...]     what takes too long for that
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -34,7 +35,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		os.Exit(2)
 	}
-	s := &suite{root: root, began: time.Now(), only: flag.Args(), keep: *keep, out: os.Stdout}
+	s := newSuite(root, os.Stdout)
+	s.only, s.keep = flag.Args(), *keep
 	stages := s.stages()
 	if *long {
 		if stages, err = s.longStages(flag.Args()); err != nil {
@@ -58,29 +60,36 @@ type stage struct {
 	least int
 	// always runs it also after an interruption.
 	always bool
-	// beside starts it together with the next stage that is not so, and what comes then
-	// waits for both.
+	// beside runs it in the second lane: one after the other, while the stages of the
+	// first lane go on. A stage waits for those of the other lane that it needs.
 	beside bool
-	run    func(context.Context, *counts) error
+	// after are stages that it waits for although it does not need them; all are all
+	// that come before it.
+	after []string
+	all   bool
+	run   func(context.Context, *counts) error
 }
 
 func (s *suite) stages() []stage {
 	return []stage{
 		{name: "packages", limit: 10 * time.Minute, run: s.packages},
 		{name: "build", needs: []string{"packages"}, limit: 40 * time.Minute, run: s.program("./devcluster", "build")},
-		{name: "unit", needs: []string{"build"}, limit: 40 * time.Minute, least: 5000, run: s.unit},
+		{name: "compile", needs: []string{"build"}, limit: 30 * time.Minute, run: s.compile},
+		{name: "measure", needs: []string{"compile"}, limit: 30 * time.Minute, least: 500, run: s.measure},
+		// From here on there are two lanes: tests that need processors, and a cluster whose
+		// tests mostly wait.
+		{name: "unit", needs: []string{"compile"}, limit: 60 * time.Minute, least: 4500, beside: true, after: []string{"measure"}, run: s.unit},
 		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
 		// Linux, or some fewer in QEMU on a processor where that does not run.
-		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
+		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, beside: true, run: s.kernel("-quick", "any")},
+		{name: "verify", limit: 20 * time.Minute, beside: true, run: s.make("verify")},
+		{name: "site", needs: []string{"packages"}, limit: 10 * time.Minute, beside: true, run: s.make("site")},
 		// Not before: a cluster takes a tenth of two processors although nothing happens in it.
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
 		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
-		// Half of the next stage's time its tests come one by one, and mostly wait.
-		{name: "verify", limit: 15 * time.Minute, beside: true, run: s.make("verify")},
-		{name: "site", needs: []string{"packages"}, limit: 10 * time.Minute, beside: true, run: s.make("site")},
 		{name: "e2e", needs: []string{"install"}, limit: 30 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "6m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
@@ -92,7 +101,7 @@ func (s *suite) stages() []stage {
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 35 * time.Minute, run: s.soak},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},
-		{name: "rules", limit: time.Minute, run: s.rules},
+		{name: "rules", limit: time.Minute, all: true, run: s.rules},
 	}
 }
 
@@ -103,12 +112,22 @@ type suite struct {
 	only  []string
 	keep  bool
 	// ours is true when this run started the cluster.
-	ours    bool
-	results []result
-	// out is where all is printed that a stage says, and the programs it starts; apart
-	// is true for one that goes on beside others, which go first.
+	ours bool
+	// results are of the stages that have ended, of both lanes, in the order of their ends.
+	results *results
+	// busy is true while a stage of the first lane runs.
+	busy *atomic.Bool
+	// binaries are the tests that the stage compile has built, in a directory of the run.
+	binaries *binaries
+	// out is where all is printed that a stage says, and the programs it starts. apart is
+	// true for the second lane, whose programs yield to those of the first.
 	out   io.Writer
 	apart bool
+}
+
+// newSuite is a run that prints to out.
+func newSuite(root string, out io.Writer) *suite {
+	return &suite{root: root, began: time.Now(), out: out, results: &results{}, binaries: &binaries{}, busy: &atomic.Bool{}}
 }
 
 // result is what became of a stage.
@@ -126,48 +145,64 @@ var errNotRun = errors.New("not run")
 
 // run returns true when everything passed.
 func (s *suite) run(ctx context.Context, stages []stage) bool {
-	var beside []func() result
-	await := func() {
-		for _, end := range beside {
-			s.results = append(s.results, end())
-		}
-		beside = nil
-	}
+	defer s.binaries.remove()
+	second := *s
+	second.apart, second.out = true, &prefixer{out: s.out, prefix: "  | "}
+	var first, beside []stage
+	ended := map[string]chan struct{}{}
 	for _, st := range stages {
 		if len(s.only) > 0 && !slices.Contains(s.only, st.name) {
 			continue
 		}
+		ended[st.name] = make(chan struct{})
 		if st.beside {
-			beside = append(beside, s.startStage(ctx, st))
-			continue
+			beside = append(beside, st)
+		} else {
+			first = append(first, st)
 		}
-		r := s.runStage(ctx, st)
-		await()
-		s.results = append(s.results, r)
 	}
-	await()
-	return s.summary()
+	runLane := func(lane *suite, of []stage) {
+		for _, st := range of {
+			for _, before := range st.waitsFor(stages) {
+				if end, runs := ended[before]; runs {
+					<-end
+				}
+			}
+			if !lane.apart {
+				s.busy.Store(true)
+			}
+			s.results.add(lane.runStage(ctx, st))
+			if !lane.apart {
+				s.busy.Store(false)
+			}
+			close(ended[st.name])
+		}
+	}
+	var lanes sync.WaitGroup
+	lanes.Go(func() { runLane(s, first) })
+	lanes.Go(func() { runLane(&second, beside) })
+	lanes.Wait()
+	return s.summary(stages)
 }
 
-// startStage runs a stage apart. What it prints comes together, with its result.
-func (s *suite) startStage(ctx context.Context, st stage) (end func() result) {
-	s.say("--- %s, beside what comes next", st.name)
-	var said bytes.Buffer
-	other := *s
-	other.out, other.apart = &said, true
-	done := make(chan result, 1)
-	go func() { done <- other.runStage(ctx, st) }()
-	return func() result {
-		r := <-done
-		_, _ = s.out.Write(said.Bytes())
-		return r
+// waitsFor are the names of the stages that must have ended before st begins.
+func (st stage) waitsFor(stages []stage) []string {
+	names := slices.Concat(st.needs, st.after)
+	for _, before := range stages {
+		if before.name == st.name {
+			break
+		}
+		if st.all {
+			names = append(names, before.name)
+		}
 	}
+	return names
 }
 
 func (s *suite) runStage(ctx context.Context, st stage) result {
 	r := result{name: st.name}
 	for _, need := range st.needs {
-		for _, before := range s.results {
+		for _, before := range s.results.all() {
 			if before.name == need && before.err != nil {
 				r.err = fmt.Errorf("%w: needs %s", errNotRun, need)
 				return r

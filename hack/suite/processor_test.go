@@ -8,7 +8,7 @@ import (
 )
 
 func TestAStageTellsItsProcessorTime(t *testing.T) {
-	s := &suite{root: ".", began: time.Now(), out: io.Discard}
+	s := newSuite(".", io.Discard)
 	count := func(ctx context.Context, _ *counts) error {
 		return s.command(ctx, "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done").Run()
 	}

@@ -49,7 +49,7 @@ func (s *suite) outcome(test string) string {
 	}
 	name := strings.ReplaceAll(test, " ", "_")
 	how := "did not run"
-	for _, r := range s.results {
+	for _, r := range s.results.all() {
 		switch r.tests.outcomes[name] {
 		case "fail":
 			return "failed"
@@ -65,7 +65,7 @@ func (s *suite) outcome(test string) string {
 }
 
 func (s *suite) stageOutcome(name string) string {
-	for _, r := range s.results {
+	for _, r := range s.results.all() {
 		if r.name == name && r.err == nil {
 			return "passed"
 		}

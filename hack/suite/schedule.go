@@ -13,26 +13,25 @@ type job struct {
 	run   func() error
 }
 
-// schedule runs jobs in their order, as many at a time as the processors allow.
-// A job that takes all of them runs alone. The error joins those of all jobs.
-func schedule(jobs []job) error {
+// schedule runs jobs in their order, as many at a time as the free processors allow,
+// in tenths, and one at least. The error joins those of all jobs.
+func schedule(jobs []job, free func() int) error {
 	type ended struct {
 		takes int
 		err   error
 	}
-	free, running, end := processors, 0, make(chan ended)
+	taken, running, end := 0, 0, make(chan ended)
 	var errs []error
 	await := func() {
 		e := <-end
-		free, running, errs = free+e.takes, running-1, append(errs, e.err)
+		taken, running, errs = taken-e.takes, running-1, append(errs, e.err)
 	}
 	for _, j := range jobs {
-		takes := min(j.takes, processors)
-		for free < takes {
+		for running > 0 && taken+j.takes > free() {
 			await()
 		}
-		free, running = free-takes, running+1
-		go func() { end <- ended{takes, j.run()} }()
+		taken, running = taken+j.takes, running+1
+		go func() { end <- ended{j.takes, j.run()} }()
 	}
 	for running > 0 {
 		await()

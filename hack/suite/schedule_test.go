@@ -4,8 +4,11 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
+
+func both() int { return processors }
 
 // TestScheduleStaysWithinTheProcessors counts what runs at any moment.
 func TestScheduleStaysWithinTheProcessors(t *testing.T) {
@@ -29,7 +32,7 @@ func TestScheduleStaysWithinTheProcessors(t *testing.T) {
 		}}
 	}
 	fault := errors.New("b has a fault")
-	err := schedule([]job{work("a", 20, nil), work("b", 20, fault), work("c", 10, nil), work("d", 10, nil), work("e", 3, nil), work("f", 10, nil)})
+	err := schedule([]job{work("a", 20, nil), work("b", 20, fault), work("c", 10, nil), work("d", 10, nil), work("e", 3, nil), work("f", 10, nil)}, both)
 	if !errors.Is(err, fault) {
 		t.Errorf("schedule() = %v, want %v", err, fault)
 	}
@@ -47,8 +50,25 @@ func TestScheduleRunsTwoAtATime(t *testing.T) {
 	err := schedule([]job{
 		{"first", 10, func() error { met <- struct{}{}; return nil }},
 		{"second", 10, func() error { <-met; return nil }},
-	})
+	}, both)
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestScheduleYieldsAProcessor has a cluster take one until the third job.
+func TestScheduleYieldsAProcessor(t *testing.T) {
+	var busy, most atomic.Int32
+	free := processors / 2
+	work := func() error {
+		most.Store(max(most.Load(), busy.Add(1)))
+		busy.Add(-1)
+		return nil
+	}
+	if err := schedule([]job{{"a", 10, work}, {"b", 10, work}, {"c", 10, work}}, func() int { return free }); err != nil {
+		t.Fatal(err)
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d jobs ran at a time on one free processor, want 1", most.Load())
 	}
 }

@@ -66,30 +66,61 @@ type testBinary struct {
 	oneByOne   bool
 }
 
-// unit builds the tests of all modules, and then runs them. Nothing is taken from the
-// cache of tests: it does not see that a test builds and starts programs. Vet looks at
-// everything in the stage verify.
+// binaries are the built tests of all modules. They take some gigabytes.
+type binaries struct {
+	dir string
+	all []testBinary
+}
+
+func (b *binaries) remove() {
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+}
+
+// compile builds the tests of all modules. Nothing is linked while tests run.
+func (s *suite) compile(ctx context.Context, _ *counts) error {
+	var err error
+	if s.binaries.dir, err = os.MkdirTemp("", "squall-tests-"); err != nil {
+		return err
+	}
+	s.binaries.all, err = s.buildTests(ctx, s.binaries.dir)
+	return err
+}
+
+// measure runs the tests that measure the kernel or the clock, each package alone.
+func (s *suite) measure(ctx context.Context, c *counts) error {
+	return s.runAll(ctx, c, true)
+}
+
+// unit runs the tests that need no cluster and do not measure. Nothing is taken from
+// Go's cache of tests: it does not see that a test builds and starts programs. Vet
+// looks at everything in the stage verify.
 func (s *suite) unit(ctx context.Context, c *counts) error {
-	directory, err := os.MkdirTemp("", "squall-tests-")
-	if err != nil {
-		return err
+	return s.runAll(ctx, c, false)
+}
+
+// runAll runs the tests of the packages that measure, or those of all others. A stage
+// of the other lane takes one of the processors.
+func (s *suite) runAll(ctx context.Context, c *counts, measure bool) error {
+	free := func() int {
+		switch {
+		case measure:
+			return 0
+		case s.busy.Load():
+			return processors / 2
+		default:
+			return processors
+		}
 	}
-	defer os.RemoveAll(directory)
-	began, before := time.Now(), processorTime()
-	binaries, err := s.buildTests(ctx, directory)
-	if err != nil {
-		return err
-	}
-	s.say("    built the tests of %d packages in %.0f s, with %.0f s of the processors",
-		len(binaries), time.Since(began).Seconds(), (processorTime() - before).Seconds())
 	r := newReading(c, s.say, s.out)
-	err = schedule(s.jobs(ctx, r, binaries))
+	err := schedule(s.jobs(ctx, r, measure), free)
 	r.end()
 	return errors.Join(err, c.retryStarved(func(pkg, test string, into *counts) error {
-		i := slices.IndexFunc(binaries, func(b testBinary) bool { return short(b.ImportPath) == pkg })
+		i := slices.IndexFunc(s.binaries.all, func(b testBinary) bool { return short(b.ImportPath) == pkg })
 		again := newReading(into, s.say, s.out)
 		defer again.end()
-		return s.runTests(ctx, again, binaries[i], "-test.run=^"+test+"$")
+		return s.runTests(ctx, again, s.binaries.all[i], "-test.run=^"+test+"$")
 	}))
 }
 
@@ -185,37 +216,32 @@ func (s *suite) compileTests(ctx context.Context, dir, directory string, package
 	return nil
 }
 
-// jobs are the tests in the order in which they start: those that measure, alone;
-// then the longest; then the others.
-func (s *suite) jobs(ctx context.Context, r *reading, binaries []testBinary) []job {
-	var alone, others, one []job
-	for _, b := range binaries {
-		j := job{name: short(b.ImportPath), takes: processors / 2, run: func() error { return s.runTests(ctx, r, b) }}
+// jobs are the tests of the packages that measure, or of all others, in the order in
+// which they start.
+func (s *suite) jobs(ctx context.Context, r *reading, measure bool) []job {
+	const one = processors / 2
+	var jobs, inTurn []job
+	for _, b := range s.binaries.all {
+		j := job{name: short(b.ImportPath), takes: one, run: func() error { return s.runTests(ctx, r, b) }}
 		switch {
-		case slices.Contains(measuring, j.name):
-			j.takes = processors
-			alone = append(alone, j)
+		case slices.Contains(measuring, j.name) != measure:
 		case b.oneByOne:
-			one = append(one, j)
+			inTurn = append(inTurn, j)
 		default:
-			others = append(others, j)
+			jobs = append(jobs, j)
 		}
 	}
-	others = append(others, job{name: "hack", takes: processors / 2, run: func() error {
-		var errs []error
-		for _, j := range one {
-			errs = append(errs, j.run())
-		}
-		return errors.Join(errs...)
-	}})
+	if len(inTurn) > 0 {
+		jobs = append(jobs, job{name: "hack", takes: one, run: func() error { return schedule(inTurn, func() int { return 0 }) }})
+	}
 	rank := func(name string) int {
 		if i := slices.Index(longest, name); i >= 0 {
 			return i
 		}
 		return len(longest)
 	}
-	slices.SortStableFunc(others, func(a, b job) int { return rank(a.name) - rank(b.name) })
-	return append(alone, others...)
+	slices.SortStableFunc(jobs, func(a, b job) int { return rank(a.name) - rank(b.name) })
+	return jobs
 }
 
 // runTests runs the tests of a package in its directory, as go test does. Tests that

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // checkout writes a small module whose name is that of the product.
@@ -25,7 +24,7 @@ func checkout(t *testing.T, files map[string]string) *suite {
 			t.Fatal(err)
 		}
 	}
-	return &suite{root: root, began: time.Now(), out: io.Discard}
+	return newSuite(root, io.Discard)
 }
 
 func testFile(body string) string {
@@ -82,21 +81,20 @@ func TestTestsThatDoNotCompileAreAnError(t *testing.T) {
 	}
 }
 
-// Each job starts once; those that measure come first and alone.
+// Each job starts once, in the stage of its package.
 func TestJobs(t *testing.T) {
-	var binaries []testBinary
+	s := newSuite(".", io.Discard)
 	for _, name := range []string{"api", "hack/vm", "injector/network", "test/survival", "hack/suite"} {
-		binaries = append(binaries, testBinary{ImportPath: "github.com/squall-chaos/squall/" + name, oneByOne: strings.HasPrefix(name, "hack")})
+		s.binaries.all = append(s.binaries.all, testBinary{ImportPath: "github.com/squall-chaos/squall/" + name, oneByOne: strings.HasPrefix(name, "hack")})
 	}
-	var got []string
-	for _, j := range (&suite{}).jobs(t.Context(), nil, binaries) {
-		got = append(got, j.name)
-		if alone := j.takes == processors; alone != (j.name == "injector/network") {
-			t.Errorf("%s runs alone: %t", j.name, alone)
+	for measure, want := range map[bool]string{true: "injector/network", false: "hack test/survival api"} {
+		var got []string
+		for _, j := range s.jobs(t.Context(), nil, measure) {
+			got = append(got, j.name)
 		}
-	}
-	if want := "injector/network hack test/survival api"; strings.Join(got, " ") != want {
-		t.Errorf("jobs() = %q, want %q", got, want)
+		if strings.Join(got, " ") != want {
+			t.Errorf("jobs(%t) = %q, want %q", measure, got, want)
+		}
 	}
 }
 
