@@ -81,9 +81,9 @@ func (s *suite) stages() []stage {
 		{name: "unit", needs: []string{"compile"}, limit: 60 * time.Minute, least: 4500, beside: true, after: []string{"measure"}, run: s.unit},
 		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
 		// Linux, or some fewer in QEMU on a processor where that does not run.
-		{name: "kernel", needs: []string{"packages"}, limit: 15 * time.Minute, least: 15, beside: true, run: s.kernel("-quick", "any")},
-		{name: "verify", limit: 20 * time.Minute, beside: true, run: s.make("verify")},
-		{name: "site", needs: []string{"packages"}, limit: 10 * time.Minute, beside: true, run: s.make("site")},
+		{name: "kernel", needs: []string{"packages"}, limit: 30 * time.Minute, least: 15, beside: true, run: s.kernel("-quick", "any")},
+		{name: "verify", limit: 40 * time.Minute, beside: true, run: s.make("verify")},
+		{name: "site", needs: []string{"packages"}, limit: 20 * time.Minute, beside: true, run: s.make("site")},
 		// Not before: a cluster takes a tenth of two processors although nothing happens in it.
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},

@@ -7,7 +7,7 @@ import (
 
 // kindsInVirtual are the tests of the kinds, and those that end a node.
 var kindsInVirtual = []string{
-	"NodeFailureEndsTheNode", "NodeFailureEndsWithoutTheNode", "NodeLevel", "PodReplacement", "OnInit", "NetworkDropOfOneContainer",
+	"NodeFailureEndsTheNode", "NodeFailureEndsWithoutTheNode", "NodeLevel", "PodReplacement", "Components", "NetworkDropOfOneContainer",
 	"NetworkDropIsFeltAndTakenBack", "NetworkDelayIsFeltAndTakenBack", "CPUPressureIsFeltAndTakenBack", "MemoryPressureIsFeltAndTakenBack",
 	"DiskPressureIsFeltAndTakenBack", "DiskFailureIsFeltAndTakenBack", "ContainerFailureRestartsAndLeavesNothing",
 	"DNSDisruptionIsFeltAndTakenBack", "GRPCIsFeltAndTakenBack", "BandwidthLimitIsFeltAndTakenBack", "ContainersThatRestartAreDisturbedAgain",

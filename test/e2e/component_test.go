@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // allow gives the worker a component's rights until the test is over.
@@ -21,17 +25,36 @@ func allow(t *testing.T, w *world, component string) {
 	install(t, w, component, "rbac.yaml")
 }
 
-// switchOn installs components that switch something of the bridge on until the test
-// is over, and waits until all programs run again. The bridge belongs to all tests, so
-// the test must come by itself.
-func switchOn(t *testing.T, s *space, components ...string) {
-	t.Helper()
-	for _, component := range components {
+// TestComponents is of the components that switch something of the bridge on. The bridge
+// belongs to all tests, so they are installed once, before the tests that run in parallel,
+// and removed when all cases are over.
+func TestComponents(t *testing.T) {
+	s := newSpace(t)
+	allow(t, s.world, "pod-operations")
+	for _, component := range []string{"on-init", "pod-ops-driver", "readiness-gate", "requesters"} {
 		switchOneOn(t, s, component)
 	}
 	s.awaitSystem()
+	// The API server calls a webhook moments after its configuration was made.
+	eventually(t, func() string {
+		pod := s.pod("asked", s.hosts[0])
+		pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
+		pod.Labels[podops.LabelManaged] = podops.ManagedValue
+		created, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil || len(created.Spec.InitContainers) == 0 || !podops.Drivable(created) {
+			return fmt.Sprintf("a labelled pod is not held back, or gets no gate: %v", err)
+		}
+		return ""
+	})
+	t.Run("cases", func(t *testing.T) {
+		t.Run("OnInit", onInit)
+		t.Run("TheLabelAloneMakesPodsManaged", theLabelAloneMakesPodsManaged)
+		t.Run("WhoAskedForIt", whoAskedForIt)
+	})
 }
 
+// switchOneOn installs a component that switches something of the bridge on until the
+// test is over.
 func switchOneOn(t *testing.T, s *space, component string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../../deploy/components", component, "*.yaml"))

@@ -14,17 +14,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// The first thing that an application does is disturbed already. The bridge
-// belongs to all tests, so these come one after the other.
-func TestOnInit(t *testing.T) {
+// onInit: the first network traffic of an application is disrupted already.
+func onInit(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t)
-	serveOnInit(t, s)
 	peer := s.targets(1)[0]
 	s.label(peer, "peer")
 
 	// A name that it looks up.
 	d := s.create("names", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, dns: {records: [{hostname: first.example.com, record: {type: A, value: 192.0.2.77}}]}}")
-	pod := s.startsWith("looks-up", "60s", "lookup", "--timeout", "20s", "first.example.com")
+	pod := s.startsWith("looks-up", "5m", "lookup", "--timeout", "20s", "first.example.com")
 	s.injectedOnce(d)
 	var told struct{ Addresses []string }
 	s.firstWords(pod, &told)
@@ -37,7 +36,7 @@ func TestOnInit(t *testing.T) {
 	// A packet that it sends.
 	ping := []string{"ping", "--udp", peer.Status.PodIP + ":9090", "--sockets", "1", "--count", "20", "--timeout", "1500ms", "--interval", "2ms"}
 	d = s.create("packets", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, network: {drop: 100, hosts: [{port: 9090, protocol: udp}]}}")
-	pod = s.startsWith("sends", "60s", ping...)
+	pod = s.startsWith("sends", "5m", ping...)
 	s.injectedOnce(d)
 	var result struct{ Sent, Received int }
 	s.firstWords(pod, &result)
@@ -106,20 +105,4 @@ func (s *space) firstWords(pod *corev1.Pod, into any) {
 	if err != nil {
 		s.t.Fatalf("%s said %q: %v", pod.Name, said, err)
 	}
-}
-
-// serveOnInit installs the component until the test is over, and waits until pods
-// are held back.
-func serveOnInit(t *testing.T, s *space) {
-	t.Helper()
-	switchOn(t, s, "on-init")
-	eventually(t, func() string {
-		pod := s.pod("asked", s.hosts[0])
-		pod.Labels[v1beta1.LabelDisruptOnInit] = v1beta1.OnInitValue
-		created, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil || len(created.Spec.InitContainers) == 0 {
-			return fmt.Sprintf("a labelled pod is not held back: %v", err)
-		}
-		return ""
-	})
 }

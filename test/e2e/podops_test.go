@@ -78,22 +78,12 @@ func TestADisruptionIsAnOperationOnItsTarget(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods))
 }
 
-// rule L22 and the driver of the bridge, from a Deployment's template with the label
-// alone to a disruption that is an operation on one of its pods. The bridge belongs to
-// all tests, so this comes by itself.
-func TestTheLabelAloneMakesPodsManaged(t *testing.T) {
-	allow(t, start(t), "pod-operations")
+// theLabelAloneMakesPodsManaged: rule L22 and the driver of the bridge, from a
+// Deployment's template with the label alone to a disruption that is an operation on one
+// of its pods.
+func theLabelAloneMakesPodsManaged(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t)
-	switchOn(t, s, "pod-ops-driver", "readiness-gate")
-	eventually(t, func() string {
-		asked := s.pod("asked", s.nodes[0])
-		asked.Labels[podops.LabelManaged] = podops.ManagedValue
-		made, err := s.kube.CoreV1().Pods(s.name).Create(t.Context(), asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil || !podops.Drivable(made) {
-			return fmt.Sprintf("a pod with the label gets no gate: %v", err)
-		}
-		return ""
-	})
 	two, template := int32(2), podTemplate("labelled")
 	template.Labels[podops.LabelManaged] = podops.ManagedValue
 	_, err := s.kube.AppsV1().Deployments(s.name).Create(t.Context(), &appsv1.Deployment{

@@ -20,9 +20,10 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Pods are replaced, on a cluster whose operator allows it. The nodes and the
-// worker's rights belong to all tests, so these come one after the other.
+// Pods are replaced, on a cluster whose operator allows it. The worker's rights belong
+// to all cases, so these come one after the other.
 func TestPodReplacement(t *testing.T) {
+	t.Parallel()
 	t.Run("without the component it is rejected, and says what to do", func(t *testing.T) {
 		s := newSpace(t)
 		old := s.deployment()

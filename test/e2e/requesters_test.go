@@ -12,12 +12,12 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Who may disrupt is a question of who asks, from the API server's webhook to the
-// worker's look at the policies. The bridge belongs to all tests, so this comes by itself.
-func TestWhoAskedForIt(t *testing.T) {
+// whoAskedForIt: a policy judges by who asks, from the API server's webhook to the
+// worker's look at the policies.
+func whoAskedForIt(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t)
 	s.targets(1)
-	switchOn(t, s, "requesters")
 	s.policy(`[
   {name: by-sre-only, reason: ask them, namespaces: [` + s.name + `], exceptRequesters: {groups: [sre]}}]`)
 	const spec = "{selector: {app: target}, count: 1, duration: 5m, " + quick + "}"

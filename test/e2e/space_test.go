@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +45,7 @@ func newSpace(t *testing.T) *space {
 
 // end deletes the test's disruptions and expects that nothing is left of them.
 func (s *space) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), inVirtual(90*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if s.t.Failed() {
 		s.describe(ctx)
@@ -58,7 +57,7 @@ func (s *space) end() {
 			break
 		}
 		if pause(ctx) != nil {
-			s.t.Errorf("%s after the test: %s", inVirtual(90*time.Second), left)
+			s.t.Errorf("%s after the test: %s", patience, left)
 			s.describe(context.Background())
 			break
 		}
