@@ -15,8 +15,13 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/squall-chaos/squall/test/promise"
@@ -97,6 +102,14 @@ func TestUninstallLeavesNothing(t *testing.T) {
 		}
 	}
 
+	others := []string{"squall-e2e", "squall-demo"} // of the stages before
+	for _, node := range nodes.Items {
+		others = append(others, node.Name)
+	}
+	if found := named(t, config, "squall", others); !slices.Contains(found, "customresourcedefinitions/disruptions.chaos.squall.dev") {
+		t.Fatalf("before it is uninstalled, of Squall there is %v: the look would find nothing afterwards either", found)
+	}
+
 	began := time.Now()
 	o.run(filepath.Join(root, "bin", "squall"), "uninstall", "--yes", "--timeout=5m")
 	t.Logf("all is clean %s after squall uninstall", time.Since(began).Round(100*time.Millisecond))
@@ -107,11 +120,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 			t.Errorf("an audit of %s finds %+v, %v, want no mark and no journal", node.Name, audit, err)
 		}
 	}
-	others := []string{"squall-e2e", "squall-demo"} // of the stages before
-	for _, node := range nodes.Items {
-		others = append(others, node.Name)
-	}
-	if found := o.named("squall", others); len(found) > 0 {
+	if found := named(t, config, "squall", others); len(found) > 0 {
 		t.Errorf("of Squall there is left: %s", strings.Join(found, " "))
 	}
 }
@@ -155,15 +164,38 @@ func (o operator) apply(name, manifest string) {
 
 // named are the objects of all types, in all namespaces, whose names have the word,
 // but for those of some names.
-func (o operator) named(word string, but []string) (found []string) {
-	o.Helper()
-	for kind := range strings.FieldsSeq(o.kubectl("api-resources", "--verbs=list", "--output=name")) {
-		if slices.Contains([]string{"events", "events.events.k8s.io"}, kind) {
-			continue // they tell what was, for an hour
+func named(t *testing.T, config *rest.Config, word string, but []string) (found []string) {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, types) {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for object := range strings.FieldsSeq(o.kubectl("get", kind, "--all-namespaces", "--ignore-not-found", "--output=name")) {
-			if _, name, _ := strings.Cut(object, "/"); strings.Contains(name, word) && !slices.Contains(but, name) {
-				found = append(found, object)
+		for _, one := range group.APIResources {
+			if one.Kind == "Event" {
+				continue // events report what was, for an hour
+			}
+			objects, err := client.Resource(version.WithResource(one.Name)).List(t.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue // the type has gone meanwhile, with its objects
+			}
+			if err != nil {
+				t.Fatalf("list %s: %v", one.Name, err)
+			}
+			for _, object := range objects.Items {
+				if strings.Contains(object.Name, word) && !slices.Contains(but, object.Name) {
+					found = append(found, one.Name+"/"+object.Name)
+				}
 			}
 		}
 	}
