@@ -147,7 +147,7 @@ var errNotRun = errors.New("not run")
 func (s *suite) run(ctx context.Context, stages []stage) bool {
 	defer s.binaries.remove()
 	second := *s
-	second.apart, second.out = true, &prefixer{out: s.out, prefix: "  | "}
+	second.apart, second.out = true, &prefixer{out: s.out, prefix: "| "}
 	var first, beside []stage
 	ended := map[string]chan struct{}{}
 	for _, st := range stages {

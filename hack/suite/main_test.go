@@ -63,7 +63,7 @@ func TestTwoLanes(t *testing.T) {
 			if passed != good || ran["needs"] != good || !ran["after"] || !ran["last"] {
 				t.Errorf("passed %t, ran %v; want %t, what needs it only when it passes, and the others always", passed, ran, good)
 			}
-			if fails != nil && !strings.Contains(out.all.String(), "  |     0.0 s  --- apart FAILED: it has a fault") {
+			if fails != nil && !strings.Contains(out.all.String(), "|     0.0 s  --- apart FAILED: it has a fault") {
 				t.Errorf("said %q, want why it failed", out.all.String())
 			}
 		})

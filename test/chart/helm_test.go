@@ -28,18 +28,21 @@ const (
 	patience  = 5 * time.Minute
 )
 
-var disruptions = schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}
+var (
+	disruptions = schema.GroupVersionResource{Group: "chaos.squall.dev", Version: "v1beta1", Resource: "disruptions"}
+	types       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
 
 // A cluster without Squall gets it by the chart, with a Temporal of its own: helm test
 // finds that it works, an upgrade leaves what runs alone, and helm uninstall takes all
 // of it away but the types, with which every Disruption would go.
 func TestHelm(t *testing.T) {
 	h := newHelm(t)
+	t.Cleanup(h.leaveNothing)
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace, install.CreateNamespace, install.Wait, install.Timeout = name, system, true, true, patience
 	_, err := install.RunWithContext(t.Context(), load(t), map[string]any{})
 	h.must("helm install", err)
-	t.Cleanup(h.uninstall) // again, if the test fails before it has
 
 	h.disrupt()
 	h.wantInjected()
@@ -204,6 +207,38 @@ func (h *helmed) uninstall() {
 	}
 }
 
+// leaveNothing removes what a test that failed has left: the disruption while there is a
+// worker, the release, the types. The stage after it installs Squall again.
+func (h *helmed) leaveNothing() {
+	if !h.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	of := h.objects.Resource(disruptions).Namespace(namespace)
+	_ = of.Delete(ctx, "first", metav1.DeleteOptions{})
+	for ctx.Err() == nil {
+		if _, err := of.Get(ctx, "first", metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	h.uninstall()
+	all, err := h.objects.Resource(types).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		h.Errorf("list types: %v", err)
+		return
+	}
+	for _, crd := range all.Items {
+		if strings.HasSuffix(crd.GetName(), "."+disruptions.Group) {
+			_ = h.objects.Resource(types).Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{})
+		}
+	}
+}
+
 // wantNothing wants nothing of the release to be left but the types, and namespaces.
 func (h *helmed) wantNothing() {
 	h.Helper()
@@ -241,14 +276,14 @@ func (h *helmed) wantNothing() {
 // Helm's, and whoever installs other ones by kubectl would be refused.
 func (h *helmed) removeTypes() {
 	h.Helper()
-	types := h.objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	all, err := types.List(h.Context(), metav1.ListOptions{})
+	of := h.objects.Resource(types)
+	all, err := of.List(h.Context(), metav1.ListOptions{})
 	h.must("list types", err)
 	for _, crd := range all.Items {
 		if !strings.HasSuffix(crd.GetName(), "."+disruptions.Group) {
 			continue
 		}
-		h.must("remove "+crd.GetName(), types.Delete(h.Context(), crd.GetName(), metav1.DeleteOptions{}))
-		h.awaitGone("type "+crd.GetName(), types, crd.GetName())
+		h.must("remove "+crd.GetName(), of.Delete(h.Context(), crd.GetName(), metav1.DeleteOptions{}))
+		h.awaitGone("type "+crd.GetName(), of, crd.GetName())
 	}
 }
