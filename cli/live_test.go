@@ -23,6 +23,9 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
+// asProgram makes this test's binary be squall.
+const asProgram = "SQUALL_TEST_AS_PROGRAM"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()

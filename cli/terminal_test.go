@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -16,9 +18,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// asProgram makes this test's binary be squall.
-const asProgram = "SQUALL_TEST_AS_PROGRAM"
 
 // terminal is a program in a terminal of its own, and a person before it.
 type terminal struct {

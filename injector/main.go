@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package main is the program injector: it disturbs one target in one way, on
 // the target's node, and promises to take off what it put on when it is asked
 // to, at its deadline at the latest, and to say so truthfully when it cannot.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package attach puts BPF programs on the links of a network namespace and takes
 // them off again. It promises that no qdisc, filter or program of anybody else is
 // changed, that whatever it leaves carries the mark of its injection or stands in

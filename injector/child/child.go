@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package child runs processes of the injector's own program, such as those that
 // use up a resource inside a target's cgroups. It promises that each of them ends
 // with the injector and with the process that it watches, however either ends, and

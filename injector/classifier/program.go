@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package classifier assembles the BPF program that judges the packets of one
 // direction by a list of rules. It promises that every list of rules that fits
 // the kernel's limits becomes a program that the verifier accepts, and that the

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package containerfailure ends containers by a signal to their first process.
 // It promises that no other process is ever hit, and that a signal without
 // effect is reported and never passes for an injection.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package cpupressure takes CPU time away from a target: it burns it in
 // processes that it puts into the target's own cgroup, so that the target's
 // quota, weight and CPUs hold for target and pressure together. It promises

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package diskfailure makes the opening of files below some paths fail. It promises
 // that only opens of the target fail, that none waits for longer than two seconds
 // to be let go on or not, and that no open fails any more once the injector or the

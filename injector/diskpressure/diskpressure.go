@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package diskpressure makes a target's disk slow: it limits bytes and
 // operations per second of the target's cgroup on the disk below a path. It
 // promises that a limit which was there before comes back as it was, that

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package dnsdisruption falsifies what a pod is told about names: it redirects
 // the pod's questions to a responder of its own, which answers those that a record
 // is about and asks the others' true resolver. It promises that nothing but such

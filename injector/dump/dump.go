@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package dump reads lists of the kernel that change while they are read.
 package dump
 

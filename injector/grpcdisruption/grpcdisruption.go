@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package grpcdisruption has a gRPC application answer some calls with errors or
 // with nothing: it tells the listener that the application was built with. It
 // promises that an application without one, or one that somebody else disrupts, is

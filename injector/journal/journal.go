@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package journal keeps, on the node's disk, what an injector is about to
 // change. It promises that whatever a kind wrote down before changing it can be
 // put back later, by another process and after any crash, and that a value

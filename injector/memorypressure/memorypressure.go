@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package memorypressure fills the memory of a target: a process that it puts into
 // the target's own cgroup holds as much as is missing between what the target uses
 // and what was asked for, and follows the target up and down. It promises that no

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package network disturbs the packets of a target: it drops, corrupts or
 // duplicates a share of those that its rules match, by BPF programs on the target's
 // network links, and has them wait in queues beside the links. It

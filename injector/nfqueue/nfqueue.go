@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package nfqueue delays packets in user space, for kernels that have no queueing
 // discipline for it: a table of the packet filter hands the packets that programs
 // select to this process (NFQUEUE), which gives each back when its time has come. It

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package nodefailure ends a node: its kernel panics, or the machine is powered
 // off. It promises that the node is ended only after that was told, never for the
 // same target again once it was, and never where other nodes run on the same kernel.

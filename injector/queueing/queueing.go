@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package queueing makes packets wait: in queueing disciplines of the kernel, on
 // an intermediate device (IFB) that a link's filters send packets to and that
 // hands them back to the link. It promises that no qdisc of any other link is

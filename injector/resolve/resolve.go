@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package resolve finds the addresses of names as a target would: in its network
 // namespace, by its own resolv.conf and hosts file. It promises that nothing which
 // a container made of these files can lead it out of the container, block it or

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package target finds what an injection disturbs: the first process of each
 // container, its network namespace and its cgroups. It promises that no kind
 // needs to know a path below /proc, and that a process number which was used

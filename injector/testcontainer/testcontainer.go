@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package testcontainer gives tests a real process that looks to an injector
 // like a container: number 1 of its own process namespace, in network and mount
 // namespaces of its own, in cgroups that carry its ID. It promises that process

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command probe looks at a node from a privileged pod on it, for the end-to-end
 // tests and benchmarks: it sees what is really in force, by other means than the injector's
 // own. It changes nothing but what it is told to break.

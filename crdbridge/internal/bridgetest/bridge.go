@@ -49,7 +49,10 @@ const mutationDetector = "KUBE_CACHE_MUTATION_DETECTOR"
 func Main(m *testing.M) {
 	if os.Getenv(mutationDetector) == "" {
 		environment := append(os.Environ(), mutationDetector+"=true")
-		err := syscall.Exec("/proc/self/exe", os.Args, environment)
+		program, err := os.Executable()
+		if err == nil {
+			err = syscall.Exec(program, os.Args, environment)
+		}
 		fmt.Fprintln(os.Stderr, "start again with the mutation detector:", err)
 		os.Exit(1)
 	}

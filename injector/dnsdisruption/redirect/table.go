@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package redirect leads what is sent from a network namespace to one port to
 // sockets on the namespace's own loopback, by network address translation. It
 // promises that the kernel takes the redirect back when its process ends, however

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package responder answers the DNS questions that are redirected to it, falsely
 // where a record says so, and else by asking whom the question was meant for. It
 // promises to listen on the loopback of the target's network namespace alone, and

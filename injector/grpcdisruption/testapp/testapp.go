@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package testapp is a gRPC application that tests disrupt: the test program
 // itself, executed once more in a container. It promises to answer as an
 // application of somebody else would, whether it has a listener or not.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package rule decides which packets a network disruption is about: it turns the
 // API's hosts into an ordered list of rules. It promises that what keeps a
 // target observable and repairable passes unless a user names exactly that, and
