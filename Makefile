@@ -141,6 +141,14 @@ site: ## the documents as a site in bin/site, every link followed, and opened in
 	cd hack && go run ./site
 	cd test/ui && SQUALL_UI_SHOTS=$(abspath $(SHOTS)) SQUALL_SITE=$(ROOT)/bin/site go test -tags site -count=1 -v -run '^TestSite$$' .
 
+.PHONY: check
+check: ## format, vet, rules of the code and tests that need no root, server or cluster: under a minute
+	@cd hack && go run ./check
+
+.PHONY: loop
+loop: ## the tests of one package (PKG=activities RUN=TestClean); as root if they need it
+	@cd hack && go run ./check -loop -run '$(RUN)' $(PKG)
+
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
 	cd hack && go run ./suite compile measure unit
@@ -152,7 +160,7 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	go vet -tags e2e ./... && $(tool) staticcheck -tags e2e ./...
-	@echo "go vet for macOS, where only the injector and test/probe are left out"; GOOS=darwin go vet -tags e2e ./...
+	@echo "go vet for macOS, where only the injector and test/probe are left out"; export GOOS=darwin; go vet -tags e2e ./... && cd hack && go vet ./check
 	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
