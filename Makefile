@@ -151,7 +151,7 @@ loop: ## the tests of one package (PKG=activities RUN=TestClean); as root if the
 
 .PHONY: test-unit
 test-unit: ## unit tests of all modules; what cannot run here fails instead of being skipped
-	cd hack && go run ./suite compile measure unit
+	cd hack && go run ./suite packages build compile measure unit
 
 .PHONY: verify
 verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, workflowcheck
@@ -164,6 +164,7 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
+	$(tool) actionlint -shellcheck= -pyflakes=
 
 .PHONY: fuzz
 fuzz: ## each parser that meets what others write, on random input, for TIME=1m
