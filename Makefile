@@ -160,11 +160,14 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	go vet -tags e2e ./... && $(tool) staticcheck -tags e2e ./...
-	@echo "go vet for macOS, where only the injector and test/probe are left out"; export GOOS=darwin; go vet -tags e2e ./... && cd hack && go vet ./check
 	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 	$(tool) actionlint -shellcheck= -pyflakes=
+
+.PHONY: vet-macos
+vet-macos: ## go vet for macOS, where only the injector and test/probe are left out; minutes, the first time
+	export GOOS=darwin; go vet -tags e2e ./... && cd hack && go vet ./check
 
 .PHONY: fuzz
 fuzz: ## each parser that meets what others write, on random input, for TIME=1m
