@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -161,14 +163,98 @@ func (c *container) used(t *testing.T) time.Duration {
 // measured is how long a use of CPUs is looked at.
 const measured = 1500 * time.Millisecond
 
-// share is how many cores the cgroup uses.
-func (c *container) share(t *testing.T) float64 {
+// usage is what a cgroup used in a while that began at some moment between
+// began[0] and began[1], and ended likewise.
+type usage struct {
+	used         time.Duration
+	began, ended [2]time.Time
+	// missed is what the burners did not get: they waited for a CPU, or the host of a
+	// virtual machine had it.
+	missed time.Duration
+}
+
+// least is how many cores the cgroup used at least, most how many at most: while a
+// test reads the use, it may have to wait itself.
+func (u usage) least() float64 { return float64(u.used) / float64(u.ended[1].Sub(u.began[0])) }
+
+func (u usage) most() float64 { return float64(u.used) / float64(u.ended[0].Sub(u.began[1])) }
+
+// measure measures the use of the cgroup.
+func (c *container) measure(t *testing.T) usage {
 	t.Helper()
-	start, before := time.Now(), c.used(t)
+	var u usage
+	u.missed = -c.missed(t)
+	u.began[0] = time.Now()
+	u.used = -c.used(t)
+	u.began[1] = time.Now()
 	<-time.After(measured) // what is measured, not what is waited for
-	cores := float64(c.used(t)-before) / float64(time.Since(start))
-	t.Logf("%.3f cores", cores)
-	return cores
+	u.ended[0] = time.Now()
+	u.used += c.used(t)
+	u.ended[1] = time.Now()
+	u.missed += c.missed(t)
+	t.Logf("%.3f cores, missed %s", u.least(), u.missed)
+	return u
+}
+
+// wantsCores wants the cgroup to use so many cores. What its burners did not get
+// because the machine gave it to others counts as used, up to half of that.
+func (c *container) wantsCores(t *testing.T, want, give float64) {
+	t.Helper()
+	patience.Measure(t, fmt.Sprintf("%.1f cores", want), func() error {
+		got := c.measure(t)
+		if got.least() > want+give {
+			t.Fatalf("the cgroup uses %.3f cores, want %.1f and at most %.2f more", got.least(), want, give)
+		}
+		missed := got.missed.Seconds() / measured.Seconds()
+		if got.most()+min(missed, want/2) < want-give {
+			return fmt.Errorf("the cgroup uses %.3f cores and missed %.3f, want %.1f and at most %.2f less", got.most(), missed, want, give)
+		}
+		return nil
+	})
+}
+
+// missed is what the burners of this target have not got so far.
+func (c *container) missed(t *testing.T) time.Duration {
+	t.Helper()
+	var all time.Duration
+	for _, pid := range burning(t, c.injection()) {
+		_, delayed, err := patience.RunDelay(pid)
+		if err != nil {
+			continue // a kernel that does not count that excuses nothing
+		}
+		all += delayed + patience.Steal()
+	}
+	return all
+}
+
+// usedByCPU is what the cgroup used so far, by CPU; nil where version 2 does not count
+// that.
+func (c *container) usedByCPU(t *testing.T) []time.Duration {
+	t.Helper()
+	if isV2() {
+		return nil
+	}
+	var all []time.Duration
+	for _, nanoseconds := range strings.Fields(read(t, filepath.Join(c.dirs["cpuacct"], "cpuacct.usage_percpu"))) {
+		all = append(all, number(t, nanoseconds))
+	}
+	return all
+}
+
+// throttled is in how many periods the cgroup came to its quota so far.
+func (c *container) throttled(t *testing.T) int {
+	t.Helper()
+	dir := c.dirs["cpu"]
+	if isV2() {
+		dir = c.dirs[""]
+	}
+	for line := range strings.Lines(read(t, filepath.Join(dir, "cpu.stat"))) {
+		if periods, found := strings.CutPrefix(line, "nr_throttled "); found {
+			return int(number(t, strings.TrimSpace(periods)))
+		}
+	}
+	t.Fatal("no nr_throttled in cpu.stat")
+	return 0
 }
 
 // idle is how long the machine's CPUs together had nothing to do: the fourth figure of

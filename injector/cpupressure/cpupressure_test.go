@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -19,23 +20,45 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 // cpusOf narrows the container to so many CPUs, and gives it the highest weight
 // there is, so that what else this machine runs does not show in the figures.
 func (c *container) cpusOf(t *testing.T, n int) {
 	t.Helper()
+	file, effective := "", ""
 	if isV2() {
 		write(t, filepath.Join(c.dirs[""], "cpu.weight"), "10000")
-		return // machines with version 2 in these tests have one CPU
+		file, effective = filepath.Join(c.dirs[""], "cpuset.cpus"), cgroupRoot+"/cpuset.cpus.effective"
+	} else {
+		write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
+		file = filepath.Join(c.dirs["cpuset"], "cpuset.cpus")
+		effective = file
 	}
-	write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
-	allowed, err := parseCPUList(read(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")))
-	if err != nil || len(allowed) < n {
-		testneeds.Missing(t, testneeds.Processors, fmt.Sprintf("want %d, have %v, %v", n, allowed, err))
+	allowed := cpus(t, effective)
+	if len(allowed) < n {
+		testneeds.Missing(t, testneeds.Processors, fmt.Sprintf("want %d, have %v", n, allowed))
 	}
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed[len(allowed)-n:]), " ", ","), "[]")
-	write(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus"), list)
+	if isV2() && len(allowed) > n {
+		write(t, cgroupRoot+"/cgroup.subtree_control", "+cpuset")
+	}
+	if len(allowed) > n {
+		write(t, file, strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed[len(allowed)-n:]), " ", ","), "[]"))
+	}
+}
+
+// cpus reads a list of CPUs. A kernel without cpusets allows all.
+func cpus(t *testing.T, file string) []int {
+	t.Helper()
+	if _, err := os.Stat(file); err != nil {
+		file = "/sys/devices/system/cpu/online"
+	}
+	list, err := parseCPUList(read(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 func count(text string) *intstr.IntOrString {
@@ -90,12 +113,10 @@ func TestBurnsTheShareAskedFor(t *testing.T) {
 			c := newContainer(t)
 			c.cpusOf(t, test.cpus)
 			injector := inject(t, v1beta1.CPUPressure{Count: test.count}, c.load(t))
-			if got := c.share(t); got < test.want-0.1 || got > test.want+0.1 {
-				t.Errorf("the cgroup uses %.3f cores, want %.1f ± 0.1", got, test.want)
-			}
+			c.wantsCores(t, test.want, 0.1)
 			clean(t, injector)
-			if got := c.share(t); got > 0.01 {
-				t.Errorf("after Clean the cgroup uses %.3f cores, want none", got)
+			if got := c.measure(t); got.least() > 0.01 {
+				t.Errorf("after Clean the cgroup uses %.3f cores, want none", got.least())
 			}
 			clean(t, injector)
 		})
@@ -106,30 +127,33 @@ func TestBurnsAllOfTheAllowedCPUAndNoOther(t *testing.T) {
 	c := newContainer(t)
 	c.cpusOf(t, 1)
 	inject(t, v1beta1.CPUPressure{}, c.load(t))
-	before := idle(t)
-	got := c.share(t)
-	if isV2() {
-		// The only CPU of a virtual machine, to which its host may give less than all of
-		// one: what the cgroup leaves of it is idle.
-		left := (idle(t) - before).Seconds() / measured.Seconds()
-		if got > 1.05 || got < 0.3 || got/(got+left) < 0.8 {
-			t.Errorf("the cgroup uses %.3f cores, and %.3f are idle, want all", got, left)
-		}
+	if testneeds.Virtual() {
+		c.wantsAllOfAVirtualCPU(t)
 		return
 	}
-	if got < 0.8 || got > 1.05 {
-		t.Errorf("the cgroup uses %.3f cores, want about 1", got)
-	}
-	usage := strings.Fields(read(t, filepath.Join(c.dirs["cpuacct"], "cpuacct.usage_percpu")))
-	allowed, err := parseCPUList(read(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cpu, nanoseconds := range usage {
-		busy := number(t, nanoseconds).Seconds() > 0.05
-		if busy != slices.Contains(allowed, cpu) {
-			t.Errorf("CPU %d used for %s ns, allowed are %v", cpu, nanoseconds, allowed)
+	before := c.usedByCPU(t)
+	c.wantsCores(t, 1, 0.05)
+	for cpu, used := range c.usedByCPU(t) {
+		if used -= before[cpu]; used > 10*time.Millisecond && !slices.Contains(cpus(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")), cpu) {
+			t.Errorf("CPU %d was used for %s, which is not the one that is allowed", cpu, used)
 		}
+	}
+	pid := burning(t, c.injection())[0]
+	list, err := allowedList(read(t, "/proc/"+strconv.Itoa(pid)+"/status"))
+	if err != nil || strings.ContainsAny(list, ",-") {
+		t.Errorf("the burner may use CPUs %s, %v, want the one of its cgroup", list, err)
+	}
+}
+
+// wantsAllOfAVirtualCPU is for the only CPU of a virtual machine, to which its host may
+// give less than all of one: what the cgroup leaves of it is idle.
+func (c *container) wantsAllOfAVirtualCPU(t *testing.T) {
+	t.Helper()
+	before := idle(t)
+	got := c.measure(t)
+	left := (idle(t) - before).Seconds() / measured.Seconds()
+	if used := got.least(); used > 1.05 || used < 0.3 || used/(used+left) < 0.8 {
+		t.Errorf("the cgroup uses %.3f cores, and %.3f are idle, want all", used, left)
 	}
 }
 
@@ -142,9 +166,17 @@ func TestQuotaHoldsForThePressureToo(t *testing.T) {
 		write(t, filepath.Join(c.dirs["cpu"], "cpu.cfs_quota_us"), "30000")
 	}
 	inject(t, v1beta1.CPUPressure{}, c.load(t))
-	if got := c.share(t); got < 0.2 || got > 0.35 {
-		t.Errorf("with a quota of 0.3 the cgroup uses %.3f cores", got)
-	}
+	patience.Measure(t, "a quota of 0.3", func() error {
+		before := c.throttled(t)
+		got := c.measure(t)
+		if got.least() > 0.35 {
+			t.Fatalf("with a quota of 0.3 the cgroup uses %.3f cores", got.least())
+		}
+		if c.throttled(t) == before {
+			return fmt.Errorf("the cgroup uses %.3f cores and never comes to the quota", got.most())
+		}
+		return nil
+	})
 }
 
 func TestJoinsOnlyTheCgroupsOfCPUTime(t *testing.T) {

@@ -33,6 +33,10 @@ func RunDelay(pid int) (ran, delayed time.Duration, err error) {
 	return ran, delayed, nil
 }
 
+// Steal returns what the host of a virtual machine took from each of its processors
+// so far, on average; 0 where the kernel does not count that.
+func Steal() time.Duration { return readUsage().stolen }
+
 func readThreads(process string) map[string]thread {
 	dir := filepath.Join("/proc", process, "task")
 	tasks, err := os.ReadDir(dir)
