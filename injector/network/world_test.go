@@ -5,6 +5,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -28,6 +29,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 // Addresses of the test's network. The gateway, the hosts and the node's
@@ -153,7 +155,8 @@ type traffic struct {
 	address  string
 	port     int
 	count    int
-	payload  int // bytes, 6 if 0
+	payload  int  // bytes, 6 if 0
+	incoming bool // it comes into the target
 }
 
 func (w *world) out(address string, port, count int) traffic {
@@ -161,7 +164,7 @@ func (w *world) out(address string, port, count int) traffic {
 }
 
 func (w *world) in(source string, port, count int) traffic {
-	return traffic{from: w.peer, to: w.target, source: source, address: targetIPv4, port: port, count: count}
+	return traffic{from: w.peer, to: w.target, source: source, address: targetIPv4, port: port, count: count, incoming: true}
 }
 
 // lost sends the datagrams and returns how many did not arrive.
@@ -285,32 +288,65 @@ func dialUDP(t *testing.T, traffic traffic) net.Conn {
 // connects tells whether a TCP connection from the target to the peer comes to be.
 func (w *world) connects(t *testing.T, address string, port int) bool {
 	t.Helper()
-	return w.connectsIn(t, 20*time.Second, address, port)
+	return w.connect(t, address, port, 4) == nil // 15 s
 }
 
-// isCut tells whether none comes to be in half a second, which is longer than it takes.
+// isCut tells whether none comes to be.
 func (w *world) isCut(t *testing.T, address string, port int) bool {
 	t.Helper()
-	return !w.connectsIn(t, 500*time.Millisecond, address, port)
+	return w.connect(t, address, port, 1) != nil // 1 s
 }
 
-func (w *world) connectsIn(t *testing.T, patience time.Duration, address string, port int) bool {
+// errCut says that the kernel has got no answer for so long that it asks again.
+var errCut = errors.New("no answer")
+
+// connect returns nil once there is a connection, and an error once the kernel has
+// repeated its first packet so many times without an answer. It does so after a
+// second, and after twice as long each time. The test's own time does not matter: the
+// peer's kernel answers at once, whether its programs have their turn or not.
+func (w *world) connect(t *testing.T, address string, port int, repeats uint8) (outcome error) {
 	t.Helper()
-	where := net.JoinHostPort(address, strconv.Itoa(port))
+	where := netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port))
 	var listener net.Listener
 	must(t, target.Do(w.peer, func() (err error) {
-		listener, err = net.Listen("tcp", where)
+		listener, err = net.Listen("tcp", where.String())
 		return err
 	}))
 	defer listener.Close()
-	err := target.Do(w.target, func() error {
-		conn, err := net.DialTimeout("tcp", where, patience)
-		if err == nil {
-			conn.Close()
+	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: port, Addr: where.Addr().As16()})
+	if where.Addr().Is4() {
+		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: where.Addr().As4()}
+	}
+	var socket int
+	must(t, target.Do(w.target, func() (err error) {
+		if socket, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
 		}
-		return err
+		outcome = unix.Connect(socket, to)
+		return nil
+	}))
+	defer unix.Close(socket)
+	if !errors.Is(outcome, unix.EINPROGRESS) {
+		return outcome
+	}
+	patience.Within(t, time.Minute, "the kernel connects, or repeats what was not answered", func() bool {
+		info, err := unix.GetsockoptTCPInfo(socket, unix.SOL_TCP, unix.TCP_INFO)
+		must(t, err)
+		refused, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_ERROR)
+		must(t, err)
+		switch {
+		case refused != 0:
+			outcome = unix.Errno(refused)
+		case info.State == unix.BPF_TCP_ESTABLISHED:
+			outcome = nil
+		case info.Retransmits >= repeats:
+			outcome = errCut
+		default:
+			return false
+		}
+		return true
 	})
-	return err == nil
+	return outcome
 }
 
 // state is all the kernel says about packet handling in a namespace.
