@@ -54,7 +54,22 @@ func Promise[H func() bool | func() error](t testing.TB, rule string, d time.Dur
 	if w.err != nil {
 		t.Fatalf("promise %s: not within %s: %s%s", rule, d, what, w)
 	}
-	t.Logf("promise %s: held after %s of %s (lost %s)", rule, w.took().Round(time.Millisecond), d, w.lost.Round(time.Millisecond))
+	kept(t, rule, d, w.took(), w.lost)
+}
+
+// Kept is Promise for something that the test measured itself, with a Stopwatch.
+func Kept(t testing.TB, rule string, d time.Duration, what string, took, lost time.Duration) {
+	t.Helper()
+	if took > d {
+		t.Errorf("promise %s: %s took %s, want %s at most (lost %s besides)", rule, what, took.Round(time.Millisecond), d, lost.Round(time.Millisecond))
+		return
+	}
+	kept(t, rule, d, took, lost)
+}
+
+func kept(t testing.TB, rule string, d, took, lost time.Duration) {
+	t.Helper()
+	t.Logf("promise %s: held after %s of %s (lost %s)", rule, took.Round(time.Millisecond), d, lost.Round(time.Millisecond))
 }
 
 // errorOf returns a condition as a function that returns an error while it does not
