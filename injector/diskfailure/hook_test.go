@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,17 +26,30 @@ func inEachHook(t *testing.T, test func(t *testing.T, by string)) {
 	}
 }
 
-// programsAndLinks are all of BPF that the kernel holds.
-func programsAndLinks(t *testing.T) string {
+// programsAndLinks are all BPF programs of these names that the kernel holds, and the
+// links of each. Others come and go: other tests load them.
+func programsAndLinks(t *testing.T, names ...string) string {
 	t.Helper()
 	var text strings.Builder
+	wanted := map[ebpf.ProgramID]bool{}
 	for id, err := ebpf.ProgramGetNextID(0); err == nil; id, err = ebpf.ProgramGetNextID(id) {
-		fmt.Fprintf(&text, "program %d\n", id)
+		program, err := ebpf.NewProgramFromID(id)
+		if err != nil {
+			continue // it has gone meanwhile
+		}
+		info, err := program.Info()
+		program.Close()
+		if err == nil && slices.Contains(names, info.Name) {
+			wanted[id] = true
+			fmt.Fprintf(&text, "program %d %s\n", id, info.Name)
+		}
 	}
 	links := &link.Iterator{}
 	defer links.Close()
 	for links.Next() {
-		fmt.Fprintf(&text, "link %d\n", links.ID)
+		if info, err := links.Link.Info(); err == nil && wanted[info.Program] {
+			fmt.Fprintf(&text, "link %d of program %d\n", links.ID, info.Program)
+		}
 	}
 	if err := links.Err(); err != nil {
 		t.Fatal(err)
@@ -59,18 +73,18 @@ func TestNoProgramStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer attached.Close()
-		before := programsAndLinks(t)
+		before := programsAndLinks(t, "foreign", programName)
 		file := filepath.Join(files(t, "file"), "file")
 		c := testcontainer.Start(t, testcontainer.Sleeps...)
 		injector := newInjector(t, by, params("ENOENT", "", file), c)
 		inject(t, injector)
 		want(t, "opens", map[string]int{"ENOENT": 3}, opens(t, c, file, 0, 3))
-		if during := programsAndLinks(t); during == before {
+		if during := programsAndLinks(t, "foreign", programName); during == before {
 			t.Errorf("the kernel holds %s, want a program and a link more", during)
 		}
 		for range 2 {
 			clean(t, injector)
-			if diff := cmp.Diff(before, programsAndLinks(t)); diff != "" {
+			if diff := cmp.Diff(before, programsAndLinks(t, "foreign", programName)); diff != "" {
 				t.Errorf("what the kernel holds (-before +after):\n%s", diff)
 			}
 		}

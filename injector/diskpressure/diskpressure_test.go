@@ -19,6 +19,7 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 // newInjector makes one with a journal of its own, and cleans at the end of the
@@ -64,15 +65,18 @@ func TestLimitsWhatTheTargetDoes(t *testing.T) {
 	tests := []struct {
 		name       string
 		throttling v1beta1.DiskPressureThrottling
+		v1File     string
+		v2Key      string
+		limit      string
 		how        string
 		block      int
 		blocks     int
 		want       float64 // blocks per second
 	}{
-		{"bytes read", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(4 * mebi)}, "read", mebi / 4, 32, 16},
-		{"bytes written", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(2 * mebi)}, "write", mebi / 4, 16, 8},
-		{"read operations", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(100)}, "read", 4096, 200, 100},
-		{"write operations", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(50)}, "write", 4096, 100, 50},
+		{"bytes read", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(4 * mebi)}, "read_bps", "rbps", "4194304", "read", mebi / 4, 32, 16},
+		{"bytes written", v1beta1.DiskPressureThrottling{WriteBytesPerSec: some(2 * mebi)}, "write_bps", "wbps", "2097152", "write", mebi / 4, 16, 8},
+		{"read operations", v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(100)}, "read_iops", "riops", "100", "read", 4096, 200, 100},
+		{"write operations", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(50)}, "write_iops", "wiops", "50", "write", 4096, 100, 50},
 	}
 	d := newDisk(t)
 	file := d.file(t)
@@ -80,19 +84,33 @@ func TestLimitsWhatTheTargetDoes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := newContainer(t, "first")
 			before := c.limits(t)
-			free := c.rate(t, test.how, file, test.block, test.blocks)
+			rate := func() float64 { return c.rate(t, test.how, file, test.block, test.blocks) }
+			free := rate()
+			for tries := 1; free < 3*test.want && tries < 5; tries++ {
+				free = rate()
+			}
 			if free < 3*test.want {
+				patience.Blame(t, "the disk does %.1f blocks/s without a limit of %.0f", free, test.want)
 				testneeds.Missing(t, testneeds.FastDisk, fmt.Sprintf("%.1f blocks/s without a limit of %.0f", free, test.want))
 			}
 			injector := newInjector(t, d.dir, test.throttling, c)
 			inject(t, injector)
-			if got := c.rate(t, test.how, file, test.block, test.blocks); got < 0.8*test.want || got > 1.2*test.want {
-				t.Errorf("%s: %.1f blocks/s, want %.0f ± 20%%", test.name, got, test.want)
+			// Others on the disk make it slower: that the limit is no stricter than asked
+			// for is seen in the kernel's own figures.
+			if got := rate(); got > 1.2*test.want {
+				t.Errorf("%s: %.1f blocks/s, want at most %.0f and 20%%", test.name, got, test.want)
+			}
+			at := limitAt(c, d.device, test.v1File, test.v2Key)
+			if got := at.find(read(t, at.file)); got != test.limit {
+				t.Errorf("limit %q, want %q", got, test.limit)
 			}
 			cleanTwice(t, injector, c, before)
-			if got := c.rate(t, test.how, file, test.block, test.blocks); got < 2*test.want {
-				t.Errorf("after Clean %.1f blocks/s, want more than the limit of %.0f", got, test.want)
-			}
+			patience.Measure(t, "after Clean", func() error {
+				if got := rate(); got < 2*test.want {
+					return fmt.Errorf("%.1f blocks/s, want more than the limit of %.0f", got, test.want)
+				}
+				return nil
+			})
 		})
 	}
 }

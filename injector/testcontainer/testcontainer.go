@@ -3,7 +3,8 @@
 // Package testcontainer gives tests a real process that looks to an injector
 // like a container: number 1 of its own process namespace, in network and mount
 // namespaces of its own, in cgroups that carry its ID. It promises that process
-// and cgroups are gone when the test has ended.
+// and cgroups are gone when the test has ended. The cgroup above them, squall-test,
+// stays: another process may be about to make one below it.
 package testcontainer
 
 import (
@@ -24,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/injector/testneeds"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 // deadline is how long a test waits for the kernel or a process.
@@ -59,6 +61,7 @@ func Start(t *testing.T, command ...string) *Container {
 func StartAs(t *testing.T, id string, command ...string) *Container {
 	t.Helper()
 	testneeds.BeRoot(t)
+	patience.Watch(t)
 	c := &Container{ID: id, ended: make(chan struct{})}
 	t.Cleanup(func() { c.Stop(t) })
 	for _, root := range hierarchies() {
@@ -167,7 +170,6 @@ func (c *Container) Stop(t *testing.T) {
 			}
 			return nil
 		})
-		os.Remove(filepath.Dir(dir)) // stays while another test uses it
 	}
 }
 
@@ -271,22 +273,10 @@ func Freeze(t *testing.T, pid int) {
 }
 
 // Eventually calls condition until it returns nil, and ends the test with its
-// last error after a deadline.
+// last error after a minute of this machine's time.
 func Eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	end := time.Now().Add(deadline)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("not after %s: %s: %v", deadline, what, err)
-		}
-		<-ticker.C
-	}
+	patience.Within(t, deadline, what, condition)
 }
 
 // handOn gives the cgroups of containers the controllers that they have on a node,
