@@ -43,7 +43,7 @@ func TestWriterWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); w.stats()["error"] == ""; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.stats()["error"] == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not say that it cannot open its file")
 		}
@@ -51,7 +51,7 @@ func TestWriterWrites(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); w.stats()["bytes"].(int64) < 10*block; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.stats()["bytes"].(int64) < 10*block; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("little written: %v", w.stats())
 		}
