@@ -58,7 +58,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	one := genuine[0]
 	refused(t, func() error { return create("deployer", one) }, "only the service account squall-worker")
 	// New rights take the API server a moment.
-	polled(t, "the worker makes a chaos pod", func() bool { return create(worker, one) == nil })
+	eventually(t, "the worker makes a chaos pod", func() bool { return create(worker, one) == nil })
 	for _, pod := range genuine {
 		if err := create(worker, pod); err != nil {
 			t.Errorf("chaos pod of %s: %v", pod.Spec.Containers[0].Args, err)
@@ -141,7 +141,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	t.Run("a chaos pod that is there", func(t *testing.T) {
 		pod := one.DeepCopy()
 		pod.Namespace, pod.Name = "squall-chaos", "there"
-		polled(t, "the image of the namespace is forgotten", func() bool { // admission reads namespaces from a cache
+		eventually(t, "the image of the namespace is forgotten", func() bool { // admission reads namespaces from a cache
 			_, err := as(worker).CoreV1().Pods("squall-chaos").Create(t.Context(), pod, metav1.CreateOptions{})
 			return err == nil
 		})

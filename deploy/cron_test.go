@@ -89,7 +89,7 @@ func TestCronSample(t *testing.T) {
 	sample.SetNamespace("default")
 	for _, user := range []string{"", "sampler"} {
 		var last error
-		polled(t, cronSample+" by "+user, func() bool { // new rights take the API server a moment
+		eventually(t, cronSample+" by "+user, func() bool { // new rights take the API server a moment
 			_, last = resourcesAs(t, user, "disruptioncrons", "default").Create(t.Context(), sample, dryRun)
 			return !apierrors.IsForbidden(last)
 		})
@@ -140,11 +140,11 @@ func TestACronNeedsTheRightsOfItsRuns(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			refused(t, func() error { return create("cron-only", c.template) }, "cron-only needs the right to create disruptions.chaos.squall.dev in default")
 			if c.missing == "" {
-				polled(t, "cron-tenant may", func() bool { return create("cron-tenant", c.template) == nil })
+				eventually(t, "cron-tenant may", func() bool { return create("cron-tenant", c.template) == nil })
 			} else {
 				refused(t, func() error { return create("cron-tenant", c.template) }, "cron-tenant needs the right to create "+c.missing+".chaos.squall.dev")
 			}
-			polled(t, "cron-operator may", func() bool { return create("cron-operator", c.template) == nil })
+			eventually(t, "cron-operator may", func() bool { return create("cron-operator", c.template) == nil })
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestAnEditOfACronNeedsTheRightToo(t *testing.T) {
 		_, err := resourcesAs(t, "cron-editor", "disruptioncrons", "default").Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	polled(t, "cron-editor may edit", func() bool { return patch("of-pods", `{"spec":{"schedule":"@hourly"}}`) == nil })
+	eventually(t, "cron-editor may edit", func() bool { return patch("of-pods", `{"spec":{"schedule":"@hourly"}}`) == nil })
 	const words = "create nodedisruptions.chaos.squall.dev"
 	refused(t, func() error {
 		return patch("of-pods", `{"spec":{"disruptionTemplate":{"cpuPressure":null,"nodeFailure":{}}}}`)
@@ -219,7 +219,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		return err
 	}
 	for _, allowed := range []*unstructured.Unstructured{run("disruption-cron-noon", "DisruptionCron", "noon", true), run("disruption-rollout-noon", "DisruptionRollout", "noon", true), nodes} {
-		polled(t, "the worker makes a run", func() bool { return create(workerUser, allowed) == nil })
+		eventually(t, "the worker makes a run", func() bool { return create(workerUser, allowed) == nil })
 	}
 	const words = "make and delete Disruptions that are runs of a DisruptionCron, DisruptionRollout or DisruptionScenario, and no others but those that are over"
 	for name, d := range map[string]*unstructured.Unstructured{
@@ -246,7 +246,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	}
 	for _, user := range []string{workerUser, bridgeUser} {
 		refused(t, func() error { return remove(user, "a-persons") }, words)
-		polled(t, user+" deletes a run", func() bool { return remove(user, "disruption-cron-noon") == nil })
+		eventually(t, user+" deletes a run", func() bool { return remove(user, "disruption-cron-noon") == nil })
 	}
 	status := func(body string) {
 		t.Helper()
@@ -262,7 +262,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 	}
 	for _, phase := range []string{"Finished", "Rejected"} {
 		status(`{"status":{"phase":"` + phase + `"}}`)
-		polled(t, "the bridge deletes what is over", func() bool { return remove(bridgeUser, "a-persons") == nil })
+		eventually(t, "the bridge deletes what is over", func() bool { return remove(bridgeUser, "a-persons") == nil })
 		refused(t, func() error { return remove(workerUser, "a-persons") }, words)
 		finalizers(`["finalizer.chaos.squall.dev"]`)
 		refused(t, func() error { return remove(bridgeUser, "a-persons") }, words)
@@ -278,7 +278,7 @@ func TestProgramsMakeRunsOnly(t *testing.T) {
 		_, err := resourcesAs(t, bridgeUser, "disruptioncrons", "default").Patch(t.Context(), "held", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	polled(t, "the bridge adds its finalizer", func() bool { return patch(`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil })
+	eventually(t, "the bridge adds its finalizer", func() bool { return patch(`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil })
 	refused(t, func() error { return patch(`{"spec":{"paused":true}}`) }, "may change the finalizers")
 	refused(t, func() error { return patch(`{"metadata":{"annotations":{"a":"b"}}}`) }, "may change the finalizers")
 }
@@ -329,7 +329,7 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 	for _, name := range []string{"an owner", "a label", "an annotation"} {
 		marks[name].mark(ofTheWorker)
 	}
-	polled(t, "the worker makes a run", func() bool {
+	eventually(t, "the worker makes a run", func() bool {
 		_, err := resourcesAs(t, workerUser, "disruptions", "default").Create(t.Context(), ofTheWorker, metav1.CreateOptions{})
 		return err == nil
 	})

@@ -2,13 +2,13 @@ package deploy
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -35,13 +35,12 @@ func TestDisruptionEndsWithinAYear(t *testing.T) {
 	never := map[string]any{"triggers": map[string]any{"inject": moment("9999-12-31T23:59:59Z")}}
 	const words = "more than a year (8760h) after its creation"
 	// A new policy takes the API server a moment.
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		err := create(ctx, never)
-		return err != nil && strings.Contains(err.Error(), words), nil
+	eventually(t, "a disruption that injects in the year 9999 is refused", func() error {
+		if err := create(t.Context(), never); err == nil || !strings.Contains(err.Error(), words) {
+			return fmt.Errorf("create = %v", err)
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatalf("a disruption that injects in the year 9999 was never refused: %v, %v", err, create(t.Context(), never))
-	}
 	for _, c := range []struct {
 		name    string
 		spec    map[string]any

@@ -2,14 +2,13 @@ package deploy
 
 import (
 	"context"
+	"fmt"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -44,14 +43,13 @@ func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
 	const redirect = `{"spec":{"selector":{"app":"bank"}}}`
 	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
 		// New policies and rights take the API server a moment.
-		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsForbidden(patch(ctx, program, redirect)) &&
-				patch(ctx, program, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil, nil
+		eventually(t, program+" may write finalizers and nothing else", func() error {
+			selector, finalizer := patch(t.Context(), program, redirect), patch(t.Context(), program, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`)
+			if !apierrors.IsForbidden(selector) || finalizer != nil {
+				return fmt.Errorf("a new selector: %v, want it forbidden; a finalizer: %v, want it written", selector, finalizer)
+			}
+			return nil
 		})
-		if err != nil {
-			t.Errorf("%s: a new selector: %v, want it forbidden; a finalizer: %v, want it written", program,
-				patch(t.Context(), program, redirect), patch(t.Context(), program, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`))
-		}
 		if err := patch(t.Context(), program, `{"metadata":{"labels":{"team":"bank"}}}`); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: a label: %v, want it forbidden", program, err)
 		}

@@ -69,7 +69,7 @@ func TestNamespacesOptIn(t *testing.T) {
 		return strings.Join(heard.texts, "\n"), err
 	}
 	words := "namespace " + other.Name + " has not agreed to be disrupted"
-	polled(t, "by default it warns", func() bool { said, err := try("", other.Name); return err == nil && strings.Contains(said, words) })
+	eventually(t, "by default it warns", func() bool { said, err := try("", other.Name); return err == nil && strings.Contains(said, words) })
 	if said, err := try("", agreed.Name); err != nil || said != "" {
 		t.Errorf("in a namespace that has agreed: %q, %v", said, err)
 	}
@@ -80,7 +80,7 @@ func TestNamespacesOptIn(t *testing.T) {
 	}
 
 	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, ComponentOfOptIn), "squall-namespace-opt-in")})
-	polled(t, "with the component it refuses", func() bool {
+	eventually(t, "with the component it refuses", func() bool {
 		_, err := try("", other.Name)
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), words) &&
 			strings.Contains(err.Error(), "kubectl label namespace "+other.Name+" chaos.squall.dev/disruptions=allowed")
@@ -106,7 +106,7 @@ func TestNamespacesOptIn(t *testing.T) {
 	}
 
 	apply(t, config, []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/namespace-opt-in-off"), "squall-namespace-opt-in")})
-	polled(t, "with the other component it says nothing", func() bool { said, err := try("", other.Name); return err == nil && said == "" })
+	eventually(t, "with the other component it says nothing", func() bool { said, err := try("", other.Name); return err == nil && said == "" })
 }
 
 var (

@@ -62,7 +62,7 @@ func TestOneTeam(t *testing.T) {
 	refused := func(err error, words string) bool {
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), words)
 	}
-	polled(t, "without the overlay's policies both are taken", func() bool { return try("not-of-the-team", "pod") == nil && try(watched, "node") == nil })
+	eventually(t, "without the overlay's policies both are taken", func() bool { return try("not-of-the-team", "pod") == nil && try(watched, "node") == nil })
 	before, err := disruptionsIn(t, "", "not-of-the-team").Create(t.Context(), aDisruption("before"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,10 +76,10 @@ func TestOneTeam(t *testing.T) {
 	}
 	t.Cleanup(func() { remove(context.Background()) })
 	apply(t, apiserver.Start(t), own)
-	polled(t, "elsewhere nobody disrupts", func() bool {
+	eventually(t, "elsewhere nobody disrupts", func() bool {
 		return refused(try("not-of-the-team", "pod"), "does not look after namespace not-of-the-team")
 	})
-	polled(t, "nobody disrupts nodes", func() bool { return refused(try(watched, "node"), "want level pod") })
+	eventually(t, "nobody disrupts nodes", func() bool { return refused(try(watched, "node"), "want level pod") })
 	if err := try(watched, "pod"); err != nil {
 		t.Errorf("in the team's namespace: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestOneTeam(t *testing.T) {
 		t.Errorf("what was there before cannot be deleted: %v", err)
 	}
 	remove(t.Context()) // the other tests are about the base
-	polled(t, "without the overlay's policies all is as before", func() bool { return try("not-of-the-team", "pod") == nil && try(watched, "node") == nil })
+	eventually(t, "without the overlay's policies all is as before", func() bool { return try("not-of-the-team", "pod") == nil && try(watched, "node") == nil })
 }
 
 // What is locked down refuses where the base warns, lets nobody in, and runs chaos pods

@@ -84,7 +84,7 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 			for user, allowed := range map[string]bool{"tenant": c.missing == "", "owner": c.byOwner, "operator": true, "admin": true} {
 				ask := func() error { return create(user, c.spec) }
 				if allowed { // new rights take the API server a moment
-					polled(t, user+" may", func() bool { return ask() == nil })
+					eventually(t, user+" may", func() bool { return ask() == nil })
 				} else {
 					refused(t, ask, user+" needs the right to create "+c.missing+".chaos.squall.dev")
 				}
@@ -180,7 +180,7 @@ func TestSamplesAreAdmitted(t *testing.T) {
 		sample.SetNamespace("default")
 		for _, user := range []string{"", "chaos-team"} {
 			var last error
-			polled(t, strings.TrimSpace(file+" "+user), func() bool { // new rights take the API server a moment
+			eventually(t, strings.TrimSpace(file+" "+user), func() bool { // new rights take the API server a moment
 				_, last = disruptionsAs(t, user).Create(t.Context(), sample, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				return !apierrors.IsForbidden(last)
 			})

@@ -160,7 +160,7 @@ func TestWhomRulesRefuseAtAdmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	polled(t, "the tenant may disrupt", func() bool { return tried(t, "policed-tenant", namespace, "disruptions", aDisruption("asked")) == nil })
+	eventually(t, "the tenant may disrupt", func() bool { return tried(t, "policed-tenant", namespace, "disruptions", aDisruption("asked")) == nil })
 	failing := disruptionWith("failing", map[string]any{"cpuPressure": nil, "containerFailure": map[string]any{}})
 	words := `rule "seen" of DisruptionPolicy "` + namespace + `"`
 	for _, user := range []string{"", "policed-tenant"} {

@@ -35,7 +35,7 @@ func TestRolloutSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"", "roller"} {
-		polled(t, rolloutSample+" by "+user, func() bool { // new rights take the API server a moment
+		eventually(t, rolloutSample+" by "+user, func() bool { // new rights take the API server a moment
 			_, err := resourcesAs(t, user, "disruptionrollouts", "default").Create(t.Context(), sample, dryRun)
 			return err == nil
 		})
@@ -54,7 +54,7 @@ func TestARolloutNeedsTheRightsOfItsRuns(t *testing.T) {
 		return err
 	}
 	refused(t, func() error { return create("rollout-only", nil) }, "rollout-only needs the right to create disruptions.chaos.squall.dev in default")
-	polled(t, "rollout-tenant may", func() bool { return create("rollout-tenant", nil) == nil })
+	eventually(t, "rollout-tenant may", func() bool { return create("rollout-tenant", nil) == nil })
 	ofNodes := map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{}}
 	refused(t, func() error { return create("rollout-tenant", ofNodes) }, "rollout-tenant needs the right to create nodedisruptions.chaos.squall.dev")
 	refused(t, func() error {
@@ -72,7 +72,7 @@ func TestARolloutNeedsTheRightsOfItsRuns(t *testing.T) {
 		return err
 	}
 	refused(t, func() error { return patch("rollout-editor", `{"spec":{"paused":true}}`) }, "rollout-editor needs the right to create disruptions")
-	polled(t, "the bridge adds its finalizer", func() bool {
+	eventually(t, "the bridge adds its finalizer", func() bool {
 		return patch(bridgeUser, `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil
 	})
 	refused(t, func() error { return patch(bridgeUser, `{"spec":{"paused":true}}`) }, "may change the finalizers")

@@ -80,7 +80,7 @@ func TestSafeMode(t *testing.T) {
 	restored(t, "squall-safe-mode")
 	const words = "safe mode: network names neither host nor port"
 	all := disruptionWith("asked", ofNetwork(nil))
-	polled(t, "by default it warns", func() bool {
+	eventually(t, "by default it warns", func() bool {
 		said, err := asked(t, "disruptions", all)
 		return err == nil && strings.Contains(said, words)
 	})
@@ -122,7 +122,7 @@ func TestSafeMode(t *testing.T) {
 	}
 
 	apply(t, apiserver.Start(t), []*unstructured.Unstructured{bindingOf(t, overlaid(t, "components/safe-mode-off"), "squall-safe-mode")})
-	polled(t, "with the other component it says nothing", func() bool {
+	eventually(t, "with the other component it says nothing", func() bool {
 		said, err := asked(t, "disruptions", all)
 		return err == nil && !strings.Contains(said, words)
 	})

@@ -58,7 +58,7 @@ func TestScenarioSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"", "player"} {
-		polled(t, scenarioSample+" by "+user, func() bool { return tried(t, user, "default", "disruptionscenarios", sample) == nil })
+		eventually(t, scenarioSample+" by "+user, func() bool { return tried(t, user, "default", "disruptionscenarios", sample) == nil })
 	}
 }
 
@@ -97,11 +97,11 @@ func TestAScenarioNeedsTheRightsOfAllItsRuns(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			refused(t, func() error { return create("scenario-only", c.template) }, "scenario-only needs the right to create disruptions.chaos.squall.dev in default")
 			if c.missing == "" {
-				polled(t, "scenario-tenant may", func() bool { return create("scenario-tenant", c.template) == nil })
+				eventually(t, "scenario-tenant may", func() bool { return create("scenario-tenant", c.template) == nil })
 			} else {
 				refused(t, func() error { return create("scenario-tenant", c.template) }, "scenario-tenant needs the right to create "+c.missing+".chaos.squall.dev")
 			}
-			polled(t, "scenario-operator may", func() bool { return create("scenario-operator", c.template) == nil })
+			eventually(t, "scenario-operator may", func() bool { return create("scenario-operator", c.template) == nil })
 		})
 	}
 	for _, namespace := range []string{"squall-system", "squall-chaos", "kube-system"} {
@@ -153,7 +153,7 @@ func TestTheLargestScenarioIsJudged(t *testing.T) {
 		return err
 	}
 	var last error
-	polled(t, "the largest scenario is let in", func() bool {
+	eventually(t, "the largest scenario is let in", func() bool {
 		last = create(nil)
 		return !apierrors.IsForbidden(last)
 	})
@@ -182,7 +182,7 @@ func TestProgramsMakeRunsOfScenariosOnly(t *testing.T) {
 		return d
 	}
 	for _, name := range []string{"disruption-scenario-day-1-1", "disruption-scenario-day-32-8"} {
-		polled(t, "the worker makes "+name, func() bool {
+		eventually(t, "the worker makes "+name, func() bool {
 			return tried(t, workerUser, "default", "disruptions", run(name, "DisruptionScenario")) == nil
 		})
 	}
@@ -213,7 +213,7 @@ func TestProgramsMakeRunsOfScenariosOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{workerUser, bridgeUser} {
-		polled(t, user+" adds its finalizer", func() bool {
+		eventually(t, user+" adds its finalizer", func() bool {
 			return patched(t, user, "disruptionscenarios", "held", `{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`) == nil
 		})
 		for _, body := range []string{`{"spec":{"steps":[{"name":"calm","wait":"1m"}]}}`, `{"metadata":{"annotations":{"a":"b"}}}`} {
@@ -262,8 +262,8 @@ func TestApprovals(t *testing.T) {
 	}
 	refused(t, func() error { return patch("approver", approval("look", "approver")) }, notNow)
 	phase("Suspended", "Running")
-	polled(t, "approver may", func() bool { return patch("approver", approval("look", "approver")) == nil })
-	polled(t, "approver-only may", func() bool { return patch("approver-only", approval("look", "approver-only")) == nil })
+	eventually(t, "approver may", func() bool { return patch("approver", approval("look", "approver")) == nil })
+	eventually(t, "approver-only may", func() bool { return patch("approver-only", approval("look", "approver-only")) == nil })
 	refused(t, func() error { return patch("scenario-owner", approval("look", "scenario-owner")) }, "scenario-owner needs the right to approve disruptionscenarios.chaos.squall.dev in default")
 	refused(t, func() error { return patch("approver", approval("look", "colleague")) }, "must be approver")
 	for _, step := range []string{"again", "other"} {
@@ -287,7 +287,7 @@ func TestApprovals(t *testing.T) {
 		refused(t, func() error { return patch(user, body) }, stays)
 	}
 	phase("Finished", "Suspended")
-	polled(t, "the next step is approved beside it", func() bool { return patch("colleague", approval("again", "colleague")) == nil })
+	eventually(t, "the next step is approved beside it", func() bool { return patch("colleague", approval("again", "colleague")) == nil })
 	if err := patch("scenario-owner", `{"metadata":{"labels":{"team":"shop"}}}`); err != nil {
 		t.Errorf("a label on an approved scenario: %v, want it accepted", err)
 	}

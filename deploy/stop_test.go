@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 
@@ -81,7 +79,7 @@ func TestEmergencyStopAdmission(t *testing.T) {
 	if err := stops.Delete(t.Context(), "all", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	polled(t, "a new disruption is taken again", func() bool { return creation() == nil })
+	eventually(t, "a new disruption is taken again", func() bool { return creation() == nil })
 }
 
 // refused waits until the creation is forbidden with one of these words: a new policy
@@ -95,20 +93,11 @@ func refused(t *testing.T, create func() error, words ...string) {
 		}
 	})
 	began := time.Now()
-	polled(t, "creation is refused with "+strings.Join(words, " or "), func() bool {
+	eventually(t, "creation is refused with "+strings.Join(words, " or "), func() bool {
 		last = create()
 		return apierrors.IsForbidden(last) && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(last.Error(), word) })
 	})
 	t.Logf("after %s: %v", time.Since(began), last)
-}
-
-func polled(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
-		func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
 }
 
 func sampleStop(t *testing.T) *unstructured.Unstructured {

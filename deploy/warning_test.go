@@ -1,16 +1,14 @@
 package deploy
 
 import (
-	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -62,16 +60,10 @@ func TestEditedSpecIsWarned(t *testing.T) {
 	}
 	// A new policy takes the API server a moment.
 	even := false
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	eventually(t, "an edit of the spec is warned about", func() bool { // rule 9
 		even = !even
-		if even {
-			return patch(`{"spec":{"dryRun":true}}`), nil
-		}
-		return patch(`{"spec":{"dryRun":false}}`), nil
+		return patch(fmt.Sprintf(`{"spec":{"dryRun":%t}}`, even))
 	})
-	if err != nil {
-		t.Errorf("an edit of the spec was never warned about: %v", err) // rule 9
-	}
 	if patch(`{"metadata":{"labels":{"team":"a"}}}`) { // rule 10
 		t.Error("a change of labels was warned about")
 	}
