@@ -2,10 +2,12 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/apiserver"
 )
 
 const fire = "emergency stop fire: payment is down"
@@ -112,21 +115,60 @@ func TestCreationEndsSoonAfterItsDisruptionIsGone(t *testing.T) {
 	}
 }
 
-// Nobody injects who cannot know.
+// A worker that cannot read whether its disruption was stopped creates nothing: not
+// before the first chaos pod, and not between two groups of them.
 func TestWhoCannotLookForAStopDoesNotInject(t *testing.T) {
-	c := newCluster(t)
-	c.MakeTargets(2, nil)
-	ref := c.Disruption("blind", all)
-	do[Plan](c, c.Prepare, ref)
-	added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
-	dead, cancel := context.WithCancel(t.Context())
-	cancel()
-	if why, err := c.stopped(dead, ref); err == nil {
-		t.Errorf("stopped = %q without an error though nothing could be read", why)
+	for read, fails := range map[string]func(ref Ref, path string) bool{
+		"the disruption":      func(ref Ref, p string) bool { return strings.HasSuffix(p, "/disruptions/"+ref.Name) },
+		"the emergency stops": func(_ Ref, p string) bool { return path.Base(p) == "emergencystops" },
+	} {
+		for look, first := range map[string]int{"before the first chaos pod": 0, "after the first group": createdAtOnce} {
+			t.Run(read+" cannot be read "+look, func(t *testing.T) {
+				c := newCluster(t)
+				c.MakeTargets(createdAtOnce+1, nil)
+				ref := c.Disruption("blind", all)
+				do[Plan](c, c.Prepare, ref)
+				added := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}).Added
+				var blind atomic.Bool
+				blind.Store(first == 0)
+				c.through(func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodPost && path.Base(r.URL.Path) == "pods" {
+						blind.Store(true)
+					}
+					return nil, nil
+				})
+				c.readsFail(func(p string) bool { return blind.Load() && fails(ref, p) })
+				_, err := c.env.ExecuteActivity(c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}})
+				if err == nil || !strings.Contains(err.Error(), "look whether disruption") || !strings.Contains(err.Error(), errBlind.Error()) {
+					t.Errorf("CreateChaosPods() = %v, want the error of the look for a stop", err)
+				}
+				if n := len(c.ChaosPodsOf(ref)); n != first {
+					t.Errorf("%d chaos pods are there, want %d", n, first)
+				}
+			})
+		}
 	}
-	if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, added[0]}}); created.Pods != 2 {
-		t.Errorf("created = %+v, want two chaos pods: there is no stop", created)
-	}
+}
+
+var errBlind = errors.New("the API server does not answer")
+
+// readsFail has the activities' reads of Squall's own resources fail on the paths
+// that fails returns true for.
+func (c *cluster) readsFail(fails func(path string) bool) {
+	c.Helper()
+	config := apiserver.Start(c.T)
+	config.QPS = -1
+	config.Wrap(func(server http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && fails(r.URL.Path) {
+				return nil, errBlind
+			}
+			return server.RoundTrip(r)
+		})
+	})
+	var err error
+	c.Activities.Disruptions, err = status.NewDisruptions(config)
+	c.Must(err)
 }
 
 // emergencyStop makes one that goes with the test.
