@@ -61,6 +61,9 @@ func TestJudge(t *testing.T) {
 		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                           // rule 43
 		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Clean, ""},                                                                                      // rule 43
 		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Clean, ""},                                                                 // rule 43
+		{"the runtime could not run the container: let go", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true, Clean, ""},                                                // rule 43
+		{"failed by the node controller, last seen running: failed", injectorIs(corev1.PodFailed, running), true, Failed, "exit code is unknown"},                                                // rules 43, 44
+		{"failed by the node controller, last seen running, target gone: let go", injectorIs(corev1.PodFailed, running), false, Clean, ""},                                                       // rules 38, 39, 40
 		{"never created, as its image is missing: let go", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Clean, ""},                                             // rule 42
 		{"evicted with an unknown exit after running: failed", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), true, Failed, "137"},                                // rule 43
 		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                   // rule 44
@@ -75,6 +78,27 @@ func TestJudge(t *testing.T) {
 			got, why := Judge(test.pod, test.cleanable)
 			if got != test.want || !strings.Contains(why, test.why) {
 				t.Errorf("Judge() = %s %q, want %s with %q", got, why, test.want, test.why)
+			}
+		})
+	}
+}
+
+// A node is searched unless the end of its chaos pod proves that nothing is left.
+func TestAudited(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		pod  *corev1.Pod
+		want bool
+	}{
+		{"the injector searched its node", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"cleaned":true,"audited":true}`)), true},
+		{"the injector ended well and searched nothing", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"cleaned":true}`)), false},
+		{"nothing ever ran", injectorIs(corev1.PodFailed, corev1.ContainerState{}), true},
+		{"the runtime could not run the container", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true},
+		{"failed by the node controller, last seen running", injectorIs(corev1.PodFailed, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Audited(test.pod); got != test.want {
+				t.Errorf("Audited() = %t, want %t", got, test.want)
 			}
 		})
 	}
@@ -116,6 +140,8 @@ func TestNeverInjected(t *testing.T) {
 		{"it could not clean what it had begun", injectorIs(corev1.PodFailed, exited(1, "Error", `{"error":"busy"}`)), false, ""},
 		{"its image is missing", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, "ErrImagePull: no such image"},
 		{"its process was never executed", injectorIs(corev1.PodFailed, exited(128, "StartError", "no such file")), true, "no such file"},
+		{"the runtime could not run its container", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "no such device")), true, "no such device"},
+		{"its node was lost while it ran", injectorIs(corev1.PodFailed, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), false, ""},
 		{"its container was lost after it ran", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
