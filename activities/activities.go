@@ -59,6 +59,9 @@ type Activities struct {
 	// to go after their grace period, and for their successors to have a node. 0
 	// means 2 minutes, and 30 s.
 	GonePatience, SuccessorPatience time.Duration
+	// StartPatience is how long a chaos pod that was Pending when it was deleted is
+	// held. 0 means 5 s.
+	StartPatience time.Duration
 }
 
 // Ref names the disruption an activity works for.

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func (c *cleaning) advance(ctx context.Context, pod *corev1.Pod) (*LeftPod, erro
 	if left, settled, err := c.settleNodeFailure(ctx, pod, outcome); settled || err != nil {
 		return left, err
 	}
-	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && c.a.Clock.Now().Sub(deletedAt(pod)) > StartPatience {
+	if outcome == chaospod.Waiting && chaospod.Unstarted(pod) && !c.a.mayStart(pod) {
 		c.markUnverified(pod) // 42: let go, and its node is searched
 		outcome = chaospod.Clean
 	}
@@ -133,9 +134,15 @@ func named(ids []string, pod *corev1.Pod) bool {
 	return slices.Contains(ids, string(pod.UID)) || slices.Contains(ids, pod.Name)
 }
 
-// StartPatience is how long a chaos pod that was Pending when it was deleted is
-// held: its kubelet may have been starting it, and it is judged by its end then.
+// StartPatience is how long a worker holds a chaos pod that was Pending when it was
+// deleted: its kubelet may have been starting it, and it is judged by its end then.
 const StartPatience = 5 * time.Second
+
+// mayStart is true as long as the kubelet of a chaos pod, deleted while it was
+// Pending, may still say that it runs.
+func (a *Activities) mayStart(pod *corev1.Pod) bool {
+	return a.Clock.Now().Sub(deletedAt(pod)) <= cmp.Or(a.StartPatience, StartPatience)
+}
 
 // deletedAt is when somebody asked for the pod's end: the deletion timestamp is
 // the end of its grace period.

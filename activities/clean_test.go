@@ -31,85 +31,59 @@ var injectorRuns = corev1.ContainerState{Running: &corev1.ContainerStateRunning{
 // kubelet ends deleted chaos pods as a kubelet would: how says what exit code
 // by target node; a node it does not know keeps its pod running.
 func (c *cluster) kubelet(ref Ref, how map[string]int32) {
-	kubelet := *c.Activities // by a client of its own, whatever becomes of ours
-	go func() {
-		for c.Context().Err() == nil {
-			pods, err := kubelet.listChaosPods(c.Context(), Shard{ref, AllShards})
-			if err != nil {
-				return
+	c.Helper()
+	c.OnPods(chaospod.Selector(ref, chaospod.AllShards), func(pods []*corev1.Pod) {
+		for _, pod := range pods {
+			code, known := how[pod.Spec.NodeName]
+			switch {
+			case !known || pod.DeletionTimestamp == nil:
+			case !kube.InjectorEnded(pod):
+				c.exits(pod, code)
+			case !chaospod.Dropped(pod):
+				c.forgets(pod)
 			}
-			for _, pod := range pods {
-				code, known := how[pod.Spec.NodeName]
-				if !known || pod.DeletionTimestamp == nil {
-					continue
-				}
-				if kube.InjectorEnded(&pod) {
-					kubelet.forgets(c.Context(), &pod)
-				} else {
-					kubelet.exits(c.Context(), &pod, code)
-				}
-			}
-			_ = pause(c.Context(), 20*time.Millisecond)
 		}
-	}()
+	})
 }
 
 // exits is a kubelet that says how the injector of a chaos pod ended.
-func (a *Activities) exits(ctx context.Context, pod *corev1.Pod, code int32) {
-	pod.Status.Phase = corev1.PodSucceeded
+func (c *cluster) exits(pod *corev1.Pod, code int32) {
+	c.Helper()
+	phase := corev1.PodSucceeded
 	if code != 0 {
-		pod.Status.Phase = corev1.PodFailed
+		phase = corev1.PodFailed
 	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: apicluster.Exited(code, "Error", "")}}
-	_, _ = a.Kube.CoreV1().Pods(a.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if err := c.Exits(pod, phase, apicluster.Exited(code, "Error", "")); err != nil && c.Context().Err() == nil {
+		c.Errorf("the kubelet of chaos pod %s cannot write how it ended: %v", pod.Name, err)
+	}
 }
 
 // forgets is a kubelet that is done with a deleted chaos pod.
-func (a *Activities) forgets(ctx context.Context, pod *corev1.Pod) {
-	now := int64(0)
-	_ = a.Kube.CoreV1().Pods(a.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+func (c *cluster) forgets(pod *corev1.Pod) {
+	c.Helper()
+	if err := c.Forgets(pod); err != nil && c.Context().Err() == nil {
+		c.Errorf("the kubelet of chaos pod %s cannot delete it: %v", pod.Name, err)
+	}
 }
 
 // endsTogether is a kubelet that ends all the chaos pods, so many, once all are
 // deleted. It holds busy from its first write to its last.
 func (c *cluster) endsTogether(ref Ref, all int, busy *sync.Mutex) {
-	kubelet := *c.Activities // by a client of its own, whatever becomes of ours
-	alive := func(pod corev1.Pod) bool { return pod.DeletionTimestamp == nil }
-	go func() {
-		for c.Context().Err() == nil && pause(c.Context(), 20*time.Millisecond) == nil {
-			pods, err := kubelet.listChaosPods(c.Context(), Shard{ref, AllShards})
-			if err != nil {
-				return
-			}
-			if len(pods) != all || slices.ContainsFunc(pods, alive) {
-				continue
-			}
-			busy.Lock()
-			defer busy.Unlock()
-			for i := range pods {
-				kubelet.exits(c.Context(), &pods[i], 0)
-				kubelet.forgets(c.Context(), &pods[i])
-			}
+	c.Helper()
+	alive := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil }
+	ended := false
+	c.OnPods(chaospod.Selector(ref, chaospod.AllShards), func(pods []*corev1.Pod) {
+		if ended || len(pods) != all || slices.ContainsFunc(pods, alive) {
 			return
 		}
-	}()
-}
-
-// startsLate is a kubelet that says two seconds after the deletion that the only
-// chaos pod runs after all; then the injector is killed.
-func (c *cluster) startsLate(ref Ref) {
-	for c.Context().Err() == nil && pause(c.Context(), 20*time.Millisecond) == nil {
-		pods, err := c.listChaosPods(c.Context(), Shard{ref, AllShards})
-		if err != nil || len(pods) != 1 || pods[0].DeletionTimestamp == nil || time.Since(deletedAt(&pods[0])) < 2*time.Second {
-			continue
+		ended = true
+		busy.Lock()
+		defer busy.Unlock()
+		for _, pod := range pods {
+			c.exits(pod, 0)
+			c.forgets(pod)
 		}
-		pods[0].Status.Phase = corev1.PodFailed
-		pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: apicluster.Exited(137, "Error", "")}}
-		_, _ = c.Kube.CoreV1().Pods(c.Namespace).UpdateStatus(c.Context(), &pods[0], metav1.UpdateOptions{})
-		now := int64(0)
-		_ = c.Kube.CoreV1().Pods(c.Namespace).Delete(c.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-		return
-	}
+	})
 }
 
 // differs is an API server's clock that is as much ahead of this machine's.
@@ -128,6 +102,7 @@ func differs(t *testing.T, ahead time.Duration) *kube.Clock {
 func TestCleanChaosPods(t *testing.T) {
 	patience := time.Minute
 	t.Run("all own chaos pods are deleted, others are untouched", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(4, nil)
 		mine, theirs := c.started("mine", nil), c.started("theirs", nil)
@@ -177,6 +152,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("where they cannot be deleted together, each is by itself", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(3, nil)
 		ref := c.injected("calm", all)
@@ -193,6 +169,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("one that failed is kept with its finalizer, the others go", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(3, nil)
 		ref := c.injected("calm", all)
@@ -219,6 +196,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("a release lets go of what failed, never of an injector that can clean", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(2, nil)
 		ref := c.started("calm", all)
@@ -233,6 +211,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("a release lets go of nothing that fails after the decision", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(2, nil)
 		ref := c.started("calm", func(spec *v1beta1.DisruptionSpec) {
@@ -257,6 +236,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("failed, but the target is gone, replaced or not running: let go", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		pods := c.MakeTargets(2, nil)
 		ref := c.started("calm", all)
@@ -278,6 +258,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("failed, and the target is a node that is not ready: kept, until the node is gone", func(t *testing.T) { // rule 39
+		t.Parallel()
 		c := newCluster(t)
 		node := c.node()
 		node.becomes(corev1.ConditionTrue)
@@ -299,6 +280,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("failed on a node that is not ready, and the record is lost: kept, as it still says what its target is", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		node := c.node()
 		node.becomes(corev1.ConditionTrue)
@@ -318,17 +300,15 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("running, long after its kubelet should have ended it: a release lets go of it, and no cleaning without one", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
 		chaos := c.ChaosPodsOf(ref)[0]
 		c.Becomes(chaos, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
-		grace := int64(1)
-		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
-		released := CleanInput{Shard: Shard{ref, 0}, Patience: time.Second}
-		for !c.overdue(&c.ChaosPodsOf(ref)[0]) {
-			c.Must(pause(c.Context(), 20*time.Millisecond))
-		}
+		c.Must(c.Kube.CoreV1().Pods(c.Namespace).Delete(t.Context(), chaos.Name, metav1.DeleteOptions{}))
+		c.Clock = differs(t, time.Hour) // its grace period is over
+		released := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, released); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting {
 			t.Errorf("cleaned = %+v, want it waited for", cleaned)
 		}
@@ -339,6 +319,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("running, and the target was held back and pulls its images: kept", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		target := c.MakeTargets(1, nil)[0]
 		ref := c.started("calm", nil)
@@ -350,7 +331,7 @@ func TestCleanChaosPods(t *testing.T) {
 			live, err := c.Kube.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), target, metav1.UpdateOptions{})
 			c.Must(err)
 			target = live
-			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: time.Second}).Lost
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := lost(v1beta1.OnInitContainer); n != 0 || c.ChaosPodsOf(ref)[0].DeletionTimestamp != nil {
 			t.Errorf("%d targets lost, want none", n)
@@ -361,6 +342,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("failed, and another node has the name of its target: let go", func(t *testing.T) { // rule 39
+		t.Parallel()
 		c := newCluster(t)
 		first := c.node()
 		first.becomes(corev1.ConditionTrue)
@@ -375,26 +357,30 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("pending when it is deleted, and killed after it started: kept, somebody must clean", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		dropped := make(chan struct{})
-		go func() {
-			defer close(dropped)
-			c.startsLate(ref)
-		}()
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience})
-		<-dropped
+		c.Clock = differs(t, -time.Hour) // however slow this machine is, the kubelet is in time
+		in := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 42
+			t.Errorf("cleaned = %+v, want one that waits", cleaned)
+		}
+		late := c.ChaosPodsOf(ref)[0]
+		c.exits(&late, 137)
+		c.forgets(&late)
+		cleaned := do[CleanResult](c, c.CleanChaosPods, in)
 		if left := c.ChaosPodsOf(ref); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed || len(left) != 1 { // rules 42, 44
 			t.Errorf("cleaned = %+v, %d chaos pods there; want the one failed and kept", cleaned, len(left))
 		}
 	})
 	t.Run("pending, and no kubelet says anything: let go, and its node is to be searched", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(2, nil)
 		ref := c.started("calm", nil)
-		c.kubelet(ref, nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience + againGap})
+		c.Clock = differs(t, StartPatience+time.Second) // as if StartPatience had passed
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
 		if len(cleaned.UnverifiedNodes) != 2 {
 			t.Errorf("nodes to be searched = %v, want both", cleaned.UnverifiedNodes)
 		}
@@ -405,28 +391,29 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("pending, and this worker's clock is ahead of the API server's: held as long as it must be", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
-		c.Clock = differs(t, -time.Hour)
+		c.Clock, c.StartPatience = differs(t, -time.Hour), time.Nanosecond
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		c.kubelet(ref, nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience + againGap})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || len(cleaned.UnverifiedNodes) != 0 {
 			t.Errorf("cleaned = %+v, want the chaos pod held", cleaned)
 		}
 	})
 	t.Run("pending, and this worker's clock is behind the API server's: held no longer than it must be", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.Clock = differs(t, time.Hour)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
-		c.kubelet(ref, nil)
-		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: StartPatience / 2})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
 		if len(cleaned.UnverifiedNodes) != 1 {
 			t.Errorf("cleaned = %+v, want the chaos pod let go", cleaned)
 		}
 	})
 	t.Run("still running: waited for, and said so when patience ends", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
@@ -441,6 +428,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("a target that is being deleted is lost: its chaos pod goes first", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		pods := c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
@@ -471,6 +459,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("a target that is gone is lost, though its chaos pod went before anybody looked", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		pods := c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
@@ -487,6 +476,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.wantEvent("TargetLost", pods[0].Name)
 	})
 	t.Run("an injector that ended is judged although the pod's phase is still Running", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		c.MakeTargets(1, nil)
 		ref := c.started("calm", nil)
@@ -497,6 +487,7 @@ func TestCleanChaosPods(t *testing.T) {
 		}
 	})
 	t.Run("while the disruption goes on only what ended is touched", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		pods := c.MakeTargets(3, nil)
 		ref := c.started("calm", all)

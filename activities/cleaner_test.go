@@ -34,25 +34,23 @@ func (c *cluster) failedOn() (Ref, corev1.Pod) {
 
 // cleanerEnds waits for a cleaner, beside the test, and writes how it ended.
 func (c *cluster) cleanerEnds(failed corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState, found chan<- *corev1.Pod) {
-	pods := c.Kube.CoreV1().Pods(c.Namespace) // a test may give c another client meanwhile
-	go func() {
-		for c.Context().Err() == nil {
-			cleaner, err := pods.Get(c.Context(), chaospod.CleanerName(&failed), metav1.GetOptions{})
-			if err == nil {
-				cleaner.Status.Phase = phase
-				cleaner.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: state}}
-				if _, err := pods.UpdateStatus(c.Context(), cleaner, metav1.UpdateOptions{}); err == nil {
-					found <- cleaner
-					return
-				}
-			}
-			_ = pause(c.Context(), 20*time.Millisecond)
+	c.Helper()
+	ended := false
+	c.OnPods(v1beta1.LabelCleaner, func(pods []*corev1.Pod) {
+		i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == chaospod.CleanerName(&failed) })
+		if ended || i < 0 {
+			return
 		}
-	}()
+		ended = true
+		if err := c.Exits(pods[i], phase, state); err != nil && c.Context().Err() == nil {
+			c.Errorf("the kubelet of cleaner %s cannot write how it ended: %v", pods[i].Name, err)
+		}
+		found <- pods[i]
+	})
 }
 
 func in(ref Ref, retry ...string) CleanInput {
-	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: 10 * time.Second}
+	return CleanInput{Shard: Shard{ref, 0}, Retry: retry, Patience: time.Minute}
 }
 
 // An installation may want all that Squall puts on nodes to be the last to be evicted
@@ -129,6 +127,7 @@ func TestAllChaosPodsAreCleanedInPages(t *testing.T) {
 
 func TestRetryCleansFromTheJournal(t *testing.T) {
 	t.Run("the cleaner succeeds: the failed chaos pod is let go", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
@@ -161,6 +160,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		{"the words of an injector prove nothing for a cleaner", `{"injected":true,"cleaned":true,"audited":true}`, []string{"node-0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			ref, failed := c.failedOn()
 			c.cleanerEnds(failed, corev1.PodSucceeded, apicluster.Exited(0, "Completed", test.said), make(chan *corev1.Pod, 1))
@@ -179,6 +179,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		"":                 {"nor is silence", "exit code 137 (Error) without saying why"},
 	} {
 		t.Run(want.name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			ref, failed := c.failedOn()
 			c.cleanerEnds(failed, corev1.PodFailed, apicluster.Exited(137, "Error", said), make(chan *corev1.Pod, 1))
@@ -190,6 +191,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		})
 	}
 	t.Run("cut short when the cleaner has succeeded: tried again it needs no other", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
@@ -214,6 +216,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 	})
 	t.Run("the cleaner never starts: it is waited for and no other is made, until a person lets go", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		short := in(ref, "*")
@@ -242,6 +245,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 	})
 	t.Run("the cleaner fails too: its words are told, no cleaner is left", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		found := make(chan *corev1.Pod, 1)
@@ -260,6 +264,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 	})
 	t.Run("cleaners have failed on it often enough: none is tried, unless it is asked for by name", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		again := in(ref, "*")
@@ -274,6 +279,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		}
 	})
 	t.Run("another target's retry: nothing is tried", func(t *testing.T) {
+		t.Parallel()
 		c := newCluster(t)
 		ref, failed := c.failedOn()
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in(ref, "another")); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Failed {
@@ -302,7 +308,7 @@ func TestOneOfTwoKindsIsHealedAlone(t *testing.T) {
 	}
 	found := make(chan *corev1.Pod, 1)
 	c.cleanerEnds(dead, corev1.PodSucceeded, apicluster.Exited(0, "Completed", `{"cleaned":["x"],"audited":true,"left":[]}`), found)
-	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: 10 * time.Second})
+	cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Retry: []string{"*"}, Patience: time.Minute})
 	args := strings.Join((<-found).Spec.Containers[0].Args, " ")
 	if !strings.HasSuffix(args, " --kind network-disruption") || strings.Count(args, "--kind") != 1 {
 		t.Errorf("the cleaner runs %s, want only what died cleaned", args)

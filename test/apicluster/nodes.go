@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube"
@@ -28,19 +28,21 @@ type Nodes struct {
 	looks  map[string]int
 	// Ran are the commands that nodes were asked for.
 	Ran []string
+	// answered are the pods whose commands have run, by UID: a watch may show one as it was.
+	answered map[types.UID]bool
 }
 
 // WithNodes makes ready nodes that answer.
 func (c *Cluster) WithNodes(names ...string) *Nodes {
 	c.Helper()
-	n := &Nodes{Cluster: c, Marks: map[string][]v1beta1.Mark{}, looks: map[string]int{}, Looked: func(string, int) {}}
+	n := &Nodes{Cluster: c, Marks: map[string][]v1beta1.Mark{}, looks: map[string]int{}, answered: map[types.UID]bool{}, Looked: func(string, int) {}}
 	for _, name := range names {
 		made, err := c.Client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		c.Must(err)
 		c.Cleanup(func() { _ = c.Client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
 		n.SetReady(made, corev1.ConditionTrue)
 	}
-	go n.play()
+	c.OnPods("", n.play)
 	return n
 }
 
@@ -53,18 +55,12 @@ func (n *Nodes) SetReady(node *corev1.Node, ready corev1.ConditionStatus) {
 	*node = *updated
 }
 
-func (n *Nodes) play() {
-	for n.Context().Err() == nil {
-		list, err := n.Client.CoreV1().Pods(n.Chaos).List(n.Context(), metav1.ListOptions{})
-		if err != nil {
-			continue
+func (n *Nodes) play(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if strings.HasPrefix(pod.Name, "sweep-") && !kube.InjectorEnded(pod) && pod.DeletionTimestamp == nil && !n.answered[pod.UID] {
+			n.answered[pod.UID] = true
+			n.answer(pod)
 		}
-		for i := range list.Items {
-			if pod := &list.Items[i]; strings.HasPrefix(pod.Name, "sweep-") && !kube.InjectorEnded(pod) && pod.DeletionTimestamp == nil {
-				n.answer(pod)
-			}
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -89,9 +85,7 @@ func (n *Nodes) answer(pod *corev1.Pod) {
 		n.Marks[node] = slices.DeleteFunc(n.Marks[node], func(m v1beta1.Mark) bool { return slices.Contains(args, string(m.Disruption.UID)) })
 	}
 	n.Ran = append(n.Ran, node+": "+strings.Join(args, " "))
-	pod.Status.Phase = corev1.PodSucceeded
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "injector", State: Exited(code, "Completed", string(said))}}
-	if _, err := n.Client.CoreV1().Pods(n.Chaos).UpdateStatus(n.Context(), pod, metav1.UpdateOptions{}); err != nil && n.Context().Err() == nil {
+	if err := n.Exits(pod, corev1.PodSucceeded, Exited(code, "Completed", string(said))); err != nil && n.Context().Err() == nil {
 		n.Errorf("answer for %s: %v", pod.Name, err)
 	}
 }
