@@ -1,10 +1,10 @@
 package targets
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,14 +110,30 @@ func TestCandidatesInPages(t *testing.T) {
 		})
 	}
 	group.Wait()
-	for range parallelLists {
-		c.must(c.acquireList(t.Context()))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.Healthy(ctx, &v1beta1.Disruption{}); err == nil {
-		t.Error("a ninth list goes on beside eight")
-	}
+}
+
+func TestListsAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore(fake.NewClientset(), "squall-chaos", nil, 1)
+		for range parallelLists {
+			if err := s.acquireList(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		listed := make(chan error, 1)
+		go func() {
+			_, err := s.Healthy(t.Context(), &v1beta1.Disruption{})
+			listed <- err
+		}()
+		synctest.Wait()
+		if len(listed) > 0 {
+			t.Fatalf("Healthy() = %v while %d lists are under way, want it to wait", <-listed, parallelLists)
+		}
+		s.releaseList()
+		if err := <-listed; err != nil {
+			t.Errorf("Healthy() = %v once a list has ended, want no error", err)
+		}
+	})
 }
 
 // With onInit the pods are chosen that are held back, and of them the container
