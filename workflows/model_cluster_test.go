@@ -153,6 +153,8 @@ type cluster struct {
 	time   workflow.Context
 	fixed  time.Time
 	began  time.Time
+	// heartbeats are the heartbeat timeouts of all activities that were asked for, by name.
+	heartbeats map[string][]time.Duration
 
 	// The Disruption's object.
 	there, deleting, finalizer bool
@@ -199,6 +201,7 @@ func newCluster(s scenario, c *faults) *cluster {
 	m := &cluster{
 		scenario: s, faults: c, there: true, finalizer: true, run: 1, began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		pods: map[string]*chaosPod{}, marks: map[string]*chaosPod{}, tries: map[string]int{}, released: map[string]bool{}, byHand: map[string]bool{},
+		heartbeats: map[string][]time.Duration{},
 	}
 	for i := range s.pods {
 		m.targets = append(m.targets, &target{name: fmt.Sprintf("web-%d", i), node: fmt.Sprintf("n%d", i%2)})

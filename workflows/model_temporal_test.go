@@ -84,6 +84,7 @@ func (p *playedTemporal) UpsertTypedSearchAttributes(ctx workflow.Context, attri
 func (p *playedTemporal) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	options := workflow.GetActivityOptions(ctx)
+	p.c.heartbeats[name] = append(p.c.heartbeats[name], options.HeartbeatTimeout)
 	p.c.bug.changeOptions(name, &options)
 	in := p.c.bug.changeIn(args[0])
 	answer := func(value any, err error) {

@@ -1,7 +1,9 @@
 package workflows
 
 import (
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 )
@@ -11,5 +13,33 @@ import (
 func TestACleanerEndsBeforeAPersonIsAsked(t *testing.T) {
 	if waits := cleaningRounds * cleaningPatience; chaospod.MostNodeTimeout >= waits {
 		t.Errorf("a cleaner may have %s, and the workflow waits %s for it", chaospod.MostNodeTimeout, waits)
+	}
+}
+
+// docs/guarantees.md: a killed worker is given up after 10 s. Temporal gives up one
+// that sends no heartbeat for as long as the activity that it carries out allows. Lives
+// of each scenario are played, and every activity that the workflow asks for allows 10 s.
+func TestAKilledWorkerIsGivenUpAfterTenSeconds(t *testing.T) {
+	asked := map[string]bool{}
+	for i := range 20 * len(scenes) {
+		s := scenes[i%len(scenes)]
+		random := rand.New(rand.NewPCG(uint64(i), 1))
+		c := newCluster(s, &faults{random: random, burst: random.IntN(60)})
+		c.all()
+		for activity, heartbeats := range c.heartbeats {
+			asked[activity] = true
+			for _, d := range heartbeats {
+				if d != 10*time.Second {
+					t.Fatalf("scenario %q: %s has a heartbeat timeout of %s, want 10s", s.name, activity, d)
+				}
+			}
+		}
+	}
+	for _, activity := range []string{
+		"Prepare", "SelectTargets", "CreateChaosPods", "AwaitInjection", "AskProbes", "CleanChaosPods", "VerifyNodes", "ReportPhase", "OperateTargets", "EndOperations", "Finish",
+	} {
+		if !asked[activity] {
+			t.Errorf("no scenario asked for %s: that shows nothing of it", activity)
+		}
 	}
 }
