@@ -16,11 +16,14 @@ const (
 	lastPause = 300 * time.Millisecond
 )
 
-// silence is after which a silent worker is given up, and beat how often one that
-// is not silent is heard of.
+// beat is how often a worker that is not silent is heard of.
+const beat = 200 * time.Millisecond
+
+// signalStart begins the injection of a stage that waits for it, and startTimer is the
+// timer of which it takes the place.
 const (
-	silence = 5 * time.Second
-	beat    = 200 * time.Millisecond
+	signalStart = "start"
+	startTimer  = "spec.triggers.createPods"
 )
 
 // hurried lets a stage meet what takes too long for a test. The commands of the
@@ -60,13 +63,18 @@ func (h *hurriedCommands) AwaitWithOptions(ctx workflow.Context, options workflo
 	return h.Next.AwaitWithOptions(ctx, options, condition)
 }
 
-// ExecuteActivity notices soon that the worker of a silent stage is so, and not
-// that one which is heard of is slow.
-func (h *hurriedCommands) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	if h.s.silent.Load() {
-		ctx = workflow.WithHeartbeatTimeout(ctx, silence)
+// NewTimerWithOptions lets a stage, where it wants that, wait for the time of its
+// injection until a signal comes.
+func (h *hurriedCommands) NewTimerWithOptions(ctx workflow.Context, d time.Duration, options workflow.TimerOptions) workflow.Future {
+	if !h.s.startHeld.Load() || options.Summary != startTimer {
+		return h.Next.NewTimerWithOptions(ctx, d, options)
 	}
-	return h.Next.ExecuteActivity(ctx, name, args...)
+	begins, set := workflow.NewFuture(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		workflow.GetSignalChannel(ctx, signalStart).Receive(ctx, nil)
+		set.Set(nil, nil)
+	})
+	return begins
 }
 
 // unhurried gives a timer of a history the time that the workflow asks for.

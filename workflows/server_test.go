@@ -81,6 +81,8 @@ type stage struct {
 	// hoursPass lets the next six hours be over at once. A silent worker that
 	// creates chaos pods is not heard of any more once it is told to stop.
 	hoursPass, silent atomic.Bool
+	// startHeld has a delayed injection begin at signalStart, whatever its time.
+	startHeld atomic.Bool
 	// creations counts the attempts to create chaos pods.
 	warned, creations atomic.Int64
 	// operations and endings answer each OperateTargets and EndOperations.

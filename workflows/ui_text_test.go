@@ -52,12 +52,14 @@ func TestEveryPhaseSpeaks(t *testing.T) {
 
 func throughEveryPhase(s *stage) {
 	expires := clock(s.plan.ExpireAt)
-	s.plan.CreateAt = time.Now().Add(3 * time.Second)
+	s.plan.CreateAt = time.Now().Add(30 * time.Minute)
+	s.startHeld.Store(true)
 	s.found, s.injected = make(chan struct{}), make(chan struct{})
 	s.endedCleans, s.cleans = []activities.CleanResult{stuckPods}, []activities.CleanResult{stuckPods, {}}
 	s.begin()
 	s.eventually("the spec is read", func() bool { return s.state().Plan != nil })
 	s.sees(v1beta1.PhasePending, "Nothing is injected before "+clock(s.plan.CreateAt))
+	s.signal(signalStart, nil)
 	s.enters(v1beta1.PhaseSelecting)
 	s.sees(v1beta1.PhaseSelecting, "Choosing targets. While none match it waits for some, until "+expires)
 	close(s.found)
