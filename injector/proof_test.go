@@ -97,8 +97,8 @@ var takeOff = map[v1beta1.Kind]func(t *testing.T, p *process, made *testcontaine
 // What cannot be taken off: it is done in a moment.
 var momentary = []v1beta1.Kind{v1beta1.KindContainerFailure, v1beta1.KindNodeFailure}
 
-// rules E2, E3: with the settings of the product. The kubelet asks every 14 s, so that
-// a loss is told within 20 s.
+// rules E2, E3: with the settings of the product, on a real kernel.
+// TestWhatIsTakenOffIsSeenWithinFiveSeconds shows the 5 s for every moment of a loss.
 func TestEffectTakenOffIsLost(t *testing.T) {
 	for kind := range registry {
 		if kind == momentary[0] || kind == momentary[1] {
