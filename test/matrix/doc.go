@@ -19,6 +19,11 @@
 // played kubelets ran. Programs and servers are real; between them are proxies
 // in the test, so that the programs know nothing of it.
 //
+// A run that differs fails its point at once. The one exception is a run that
+// lacks events, each of which its worker gave up after the time that it has for
+// one (docs/events.md), and is as the reference otherwise: it is repeated, once.
+// The report counts such runs, and more than one of a hundred fail the test.
+//
 // For many targets the workflow has chaos pods made by an activity of its own, and
 // Temporal tells it at every step that its history is long enough for a new run. Of
 // points that differ in the target alone two are tried, chosen by the hash of

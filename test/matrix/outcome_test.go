@@ -175,25 +175,25 @@ func (w *witness) known(namespace string) map[types.UID]bool {
 }
 
 // outcome looks at the end of a run.
-func (r *run) outcome() (string, error) {
+func (r *run) outcome() (account, error) {
 	ends, uids, played := r.saw.seen(r.shop, r.before)
 	if len(ends) == 0 {
-		return "", fmt.Errorf("nobody saw the disruption %s", r.d.UID)
+		return account{}, fmt.Errorf("nobody saw the disruption %s", r.d.UID)
 	}
 	o := outcome{Disruptions: ends, Parent: r.parentStatus, Played: played}
 	var err error
 	if o.Left, err = r.left(); err != nil {
-		return "", err
+		return account{}, err
 	}
 	if o.Events, err = r.events(); err != nil {
-		return "", err
+		return account{}, err
 	}
 	if o.Workflows, err = r.parentWorkflows(); err != nil {
-		return "", err
+		return account{}, err
 	}
 	for i := range ends {
 		if ends[i].Workflow, err = r.workflows(ends[i].Name, uids[i]); err != nil {
-			return "", err
+			return account{}, err
 		}
 		r.settle(&ends[i].Status)
 	}
@@ -297,8 +297,8 @@ var (
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 )
 
-// canonical is an outcome as text without what differs from run to run.
-func (r *run) canonical(o outcome) (string, error) {
+// canonical is an outcome without what differs from run to run.
+func (r *run) canonical(o outcome) (account, error) {
 	for _, list := range [][]string{o.Left, o.Events, o.Workflows, o.Played} {
 		for i := range list {
 			list[i] = r.stable(list[i])
@@ -317,8 +317,10 @@ func (r *run) canonical(o outcome) (string, error) {
 	if r.lost {
 		o.Played = nil // a kubelet may see a pod that is deleted by force end, or not any more
 	}
+	events := o.Events
+	o.Events = nil
 	text, err := yaml.Marshal(o)
-	return r.stable(string(text)), err
+	return account{r.stable(string(text)), events}, err
 }
 
 // stable is a text without times, and with the names of every run.

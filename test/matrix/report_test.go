@@ -28,16 +28,21 @@ func (m *matrix) progress(p *plan, t *trial) {
 // report is the result, a line for each workload. A point is tried when a run
 // came to it; too many to which none came make the test fail.
 func (m *matrix) report(plans []*plan) {
-	var points, tried, missed, differ int
+	var points, tried, missed, differ, runs, repeated int
 	var trials []*trial
 	for _, p := range plans {
 		lost, wrong := m.reportOne(p)
 		points, tried = points+len(p.faults), tried+len(p.trials)-lost
 		missed, differ = missed+lost, differ+wrong
 		trials = append(trials, p.trials...)
+		made, again := p.made()
+		runs, repeated = runs+made, repeated+again
 	}
-	m.Logf("together: %d points, %d tried, %d not reached, %d differences, in %.0fs with %d slots",
-		points, tried, missed, differ, time.Since(m.began).Seconds(), *slots)
+	m.Logf("together: %d points, %d tried, %d not reached, %d differences, %d of %d runs repeated because of lost events, in %.0fs with %d slots",
+		points, tried, missed, differ, repeated, runs, time.Since(m.began).Seconds(), *slots)
+	if wrong := repeatedTooOften(repeated, runs); wrong != "" {
+		m.Error(wrong)
+	}
 	for _, wrong := range unreached(trials) {
 		m.Error(wrong)
 	}
@@ -52,6 +57,9 @@ func (m *matrix) reportOne(p *plan) (missed, differ int) {
 			m.Errorf("%s, %s: see above", p.work.name, t.fault)
 		} else if !t.tried() {
 			m.Logf("%s: not reached in %d runs: %s", p.work.name, attempts, t.fault)
+		}
+		if t.repeated != "" {
+			m.Logf("%s, %s: repeated, as the worker gave up events:\n%s", p.work.name, t.fault, t.repeated)
 		}
 	}
 	if *list {
@@ -76,6 +84,18 @@ func (p *plan) count() (missed, differ int) {
 	return missed, differ
 }
 
+// made is how many disturbed runs were made, and how many of them repeat one whose
+// worker gave up events.
+func (p *plan) made() (runs, repeated int) {
+	for _, t := range p.trials {
+		runs += t.runs
+		if t.repeated != "" {
+			repeated++
+		}
+	}
+	return runs, repeated
+}
+
 func (p *plan) String() string {
 	slowest := &trial{took: p.took}
 	for _, t := range p.trials {
@@ -84,6 +104,7 @@ func (p *plan) String() string {
 		}
 	}
 	missed, differ := p.count()
-	return fmt.Sprintf("%-17s %3d points, %3d tried, %d not reached, %d differences; undisturbed %.0fs, slowest recovery %.0fs more (%s)",
-		p.work.name, len(p.faults), len(p.trials)-missed, missed, differ, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
+	_, repeated := p.made()
+	return fmt.Sprintf("%-17s %3d points, %3d tried, %d not reached, %d differences, %d repeated; undisturbed %.0fs, slowest recovery %.0fs more (%s)",
+		p.work.name, len(p.faults), len(p.trials)-missed, missed, differ, repeated, p.took.Seconds(), (slowest.took - p.took).Seconds(), slowest.fault)
 }

@@ -2,9 +2,7 @@ package matrix
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -164,11 +162,8 @@ func (r *run) allDisrupted() error {
 	if err := r.injected(r.targets); err != nil {
 		return err
 	}
-	err := r.until("the event that its chaos pods are created", func() bool {
-		told, err := r.events()
-		return err == nil && slices.ContainsFunc(told, func(words string) bool {
-			return strings.HasPrefix(words, "Disruption "+r.d.Name+": Normal ChaosPodCreated: ")
-		})
+	err := r.untilTold(1, "the event that its chaos pods are created", func(event string) bool {
+		return strings.HasPrefix(event, "Disruption "+r.d.Name+": Normal ChaosPodCreated: ")
 	})
 	if err != nil {
 		return err
@@ -311,11 +306,8 @@ func (r *run) injected(n int) error {
 	if err != nil {
 		return err
 	}
-	event := fmt.Sprintf("Disruption %s: Normal Injected: all %d targets are injected", r.d.Name, n)
-	return r.until("the event that it is injected, "+want, func() bool {
-		told, err := r.events()
-		return err == nil && slices.Contains(told, event)
-	})
+	injected := fmt.Sprintf("Disruption %s: Normal Injected: all %d targets are injected", r.d.Name, n)
+	return r.untilTold(1, "the event that it is injected, "+want, func(event string) bool { return event == injected })
 }
 
 // toldTargets waits until every target has the event that it is disrupted, as injected does.
@@ -323,28 +315,9 @@ func (r *run) toldTargets() error {
 	if r.node {
 		return nil // events on nodes are in a namespace that all slots share
 	}
-	return r.until("every target has the event that it is disrupted", func() bool {
-		told, err := r.events()
-		n := 0
-		for _, words := range told {
-			if strings.HasPrefix(words, "Pod ") && strings.Contains(words, ": Normal Disrupted: ") {
-				n++
-			}
-		}
-		return err == nil && n == r.targets*len(r.all)
+	return r.untilTold(r.targets*len(r.all), "every target has the event that it is disrupted", func(event string) bool {
+		return strings.HasPrefix(event, "Pod ") && strings.Contains(event, ": Normal Disrupted: ")
 	})
-}
-
-// lostEvents is what the worker said of events that it could not store in time, which is
-// why a run that waits for one does not go on.
-func (r *run) lostEvents() error {
-	var lost []error
-	for line := range strings.Lines(r.programs[worker].Said()[r.said:]) {
-		if strings.Contains(line, "event not recorded") {
-			lost = append(lost, errors.New(strings.TrimSpace(line)))
-		}
-	}
-	return errors.Join(lost...)
 }
 
 // completed waits for the ends of all workflows, which follow those of what they are of.
