@@ -20,8 +20,8 @@ REGISTRY ?= squall.local
 TAG ?= dev
 # What make test-long runs; empty: every part.
 PART ?=
-# What the choices of make campaign follow from.
-SEED ?= 1
+# What the choices of make operations and make campaign follow from; empty: the commit.
+SEED ?=
 # What make pictures draws; empty: every kind.
 KINDS ?=
 # Flags of make soak; bin/soak --help lists them.
@@ -93,7 +93,7 @@ crash-matrix: ## worker, bridge and injector are killed at every step they take,
 
 .PHONY: operations
 operations: ## 1,000 operations of disruptions on their targets with each driver, while everything goes wrong that can: nothing is left on a pod (SEED=1)
-	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/operations -operations 1000 -seed $(SEED)
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/operations -operations 1000 $(if $(SEED),-seed $(SEED))
 
 .PHONY: soak
 soak: ## 1,000 disruptions while all that carries them out is killed at random: half an hour on the development cluster with Squall installed, as root (SOAK="-disruptions 100 -seed 1")
@@ -103,7 +103,7 @@ soak: ## 1,000 disruptions while all that carries them out is killed at random: 
 
 .PHONY: campaign
 campaign: ## Disruptions generated from the schema, and single fields changed while they run: twenty minutes on the development cluster with Squall installed (SEED=1)
-	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m -v ./test/campaign -seed $(SEED) -attempts 0 -slots 12 -corruptions 120
+	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m -v ./test/campaign $(if $(SEED),-seed $(SEED)) -attempts 0 -slots 12 -corruptions 120
 
 .PHONY: figures
 figures: ## how long the injector takes for each kind (docs/kinds/README.md); as root

@@ -3,10 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,10 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/sample"
 )
 
 // The crash matrix of the injector, after Sieve (OSDI'22): a reference run
@@ -27,8 +28,9 @@ import (
 // for each of them, with the program killed by SIGKILL right before the step.
 // Killed before the first and before each next one means: killed anywhere.
 var (
-	share  = flag.Int("share", 4, "percent of the crash matrix's points to try, chosen by the hash of their names, and of each workload one; make test-long tries all")
+	share  = flag.Int("share", 4, "percent of the crash matrix's points to try, chosen by the seed, and of each workload one; make test-long tries all")
 	listed = flag.Bool("list", false, "list the points of the crash matrix")
+	seed   = flag.Uint64("seed", 0, "what the choice of points follows from; 0: the commit")
 	point  = flag.String("point", "", "try only this point of the crash matrix, as the report names it")
 )
 
@@ -48,10 +50,11 @@ const (
 
 // rule 58
 func TestInjectorKilledBeforeEachStep(t *testing.T) {
-	for _, w := range half(0) {
+	seed := sample.Of(t, *seed)
+	for _, w := range half(seed, false) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			m := matrix{T: t, arena: newArena(t, w)}
+			m := matrix{T: t, seed: seed, arena: newArena(t, w)}
 			m.run(func(a *arena, before stepFunc) { a.injectTraced(syscall.SIGTERM, before) })
 		})
 	}
@@ -59,10 +62,11 @@ func TestInjectorKilledBeforeEachStep(t *testing.T) {
 
 // rule 58: a cleaner may be killed as well, and the next one goes on.
 func TestCleanerKilledBeforeEachStep(t *testing.T) {
-	for _, w := range half(1) {
+	seed := sample.Of(t, *seed)
+	for _, w := range half(seed, true) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			m := matrix{T: t, arena: newArena(t, w)}
+			m := matrix{T: t, seed: seed, arena: newArena(t, w)}
 			m.run(func(a *arena, before stepFunc) {
 				a.injectTraced(syscall.SIGKILL, func(string) verdict { return permit })
 				a.trace(func(int) {}, before, "clean", "--disruption", a.uid())
@@ -71,13 +75,39 @@ func TestCleanerKilledBeforeEachStep(t *testing.T) {
 	}
 }
 
-// sample is true unless all points are tried, or one that is looked for.
-func sample() bool { return *point == "" && *share < 100 }
+// sampled is true unless all points are tried, or one that is looked for.
+func sampled() bool { return *point == "" && *share < 100 }
 
-// half are the workloads of which the injector is killed in a sample, or with 1 those of
-// which the cleaner is; all of them where all points are tried.
-func half(which int) []workload {
-	return slices.DeleteFunc(workloads(), func(w workload) bool { return sample() && number("half", w.name)%2 != which })
+// half are the workloads of which the cleaner is killed in a sample, or the others, of
+// which the injector is; all of them where all points are tried.
+func half(seed sample.Seed, cleaner bool) []workload {
+	if !sampled() {
+		return workloads()
+	}
+	return halfOf(workloads(), seed, cleaner)
+}
+
+func halfOf(all []workload, seed sample.Seed, cleaner bool) []workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return seed.Chosen("the cleaner of "+w.name, 50) != cleaner })
+}
+
+// Over many commits the injector of each workload is killed, and the cleaner.
+func TestHalfOf(t *testing.T) {
+	const seeds = 200
+	injector, cleaner := map[string]int{}, map[string]int{}
+	for seed := sample.Seed(1); seed <= seeds; seed++ {
+		for _, w := range halfOf(workloads(), seed, false) {
+			injector[w.name]++
+		}
+		for _, w := range halfOf(workloads(), seed, true) {
+			cleaner[w.name]++
+		}
+	}
+	for _, w := range workloads() {
+		if n := injector[w.name]; n < seeds/4 || n+cleaner[w.name] != seeds {
+			t.Errorf("%s: the injector is killed for %d seeds of %d, the cleaner for %d, want about half of them each", w.name, n, seeds, cleaner[w.name])
+		}
+	}
 }
 
 // stepFunc decides about the next step of the traced program.
@@ -86,6 +116,7 @@ type stepFunc func(step string) verdict
 // matrix tries every point of one program in one arena.
 type matrix struct {
 	*testing.T
+	seed  sample.Seed
 	arena *arena
 	// reverted and healed are the longest times that what reverts itself took
 	// after the SIGKILL, and the cleaner from its start to its end.
@@ -102,10 +133,10 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 		m.Logf("%d points:\n%s", len(points), strings.Join(points, "\n"))
 	}
 	// Of each workload one at least.
-	nearest := slices.MinFunc(points, func(a, b string) int { return number(m.Name(), a) - number(m.Name(), b) })
+	nearest := slices.MinFunc(points, func(a, b string) int { return cmp.Compare(m.rank(a), m.rank(b)) })
 	tried := 0
 	for _, p := range points {
-		if !chosen(m.Name(), p, *share) && (*point != "" || p != nearest) {
+		if !chosen(m.seed, m.Name(), p, *share) && (*point != "" || p != nearest) {
 			continue
 		}
 		tried++
@@ -123,20 +154,15 @@ func (m *matrix) run(program func(*arena, stepFunc)) {
 		tried, len(points), m.missed, m.differed, m.reverted.Round(time.Millisecond), m.healed.Round(time.Millisecond))
 }
 
-// chosen tells whether a point is in the percentage that is to be tried.
-func chosen(name, p string, percent int) bool {
+// chosen tells whether a point of a test is in the percentage that is to be tried.
+func chosen(seed sample.Seed, test, p string, percent int) bool {
 	if *point != "" {
 		return p == *point
 	}
-	return number(name, p) < percent
+	return seed.Chosen(test+" "+p, percent)
 }
 
-// number is between 0 and 99, and the same for a point whenever it is asked for.
-func number(name, p string) int {
-	sum := fnv.New32a()
-	fmt.Fprint(sum, name, p)
-	return int(sum.Sum32() % 100)
-}
+func (m *matrix) rank(p string) uint64 { return m.seed.Rank(m.Name() + " " + p) }
 
 // points are the steps of undisturbed runs, each with a number that tells it
 // from its likes: which thread comes first may differ from run to run.
@@ -144,7 +170,7 @@ func (m *matrix) points(program func(*arena, stepFunc)) []string {
 	m.Helper()
 	var points []string
 	runs := references
-	if sample() {
+	if sampled() {
 		runs = 1
 	}
 	for range runs {
@@ -256,7 +282,7 @@ func (a *arena) expectClean(t *testing.T, before string) {
 	// it apart, though it has no command line any more.
 	diff := ""
 	for began := time.Now(); time.Since(began) < selfHeal; <-time.After(10 * time.Millisecond) {
-		if diff = cmp.Diff(lines(before), lines(a.state())); diff == "" {
+		if diff = gocmp.Diff(lines(before), lines(a.state())); diff == "" {
 			return
 		}
 	}

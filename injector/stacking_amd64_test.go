@@ -24,6 +24,7 @@ import (
 	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
 	"github.com/squall-chaos/squall/injector/target"
 	"github.com/squall-chaos/squall/injector/testcontainer"
+	"github.com/squall-chaos/squall/test/sample"
 )
 
 // stacked are the kinds as they meet on one target: with parameters whose effect
@@ -79,10 +80,11 @@ func possible(w workload) bool {
 // are killed and whichever is cleaned first; or the second is refused in words and
 // the first untouched.
 func TestTwoDisruptionsOnOneTarget(t *testing.T) {
+	seed := sample.Of(t, *seed)
 	for _, pair := range pairs() {
 		name := pair[0].name + " and " + pair[1].name
 		same := pair[0].kind == pair[1].kind
-		if !same && !chosen(t.Name(), name, max(*share, 10)) {
+		if !same && !chosen(seed, t.Name(), name, max(*share, 10)) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@
 //
 // For many targets the workflow has chaos pods made by an activity of its own, and
 // Temporal tells it at every step that its history is long enough for a new run. Of
-// points that differ in the target alone two are tried, chosen by the hash of
-// their names: the report says how many of how many. An EmergencyStop is of the whole
+// points that differ in the target alone two are tried, chosen by the seed: the
+// report says how many of how many. An EmergencyStop is of the whole
 // cluster; a proxy shows the programs of a slot none but the slot's own.
 //
 // Stale reads are answers an API server may give: a list at an older resource

@@ -3,7 +3,6 @@ package matrix
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/test/sample"
 	"github.com/squall-chaos/squall/test/world"
 )
 
@@ -30,27 +30,20 @@ var oneOfMany = regexp.MustCompile(`web-\d+`)
 // class is a fault without which target of many it is about.
 func (f fault) class() string { return oneOfMany.ReplaceAllString(f.String(), "web-N") }
 
-// sampled are the faults of which at most some of each class are left, those whose names
-// have the least hash.
-func sampled(faults []fault, each int) (some []fault) {
+// sampled are the faults of which at most some of each class are left, chosen by the seed.
+func sampled(faults []fault, each int, seed sample.Seed) (some []fault) {
 	byClass := map[string][]fault{}
 	for _, f := range faults {
 		byClass[f.class()] = append(byClass[f.class()], f)
 	}
 	for _, f := range faults {
 		all := byClass[f.class()]
-		slices.SortFunc(all, func(a, b fault) int { return cmp.Compare(sum(a), sum(b)) })
+		slices.SortFunc(all, func(a, b fault) int { return cmp.Compare(seed.Rank(a.String()), seed.Rank(b.String())) })
 		if slices.Contains(all[:min(each, len(all))], f) {
 			some = append(some, f)
 		}
 	}
 	return some
-}
-
-func sum(words ...any) uint32 {
-	s := fnv.New32a()
-	_, _ = fmt.Fprint(s, words...)
-	return s.Sum32()
 }
 
 // oneDiesOfMany is a target that goes, whereupon the workflow, whose history is always
@@ -127,7 +120,7 @@ func TestSampled(t *testing.T) {
 		}
 	}
 	faults = append(faults, fault{before, worker, "worker completes Finish #1"})
-	some := sampled(faults, ofEach)
+	some := sampled(faults, ofEach, 1)
 	if want := 2*ofEach + 1; len(some) != want {
 		t.Fatalf("%d of %d faults are left, want %d: %v", len(some), len(faults), want, some)
 	}
@@ -136,7 +129,7 @@ func TestSampled(t *testing.T) {
 			t.Errorf("%s is none of the faults", f)
 		}
 	}
-	if again := sampled(slices.Clone(faults), ofEach); !slices.Equal(again, some) {
+	if again := sampled(slices.Clone(faults), ofEach, 1); !slices.Equal(again, some) {
 		t.Errorf("once %v is left, then %v", some, again)
 	}
 }

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,17 +14,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/sample"
 	"github.com/squall-chaos/squall/test/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 var (
-	share    = flag.Int("share", 2, "percent of the points to try, chosen by the hash of their names among those that every undisturbed run reaches; with 100 all are tried, as make test-long does")
+	share    = flag.Int("share", 2, "percent of the points to try, chosen by the seed among those that every undisturbed run reaches; with 100 all are tried, as make test-long does")
 	only     = flag.String("point", "", "try this point only, as the report names it")
 	workload = flag.String("workload", "", "try this workload only")
 	list     = flag.Bool("list", false, "list the points and try none")
 	slots    = flag.Int("slots", 8, "how many runs are under way at once")
+	seed     = flag.Uint64("seed", 0, "what the choice of points follows from; 0: the commit")
 )
 
 const (
@@ -40,7 +43,7 @@ const (
 // TestCrashMatrix kills worker and bridge at every step they take, and keeps
 // from them what they watch (T1, T5, I2, I7).
 func TestCrashMatrix(t *testing.T) {
-	m := &matrix{T: t, world: world.Start(t), began: time.Now()}
+	m := &matrix{T: t, world: world.Start(t), began: time.Now(), seed: sample.Of(t, *seed)}
 	if *only == "" {
 		m.world = m.world.In(quiet{t})
 	}
@@ -50,10 +53,7 @@ func TestCrashMatrix(t *testing.T) {
 	m.openSlots()
 	var plans []*plan
 	var group sync.WaitGroup
-	for _, w := range workloads {
-		if *workload != "" && *workload != w.name || *workload == "" && w.long && *share < whole {
-			continue
-		}
+	for _, w := range m.chosen() {
 		p := &plan{work: w, early: map[string]bool{}, runs: map[fault]int{}}
 		plans = append(plans, p)
 		group.Go(func() { m.carryOut(p) })
@@ -75,6 +75,7 @@ type matrix struct {
 	saw   *witness
 	began time.Time
 	free  chan *slot
+	seed  sample.Seed
 
 	mu sync.Mutex
 	// wanted counts the trials of all workloads whose points are known, done those that
@@ -115,6 +116,25 @@ type trial struct {
 	// was repeated because its worker gave up events, empty if none was.
 	runs     int
 	repeated string
+}
+
+// chosen are the workloads that are run: that of the flag, or all, of those that
+// are long one where a share of the points is tried.
+func (m *matrix) chosen() []work {
+	if *workload != "" {
+		return slices.DeleteFunc(slices.Clone(workloads), func(w work) bool { return w.name != *workload })
+	}
+	if *share >= whole {
+		return workloads
+	}
+	return withOneLong(workloads, m.seed)
+}
+
+// withOneLong are the workloads that are not long and one that is.
+func withOneLong(all []work, seed sample.Seed) []work {
+	long := slices.DeleteFunc(slices.Clone(all), func(w work) bool { return !w.long })
+	one := slices.MinFunc(long, func(a, b work) int { return cmp.Compare(seed.Rank(a.name), seed.Rank(b.name)) })
+	return slices.DeleteFunc(slices.Clone(all), func(w work) bool { return w.long && w.name != one.name })
 }
 
 // openSlots makes all slots; most of the time Temporal's namespaces take.
@@ -159,7 +179,7 @@ func (m *matrix) carryOut(p *plan) {
 	if p.unsteady || *list {
 		return
 	}
-	p.choose(m.T)
+	p.choose(m.T, m.seed)
 	m.mu.Lock()
 	m.wanted += len(p.trials)
 	m.mu.Unlock()
@@ -228,7 +248,7 @@ func (m *matrix) reference(p *plan) {
 }
 
 // choose takes the share of the points that this test tries.
-func (p *plan) choose(t *testing.T) {
+func (p *plan) choose(t *testing.T, seed sample.Seed) {
 	if *only != "" {
 		f, err := parseFault(*only)
 		if err != nil {
@@ -240,11 +260,11 @@ func (p *plan) choose(t *testing.T) {
 	}
 	faults := p.faults
 	if p.work.many {
-		faults = sampled(faults, ofEach)
+		faults = sampled(faults, ofEach, seed)
 	}
 	for _, f := range faults {
 		steady := p.runs[f] == undisturbed() || *share == whole
-		if steady && int(sum(p.work.name, f)%whole) < *share {
+		if steady && seed.Chosen(p.work.name+", "+f.String(), *share) {
 			p.trials = append(p.trials, &trial{fault: f})
 		}
 	}

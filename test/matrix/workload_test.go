@@ -36,7 +36,7 @@ type work struct {
 	twoBridges bool
 	// guarded is one with a probe, which asks whether the pod called guard is ready.
 	guarded bool
-	// long is one that is left out unless all points are tried, or it is named.
+	// long is one of those of which a sample has one, chosen by the seed.
 	long bool
 	// many is one of many targets, of whose points some of each class are tried, and whose
 	// workflow goes on in a new run as soon as it may.

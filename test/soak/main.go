@@ -23,6 +23,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/squall-chaos/squall/test/sample"
 )
 
 // options are the command line.
@@ -66,10 +68,15 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.bound, "bound", 30*time.Minute, "`time` in which all must have begun; at most half of it is for killing injectors alone")
 	flags.DurationVar(&o.heal, "heal", 18*time.Minute, "`time` to heal after the last kill; three cleaners may take 1m each, and as long again 10m after a disruption is stuck")
 	flags.DurationVar(&o.every, "every", 3*time.Second, "mean `time` between two kills")
-	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1_000_000), "`number` that all choices follow from; without, a random one")
+	flags.Uint64Var(&o.seed, "seed", 1+rand.Uint64N(1_000_000), "`number` that all choices follow from; without, a random one; 0: that of the commit")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+	seed, _, err := sample.Find(o.seed)
+	if err != nil {
+		return o, err
+	}
+	o.seed = uint64(seed)
 	if flags.NArg() > 0 || o.disruptions < 1 || o.parallel < 1 || o.every <= 0 || o.alone < 0 || o.alone > 100 {
 		return o, fmt.Errorf("want no arguments, at least one disruption, also at a time, time between kills, and 0 to 100 percent; see soak --help")
 	}

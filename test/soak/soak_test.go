@@ -10,7 +10,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/sample"
 )
+
+func TestSeed(t *testing.T) {
+	t.Setenv(sample.Variable, "77")
+	for _, c := range []struct {
+		args   []string
+		lowest uint64
+		most   uint64
+	}{{[]string{"-seed", "5"}, 5, 5}, {[]string{"-seed", "0"}, 77, 77}, {nil, 1, 1_000_000}} {
+		if o, err := parse(c.args); err != nil || o.seed < c.lowest || o.seed > c.most {
+			t.Errorf("parse(%v) has seed %d, %v, want %d to %d", c.args, o.seed, err, c.lowest, c.most)
+		}
+	}
+}
 
 func TestChoicesFollowFromTheSeed(t *testing.T) {
 	differ := false
