@@ -3,11 +3,15 @@ package campaign
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/sample"
 )
 
 // bases are valid specs, which together have every part that a spec can have.
@@ -56,6 +60,9 @@ type attempt struct {
 	spec  map[string]any
 	// next is the same with the field's next value: an edit while it runs.
 	next map[string]any
+	// valid is true where Squall's own check takes the spec. The schema, which only an
+	// API server has, may refuse some that it takes.
+	valid bool
 }
 
 func (a attempt) String() string {
@@ -68,9 +75,8 @@ func (a attempt) String() string {
 // mostBases is in how many bases a field is changed.
 const mostBases = 2
 
-// attempts are all that can be made of the bases, in an order that follows from the
-// seed, those without a change first.
-func attempts(fields []field, seed uint64) []attempt {
+// attempts are all that can be made of the bases, those without a change first.
+func attempts(fields []field) []attempt {
 	var all, unchanged []attempt
 	for _, b := range bases {
 		unchanged = append(unchanged, attempt{base: b.name, spec: parse(b.spec)})
@@ -82,6 +88,7 @@ func attempts(fields []field, seed uint64) []attempt {
 			for i, value := range values {
 				a := attempt{base: base.base, field: f.path, value: value, spec: runtime.DeepCopyJSON(base.spec), next: runtime.DeepCopyJSON(base.spec)}
 				if set(a.spec, f.path, value) && set(a.next, f.path, values[(i+1)%len(values)]) && !dangerous(a.spec) && !dangerous(a.next) {
+					a.valid = valid(a.spec)
 					all = append(all, a)
 				}
 			}
@@ -93,8 +100,72 @@ func attempts(fields []field, seed uint64) []attempt {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b attempt) int { return cmp.Compare(a.rank(seed), b.rank(seed)) })
 	return append(unchanged, all...)
+}
+
+// sampled are most of the attempts, or all of them for 0, in an order that follows
+// from the seed: first the bases, which are to work or to say why they do not, then
+// in turn one with a change that should be taken and one that should be refused. So
+// each sort of outcome is in a sample of any seed.
+func sampled(all []attempt, most int, seed sample.Seed) []attempt {
+	rank := make(map[string]uint64, len(all))
+	for _, a := range all {
+		rank[a.String()] = seed.Rank(a.String())
+	}
+	var chosen, valid, invalid []attempt
+	for _, a := range all {
+		switch {
+		case a.field == "":
+			chosen = append(chosen, a)
+		case a.valid:
+			valid = append(valid, a)
+		default:
+			invalid = append(invalid, a)
+		}
+	}
+	for _, part := range [][]attempt{valid, invalid} {
+		slices.SortStableFunc(part, func(a, b attempt) int { return cmp.Compare(rank[a.String()], rank[b.String()]) })
+	}
+	for i := range max(len(valid), len(invalid)) {
+		chosen = append(chosen, valid[min(i, len(valid)):min(i+1, len(valid))]...)
+		chosen = append(chosen, invalid[min(i, len(invalid)):min(i+1, len(invalid))]...)
+	}
+	if most > 0 {
+		return chosen[:min(most, len(chosen))]
+	}
+	return chosen
+}
+
+// valid tells whether Squall's own check takes a spec.
+func valid(spec map[string]any) bool {
+	text, err := yaml.Marshal(spec)
+	if err != nil {
+		return false
+	}
+	d := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
+	if yaml.UnmarshalStrict([]byte(examples.Replace(string(text))), &d.Spec) != nil {
+		return false
+	}
+	d.Default()
+	return len(d.Validate()) == 0
+}
+
+// examples has something for what only a run knows.
+var examples = strings.NewReplacer("{slot}", "1", "{node}", "a", "{namespace}", "shop")
+
+// missing are the outcomes that some attempts must have had and none had. A sample
+// has all bases, of which most work and some cannot, and specs that are refused.
+func missing(counts map[string]int, made int) (missing []string) {
+	const enough = 200 // attempts, for each way to end without an injection
+	if counts["ended"]+counts["explained"]+counts["rejected"] == 0 {
+		missing = append(missing, "accepted and not injected")
+	}
+	for _, what := range []string{"refused", "injected", "ended", "explained"} {
+		if counts[what] == 0 && (made > enough || what == "refused" || what == "injected") {
+			missing = append(missing, what)
+		}
+	}
+	return missing
 }
 
 // havingFirst are the bases, those first that have the field.
@@ -110,12 +181,6 @@ func havingFirst(all []attempt, path string) []attempt {
 		return 0
 	})
 	return all
-}
-
-func (a attempt) rank(seed uint64) uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, seed, a)
-	return h.Sum64()
 }
 
 // dangerous is what would be done to this machine, as all nodes of the development

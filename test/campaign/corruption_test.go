@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/sample"
 )
 
 var corruptions = flag.Int("corruptions", 16, "how many single fields are changed, each while a disruption runs")
@@ -30,6 +31,7 @@ var lasting = []string{"cpu", "memory", "disk", "disk-failure", "dns", "network"
 // its status, labels and finalizers, its records and its chaos pods. It ends all the
 // same when it is deleted, nothing is left, and nobody else is disturbed.
 func TestCorruptedFields(t *testing.T) {
+	*seed = uint64(sample.Of(t, *seed))
 	c := newCampaign(t)
 	c.watchChaosPods()
 	queue := make(chan int)
@@ -46,7 +48,12 @@ func TestCorruptedFields(t *testing.T) {
 	}
 	close(queue)
 	done.Wait()
-	c.judge(nil, *corruptions)
+	c.judge()
+	for _, what := range []string{"injected", "corrupted"} {
+		if c.counts[what] == 0 {
+			c.Errorf("no disruption was %s", what)
+		}
+	}
 }
 
 func (c *campaign) corruptOne(slot, n int) {
@@ -57,10 +64,12 @@ func (c *campaign) corruptOne(slot, n int) {
 	a := attempt{base: base, spec: spec}
 	name := fmt.Sprintf("corrupted-%d", n)
 	object := c.object(name, slot, a.spec)
-	if _, err := c.disruptions.Create(c.Context(), object, metav1.CreateOptions{}); err != nil {
+	made, err := c.disruptions.Create(c.Context(), object, metav1.CreateOptions{})
+	if err != nil {
 		c.Errorf("%s: %v", name, err)
 		return
 	}
+	c.note(made)
 	c.expectTold(a, name)
 	what, err := c.corrupt(r, name)
 	c.Logf("%s (%s): %s, %v", name, base, what, err)
