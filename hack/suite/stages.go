@@ -110,6 +110,7 @@ func (s *suite) quiet(ctx context.Context, name string, args ...string) error {
 
 // command is a program whose output is seen and that is asked to end, with all
 // it started, when its time is over. The environment's own cluster is no concern of it.
+// SQUALL_SEED chooses what it samples.
 func (s *suite) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	if s.apart {
 		name, args = "nice", append([]string{name}, args...)
@@ -117,7 +118,8 @@ func (s *suite) command(ctx context.Context, name string, args ...string) *exec.
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root, s.out, s.out
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "KUBECONFIG=") && !strings.HasPrefix(variable, "SQUALL_") {
+		ours := strings.HasPrefix(variable, "SQUALL_") && !strings.HasPrefix(variable, "SQUALL_SEED=")
+		if !strings.HasPrefix(variable, "KUBECONFIG=") && !ours {
 			cmd.Env = append(cmd.Env, variable)
 		}
 	}
