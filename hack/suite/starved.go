@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// starvedMark begins the line with which a failed test says that other programs had
-// the processors for more than 30 % of its time: "MACHINE: lost 41 of 60 s". The
-// package test/patience prints it.
-const starvedMark = "MACHINE: lost "
+// starvedMark begins the line with which a failed test blames the machine, such as
+// "MACHINE: lost 41 of 60 s": other programs had the processors for more than 30 % of
+// its time. The package test/patience prints it.
+const starvedMark = "MACHINE: "
 
 // mostStarved is how many tests of a run may fail for want of processors.
 const mostStarved = 3
