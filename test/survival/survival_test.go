@@ -29,9 +29,9 @@ var record = flag.Bool("record", false, "write the history of a sweep, for the r
 // fifth of what it does where nobody sets it, so that the tests wait less.
 const poll = 3 * time.Second
 
-// some is how many targets these disruptions have: enough that killing hits
-// them in the middle.
-const some = 30
+// some is how many targets these disruptions have, and middle how many chaos pods
+// of them are made, or gone, when something is killed in the middle.
+const some, middle = 30, 10
 
 // broken is how the name of a target begins whose injector fails to clean, and
 // whose cleaners fail too.
@@ -41,19 +41,30 @@ const broken = "broken-"
 type survival struct {
 	*world.World
 	worker, bridge *world.Program
+	// gate holds the worker in the middle of its work.
+	gate *world.Gate
 }
 
 // begin starts a world with n targets; settings are the worker's.
 func begin(t *testing.T, n int, settings ...string) survival {
 	t.Helper()
 	w := world.Start(t)
-	s := survival{w, w.Worker(settings...).Start(), w.Bridge("SQUALL_POLL_INTERVAL=" + poll.String()).Start()}
+	gate := w.Gate()
+	s := survival{w, w.Worker(append(settings, gate.Setting())...).Start(), w.Bridge("SQUALL_POLL_INTERVAL=" + poll.String()).Start(), gate}
 	w.Targets(n)
 	return s
 }
 
 // in is the same for a part of the test.
-func (w survival) in(t *testing.T) survival { return survival{w.In(t), w.worker, w.bridge} }
+func (w survival) in(t *testing.T) survival { return survival{w.In(t), w.worker, w.bridge, w.gate} }
+
+// amid waits until n chaos pods are there, and the worker behind the gate is held.
+func (w survival) amid(gate *world.Gate, n int) {
+	w.Helper()
+	world.Eventually(w, w.Patience, fmt.Sprintf("%d chaos pods are there", n), func() bool {
+		return gate.Passed() == middle && w.Kubelets.There(w.Chaos) == n
+	})
+}
 
 // TestSurvival takes away, by SIGKILL, what the disruptions live on.
 func TestSurvival(t *testing.T) {
@@ -134,15 +145,17 @@ func (w survival) awayAtTheExpiry() {
 // allKilled kills in one order while it injects, and in another while it cleans.
 // rules T1, T5
 func (w survival) allKilled(name, injecting, cleaning string) {
+	w.gate.HoldAfter(middle, w.CreatesChaosPod)
 	d := w.Create(w.Disruption(name, some))
-	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > 0 })
+	w.amid(w.gate, middle)
 	w.killAndStart(injecting)
 	w.Injected(d)
 	if n := w.Kubelets.There(w.Chaos); n != some {
 		w.Errorf("%d chaos pods for %d targets", n, some)
 	}
+	w.gate.HoldAfter(middle, w.ReleasesChaosPod)
 	w.Must(w.Disruptions.Delete(w.Context(), d))
-	world.Eventually(w, time.Minute, "cleaning begins", func() bool { return w.Kubelets.There(w.Chaos) < some })
+	w.amid(w.gate, some-middle)
 	w.killAndStart(cleaning)
 	w.Vanishes(d)
 	if result := w.Completed(d); result.Ending != "deleted" {
@@ -157,6 +170,7 @@ func (w survival) killAndStart(order string) {
 	for _, part := range strings.Fields(order) {
 		kills[part]()
 	}
+	w.gate.Drop()
 	w.bridge.Start()
 	w.worker.Start()
 	w.Temporal.Start()
@@ -175,21 +189,38 @@ func (w survival) twoOfEach() {
 	})
 	second := w.Bridge(elected...).Start()
 	defer second.Kill()
-	colleague := w.Worker().Start()
+	gates := map[*world.Program]*world.Gate{w.worker: w.gate}
+	gate := w.Gate()
+	colleague := w.Worker(gate.Setting()).Start()
+	gates[colleague] = gate
 	defer colleague.Kill()
+	defer func() { w.worker.Kill(); w.worker.Start() }()
 
+	for _, gate := range gates {
+		gate.HoldAfter(middle, w.CreatesChaosPod)
+	}
 	d := w.Create(w.Disruption("two-of-each", some))
-	world.Eventually(w, time.Minute, "some chaos pods are made", func() bool { return w.Kubelets.There(w.Chaos) > 0 })
-	w.worker.Kill()
+	world.Eventually(w, w.Patience, "one of the workers has made some chaos pods", func() bool { return w.gate.Passed() == middle || gate.Passed() == middle })
+	acting, other := w.worker, colleague
+	if gate.Passed() == middle {
+		acting, other = colleague, w.worker
+	}
+	acting.Kill()
 	leader.Kill()
+	if n := w.Kubelets.There(w.Chaos); n >= some {
+		w.Errorf("all %d chaos pods are there when the worker that makes them is dead, want some", n)
+	}
+	gates[acting].Drop()
+	gates[other].Open()
 	w.Injected(d)
 	if n := w.Kubelets.There(w.Chaos); n != some {
 		w.Errorf("%d chaos pods for %d targets", n, some)
 	}
+	gates[other].HoldAfter(middle, w.ReleasesChaosPod)
 	w.Must(w.Disruptions.Delete(w.Context(), d)) // the second bridge tells it once the lease has run out
-	world.Eventually(w, time.Minute, "cleaning begins", func() bool { return w.Kubelets.There(w.Chaos) < some })
-	w.worker.Start()
-	colleague.Kill()
+	w.amid(gates[other], some-middle)
+	acting.Start()
+	other.Kill()
 	w.Vanishes(d)
 	w.NothingLeft(d)
 	if result := w.Completed(d); result.Ending != "deleted" {

@@ -94,7 +94,7 @@ func TestTraces(t *testing.T) {
 	t.Cleanup(server.Close)
 	settings := []string{"SQUALL_TRACES_ENDPOINT=" + server.URL, "SQUALL_TRACES_PLAIN_TEXT=true", "SQUALL_TRACES_HEADERS=authorization=Bearer hush"}
 	w := world.Start(t)
-	s := survival{w, w.Worker(settings...).Start(), w.Bridge(settings...).Start()}
+	s := survival{World: w, worker: w.Worker(settings...).Start(), bridge: w.Bridge(settings...).Start()}
 	s.Targets(2)
 	d := s.Create(s.Disruption("traced", 2))
 	s.Injected(d)
@@ -164,7 +164,7 @@ func TestTracesThatNobodyTakes(t *testing.T) {
 		return []string{"SQUALL_TRACES_ENDPOINT=http://" + address, "SQUALL_TRACES_PLAIN_TEXT=true"}
 	}
 	w := world.Start(t)
-	s := survival{w, w.Worker(to(temporalserver.FreeAddress(t))...).Start(), w.Bridge(to(silent.Addr().String())...).Start()}
+	s := survival{World: w, worker: w.Worker(to(temporalserver.FreeAddress(t))...).Start(), bridge: w.Bridge(to(silent.Addr().String())...).Start()}
 	s.Targets(2)
 	d := s.Create(s.Disruption("untold", 2))
 	s.Injected(d)

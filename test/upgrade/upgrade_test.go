@@ -1,9 +1,9 @@
 package upgrade
 
 import (
+	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -12,13 +12,16 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// many is so many targets that a worker can be killed before it is done.
-const many = 200
+// many is how many targets there are, and middle how many chaos pods of them are
+// made, or gone, when the old worker ends.
+const many, middle = 200, 50
 
 // upgrade is a disruption's life under two workers.
 type upgrade struct {
 	*world.World
 	old, today *world.Program
+	// gate holds the old worker in the middle of its work.
+	gate *world.Gate
 }
 
 // TestDisruptionOfAnOldWorker ends the old worker at several moments of a
@@ -43,7 +46,8 @@ func TestDisruptionOfAnOldWorker(t *testing.T) {
 	} {
 		t.Run(when.name, func(t *testing.T) {
 			here := w.In(t)
-			u := upgrade{here, here.Worker(), here.Worker()}
+			gate := here.Gate()
+			u := upgrade{here, here.Worker(gate.Setting()), here.Worker(), gate}
 			u.old.Name, u.old.Path = "the old worker", binary
 			u.today.Name = "today's worker"
 			u.old.Start()
@@ -61,13 +65,10 @@ func (u upgrade) holds() {
 }
 
 func (u upgrade) injects() {
+	u.gate.HoldAfter(middle, u.CreatesChaosPod)
 	d := u.Create(u.Disruption("injects", many))
-	world.Eventually(u, time.Minute, "some chaos pods are made", func() bool { return u.Kubelets.There(u.Chaos) > many/20 })
-	u.old.Kill()
-	if made := u.Kubelets.There(u.Chaos); made >= many {
-		u.Fatalf("all %d chaos pods were there before the old worker was dead: this proves nothing", made)
-	}
-	u.today.Start()
+	u.amid(middle)
+	u.handOver()
 	u.Injected(d)
 	u.Must(u.Disruptions.Delete(u.Context(), d))
 	u.ends(d)
@@ -76,21 +77,29 @@ func (u upgrade) injects() {
 func (u upgrade) cleans() {
 	d := u.Create(u.Disruption("cleans", many))
 	u.Injected(d)
+	u.gate.HoldAfter(middle, u.ReleasesChaosPod)
 	u.Must(u.Disruptions.Delete(u.Context(), d))
-	world.Eventually(u, time.Minute, "some chaos pods are gone", func() bool { return u.Kubelets.There(u.Chaos) < many-many/20 })
+	u.amid(many - middle)
 	u.handOver()
 	u.ends(d)
+}
+
+// amid waits until n chaos pods are there, and the old worker is held.
+func (u upgrade) amid(n int) {
+	u.Helper()
+	world.Eventually(u, u.Patience, fmt.Sprintf("%d chaos pods are there", n), func() bool {
+		return u.gate.Passed() == middle && u.Kubelets.There(u.Chaos) == n
+	})
 }
 
 // rolledInjecting, rolledCleaning: both workers run for a moment, then the old
 // one is asked to end.
 func (u upgrade) rolledInjecting() {
+	u.gate.HoldAfter(middle, u.CreatesChaosPod)
 	d := u.Create(u.Disruption("rolled-injecting", many))
-	world.Eventually(u, time.Minute, "some chaos pods are made", func() bool { return u.Kubelets.There(u.Chaos) > many/20 })
+	u.amid(middle)
 	u.today.Start()
-	made := u.Kubelets.There(u.Chaos)
-	u.old.Stop()
-	u.Logf("asked to end at about %d chaos pods of %d", made, many)
+	u.roll()
 	u.Injected(d)
 	if n := u.Kubelets.There(u.Chaos); n != many {
 		u.Errorf("%d chaos pods for %d targets", n, many)
@@ -102,11 +111,20 @@ func (u upgrade) rolledInjecting() {
 func (u upgrade) rolledCleaning() {
 	d := u.Create(u.Disruption("rolled-cleaning", many))
 	u.Injected(d)
-	u.today.Start()
+	u.gate.HoldAfter(middle, u.ReleasesChaosPod)
 	u.Must(u.Disruptions.Delete(u.Context(), d))
-	world.Eventually(u, time.Minute, "some chaos pods are gone", func() bool { return u.Kubelets.There(u.Chaos) < many-many/20 })
-	u.old.Stop()
+	u.amid(many - middle)
+	u.today.Start()
+	u.roll()
 	u.ends(d)
+}
+
+// roll asks the old worker to end while its calls are held, and lets them go on.
+func (u upgrade) roll() {
+	u.Helper()
+	ended := u.old.Terminate()
+	u.gate.Open()
+	u.Must(ended())
 }
 
 func (u upgrade) handOver() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -13,8 +14,53 @@ import (
 	"time"
 )
 
-// Calls counts API calls, by verb and resource.
+// Calls counts API calls, by verb and resource. A write that another one
+// forestalled has a verb of its own, such as "PUT-conflict pods".
 type Calls map[string]int
+
+// conflict marks the verb of such a write.
+const conflict = "-conflict"
+
+// Unexplained are the calls beyond the limits: most says how many there may be of
+// each sort, none where it has no entry. A conflict explains three calls: the write
+// that failed, a read after it, and a write that is made instead. Since a patch may
+// be made instead of an update, both are one sort here, "PUT/PATCH pods".
+func (c Calls) Unexplained(most Calls) Calls {
+	excess := c.sorts()
+	for name, n := range most.sorts() {
+		excess[name] -= n
+	}
+	for name, n := range c {
+		verb, resource, _ := strings.Cut(name, " ")
+		if !strings.HasSuffix(verb, conflict) {
+			continue
+		}
+		object, _, _ := strings.Cut(resource, "/")
+		excess[changes+" "+resource] -= n
+		excess["GET "+object] -= n
+	}
+	maps.DeleteFunc(excess, func(_ string, n int) bool { return n <= 0 })
+	return excess
+}
+
+// changes stands for the verbs of updates and patches.
+const changes = "PUT/PATCH"
+
+// sorts are the calls without conflicts, updates and patches together.
+func (c Calls) sorts() Calls {
+	sorts := Calls{}
+	for name, n := range c {
+		verb, resource, _ := strings.Cut(name, " ")
+		switch {
+		case strings.HasSuffix(verb, conflict):
+			continue
+		case verb == "PUT" || verb == "PATCH":
+			name = changes + " " + resource
+		}
+		sorts[name] += n
+	}
+	return sorts
+}
 
 // Since are the calls that were made after before.
 func (c Calls) Since(before Calls) Calls {
@@ -141,6 +187,7 @@ func callOf(line []byte) (call, error) {
 		StageTimestamp time.Time                 `json:"stageTimestamp"`
 		Verb           string                    `json:"verb"`
 		RequestURI     string                    `json:"requestURI"`
+		ResponseStatus struct{ Code int }        `json:"responseStatus"`
 		ObjectRef      *struct {
 			Resource    string `json:"resource"`
 			Subresource string `json:"subresource"`
@@ -152,6 +199,11 @@ func callOf(line []byte) (call, error) {
 	verb := strings.ToUpper(event.Verb)
 	if method, ok := map[string]string{"create": "POST", "update": "PUT"}[event.Verb]; ok {
 		verb = method
+	}
+	// Of a creation the code means that the object exists. The log has no reason where
+	// the client asked for metadata alone.
+	if event.ResponseStatus.Code == http.StatusConflict && event.Verb != "create" {
+		verb += conflict
 	}
 	c := call{user: event.User.Username, answered: event.StageTimestamp}
 	if event.ObjectRef == nil { // what the API server can do, its version

@@ -9,6 +9,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestUnexplained(t *testing.T) {
+	most := Calls{"POST pods": 1, "PUT disruptions/status": 2, "GET disruptions": 1}
+	for name, c := range map[string]struct{ made, want Calls }{
+		"as many as there may be":                      {Calls{"POST pods": 1, "PUT disruptions/status": 2, "GET disruptions": 1}, Calls{}},
+		"fewer":                                        {Calls{"POST pods": 1}, Calls{}},
+		"one too many":                                 {Calls{"PUT disruptions/status": 3}, Calls{"PUT/PATCH disruptions/status": 1}},
+		"of a kind that there may not be":              {Calls{"GET configmaps": 2}, Calls{"GET configmaps": 2}},
+		"a conflict, a read and the write again":       {Calls{"PUT-conflict disruptions/status": 1, "GET disruptions": 2, "PUT disruptions/status": 3}, Calls{}},
+		"a conflict explains one of each":              {Calls{"PUT-conflict disruptions/status": 1, "GET disruptions": 3, "PUT disruptions/status": 4}, Calls{"GET disruptions": 1, "PUT/PATCH disruptions/status": 1}},
+		"a conflict of another resource":               {Calls{"PUT-conflict pods": 1, "PUT disruptions/status": 3}, Calls{"PUT/PATCH disruptions/status": 1}},
+		"a conflict does not explain another verb":     {Calls{"PUT-conflict pods": 1, "POST pods": 2}, Calls{"POST pods": 1}},
+		"a conflict does not explain a read of others": {Calls{"PUT-conflict pods": 1, "GET disruptions": 2}, Calls{"GET disruptions": 1}},
+		"a conflict, and a patch instead":              {Calls{"PUT-conflict disruptions/status": 1, "PUT disruptions/status": 2, "PATCH disruptions/status": 1}, Calls{}},
+		"a patch too many":                             {Calls{"PUT disruptions/status": 2, "PATCH disruptions/status": 1}, Calls{"PUT/PATCH disruptions/status": 1}},
+	} {
+		if diff := cmp.Diff(c.want, c.made.Unexplained(most)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestMeterCountsEveryResource(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.log")
 	add := func(text string) {
@@ -42,6 +63,10 @@ func TestMeterCountsEveryResource(t *testing.T) {
 	}
 	if last := m.Last(t, "POST pods"); last.UnixMilli() != time.Date(2026, 11, 23, 10, 0, 0, 250e6, time.UTC).UnixMilli() {
 		t.Errorf("the last POST was answered at %s", last)
+	}
+	add(`{"user":{"username":"squall"},"verb":"update","objectRef":{"resource":"disruptions","subresource":"status"},"responseStatus":{"code":409}}` + "\n" + `{"user":{"username":"squall"},"verb":"create","objectRef":{"resource":"events"},"responseStatus":{"reason":"AlreadyExists","code":409}}` + "\n")
+	if diff := cmp.Diff(Calls{"PUT-conflict disruptions/status": 1, "POST events": 1}, m.Read(t).Since(first).Since(made)); diff != "" {
+		t.Errorf("a conflict (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(Calls{"POST pods": 1}, made.Work().Writes()); diff != "" {
 		t.Errorf("writes but for leases (-want +got):\n%s", diff)
