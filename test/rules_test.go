@@ -213,17 +213,21 @@ func spread(spans []string) []string {
 }
 
 // testFunctions are the folders in which there is a test of a name, and the
-// text of all test files of a folder.
+// text of all Go files of a folder: a subtest may have a constant of its package
+// as its name.
 func testFunctions(t *testing.T) (folders map[string][]string, sources map[string]string) {
 	t.Helper()
 	folders, sources = map[string][]string{}, map[string]string{}
-	for _, file := range goFiles(t, "_test.go") {
+	for _, file := range goFiles(t, ".go") {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")
 		sources[folder] += string(content)
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
 		for _, found := range function.FindAllStringSubmatch(string(content), -1) {
 			folders[found[1]] = append(folders[found[1]], folder)
 		}

@@ -84,7 +84,7 @@ func TestSummaryFailsWithAnyStage(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	const listed = "test/scale: TestScale/a_history_to_replay"
+	const listed = "test/e2e: TestNodeFailureEndsTheNode"
 	for name, c := range map[string]struct {
 		counts counts
 		want   string

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,38 +31,83 @@ func proofs(rules string) []proof {
 	return all
 }
 
-// unproved names each rule a test of which did not run and pass in this run.
+// unproved names each rule with a test that did not run and pass in this run.
 func (s *suite) unproved(proofs []proof) []string {
+	var all counts
+	for _, r := range s.results {
+		all.add(r.tests)
+	}
 	var missing []string
 	for _, p := range proofs {
-		if how := s.outcome(p.test); how != "passed" {
+		how := all.outcome(p.test)
+		if target, isMake := strings.CutPrefix(p.test, "make "); isMake {
+			target, _, _ = strings.Cut(target, ": ")
+			how = s.stageOutcome(target)
+		}
+		if how != passed {
 			missing = append(missing, fmt.Sprintf("rule %s is not proved: %s %s", p.rule, p.test, how))
 		}
 	}
 	return missing
 }
 
-// outcome is what became of a test in this run. One that several stages ran
-// has passed when it passed in one and failed in none.
-func (s *suite) outcome(test string) string {
-	if target, _, _ := strings.Cut(test, ": "); strings.HasPrefix(target, "make ") {
-		return s.stageOutcome(strings.TrimPrefix(target, "make "))
-	}
+// passed is the outcome of a test that proves its rule.
+const passed = "passed"
+
+// outcome is the result of a test together with all of its subtests. Stages and
+// kernels count together: each of these tests has passed when it passed once and
+// never failed. A test with a skipped subtest proves less than its name says.
+func (c *counts) outcome(test string) string {
 	name := strings.ReplaceAll(test, " ", "_")
-	how := "did not run"
-	for _, r := range s.results {
-		switch r.tests.outcomes[name] {
-		case "fail":
-			return "failed"
-		case "pass":
-			how = "passed"
-		case "skip":
-			if how != "passed" {
-				how = "was skipped"
-			}
+	results := map[string]string{}
+	for ran, result := range c.outcomes {
+		ran = withoutKernel(ran)
+		if ran != name && !strings.HasPrefix(ran, name+"/") {
+			continue
+		}
+		if before := results[ran]; before == "" || before == "skip" || result == "fail" {
+			results[ran] = result
 		}
 	}
-	return how
+	var skipped []string
+	for ran, result := range results {
+		switch result {
+		case "fail":
+			return "failed"
+		case "skip":
+			skipped = append(skipped, ran)
+		}
+	}
+	switch {
+	case len(results) == 0:
+		return "did not run"
+	case results[name] == "skip":
+		return "was skipped"
+	case len(skipped) == 0:
+		return passed
+	}
+	first := slices.Min(skipped)
+	return fmt.Sprintf("was proved only in part: %d subtests skipped: %s: %s", len(skipped), strings.TrimPrefix(first, name+"/"), c.reason(first))
+}
+
+// reason is why a test was skipped.
+func (c *counts) reason(test string) string {
+	for _, s := range c.skipped {
+		if withoutKernel(strings.ReplaceAll(s.test, " ", "_")) == test {
+			return s.reason
+		}
+	}
+	return "no reason given"
+}
+
+// withoutKernel is the name of a test without the kernel that it ran on: kerneltest
+// puts "@qemu" or "@uml" behind the package.
+func withoutKernel(test string) string {
+	folder, function, _ := strings.Cut(test, ":")
+	if folder, _, onKernel := strings.Cut(folder, "@"); onKernel {
+		return folder + ":" + function
+	}
+	return test
 }
 
 func (s *suite) stageOutcome(name string) string {

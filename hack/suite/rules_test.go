@@ -50,6 +50,10 @@ func TestRulesAreProvedByWhatRanAndPassed(t *testing.T) {
 	ran := func(outcomes map[string]string, verify error) []result {
 		return []result{{name: "unit", tests: counts{outcomes: outcomes}}, {name: "verify", err: verify}}
 	}
+	inPart := counts{
+		outcomes: map[string]string{a: "pass", a + "/fanotify": "pass", a + "/BPF_LSM": "skip", a + "/fmod_ret": "pass", a + "/fmod_ret/deep": "skip", b: "pass"},
+		skipped:  []skip{{"api: TestA/fmod_ret/deep", "so"}, {"api: TestA/BPF LSM", "the kernel lacks it"}},
+	}
 	for name, c := range map[string]struct {
 		results []result
 		want    string
@@ -63,8 +67,21 @@ func TestRulesAreProvedByWhatRanAndPassed(t *testing.T) {
 		"passed in one stage, failed in another": {
 			append(ran(map[string]string{a: "pass", b: "pass"}, nil), result{name: "e2e", tests: counts{outcomes: map[string]string{a: "fail"}}}),
 			"rule 1 is not proved: api: TestA failed; rule 2b is not proved: api: TestA failed"},
-		"make verify failed":  {ran(map[string]string{a: "pass", b: "pass"}, errNotRun), "rule T4 is not proved: make verify: workflowcheck did not pass"},
-		"make verify not run": {ran(map[string]string{a: "pass", b: "pass"}, nil)[:1], "rule T4 is not proved: make verify: workflowcheck did not pass"},
+		"subtests were skipped": {
+			[]result{{name: "unit", tests: inPart}, {name: "verify"}},
+			"rule 1 is not proved: api: TestA was proved only in part: 2 subtests skipped: BPF_LSM: the kernel lacks it; rule 2b is not proved: api: TestA was proved only in part: 2 subtests skipped: BPF_LSM: the kernel lacks it"},
+		"subtests were skipped, and one of them passed in another stage": {
+			[]result{{name: "unit", tests: inPart}, {name: "verify"}, {name: "e2e", tests: counts{outcomes: map[string]string{a + "/BPF_LSM": "pass"}}}},
+			"rule 1 is not proved: api: TestA was proved only in part: 1 subtests skipped: fmod_ret/deep: so; rule 2b is not proved: api: TestA was proved only in part: 1 subtests skipped: fmod_ret/deep: so"},
+		"subtests were skipped, and all passed on another kernel": {
+			[]result{{name: "unit", tests: inPart}, {name: "verify"}, {name: "kernel", tests: counts{
+				outcomes: map[string]string{"api@qemu:_TestA": "pass", "api@qemu:_TestA/BPF_LSM": "pass", "api@qemu:_TestA/fmod_ret/deep": "pass"}}}}, ""},
+		"a subtest failed on another kernel": {
+			append(ran(map[string]string{a: "pass", b: "pass"}, nil), result{name: "kernel", tests: counts{outcomes: map[string]string{"api@uml:_TestA/x": "fail"}}}),
+			"rule 1 is not proved: api: TestA failed; rule 2b is not proved: api: TestA failed"},
+		"another test with a longer name was skipped": {ran(map[string]string{a: "pass", b: "pass", a + "nother/x": "skip"}, nil), ""},
+		"make verify failed":                          {ran(map[string]string{a: "pass", b: "pass"}, errNotRun), "rule T4 is not proved: make verify: workflowcheck did not pass"},
+		"make verify not run":                         {ran(map[string]string{a: "pass", b: "pass"}, nil)[:1], "rule T4 is not proved: make verify: workflowcheck did not pass"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join((&suite{results: c.results}).unproved(proofs(someRules)), "; ")

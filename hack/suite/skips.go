@@ -13,7 +13,6 @@ var mayBeSkipped = map[string]string{
 	"injector: TestAClockThatIsSetEndsAnInjection":              "sets the machine's clock: in virtual machines alone",
 	"test/e2e: TestNodeFailureEndsTheNode":                      "needs a node with a kernel of its own: make test-long PART=v2node",
 	"test/e2e: TestNodeFailureEndsWithoutTheNode":               "needs a node with a kernel of its own: make test-long PART=v2node",
-	"test/scale: TestScale/a_history_to_replay":                 "it shows nothing, it records with -record",
 }
 
 // kernelsLack is what tests may be skipped for on the kernels that are run in

@@ -58,16 +58,20 @@ func (w scale) in(t *testing.T) scale { return scale{w.In(t), w.worker, w.bridge
 // figures are compared with is measured on the same machine at the same time.
 func TestScale(t *testing.T) {
 	s := beginElected(t, many)
-	for _, part := range []struct {
+	type part struct {
 		name string
 		test func(scale)
-	}{
+	}
+	parts := []part{
 		{"one target", scale.oneTarget},
 		{"a thousand targets", scale.thousandTargets},
 		{"ten disruptions of ten targets at once", scale.tenAtOnce},
 		{"the worker is killed while it injects", scale.workerKilled},
-		{"a history to replay", scale.recordHistory},
-	} {
+	}
+	if *record {
+		parts = append(parts, part{"a history to replay", scale.recordHistory})
+	}
+	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) { part.test(s.in(t)) })
 	}
 }
@@ -267,9 +271,6 @@ func (w scale) workerKilled() {
 // recordHistory keeps the history of a disruption with two shards and a change
 // among its targets.
 func (w scale) recordHistory() {
-	if !*record {
-		w.Skip("a history is recorded with -record")
-	}
 	d := w.Create(w.Disruption("many", 300))
 	w.Injected(d)
 	for target := range d.Status.TargetInjections { // any one
