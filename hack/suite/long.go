@@ -61,7 +61,7 @@ func (s *suite) longStages(chosen []string) ([]stage, error) {
 	}
 	for _, part := range s.parts() {
 		if len(chosen) == 0 || slices.Contains(chosen, part.name) {
-			parts = append(parts, part)
+			parts = append(parts, s.keepingResult(part))
 			need(part)
 		}
 	}

@@ -16,9 +16,14 @@ const someRules = `
 | T4 | It is determined. | ` + "`make verify: workflowcheck`" + ` |
 `
 
+const longRules = `
+| 7 | It lasts. | ` + "`api: TestA` (long), `api: TestA/at once`, `api: TestC d` (long)" + ` |
+`
+
 func TestProofs(t *testing.T) {
-	got := fmt.Sprint(proofs(someRules))
-	want := "[{1 api: TestA} {1 api/v1: TestB/the first of two: it is taken} {2b api: TestA} {T4 make verify: workflowcheck}]"
+	got := fmt.Sprint(proofs(someRules + longRules))
+	want := "[{1 api: TestA false} {1 api/v1: TestB/the first of two: it is taken false} {2b api: TestA false}" +
+		" {T4 make verify: workflowcheck false} {7 api: TestA true} {7 api: TestA/at once false} {7 api: TestC d true}]"
 	if got != want {
 		t.Errorf("proofs() = %s, want %s", got, want)
 	}
@@ -84,7 +89,7 @@ func TestRulesAreProvedByWhatRanAndPassed(t *testing.T) {
 		"make verify not run":                         {ran(map[string]string{a: "pass", b: "pass"}, nil)[:1], "rule T4 is not proved: make verify: workflowcheck did not pass"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join((&suite{results: c.results}).unproved(proofs(someRules)), "; ")
+			got := strings.Join((&suite{results: c.results}).unproved(proofs(someRules), nil), "; ")
 			if got != c.want {
 				t.Errorf("unproved() = %q, want %q", got, c.want)
 			}
