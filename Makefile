@@ -20,12 +20,16 @@ REGISTRY ?= squall.local
 TAG ?= dev
 # What make test-long runs; empty: every part.
 PART ?=
+# How tests of make test-long print what they do: the suite wants -json.
+VERBOSE ?= -v
 # What the choices of make campaign follow from.
 SEED ?= 1
 # What make pictures draws; empty: every kind.
 KINDS ?=
 # Flags of make soak; bin/soak --help lists them.
 SOAK ?=
+# The mutant that make mutants tries; empty: every one.
+MUTANT ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
 # environment; empty means the development cluster.
 KUBECONFIG ?=
@@ -88,12 +92,12 @@ ui: ## a person's way through Temporal's web interface, in a real browser (SHOTS
 
 .PHONY: crash-matrix
 crash-matrix: ## worker, bridge and injector are killed at every step they take, and the end compared; as root (WORKLOAD=..., POINT=...)
-	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m -v -run KilledBeforeEachStep ./injector -share 100
-	SQUALL_REQUIRE=1 go test -count=1 -timeout 90m -v ./test/matrix -run TestCrashMatrix -share 100 -slots 32 -workload "$$WORKLOAD" -point "$$POINT"
+	[ -n "$$WORKLOAD$$POINT" ] || go test -count=1 -timeout 30m $(VERBOSE) -run KilledBeforeEachStep ./injector -share 100
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 90m $(VERBOSE) ./test/matrix -run TestCrashMatrix -share 100 -slots 32 -workload "$$WORKLOAD" -point "$$POINT"
 
 .PHONY: operations
 operations: ## 1,000 operations of disruptions on their targets with each driver, while everything goes wrong that can: nothing is left on a pod (SEED=1)
-	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m -v ./test/operations -operations 1000 -seed $(SEED)
+	SQUALL_REQUIRE=1 go test -count=1 -timeout 60m $(VERBOSE) ./test/operations -operations 1000 -seed $(SEED)
 
 .PHONY: soak
 soak: ## 1,000 disruptions while all that carries them out is killed at random: half an hour on the development cluster with Squall installed, as root (SOAK="-disruptions 100 -seed 1")
@@ -103,7 +107,7 @@ soak: ## 1,000 disruptions while all that carries them out is killed at random: 
 
 .PHONY: campaign
 campaign: ## Disruptions generated from the schema, and single fields changed while they run: twenty minutes on the development cluster with Squall installed (SEED=1)
-	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m -v ./test/campaign -seed $(SEED) -attempts 0 -slots 12 -corruptions 120
+	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m $(VERBOSE) ./test/campaign -seed $(SEED) -attempts 0 -slots 12 -corruptions 120
 
 .PHONY: bench
 bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,people,cluster choose, WRITE=1 renews the document
@@ -155,12 +159,16 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 .PHONY: fuzz
 fuzz: ## each parser that meets what others write, on random input, for TIME=1m
 	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's/^(.*)\/[^\/]*:func (Fuzz[A-Za-z]*).*/\1 \2/' | while read -r package target; do \
-		echo "$$package $$target"; go test "./$$package" -run '^$$' -fuzz "^$$target$$" -fuzztime $(TIME) || exit 1; done
+		echo "$$package $$target"; go test $(VERBOSE) "./$$package" -run '^$$' -fuzz "^$$target$$" -fuzztime $(TIME) || exit 1; done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what the programs are built from; needs the database at vuln.go.dev
 	@said=$$($(tool) govulncheck ./... 2>&1); code=$$?; echo "$$said"; case "$$said" in *"fetching vulnerabilities"*) \
 		echo "NOTHING WAS CHECKED: the database of vulnerabilities cannot be reached from here (GOVULNDB names another one)";; esac; exit $$code
+
+.PHONY: mutants
+mutants: ## break the product by each patch of test/mutants, and see its tests fail; as root (MUTANT=name for one)
+	cd hack && go run ./mutants -run "$(MUTANT)"
 
 .PHONY: test
 test: ## all tests, on a machine with nothing but Go and Debian's packages; as root
@@ -171,5 +179,5 @@ test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-
 	cd hack && go run ./suite -long uml qemu
 
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, race, matrix, soak, bench, bench-large, bench-cluster or v2node; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, race, matrix, mutants, fuzz, vulncheck, campaign, soak, bench, bench-large, release, bench-cluster or v2node; else all); as root
 	cd hack && go run ./suite -long $(PART)

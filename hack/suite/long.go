@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +26,14 @@ func (s *suite) parts() []stage {
 		{name: "race", needs: []string{"build"}, limit: longLimit, least: 480, run: s.race},
 		// Worker, bridge and injector killed at every step they take, and 1,000 operations on
 		// pods while that and more happens.
-		{name: "matrix", needs: []string{"build"}, limit: longLimit, run: s.make("crash-matrix", "operations")},
+		{name: "matrix", needs: []string{"build"}, limit: longLimit, least: 4, run: s.makeCounted("crash-matrix", "operations")},
+		// The defects of test/mutants, each of which its tests must notice.
+		{name: "mutants", needs: []string{"build"}, limit: longLimit, run: s.program("./mutants")},
+		// Each parser that meets what others write, for a minute.
+		{name: "fuzz", needs: []string{"packages"}, limit: longLimit, least: 14, run: s.makeCounted("fuzz", "TIME=1m")},
+		{name: "vulncheck", limit: longLimit, run: s.vulncheck},
+		// Every Disruption that follows from the schema, not the 40 of make test.
+		{name: "campaign", needs: []string{"install"}, limit: longLimit, least: 2, run: s.makeCounted("campaign")},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
 		// What disruptions cost beside bare pods.
@@ -35,6 +46,29 @@ func (s *suite) parts() []stage {
 		// of version 2 of its own, which is ended, too. It grows the cluster.
 		{name: "v2node", needs: []string{"install"}, limit: longLimit, least: 17, run: s.virtualNode},
 	}
+}
+
+// makeCounted makes targets whose recipes run go test, and counts the tests: then
+// they may prove rules.
+func (s *suite) makeCounted(arguments ...string) func(context.Context, *counts) error {
+	return func(ctx context.Context, c *counts) error {
+		cmd := s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root, "VERBOSE=-json"}, arguments...)...)
+		cmd.Env = append(cmd.Env, "SQUALL_REQUIRE=1")
+		return s.counted(c, cmd)
+	}
+}
+
+// vulncheck fails also when the database of vulnerabilities cannot be read: then
+// nothing was checked.
+func (s *suite) vulncheck(ctx context.Context, _ *counts) error {
+	cmd := s.command(ctx, "make", "--no-print-directory", "-C", s.root, "vulncheck")
+	var out bytes.Buffer
+	cmd.Stdout = io.MultiWriter(s.out, &out)
+	err := cmd.Run()
+	if strings.Contains(out.String(), "NOTHING WAS CHECKED") {
+		return errors.New("the database of vulnerabilities cannot be read from here: set GOVULNDB to a copy")
+	}
+	return err
 }
 
 func longParts() []string {
