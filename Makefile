@@ -176,8 +176,8 @@ test: ## all tests, on a machine with nothing but Go and Debian's packages; as r
 
 .PHONY: test-kernel
 test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-Mode Linux and in QEMU; as root
-	cd hack && go run ./suite -long uml qemu
+	cd hack && go run ./suite -long uml diskfailure qemu
 
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=uml, qemu, race, matrix, mutants, fuzz, vulncheck, campaign, soak, bench, bench-large, release, bench-cluster or v2node; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, diskfailure, qemu, race, matrix, mutants, fuzz, vulncheck, campaign, soak, bench, bench-large, release, bench-cluster or v2node; else all); as root
 	cd hack && go run ./suite -long $(PART)

@@ -4,7 +4,7 @@
 // machine that fails is told from a test that fails, that nothing of this
 // machine is changed, and that what a failed machine said is kept.
 //
-//	go run ./kerneltest [-quick] [-run REGEXP] [-json] uml|qemu|any [PACKAGE...]
+//	go run ./kerneltest [-quick] [-run REGEXP] [-but PACKAGE] [-json] uml|qemu|any [PACKAGE...]
 //
 // The guest sees this machine's files as they are, and writes to memory. The
 // same program is the guest's first process: see guest.go.
@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,6 +35,7 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "only what is run for every change")
 	flag.BoolVar(&o.json, "json", false, "print events as go test -json does, the kernel's name behind the package's")
 	flag.StringVar(&o.run, "run", "", "only these tests, as go test has it, instead of those of the plan")
+	but := flag.String("but", "", "all packages of the plan but this one")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "kerneltest [flags] uml|qemu|any [PACKAGE...], such as injector/network\n")
 		flag.PrintDefaults()
@@ -56,6 +58,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "kerneltest:", err)
 		os.Exit(2)
 	}
+	chosen.packages = slices.DeleteFunc(chosen.packages, func(p testPackage) bool { return p.name == *but })
 	failed, err := o.test(ctx, chosen)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kerneltest:", err)
