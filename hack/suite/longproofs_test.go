@@ -111,11 +111,12 @@ func TestAShallowCloneSaysWhatToDo(t *testing.T) {
 }
 
 func TestAPartKeepsWhatItProves(t *testing.T) {
-	ran := counts{passed: 3, outcomes: map[string]string{"api@qemu:_TestA": "pass", "api@qemu:_TestA/x": "skip", "api@qemu:_TestC_d": "pass", "api@qemu:_TestE": "pass"}}
+	ran := counts{passed: 3, outcomes: map[string]string{"api@qemu:_TestA": "pass", "api@qemu:_TestA/at_once": "pass", "api@qemu:_TestA/x": "skip", "api@qemu:_TestC_d": "pass", "api@qemu:_TestE": "pass"}}
 	for name, c := range map[string]struct {
 		least  int
 		before string // a file that is there before
 		during string // one that is written meanwhile
+		commit bool   // one is made meanwhile
 		tests  counts
 		err    error
 		want   string // without commit and date
@@ -126,19 +127,25 @@ func TestAPartKeepsWhatItProves(t *testing.T) {
 		"a checkout that was changed":     {tests: ran, before: "docs/rules.md"},
 		"one with a new file":             {tests: ran, before: "new.go"},
 		"one that was changed meanwhile":  {tests: ran, during: "docs/rules.md"},
+		"one of two commits":              {tests: ran, commit: true},
 		"beside the result of another":    {tests: ran, before: "test/long/uml.json", want: `{"part": "qemu", "outcomes": {"api: TestA": "was proved only in part: 1 subtests skipped: x: no reason given", "api: TestC d": "passed"}}`},
 		"one without such tests any more": {tests: counts{passed: 3, outcomes: map[string]string{"api:_TestE": "pass"}}, before: "test/long/qemu.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, commit := inCheckout(t, 1)
 			if c.before != "" {
-				s.write(t, c.before, "{}")
+				s.write(t, c.before, longRules+"\nmore")
 			}
 			part := s.keepingResult(stage{name: "qemu", least: c.least, run: func(_ context.Context, all *counts) error {
 				all.add(c.tests)
 				all.passed = c.tests.passed
+				if c.commit {
+					if _, err := s.git(t.Context(), "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "x"); err != nil {
+						t.Error(err)
+					}
+				}
 				if c.during != "" {
-					s.write(t, c.during, "{}")
+					s.write(t, c.during, longRules+"\nmore")
 				}
 				return c.err
 			}})
