@@ -22,7 +22,7 @@ func (s *suite) parts() []stage {
 		// Each kind that acts on a kernel, on those with netem and cgroup v2 alone.
 		{name: "uml", needs: []string{"packages"}, limit: longLimit, least: 150, run: s.kernel("uml")},
 		// Disk failure alone has the BPF programs that this machine's kernel may refuse,
-		// and proves rules: a part of its own, a quarter of an hour.
+		// and proves rules: a part of its own, 12 to 24 minutes without KVM.
 		{name: "diskfailure", needs: []string{"packages"}, limit: longLimit, least: 190, run: s.kernel("qemu", "injector/diskfailure")},
 		{name: "qemu", needs: []string{"packages"}, limit: longLimit, least: 35, run: s.kernel("-but", "injector/diskfailure", "qemu")},
 		// The race detector on every package whose goroutines share something.
