@@ -197,7 +197,10 @@ func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
 	ours, theirs := labelled(b.Namespace), labelled("another-team")
 	b.stopAll("fire")
 	b.deleted(ours)
-	bridgetest.Never(t, 300*time.Millisecond, "another bridge's chaos pod is deleted", func() bool { return b.live(theirs).DeletionTimestamp != nil })
+	b.deleted(labelled(b.Namespace)) // in another pass: the one that deleted ours is over
+	if b.live(theirs).DeletionTimestamp != nil {
+		t.Error("another bridge's chaos pod is deleted")
+	}
 }
 
 func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
