@@ -15,6 +15,7 @@ package apiserver
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,12 +36,17 @@ var shared struct {
 	running bool // Run is waiting to stop the server
 	server  *envtest.Environment
 	audit   string // directory of the audit's policy and log
+	alive   io.Closer
 	err     error
 }
 
 // Run runs the tests of a package, then stops the server they started, if any.
-// It returns the exit code. Call it from TestMain.
+// It returns the exit code. Call it from TestMain, before anything else. A test program
+// that is killed leaves no server: see leaveNoOrphans.
 func Run(m *testing.M) int {
+	if processes, set := os.LookupEnv(processesVariable); set {
+		return endOrphans(processes)
+	}
 	shared.Lock()
 	shared.running = true
 	shared.Unlock()
@@ -119,6 +125,10 @@ func start(binaries string) (*envtest.Environment, error) {
 		// A server that came up but refused our CRDs would outlive the test.
 		_ = server.Stop()
 		return nil, err
+	}
+	if err := leaveNoOrphans(); err != nil {
+		_ = server.Stop()
+		return nil, fmt.Errorf("watch the API server: %w", err)
 	}
 	return server, nil
 }
