@@ -72,6 +72,7 @@ func (s *Server) run() *bytes.Buffer {
 	var out bytes.Buffer
 	command := exec.Command(s.binary, "-address", s.Address, "-ui-address", "", "-db", s.store, "-retention", "840h")
 	command.Stdout, command.Stderr = &out, &out
+	command.SysProcAttr = diesWithParent()
 	if err := command.Start(); err != nil {
 		s.t.Fatal(err)
 	}
