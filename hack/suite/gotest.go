@@ -130,14 +130,19 @@ type reading struct {
 	output map[string][]string // by package and test, of those not over yet
 	began  map[string]time.Time
 	inside map[string]outcomes
+	spoke  bool // since the last tick
 	lines  chan string
 	spent  chan packageTime
 	done   chan struct{}
 }
 
 func newReading(c *counts, say func(string, ...any), out io.Writer) *reading {
-	r := &reading{counts: c, say: say, out: out, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string]outcomes{},
+	r := &reading{counts: c, out: out, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string]outcomes{},
 		lines: make(chan string), spent: make(chan packageTime), done: make(chan struct{})}
+	r.say = func(format string, args ...any) {
+		r.spoke = true
+		say(format, args...)
+	}
 	go r.takeAll()
 	return r
 }
@@ -150,6 +155,8 @@ func (r *reading) end() {
 
 func (r *reading) takeAll() {
 	defer close(r.done)
+	tick := time.NewTicker(silence)
+	defer tick.Stop()
 	for {
 		select {
 		case line, more := <-r.lines:
@@ -159,8 +166,11 @@ func (r *reading) takeAll() {
 			r.take(line)
 		case p := <-r.spent:
 			r.processEnded(p)
-		case <-time.After(silence):
-			r.say("    running: %s", r.running())
+		case <-tick.C:
+			if !r.spoke {
+				r.say("    running: %s", r.running())
+			}
+			r.spoke = false
 		}
 	}
 }

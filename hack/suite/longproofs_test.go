@@ -17,7 +17,7 @@ import (
 // docs/rules.md, and the hash of the first commit.
 func inCheckout(t *testing.T, commits int) (s *suite, first string) {
 	t.Helper()
-	s = &suite{root: t.TempDir(), began: time.Now(), out: io.Discard}
+	s = newSuite(t.TempDir(), io.Discard)
 	var stream strings.Builder
 	for i := range commits {
 		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter a <a@example.com> %d +0000\ndata 1\nx\n", 1e9+i)
@@ -100,7 +100,7 @@ func TestRulesAreProvedByAKeptResult(t *testing.T) {
 
 func TestAShallowCloneSaysWhatToDo(t *testing.T) {
 	origin, first := inCheckout(t, 3)
-	s := &suite{root: filepath.Join(t.TempDir(), "clone"), began: time.Now()}
+	s := newSuite(filepath.Join(t.TempDir(), "clone"), io.Discard)
 	if out, err := exec.Command("git", "clone", "-q", "--depth=1", "file://"+origin.root, s.root).CombinedOutput(); err != nil {
 		t.Fatalf("git clone: %v: %s", err, out)
 	}

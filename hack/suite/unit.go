@@ -24,8 +24,12 @@ var (
 )
 
 // measuring are the packages whose tests measure the kernel or the clock. They run
-// alone, and first: another test beside them would be measured too.
-var measuring = []string{"injector/cpupressure", "injector/diskpressure", "injector/memorypressure", "injector/network", "injector"}
+// first, and nothing that needs processors beside them: the first two mostly wait, and
+// run together, the others alone.
+var measuring = []string{"injector/network", "injector", "injector/cpupressure", "injector/diskpressure", "injector/memorypressure"}
+
+// together is how many of measuring run together.
+const together = 2
 
 // longest are the packages whose tests take minutes, the longest first. One that
 // started last would keep one processor for minutes while the other has nothing left.
@@ -50,9 +54,6 @@ var modules = []struct {
 // fails instead of being skipped, and Go's collector runs when a heap has grown
 // fivefold, not twofold: an API server spends half of its start on that.
 var testEnv = []string{"SQUALL_REQUIRE=1", "GOGC=400"}
-
-// mutationDetector makes informers fail a test that changes an object of the cache.
-const mutationDetector = "KUBE_CACHE_MUTATION_DETECTOR=true"
 
 // testLimit is how long the tests of one package may take.
 const testLimit = 25 * time.Minute
@@ -100,18 +101,14 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 	return s.runAll(ctx, c, false)
 }
 
-// runAll runs the tests of the packages that measure, or those of all others. A stage
-// of the other lane takes one of the processors.
+// runAll runs the tests of the packages that measure, or those of all others, beside
+// which a stage of the other lane takes one of the processors.
 func (s *suite) runAll(ctx context.Context, c *counts, measure bool) error {
 	free := func() int {
-		switch {
-		case measure:
-			return 0
-		case s.busy.Load():
+		if s.busy.Load() && !measure {
 			return processors / 2
-		default:
-			return processors
 		}
+		return processors
 	}
 	r := newReading(c, s.say, s.out)
 	err := schedule(s.jobs(ctx, r, measure), free)
@@ -146,7 +143,7 @@ func (s *suite) buildTests(ctx context.Context, directory string) ([]testBinary,
 		plain := slices.DeleteFunc(slices.Clone(found), func(b testBinary) bool { return slices.Contains(racedHere, b.ImportPath) })
 		withRace := slices.DeleteFunc(found, func(b testBinary) bool { return !slices.Contains(racedHere, b.ImportPath) })
 		for j, part := range [][]testBinary{plain, withRace} {
-			if err := s.compileTests(ctx, dir, filepath.Join(directory, fmt.Sprint(i, j)), part, j == 1); err != nil {
+			if err := s.compileTests(ctx, dir, filepath.Join(directory, fmt.Sprintf("%d-%d", i, j)), part, j == 1); err != nil {
 				return nil, err
 			}
 			for k := range part {
@@ -223,8 +220,12 @@ func (s *suite) jobs(ctx context.Context, r *reading, measure bool) []job {
 	var jobs, inTurn []job
 	for _, b := range s.binaries.all {
 		j := job{name: short(b.ImportPath), takes: one, run: func() error { return s.runTests(ctx, r, b) }}
+		at := slices.Index(measuring, j.name)
+		if at >= together {
+			j.takes = processors
+		}
 		switch {
-		case slices.Contains(measuring, j.name) != measure:
+		case (at >= 0) != measure:
 		case b.oneByOne:
 			inTurn = append(inTurn, j)
 		default:
@@ -234,11 +235,12 @@ func (s *suite) jobs(ctx context.Context, r *reading, measure bool) []job {
 	if len(inTurn) > 0 {
 		jobs = append(jobs, job{name: "hack", takes: one, run: func() error { return schedule(inTurn, func() int { return 0 }) }})
 	}
+	first := slices.Concat(measuring, longest)
 	rank := func(name string) int {
-		if i := slices.Index(longest, name); i >= 0 {
+		if i := slices.Index(first, name); i >= 0 {
 			return i
 		}
-		return len(longest)
+		return len(first)
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int { return rank(a.name) - rank(b.name) })
 	return jobs
@@ -254,9 +256,6 @@ func (s *suite) runTests(ctx context.Context, r *reading, b testBinary, options 
 	cmd := s.command(ctx, "go", append(args, options...)...)
 	cmd.Dir = b.Dir
 	cmd.Env = append(cmd.Env, testEnv...)
-	if strings.HasPrefix(short(b.ImportPath), "crdbridge") {
-		cmd.Env = append(cmd.Env, mutationDetector)
-	}
 	err := r.run(cmd, b.ImportPath)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil
@@ -274,6 +273,6 @@ func (s *suite) ownCluster(ctx context.Context, c *counts) error {
 
 // race runs every package whose goroutines share something with the race detector.
 func (s *suite) race(ctx context.Context, c *counts) error {
-	env := append([]string{mutationDetector, "CGO_ENABLED=1"}, testEnv...)
+	env := append([]string{"CGO_ENABLED=1"}, testEnv...)
 	return s.goTest(ctx, c, s.root, env, slices.Concat([]string{"-race", "-p", "2", "-count=1", "-timeout", "50m", "-vet=off"}, racedLong)...)
 }

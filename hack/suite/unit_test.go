@@ -84,13 +84,16 @@ func TestTestsThatDoNotCompileAreAnError(t *testing.T) {
 // Each job starts once, in the stage of its package.
 func TestJobs(t *testing.T) {
 	s := newSuite(".", io.Discard)
-	for _, name := range []string{"api", "hack/vm", "injector/network", "test/survival", "hack/suite"} {
+	for _, name := range []string{"api", "hack/vm", "injector", "injector/cpupressure", "injector/network", "test/survival", "hack/suite"} {
 		s.binaries.all = append(s.binaries.all, testBinary{ImportPath: "github.com/squall-chaos/squall/" + name, oneByOne: strings.HasPrefix(name, "hack")})
 	}
-	for measure, want := range map[bool]string{true: "injector/network", false: "hack test/survival api"} {
+	for measure, want := range map[bool]string{true: "injector/network injector injector/cpupressure", false: "hack test/survival api"} {
 		var got []string
 		for _, j := range s.jobs(t.Context(), nil, measure) {
 			got = append(got, j.name)
+			if alone := j.takes == processors; alone != (j.name == "injector/cpupressure") {
+				t.Errorf("%s runs alone: %t", j.name, alone)
+			}
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("jobs(%t) = %q, want %q", measure, got, want)
