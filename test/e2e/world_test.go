@@ -149,14 +149,22 @@ func eventually(t *testing.T, check func() string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
+		began := time.Now()
 		wrong := check()
 		if wrong == "" {
 			return
 		}
-		if err := pause(ctx); err != nil {
+		if err := promise.Pause(ctx, restAfter(time.Since(began))); err != nil {
 			t.Fatalf("after %s: %s", patience, wrong)
 		}
 	}
+}
+
+// restAfter is the time after a look at the cluster that took so long. Looks take a tenth of
+// the time at most: one that runs a program in a pod costs a tenth of a second of
+// processor, and six tests look at a time.
+func restAfter(look time.Duration) time.Duration {
+	return min(max(10*look, 200*time.Millisecond), 2*time.Second)
 }
 
 // pause is the time between two looks at the cluster.
