@@ -52,7 +52,7 @@ func hint(printed, run string, user int) error {
 	case strings.Contains(printed, "build constraints exclude all Go files"), strings.Contains(printed, "[no test files]"):
 		return fmt.Errorf("%w: they need another system or a build tag; make help lists make e2e, ui and site", errNoTests)
 	case user != 0 && strings.Contains(printed, "needs root"):
-		return errors.New("these tests need root: sudo -E env \"PATH=$PATH\" make loop ...")
+		return errors.New("these tests need root: run make loop with sudo -E env \"PATH=$PATH\"")
 	case strings.Contains(printed, "no kube-apiserver"), strings.Contains(printed, "no Temporal server"):
 		return errors.New("build the servers once, a quarter of an hour: cd hack && go run ./devcluster build")
 	}

@@ -90,7 +90,7 @@ func (s *suite) stages() []stage {
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
 		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
-		{name: "e2e", needs: []string{"install"}, limit: 30 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
+		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "6m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
 		{name: "campaign", needs: []string{"install"}, limit: 20 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},

@@ -49,7 +49,7 @@ func (s *suite) kernel(args ...string) func(context.Context, *counts) error {
 
 // endToEnd tests against the development cluster.
 func (s *suite) endToEnd(folder string) func(context.Context, *counts) error {
-	return s.againstCluster("", "-tags", "e2e", "-count=1", "-parallel", "6", "-timeout", "30m", folder)
+	return s.againstCluster("", "-tags", "e2e", "-count=1", "-parallel", "6", "-timeout", "44m", folder)
 }
 
 // againstCluster runs go test in a module, "" for the first, against the development
