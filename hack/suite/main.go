@@ -88,16 +88,16 @@ func (s *suite) stages() []stage {
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
-		{name: "started", needs: []string{"images"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
+		{name: "started", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
 		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
-		{name: "ui", needs: []string{"install"}, limit: 8 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "6m", ".")},
-		{name: "demo", needs: []string{"images"}, limit: 10 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
-		{name: "campaign", needs: []string{"install"}, limit: 20 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
-		{name: "uninstall", needs: []string{"install"}, limit: 12 * time.Minute, least: 1, run: s.endToEnd("./test/uninstall")},
+		{name: "ui", needs: []string{"install"}, limit: 20 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "18m", ".")},
+		{name: "demo", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
+		{name: "campaign", needs: []string{"install"}, limit: 30 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
+		{name: "uninstall", needs: []string{"install"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/uninstall")},
 		// Helm installs, tests, changes and removes what the stage before has taken out.
-		{name: "chart", needs: []string{"uninstall"}, limit: 12 * time.Minute, least: 1,
-			run: s.againstCluster("test/chart", "-tags", "e2e", "-count=1", "-timeout", "10m", "-run", "TestHelm", ".")},
+		{name: "chart", needs: []string{"uninstall"}, limit: 20 * time.Minute, least: 1,
+			run: s.againstCluster("test/chart", "-tags", "e2e", "-count=1", "-timeout", "18m", "-run", "TestHelm", ".")},
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 35 * time.Minute, run: s.soak},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},
