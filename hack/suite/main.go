@@ -67,6 +67,8 @@ type stage struct {
 	// that come before it.
 	after []string
 	all   bool
+	// heavy makes the unit tests leave it one of the processors.
+	heavy bool
 	run   func(context.Context, *counts) error
 }
 
@@ -86,11 +88,11 @@ func (s *suite) stages() []stage {
 		{name: "site", needs: []string{"packages"}, limit: 20 * time.Minute, beside: true, run: s.make("site")},
 		// Not before: a cluster takes a tenth of two processors although nothing happens in it.
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
-		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
+		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, heavy: true, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
 		{name: "started", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
-		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
+		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, heavy: true, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 20 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "18m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
 		{name: "campaign", needs: []string{"install"}, limit: 30 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
@@ -115,7 +117,7 @@ type suite struct {
 	ours bool
 	// results are of the stages that have ended, of both lanes, in the order of their ends.
 	results *results
-	// busy is true while a stage of the first lane runs.
+	// busy is true while a heavy stage of the first lane runs.
 	busy *atomic.Bool
 	// binaries are the tests that the stage compile has built, in a directory of the run.
 	binaries *binaries
@@ -169,7 +171,7 @@ func (s *suite) run(ctx context.Context, stages []stage) bool {
 				}
 			}
 			if !lane.apart {
-				s.busy.Store(true)
+				s.busy.Store(st.heavy)
 			}
 			s.results.add(lane.runStage(ctx, st))
 			if !lane.apart {
