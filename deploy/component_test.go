@@ -348,8 +348,8 @@ func overlaid(t *testing.T, components ...string) string {
 	return overlay
 }
 
-// eventually waits for something that an API server does a moment after it was told,
-// such as to enforce a new policy. On a busy machine that took 20 s once.
+// eventually waits for an effect that follows a write to the API server with a delay,
+// such as the enforcement of a new policy. A busy machine has taken 20 s.
 func eventually[H func() bool | func() error](t *testing.T, what string, holds H) {
 	t.Helper()
 	patience.Within(t, time.Minute, what, holds)

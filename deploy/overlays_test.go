@@ -76,10 +76,10 @@ func TestOneTeam(t *testing.T) {
 	}
 	t.Cleanup(func() { remove(context.Background()) })
 	apply(t, apiserver.Start(t), own)
-	eventually(t, "elsewhere nobody disrupts", func() bool {
+	eventually(t, "the policy refuses disruptions in other namespaces", func() bool {
 		return refused(try("not-of-the-team", "pod"), "does not look after namespace not-of-the-team")
 	})
-	eventually(t, "nobody disrupts nodes", func() bool { return refused(try(watched, "node"), "want level pod") })
+	eventually(t, "the policy refuses disruptions of nodes", func() bool { return refused(try(watched, "node"), "want level pod") })
 	if err := try(watched, "pod"); err != nil {
 		t.Errorf("in the team's namespace: %v", err)
 	}

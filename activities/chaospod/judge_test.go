@@ -61,9 +61,9 @@ func TestJudge(t *testing.T) {
 		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                           // rule 43
 		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Clean, ""},                                                                                      // rule 43
 		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Clean, ""},                                                                 // rule 43
-		{"the runtime could not run the container: let go", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true, Clean, ""},                                                // rule 43
+		{"the runtime could not run the container: clean", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true, Clean, ""},                                                 // rule 43
 		{"failed by the node controller, last seen running: failed", injectorIs(corev1.PodFailed, running), true, Failed, "exit code is unknown"},                                                // rules 43, 44
-		{"failed by the node controller, last seen running, target gone: let go", injectorIs(corev1.PodFailed, running), false, Clean, ""},                                                       // rules 38, 39, 40
+		{"failed by the node controller, last seen running, target gone: clean", injectorIs(corev1.PodFailed, running), false, Clean, ""},                                                        // rules 38, 39, 40
 		{"never created, as its image is missing: let go", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Clean, ""},                                             // rule 42
 		{"evicted with an unknown exit after running: failed", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), true, Failed, "137"},                                // rule 43
 		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                   // rule 44

@@ -272,7 +272,7 @@ func TestAThousandMeaninglessUpdatesAreNotTold(t *testing.T) {
 		t.Errorf("requests to the API server: %v", requests)
 	}
 	b.SetPhase(chaos, corev1.PodFailed) // comes after all of them
-	bridgetest.Eventually(t, bridgetest.Soon, "the end of the chaos pod is told", func() bool { return b.Temporal.LastObservation(d).Ended == 1 })
+	bridgetest.Eventually(t, bridgetest.Soon, "the bridge signals that the chaos pod has ended", func() bool { return b.Temporal.LastObservation(d).Ended == 1 })
 	if n := b.Temporal.Total() - calls; n != 1 {
 		t.Errorf("%d calls of Temporal, want the one for the end of the chaos pod", n)
 	}

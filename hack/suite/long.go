@@ -39,7 +39,7 @@ func (s *suite) parts() []stage {
 		// Each parser that meets what others write, for a minute.
 		{name: "fuzz", needs: []string{"packages"}, limit: longLimit, least: 14, run: s.makeCounted("fuzz", "TIME=1m")},
 		{name: "vulncheck", limit: longLimit, run: s.vulncheck},
-		// Every Disruption that follows from the schema, not the 40 of make test.
+		// Every Disruption that follows from the schema, not the 20 of make test.
 		{name: "campaign", needs: []string{"install"}, limit: longLimit, least: 2, run: s.makeCounted("campaign")},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},

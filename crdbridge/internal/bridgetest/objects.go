@@ -109,15 +109,15 @@ func (b *Bridge) Told(d *v1beta1.Disruption) {
 	})
 }
 
-// LookedAgain waits until the bridge has looked at d, which is ending, once more: d is
-// shown as stuck with a chaos pod that failed, and its workflow is told of that. Looks at
-// one Disruption never overlap, so whatever came of d before has been acted upon.
+// LookedAgain waits for one more reconcile of d, which is ending. It marks d as stuck with
+// a failed chaos pod, which the bridge signals to the workflow. Reconciles of one
+// Disruption never overlap, so the bridge has acted on every earlier change of d.
 func (b *Bridge) LookedAgain(d *v1beta1.Disruption) {
 	b.T.Helper()
 	told := len(b.Temporal.Signals(d, contract.SignalObserved))
 	b.SetPhase(b.ChaosPod(d, d.Name+"-marker", b.Pod(b.Namespace, d.Name+"-marker", nil)), corev1.PodFailed)
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseStuck })
-	Eventually(b.T, Soon, "the workflow is told of the chaos pod that failed", func() bool {
+	Eventually(b.T, Soon, "the bridge signals the failed chaos pod", func() bool {
 		return len(b.Temporal.Signals(d, contract.SignalObserved)) > told
 	})
 }
