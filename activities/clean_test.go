@@ -364,7 +364,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Clock = differs(t, -time.Hour) // however slow this machine is, the kubelet is in time
 		in := CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond}
 		if cleaned := do[CleanResult](c, c.CleanChaosPods, in); cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 42
-			t.Errorf("cleaned = %+v, want one that waits", cleaned)
+			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		late := c.ChaosPodsOf(ref)[0]
 		c.exits(&late, 137)
@@ -420,7 +420,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Becomes(c.ChaosPodsOf(ref)[0], corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: 300 * time.Millisecond})
 		if cleaned.Remaining != 1 || cleaned.Left[0].Outcome != chaospod.Waiting { // rule 47
-			t.Errorf("cleaned = %+v, want one that waits", cleaned)
+			t.Errorf("cleaned = %+v, want one chaos pod in state Waiting", cleaned)
 		}
 		c.kubelet(ref, map[string]int32{"node-0": 0})
 		if again := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: patience}); again.Remaining != 0 { // rules 47, 49

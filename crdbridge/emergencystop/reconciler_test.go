@@ -197,7 +197,7 @@ func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
 	ours, theirs := labelled(b.Namespace), labelled("another-team")
 	b.stopAll("fire")
 	b.deleted(ours)
-	b.deleted(labelled(b.Namespace)) // in another pass: the one that deleted ours is over
+	b.deleted(labelled(b.Namespace)) // in a later pass: the pass that deleted ours has ended
 	if b.live(theirs).DeletionTimestamp != nil {
 		t.Error("another bridge's chaos pod is deleted")
 	}

@@ -20,8 +20,8 @@ var (
 // make test-unit would. A test whose needs are not met fails, unless the caller
 // sets SQUALL_REQUIRE to something else. The result never comes from a cache.
 //
-// Every run starts its own API server and Temporal. That takes some three seconds, less
-// than linking the tests, and no run sees what the last one left.
+// Every run starts its own API server and Temporal, so no run sees the objects of an
+// earlier one.
 func loop(root, directory, run string, out io.Writer) error {
 	if directory == "" {
 		return errNoPackage

@@ -130,18 +130,14 @@ func (s *suite) buildTests(ctx context.Context, directory string) ([]testBinary,
 		if err != nil {
 			return nil, err
 		}
-		racedHere := []string{}
-		if i == 0 {
-			named, err := s.list(ctx, dir, raced...)
-			if err != nil {
-				return nil, err
-			}
-			for _, b := range named {
-				racedHere = append(racedHere, b.ImportPath)
+		var plain, withRace []testBinary
+		for _, b := range found {
+			if slices.Contains(raced, "./"+short(b.ImportPath)) {
+				withRace = append(withRace, b)
+			} else {
+				plain = append(plain, b)
 			}
 		}
-		plain := slices.DeleteFunc(slices.Clone(found), func(b testBinary) bool { return slices.Contains(racedHere, b.ImportPath) })
-		withRace := slices.DeleteFunc(found, func(b testBinary) bool { return !slices.Contains(racedHere, b.ImportPath) })
 		for j, part := range [][]testBinary{plain, withRace} {
 			if err := s.compileTests(ctx, dir, filepath.Join(directory, fmt.Sprintf("%d-%d", i, j)), part, j == 1); err != nil {
 				return nil, err
