@@ -71,8 +71,8 @@ func TestReadingNamesAPackageThatDidNotStart(t *testing.T) {
 
 func summaryOf(ended []result) bool {
 	s := newSuite(".", io.Discard)
-	s.results.list = ended
-	return s.summary(nil)
+	s.results = ended
+	return s.summary()
 }
 
 func TestSummaryFailsWithAnyStage(t *testing.T) {

@@ -54,7 +54,7 @@ func (s *suite) asked(t *testing.T) (said string, err error) {
 	t.Helper()
 	var out strings.Builder
 	s.out = &out
-	s.results.list = []result{{name: "unit", tests: counts{outcomes: map[string]string{"api:_TestA": "pass", "api:_TestA/at_once": "pass"}}}}
+	s.results = []result{{name: "unit", tests: counts{outcomes: map[string]string{"api:_TestA": "pass", "api:_TestA/at_once": "pass"}}}}
 	err = s.rules(t.Context(), nil)
 	return out.String(), err
 }

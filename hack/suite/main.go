@@ -1,7 +1,7 @@
 // Command suite runs all tests of the repository on a bare machine, stage by
-// stage, in two lanes, and prints at the end what each stage took and what passed,
-// failed and was skipped. A stage whose need failed is not run. The cluster that it
-// started is taken down in any case.
+// stage, and prints at the end what each stage took and what passed, failed and was
+// skipped. A stage whose need failed is not run. The cluster that it started is taken
+// down in any case.
 //
 //	go run ./suite [-keep] [STAGE...]          what every change goes through
 //	go run ./suite -long [-keep] [PART...]     what takes too long for that
@@ -18,8 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -60,16 +58,7 @@ type stage struct {
 	least int
 	// always runs it also after an interruption.
 	always bool
-	// beside runs it in the second lane: one after the other, while the stages of the
-	// first lane go on. A stage waits for those of the other lane that it needs.
-	beside bool
-	// after are stages that it waits for although it does not need them; all are all
-	// that come before it.
-	after []string
-	all   bool
-	// heavy makes the unit tests leave it one of the processors.
-	heavy bool
-	run   func(context.Context, *counts) error
+	run    func(context.Context, *counts) error
 }
 
 func (s *suite) stages() []stage {
@@ -78,21 +67,20 @@ func (s *suite) stages() []stage {
 		{name: "build", needs: []string{"packages"}, limit: 40 * time.Minute, run: s.program("./devcluster", "build")},
 		{name: "compile", needs: []string{"build"}, limit: 30 * time.Minute, run: s.compile},
 		{name: "measure", needs: []string{"compile"}, limit: 30 * time.Minute, least: 500, run: s.measure},
-		// From here on there are two lanes: tests that need processors, and a cluster whose
-		// tests mostly wait.
-		{name: "unit", needs: []string{"compile"}, limit: 60 * time.Minute, least: 4500, beside: true, after: []string{"measure"}, run: s.unit},
+		{name: "unit", needs: []string{"compile"}, limit: 60 * time.Minute, least: 4500, run: s.unit},
 		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
 		// Linux, or some fewer in QEMU on a processor where that does not run.
-		{name: "kernel", needs: []string{"packages"}, limit: 30 * time.Minute, least: 15, beside: true, run: s.kernel("-quick", "any")},
-		{name: "verify", limit: 40 * time.Minute, beside: true, run: s.make("verify")},
-		{name: "site", needs: []string{"packages"}, limit: 20 * time.Minute, beside: true, run: s.make("site")},
-		// Not before: a cluster takes a tenth of two processors although nothing happens in it.
+		{name: "kernel", needs: []string{"packages"}, limit: 30 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
+		{name: "verify", limit: 40 * time.Minute, run: s.make("verify")},
+		{name: "site", needs: []string{"packages"}, limit: 20 * time.Minute, run: s.make("site")},
+		// From here on nothing else runs: the programs of a cluster and its tests want both
+		// processors. Not before: a cluster takes a tenth of them although nothing happens in it.
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
-		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, heavy: true, run: s.make("images", "image-temporal")},
+		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
 		{name: "started", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
-		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, heavy: true, run: s.endToEnd("./test/e2e")},
+		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 20 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "18m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
 		{name: "campaign", needs: []string{"install"}, limit: 30 * time.Minute, least: 2, run: s.endToEnd("./test/campaign")},
@@ -103,7 +91,7 @@ func (s *suite) stages() []stage {
 		// The last: it leaves a control plane that has just been killed.
 		{name: "soak", needs: []string{"install"}, limit: 35 * time.Minute, run: s.soak},
 		{name: "down", limit: 2 * time.Minute, always: true, run: s.down},
-		{name: "rules", limit: time.Minute, all: true, run: s.rules},
+		{name: "rules", limit: time.Minute, run: s.rules},
 	}
 }
 
@@ -115,29 +103,25 @@ type suite struct {
 	keep  bool
 	// ours is true when this run started the cluster.
 	ours bool
-	// results are of the stages that have ended, of both lanes, in the order of their ends.
-	results *results
-	// busy is true while a heavy stage of the first lane runs.
-	busy *atomic.Bool
+	// results are of the stages that have ended, in their order.
+	results []result
 	// binaries are the tests that the stage compile has built, in a directory of the run.
 	binaries *binaries
-	// out is where all is printed that a stage says, and the programs it starts. apart is
-	// true for the second lane, whose programs yield to those of the first.
-	out   io.Writer
-	apart bool
+	// out is where all is printed that a stage says, and the programs it starts.
+	out io.Writer
 }
 
 // newSuite is a run that prints to out.
 func newSuite(root string, out io.Writer) *suite {
-	return &suite{root: root, began: time.Now(), out: out, results: &results{}, binaries: &binaries{}, busy: &atomic.Bool{}}
+	return &suite{root: root, began: time.Now(), out: out, binaries: &binaries{}}
 }
 
 // result is what became of a stage.
 type result struct {
 	name string
 	took time.Duration
-	// processor is the time of the processors that programs took which ended meanwhile,
-	// with those of stages beside it. What the cluster's own programs take is not in it.
+	// processor is the time of the processors that programs took which ended meanwhile.
+	// What the cluster's own programs take is not in it.
 	processor time.Duration
 	err       error
 	tests     counts
@@ -148,63 +132,18 @@ var errNotRun = errors.New("not run")
 // run returns true when everything passed.
 func (s *suite) run(ctx context.Context, stages []stage) bool {
 	defer s.binaries.remove()
-	second := *s
-	second.apart, second.out = true, &prefixer{out: s.out, prefix: "| "}
-	var first, beside []stage
-	ended := map[string]chan struct{}{}
 	for _, st := range stages {
-		if len(s.only) > 0 && !slices.Contains(s.only, st.name) {
-			continue
-		}
-		ended[st.name] = make(chan struct{})
-		if st.beside {
-			beside = append(beside, st)
-		} else {
-			first = append(first, st)
+		if len(s.only) == 0 || slices.Contains(s.only, st.name) {
+			s.results = append(s.results, s.runStage(ctx, st))
 		}
 	}
-	runLane := func(lane *suite, of []stage) {
-		for _, st := range of {
-			for _, before := range st.waitsFor(stages) {
-				if end, runs := ended[before]; runs {
-					<-end
-				}
-			}
-			if !lane.apart {
-				s.busy.Store(st.heavy)
-			}
-			s.results.add(lane.runStage(ctx, st))
-			if !lane.apart {
-				s.busy.Store(false)
-			}
-			close(ended[st.name])
-		}
-	}
-	var lanes sync.WaitGroup
-	lanes.Go(func() { runLane(s, first) })
-	lanes.Go(func() { runLane(&second, beside) })
-	lanes.Wait()
-	return s.summary(stages)
-}
-
-// waitsFor are the names of the stages that must have ended before st begins.
-func (st stage) waitsFor(stages []stage) []string {
-	names := slices.Concat(st.needs, st.after)
-	for _, before := range stages {
-		if before.name == st.name {
-			break
-		}
-		if st.all {
-			names = append(names, before.name)
-		}
-	}
-	return names
+	return s.summary()
 }
 
 func (s *suite) runStage(ctx context.Context, st stage) result {
 	r := result{name: st.name}
 	for _, need := range st.needs {
-		for _, before := range s.results.all() {
+		for _, before := range s.results {
 			if before.name == need && before.err != nil {
 				r.err = fmt.Errorf("%w: needs %s", errNotRun, need)
 				return r

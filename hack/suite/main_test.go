@@ -4,97 +4,48 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
-// writer lets both lanes write.
-type writer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (w *writer) Write(text []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all.Write(text)
-}
-
-// The stage beside goes on while two of the first lane run, one of which needs it.
-func TestTwoLanes(t *testing.T) {
-	for name, fails := range map[string]error{"both pass": nil, "the one beside fails": errors.New("it has a fault")} {
+// Every stage runs alone, in its order, also after one that failed. A stage whose need
+// failed does not.
+func TestStagesRunInTheirOrder(t *testing.T) {
+	for name, fails := range map[string]error{"all pass": nil, "the first fails": errors.New("it has a fault")} {
 		t.Run(name, func(t *testing.T) {
-			var out writer
-			s := newSuite(".", &out)
-			met := make(chan struct{})
-			ran := map[string]bool{}
-			wait := func(ctx context.Context, _ *counts) error {
-				select {
-				case <-met:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				return fails
+			var out bytes.Buffer
+			var ran []string
+			mark := func(name string, err error) stage {
+				return stage{name: name, limit: time.Minute, run: func(context.Context, *counts) error { ran = append(ran, name); return err }}
 			}
-			send := func(ctx context.Context, _ *counts) error {
-				if !s.busy.Load() {
-					t.Error("a heavy stage runs, and unit tests do not leave it a processor")
-				}
-				select {
-				case met <- struct{}{}: // or the other lane does not go on meanwhile
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
+			needs := mark("needs", nil)
+			needs.needs = []string{"first"}
+			passed := newSuite(".", &out).run(t.Context(), []stage{mark("first", fails), needs, mark("last", nil)})
+			want := []string{"first", "needs", "last"}
+			if fails != nil {
+				want = []string{"first", "last"}
 			}
-			mark := func(name string) func(context.Context, *counts) error {
-				return func(context.Context, *counts) error { ran[name] = true; return nil }
+			if passed != (fails == nil) || !slices.Equal(ran, want) {
+				t.Errorf("passed %t, ran %v, want %v", passed, ran, want)
 			}
-			passed := s.run(t.Context(), []stage{
-				{name: "apart", beside: true, limit: time.Minute, run: wait},
-				{name: "first", limit: time.Minute, heavy: true, run: send},
-				{name: "needs", needs: []string{"apart"}, limit: time.Minute, run: mark("needs")},
-				{name: "after", after: []string{"apart"}, limit: time.Minute, run: mark("after")},
-				{name: "last", all: true, limit: time.Minute, run: mark("last")},
-			})
-			good := fails == nil
-			if passed != good || ran["needs"] != good || !ran["after"] || !ran["last"] {
-				t.Errorf("passed %t, ran %v; want %t, what needs it only when it passes, and the others always", passed, ran, good)
-			}
-			if fails != nil && !strings.Contains(out.all.String(), "|     0.0 s  --- apart FAILED: it has a fault") {
-				t.Errorf("said %q, want why it failed", out.all.String())
+			if fails != nil && !strings.Contains(out.String(), "--- first FAILED: it has a fault") {
+				t.Errorf("printed %q, want why it failed", out.String())
 			}
 		})
 	}
 }
 
-func TestThePrefixerKeepsLinesWhole(t *testing.T) {
-	var out writer
-	p := &prefixer{out: &out, prefix: "| "}
-	for _, part := range []string{"a", "b\nc\nd", "\n"} {
-		if _, err := p.Write([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := out.all.String(), "| ab\n| c\n| d\n"; got != want {
-		t.Errorf("wrote %q, want %q", got, want)
-	}
-}
-
-// No stage waits for one that comes after it in its own lane: both would wait for ever.
-func TestStagesDoNotWaitForEachOther(t *testing.T) {
-	stages := newSuite(".", nil).stages()
-	place := map[string]int{}
-	for i, st := range stages {
-		place[st.name] = i
-	}
-	for i, st := range stages {
-		for _, before := range st.waitsFor(stages) {
-			if at, exists := place[before]; !exists || at >= i {
-				t.Errorf("%s waits for %s, which does not come before it", st.name, before)
+// A stage needs none that comes after it: it would never run.
+func TestStagesNeedWhatComesBefore(t *testing.T) {
+	before := map[string]bool{}
+	for _, st := range newSuite(".", nil).stages() {
+		for _, need := range st.needs {
+			if !before[need] {
+				t.Errorf("%s needs %s, which does not come before it", st.name, need)
 			}
 		}
+		before[st.name] = true
 	}
 }

@@ -46,7 +46,7 @@ func (s *suite) proofs() ([]proof, error) {
 // of a long one, in the result of make test-long that is kept.
 func (s *suite) unproved(proofs []proof, long map[string]string) []string {
 	var all counts
-	for _, r := range s.results.all() {
+	for _, r := range s.results {
 		all.add(r.tests)
 	}
 	var missing []string
@@ -130,7 +130,7 @@ func withoutKernel(test string) string {
 }
 
 func (s *suite) stageOutcome(name string) string {
-	for _, r := range s.results.all() {
+	for _, r := range s.results {
 		if r.name == name && r.err == nil {
 			return "passed"
 		}

@@ -89,7 +89,7 @@ func TestRulesAreProvedByWhatRanAndPassed(t *testing.T) {
 		"make verify not run":                         {ran(map[string]string{a: "pass", b: "pass"}, nil)[:1], "rule T4 is not proved: make verify: workflowcheck did not pass"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join((&suite{results: &results{list: c.results}}).unproved(proofs(someRules), nil), "; ")
+			got := strings.Join((&suite{results: c.results}).unproved(proofs(someRules), nil), "; ")
 			if got != c.want {
 				t.Errorf("unproved() = %q, want %q", got, c.want)
 			}

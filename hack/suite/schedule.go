@@ -13,9 +13,9 @@ type job struct {
 	run   func() error
 }
 
-// schedule runs jobs in their order, as many at a time as the free processors allow,
-// in tenths, and one at least. The error joins those of all jobs.
-func schedule(jobs []job, free func() int) error {
+// schedule runs jobs in their order, as many at a time as fit into so many tenths of a
+// processor, and one at least. The error joins those of all jobs.
+func schedule(jobs []job, tenths int) error {
 	type ended struct {
 		takes int
 		err   error
@@ -27,7 +27,7 @@ func schedule(jobs []job, free func() int) error {
 		taken, running, errs = taken-e.takes, running-1, append(errs, e.err)
 	}
 	for _, j := range jobs {
-		for running > 0 && taken+j.takes > free() {
+		for running > 0 && taken+j.takes > tenths {
 			await()
 		}
 		taken, running = taken+j.takes, running+1

@@ -8,8 +8,6 @@ import (
 	"testing"
 )
 
-func both() int { return processors }
-
 // TestScheduleStaysWithinTheProcessors counts what runs at any moment.
 func TestScheduleStaysWithinTheProcessors(t *testing.T) {
 	var mu sync.Mutex
@@ -32,7 +30,7 @@ func TestScheduleStaysWithinTheProcessors(t *testing.T) {
 		}}
 	}
 	fault := errors.New("b has a fault")
-	err := schedule([]job{work("a", 20, nil), work("b", 20, fault), work("c", 10, nil), work("d", 10, nil), work("e", 3, nil), work("f", 10, nil)}, both)
+	err := schedule([]job{work("a", 20, nil), work("b", 20, fault), work("c", 10, nil), work("d", 10, nil), work("e", 3, nil), work("f", 10, nil)}, processors)
 	if !errors.Is(err, fault) {
 		t.Errorf("schedule() = %v, want %v", err, fault)
 	}
@@ -50,22 +48,20 @@ func TestScheduleRunsTwoAtATime(t *testing.T) {
 	err := schedule([]job{
 		{"first", 10, func() error { met <- struct{}{}; return nil }},
 		{"second", 10, func() error { <-met; return nil }},
-	}, both)
+	}, processors)
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// TestScheduleYieldsAProcessor has a cluster take one until the third job.
-func TestScheduleYieldsAProcessor(t *testing.T) {
+func TestScheduleRunsOneAtATimeOnOneProcessor(t *testing.T) {
 	var busy, most atomic.Int32
-	free := processors / 2
 	work := func() error {
 		most.Store(max(most.Load(), busy.Add(1)))
 		busy.Add(-1)
 		return nil
 	}
-	if err := schedule([]job{{"a", 10, work}, {"b", 10, work}, {"c", 10, work}}, func() int { return free }); err != nil {
+	if err := schedule([]job{{"a", 10, work}, {"b", 10, work}, {"c", 10, work}}, processors/2); err != nil {
 		t.Fatal(err)
 	}
 	if most.Load() != 1 {

@@ -112,9 +112,6 @@ func (s *suite) quiet(ctx context.Context, name string, args ...string) error {
 // it started, when its time is over. The environment's own cluster is no concern of it.
 // SQUALL_SEED chooses what it samples.
 func (s *suite) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	if s.apart {
-		name, args = "nice", append([]string{name}, args...)
-	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root, s.out, s.out
 	for _, variable := range os.Environ() {

@@ -18,16 +18,12 @@ const slowest, mostPackages = 20, 50
 // summary repeats: whoever sees the end of the output alone sees why.
 const failureLines = 6
 
-// summary prints what was paid for what, a line for each stage in their order, and
-// returns true when all passed.
-func (s *suite) summary(stages []stage) bool {
+// summary prints what was paid for what, a line for each stage, and returns true when
+// all passed.
+func (s *suite) summary() bool {
 	all, ok := counts{}, true
 	fmt.Printf("\n%-14s %8s %9s  %6s %6s %7s  %s\n", "stage", "seconds", "processor", "passed", "failed", "skipped", "at commit "+s.commit())
-	place := func(r result) int {
-		return slices.IndexFunc(stages, func(st stage) bool { return st.name == r.name })
-	}
-	ended := slices.SortedStableFunc(slices.Values(s.results.all()), func(a, b result) int { return place(a) - place(b) })
-	for _, r := range ended {
+	for _, r := range s.results {
 		word := "passed"
 		switch {
 		case errors.Is(r.err, errNotRun):

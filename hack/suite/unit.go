@@ -101,17 +101,10 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 	return s.runAll(ctx, c, false)
 }
 
-// runAll runs the tests of the packages that measure, or those of all others, beside
-// which a stage of the other lane takes one of the processors.
+// runAll runs the tests of the packages that measure, or those of all others.
 func (s *suite) runAll(ctx context.Context, c *counts, measure bool) error {
-	free := func() int {
-		if s.busy.Load() && !measure {
-			return processors / 2
-		}
-		return processors
-	}
 	r := newReading(c, s.say, s.out)
-	err := schedule(s.jobs(ctx, r, measure), free)
+	err := schedule(s.jobs(ctx, r, measure), processors)
 	r.end()
 	return errors.Join(err, c.retryStarved(func(pkg, test string, into *counts) error {
 		i := slices.IndexFunc(s.binaries.all, func(b testBinary) bool { return short(b.ImportPath) == pkg })
@@ -229,7 +222,7 @@ func (s *suite) jobs(ctx context.Context, r *reading, measure bool) []job {
 		}
 	}
 	if len(inTurn) > 0 {
-		jobs = append(jobs, job{name: "hack", takes: one, run: func() error { return schedule(inTurn, func() int { return 0 }) }})
+		jobs = append(jobs, job{name: "hack", takes: one, run: func() error { return schedule(inTurn, 1) }})
 	}
 	first := slices.Concat(measuring, longest)
 	rank := func(name string) int {

@@ -65,8 +65,8 @@ func TestTheFaultIsToldFromABadDay(t *testing.T) {
 	s := newSpace(t)
 	pods := s.targets(3)
 	before := s.snapshots(pods)
-	d := s.create("compared", "{selector: {app: target}, count: 1, duration: 60s, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}, "+
-		"steadyState: {controlGroup: 1, probes: [{name: answers, scope: PerTarget, onFailure: Record, periodSeconds: 1, failureThreshold: 3, httpGet: {port: 8080, path: /healthz}}]}}")
+	d := s.create("compared", "{selector: {app: target}, count: 1, duration: 90s, network: {drop: 100, hosts: [{port: 8080, protocol: tcp, flow: ingress}]}, "+
+		"steadyState: {controlGroup: 1, probes: [{name: answers, scope: PerTarget, onFailure: Record, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 3, httpGet: {port: 8080, path: /healthz}}]}}")
 	d = s.judged(d, v1beta1.VerdictFailed)
 	steady := d.Status.SteadyState
 	if group := steady.ControlGroup; group == nil || group.Chosen != 1 {
