@@ -157,6 +157,8 @@ type cleaning struct {
 	d  *v1beta1.Disruption // nil when its record is gone: then only labels are known
 	// lost has the targets that are gone, replaced or no longer running.
 	lost map[types.UID]bool
+	// unwanted has the targets that match no longer or are surplus, with which of it.
+	unwanted map[types.UID]string
 	// operated has the targets that are let go because somebody operates on them,
 	// with what shows that.
 	operated map[types.UID]string
@@ -181,7 +183,7 @@ type cleaning struct {
 }
 
 func (a *Activities) newCleaning(ctx context.Context, in CleanInput) (*cleaning, error) {
-	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, tried: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
+	c := &cleaning{a: a, in: in, lost: map[types.UID]bool{}, unwanted: map[types.UID]string{}, operated: map[types.UID]string{}, taken: map[types.UID]string{}, tried: map[types.UID]string{}, neverInjected: map[types.UID]map[types.UID]string{}, unverified: map[string]bool{}}
 	d, err := a.Targets.LoadSpec(ctx, in.Shard.Disruption)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -317,7 +319,7 @@ func (c *cleaning) endingPods(ctx context.Context, pods []corev1.Pod) ([]corev1.
 	}
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		uid := chaospod.TargetUID(&pod)
-		stays := goesOn(&pod) && !c.lost[uid] && c.operated[uid] == "" && c.taken[uid] == ""
+		stays := goesOn(&pod) && !c.lost[uid] && c.unwanted[uid] == "" && c.operated[uid] == "" && c.taken[uid] == ""
 		c.held[uid] = c.held[uid] || stays
 		return stays
 	}), nil

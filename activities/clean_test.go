@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/targets"
@@ -456,6 +457,63 @@ func TestCleanChaosPods(t *testing.T) {
 		c.Must(c.Targets.Write(t.Context(), &record))
 		if n := again(); n != 1 {
 			t.Errorf("tried again it tells of %d lost targets, want 1", n)
+		}
+	})
+	t.Run("a target that matches no longer is cleaned up, and may be chosen again", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		pods := c.MakeTargets(2, nil)
+		ref := c.started("calm", all)
+		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0})
+		c.label(pods[0], "app", "rescued")
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
+		if left := c.ChaosPodsOf(ref); cleaned.Lost != 1 || len(left) != 1 || chaospod.TargetUID(&left[0]) != pods[1].UID {
+			t.Errorf("cleaned = %+v, %d chaos pods; want the relabelled target let go alone", cleaned, len(left))
+		}
+		c.wantEvent("TargetReleased", pods[0].Name, "no longer match the selector")
+		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 1 || got.Lost != "" {
+			t.Errorf("selection = %+v, want the other target alone", got)
+		}
+		c.label(pods[0], "app", "web")
+		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
+			t.Errorf("selection = %+v, want the target again whose label is back", got)
+		}
+	})
+	t.Run("a percentage gives the newest target back when fewer match, and takes it again", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t)
+		pods := c.MakeTargets(4, nil)
+		ref := c.started("calm", func(s *v1beta1.DisruptionSpec) { half := intstr.FromString("50%"); s.Count = &half })
+		c.kubelet(ref, map[string]int32{"node-0": 0, "node-1": 0, "node-2": 0, "node-3": 0})
+		record, err := c.Targets.Shard(t.Context(), ref, 0)
+		c.Must(err)
+		oldest := record.Targets[0].UID
+		clean := func() int {
+			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
+		}
+		if n := clean(); n != 0 || len(c.ChaosPodsOf(ref)) != 2 {
+			t.Errorf("%d targets are let go while all four match", n)
+		}
+		others := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+			return slices.ContainsFunc(record.Targets, func(t targets.Target) bool { return t.UID == p.UID })
+		})
+		now := int64(0)
+		for _, pod := range others {
+			c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		}
+		if n := clean(); n != 1 {
+			t.Errorf("%d targets are let go, want one of two", n)
+		}
+		if left := c.ChaosPodsOf(ref); len(left) != 1 || chaospod.TargetUID(&left[0]) != oldest {
+			t.Errorf("%d chaos pods are left, want that of the oldest target", len(left))
+		}
+		c.wantEvent("TargetReleased", "percentage")
+		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Desired != 1 || got.Selected != 1 || len(got.Added) != 0 {
+			t.Errorf("selection = %+v, want one of two", got)
+		}
+		c.MakeTargets(2, nil)
+		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 2 {
+			t.Errorf("selection = %+v, want two of four", got)
 		}
 	})
 	t.Run("a target that is gone is lost, though its chaos pod went before anybody looked", func(t *testing.T) {

@@ -42,6 +42,8 @@ type targetState struct {
 	runs bool
 	// ending is true for one that is being deleted, though it may run still.
 	ending bool
+	// labels and annotations are what it has now.
+	labels, annotations map[string]string
 	// operation says what shows that somebody operates on it, or is empty.
 	operation string
 }
@@ -57,7 +59,7 @@ func (a *Activities) readTarget(ctx context.Context, ref Ref, name string, uid t
 		if err != nil {
 			return targetState{}, fmt.Errorf("read target node %s: %w", name, err)
 		}
-		return targetState{runs: node.UID == uid, ending: node.DeletionTimestamp != nil}, nil
+		return targetState{runs: node.UID == uid, ending: node.DeletionTimestamp != nil, labels: node.Labels, annotations: node.Annotations}, nil
 	}
 	pod, err := a.Kube.CoreV1().Pods(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -66,13 +68,17 @@ func (a *Activities) readTarget(ctx context.Context, ref Ref, name string, uid t
 	if err != nil {
 		return targetState{}, fmt.Errorf("read target pod %s/%s: %w", ref.Namespace, name, err)
 	}
-	return targetState{runs: pod.UID == uid && kube.PodUp(pod), ending: pod.DeletionTimestamp != nil, operation: podops.OfDisruption(ref.UID).Busy(pod)}, nil
+	return targetState{
+		runs: pod.UID == uid && kube.PodUp(pod), ending: pod.DeletionTimestamp != nil, labels: pod.Labels, annotations: pod.Annotations,
+		operation: podops.OfDisruption(ref.UID).Busy(pod),
+	}, nil
 }
 
 // findLost fills c.lost with the targets of these chaos pods that are gone,
-// replaced, ending or not running, and, unless the spec keeps them, those on which somebody operates, with what
-// shows that in c.operated. One list answers for those that still
-// match the selector; the few others are read one by one.
+// replaced, ending or not running, c.unwanted with those that match no longer or are
+// surplus, and, unless the spec keeps them, c.operated with those on which somebody
+// operates. One list answers for those that still match the selector; the few others
+// are read one by one.
 func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	if c.d == nil {
 		return nil
@@ -82,6 +88,9 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 		return err
 	}
 	alive := map[types.UID]bool{}
+	if err := c.findSurplus(ctx, healthy); err != nil {
+		return err
+	}
 	releases := c.d.Spec.ReleasesOnOperation()
 	for _, candidate := range healthy {
 		alive[candidate.Target.UID] = true
@@ -101,6 +110,9 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 		// One that ends must not be held up by what disturbs it.
 		c.lost[uid] = !target.runs || target.ending
 		alive[uid] = !c.lost[uid]
+		if alive[uid] && !c.d.Spec.Matches(target.labels, target.annotations) {
+			c.unwanted[uid] = targetUnmatched
+		}
 		if alive[uid] && target.operation != "" && releases {
 			c.operated[uid] = target.operation
 		}
@@ -108,13 +120,30 @@ func (c *cleaning) findLost(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
+// findSurplus adds to c.unwanted the targets that a percentage no longer asks for.
+func (c *cleaning) findSurplus(ctx context.Context, healthy []targets.Candidate) error {
+	if !c.d.Spec.FollowsShare() {
+		return nil
+	}
+	shards, err := c.a.Targets.Shards(ctx, c.d.Ref())
+	if err != nil {
+		return err
+	}
+	for _, uid := range targets.Surplus(c.d.Spec, healthy, shards) {
+		c.unwanted[uid] = targetSurplus
+	}
+	return nil
+}
+
 // Why a target is no longer disrupted though its disruption goes on.
 const (
-	targetGone    = "the target is gone"
-	targetInUse   = "somebody else operates on the target: "
-	targetTaken   = "the target was taken back: "
-	chaosPodEnded = "its chaos pod ended"
-	neverInjected = "never injected: "
+	targetGone      = "the target is gone"
+	targetUnmatched = "the target no longer matches the selector"
+	targetSurplus   = "fewer targets match, and the percentage asks for fewer"
+	targetInUse     = "somebody else operates on the target: "
+	targetTaken     = "the target was taken back: "
+	chaosPodEnded   = "its chaos pod ended"
+	neverInjected   = "never injected: "
 )
 
 // endTargets marks the targets that no chaos pod of ours disturbs any more in
@@ -131,6 +160,8 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 			return targets.Ending{}
 		case c.lost[target.UID]:
 			return targets.Ending{Why: targetGone, Lost: true}
+		case c.unwanted[target.UID] != "":
+			return targets.Ending{Why: c.unwanted[target.UID], Returns: true}
 		case target.Operation == targets.OperationAsked:
 			return targets.Ending{} // it is waited for, and has no chaos pod
 		case c.taken[target.UID] != "":
@@ -155,6 +186,8 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	c.a.recordEnded(ctx, c.d, "TargetLost", "gone or about to go", targetGone, ended)
+	c.a.recordEnded(ctx, c.d, "TargetReleased", "cleaned up because they no longer match the selector", targetUnmatched, ended)
+	c.a.recordEnded(ctx, c.d, "TargetReleased", "cleaned up because fewer targets match and count is a percentage", targetSurplus, ended)
 	c.a.recordEnded(ctx, c.d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
 	c.a.recordEnded(ctx, c.d, "TargetReleased", "let go, as they were taken back", targetTaken, ended)
 	c.a.recordEnded(ctx, c.d, "TargetNotInjected", "let go, as their chaos pods ended without having injected", neverInjected, ended)

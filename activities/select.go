@@ -105,7 +105,7 @@ func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy 
 }
 
 // endWaiting lets go of the targets that wait for their injection and are gone,
-// about to go, or operated on by others.
+// about to go, operated on by others, or no longer match.
 func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) error {
 	stays := map[types.UID]bool{}
 	for _, c := range healthy {
@@ -117,7 +117,7 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 	}
 	info := activity.GetInfo(ctx)
 	for _, shard := range shards {
-		why := map[types.UID]string{}
+		why := map[types.UID]targets.Ending{}
 		for _, target := range targets.Active([]targets.Shard{shard}) {
 			if stays[target.UID] {
 				continue
@@ -127,21 +127,24 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 			case err != nil:
 				return err
 			case !live.runs || live.ending:
-				why[target.UID] = targetGone
+				why[target.UID] = targets.Ending{Why: targetGone, NeverInjected: true}
+			case !d.Spec.Matches(live.labels, live.annotations):
+				why[target.UID] = targets.Ending{Why: targetUnmatched, Returns: true}
 			case live.operation != "" && d.Spec.ReleasesOnOperation():
-				why[target.UID] = targetInUse + live.operation
+				why[target.UID] = targets.Ending{Why: targetInUse + live.operation, NeverInjected: true}
 			}
 		}
 		if len(why) == 0 {
 			continue
 		}
 		ended, err := a.Targets.End(ctx, d.Ref(), shard.Number, info.WorkflowExecution.RunID+"/"+info.ActivityID, func(t targets.Target) targets.Ending {
-			return targets.Ending{Why: why[t.UID], NeverInjected: true}
+			return why[t.UID]
 		})
 		if err != nil {
 			return err
 		}
 		a.recordEnded(ctx, d, "TargetLost", "gone or about to go", targetGone, ended)
+		a.recordEnded(ctx, d, "TargetReleased", "left out because they no longer match the selector", targetUnmatched, ended)
 		a.recordEnded(ctx, d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
 	}
 	return nil

@@ -55,6 +55,32 @@ func all(spec *v1beta1.DisruptionSpec) {
 }
 
 func TestSelectTargets(t *testing.T) {
+	t.Run("no pod of a node that is not ready", func(t *testing.T) {
+		c := newCluster(t)
+		n := c.WithNodes("select-gone")
+		node, err := c.Client.CoreV1().Nodes().Get(t.Context(), "select-gone", metav1.GetOptions{})
+		c.Must(err)
+		pod, err := c.Client.CoreV1().Pods(c.Shop).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Name: "main", Image: "i"}}},
+		}, metav1.CreateOptions{})
+		c.Must(err)
+		pod.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		}
+		_, err = c.Client.CoreV1().Pods(c.Shop).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+		c.Must(err)
+		n.SetReady(node, corev1.ConditionUnknown)
+		ref, got := c.selectFor("calm", all)
+		if got.Matching != 0 || got.Selected != 0 {
+			t.Errorf("selection = %+v while the node is not ready, want nothing", got)
+		}
+		n.SetReady(node, corev1.ConditionTrue) // the pod's readiness follows later
+		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref}); got.Selected != 1 {
+			t.Errorf("selection = %+v once the node is ready", got)
+		}
+	})
 	t.Run("two of five different pods of the namespace that match", func(t *testing.T) {
 		c := newCluster(t)
 		pods := c.MakeTargets(5, nil)

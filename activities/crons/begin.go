@@ -128,6 +128,10 @@ func (a *Activities) mayBegin(ctx context.Context, c *parent, in BeginInput, hav
 	if in.Release != nil && c.releases > in.Release.Number {
 		return nil, Begun{Reason: Superseded, Message: "there was a later release"}, nil
 	}
+	stop, err := a.stop(ctx, c, in)
+	if err != nil || stop != "" {
+		return nil, Begun{Reason: EmergencyStop, Message: stop}, err
+	}
 	if in.Release == nil || c.paused {
 		if refusal := against(c, in.ScheduledAt, time.Now(), have); refusal.Reason != "" {
 			return nil, refusal, nil
@@ -148,17 +152,18 @@ func (a *Activities) mayBegin(ctx context.Context, c *parent, in BeginInput, hav
 			return nil, refusal, nil
 		}
 	}
-	stop, err := a.Stops.EmergencyStop(ctx)
-	if err != nil {
-		return nil, Begun{}, err
-	}
-	if stop != "" {
-		return nil, Begun{Reason: EmergencyStop, Message: stop}, nil
-	}
 	if workload.Selector == nil || len(workload.Selector.MatchLabels)+len(workload.Selector.MatchExpressions) == 0 {
 		return nil, Begun{Reason: Refused, Message: fmt.Sprintf("%s selects no pods", c.target)}, nil
 	}
 	return workload.Selector, Begun{}, nil
+}
+
+// stop is the emergency stop that is in force, or that the run met while it waited.
+func (a *Activities) stop(ctx context.Context, c *parent, in BeginInput) (why string, err error) {
+	if at, why := v1beta1.MetStop(c.meta); why != "" && !at.Before(in.ScheduledAt) {
+		return why, nil
+	}
+	return a.Stops.EmergencyStop(ctx)
 }
 
 // create makes the disruption. What the API server refuses is refused for good:

@@ -357,6 +357,36 @@ func TestNoRunDuringAnEmergencyStop(t *testing.T) {
 	}
 }
 
+// An emergency stop that came and went while a run waited to begin ends that run, and
+// leaves those alone that are due later.
+func TestARunThatMetAnEmergencyStopNeverBegins(t *testing.T) {
+	c := servers(t)(t)
+	c.deployment()
+	met := time.Now().Truncate(time.Second)
+	cron, rollout := c.cron(), c.rollout(1)
+	for resource, name := range map[string]string{crons: cron.Name, rollouts: rollout.Name} {
+		mark := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1beta1.AnnotationStopped, v1beta1.StoppedMark(met, "emergency stop fire: payment is down"))
+		c.must(c.Client.Patch(types.MergePatchType).Namespace(cron.Namespace).Resource(resource).Name(name).Body([]byte(mark)).Do(t.Context()).Error())
+	}
+	if begun := c.begin(cron, met); begun.Reason != EmergencyStop || c.run(cron) != nil {
+		t.Errorf("begun = %+v, want nothing", begun)
+	}
+	c.wantLast(cron, EmergencyStop, "payment is down")
+	if begun := c.begin(cron, met.Add(time.Second)); begun.Reason != Began {
+		t.Errorf("begun = %+v for a time after the stop", begun)
+	}
+	// The release waited for its rollout when the stop was made.
+	release := c.rolledOut(true, 1, met)
+	if begun := c.beginFor(rollout, release); begun.Reason != EmergencyStop || c.run(rollout) != nil {
+		t.Errorf("begun = %+v, want nothing", begun)
+	}
+	c.saysOf(rollout, EmergencyStop, "payment is down")
+	release.Number, release.SeenAt = 2, met.Add(time.Second)
+	if begun := c.beginFor(rollout, release); begun.Reason != Began {
+		t.Errorf("begun = %+v for a release after the stop", begun)
+	}
+}
+
 // rollout makes one on the deployment, which has seen so many releases.
 func (c *cluster) rollout(releases int64, change ...func(*v1beta1.DisruptionRolloutSpec)) contract.CronRef {
 	c.Helper()

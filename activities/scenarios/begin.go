@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -48,6 +49,8 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 		begun.Stopped = "the spec was edited after the scenario began: create another one for what it says now"
 		return begun, nil
 	}
+	_, met := v1beta1.MetStop(s)
+	in.Stopped = in.Stopped || met != ""
 	s.Default()
 	for i := range s.Spec.Steps[in.Step].Disruptions {
 		if runOf(begun.Runs, s.ChildName(in.Step, i)) != nil {
@@ -58,7 +61,7 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 			return BegunStep{}, err
 		}
 		if stopped != "" {
-			begun.Stopped = stopped
+			begun.Stopped = cmp.Or(met, stopped)
 			return begun, nil
 		}
 		begun.Runs = append(begun.Runs, *run)

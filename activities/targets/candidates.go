@@ -109,15 +109,44 @@ func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Can
 	if d.Spec.Level == v1beta1.LevelNode {
 		return s.readyNodes(ctx, d, options, tell)
 	}
+	nodes := map[string]string{}
+	var failed error
 	err = s.eachPage(ctx, d.Namespace, options, func(pods *corev1.PodList) {
 		for i := range pods.Items {
-			tell(judgePod(d, &pods.Items[i]))
+			pod := &pods.Items[i]
+			c, why := judgePod(d, pod)
+			if why == "" && !d.Spec.OnInit && kube.Unready(pod) != nil {
+				why, failed = s.unfitNode(ctx, pod.Spec.NodeName, nodes, failed)
+			}
+			tell(c, why)
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
 	}
-	return nil
+	return failed
+}
+
+// unfitNode says why no pod on a node is a candidate; nothing if the node is ready. A
+// node that stops reporting makes its pods unready, so only the nodes of such pods are
+// read: once each, which known keeps. It reads no node after a failure.
+func (s *Store) unfitNode(ctx context.Context, name string, known map[string]string, failed error) (string, error) {
+	why, found := known[name]
+	if found || failed != nil {
+		return why, failed
+	}
+	node, err := s.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		why = "its node is gone"
+	case apierrors.IsForbidden(err): // who asks with rights of their own may not read nodes
+	case err != nil:
+		return "", fmt.Errorf("read node %s: %w", name, err)
+	case !kube.NodeReady(node):
+		why = "its node " + name + " is not ready"
+	}
+	known[name] = why
+	return why, nil
 }
 
 // judgePod says of a pod with the right labels why it is no candidate; nothing if it

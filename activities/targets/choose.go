@@ -168,9 +168,13 @@ func past(shards []Shard) map[types.UID]int {
 	tries := map[types.UID]int{}
 	for _, shard := range shards {
 		for _, target := range shard.Targets {
-			tries[target.UID] = maxTries
-			if target.Again {
+			switch {
+			case target.Returns:
+				tries[target.UID] = target.Tries
+			case target.Again:
 				tries[target.UID] = target.Tries + 1
+			default:
+				tries[target.UID] = maxTries
 			}
 		}
 	}
@@ -264,6 +268,20 @@ func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard,
 	count := Tally(spec, healthy, stand)
 	wanted = max(0, count.Desired-count.Selected-keptPlaces(healthy, tries, busy)-notReplaced(spec, count.Desired, stand))
 	return topUp(pending, sure, wanted, free), wanted
+}
+
+// Surplus are the targets that a percentage no longer asks for, as fewer match than
+// when they were chosen: the newest ones. Targets that do not match are not counted.
+func Surplus(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) []types.UID {
+	if !spec.FollowsShare() {
+		return nil
+	}
+	matches := map[types.UID]bool{}
+	for _, c := range healthy {
+		matches[c.Target.UID] = true
+	}
+	staying := slices.DeleteFunc(Active(shards), func(t Target) bool { return !matches[t.UID] })
+	return uidsOf(staying[min(len(staying), spec.Wanted(len(healthy))):])
 }
 
 // notReplaced counts the lost targets in whose place nobody is chosen, so that a

@@ -54,6 +54,9 @@ func TestWhatIsUsedUp(t *testing.T) {
 	ended := func(tries int, again bool) Target {
 		return Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web"}, Ended: "over", Tries: tries, Again: again}
 	}
+	returned := func(tries int) Target {
+		return Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web"}, Ended: "matches no longer", Tries: tries, Returns: true}
+	}
 	active := Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web"}, Tries: 1}
 	for name, test := range map[string]struct {
 		shards []Target
@@ -67,6 +70,8 @@ func TestWhatIsUsedUp(t *testing.T) {
 		"never injected, twice":             {[]Target{ended(0, true), ended(1, true)}, 2, true},
 		"never injected, three times":       {[]Target{ended(0, true), ended(1, true), ended(2, false)}, 0, false},
 		"never injected, then injected":     {[]Target{ended(0, true), ended(1, false)}, 0, false},
+		"not wanted for a while":            {[]Target{returned(0), returned(0), returned(0), returned(0)}, 0, true},
+		"not wanted after one try":          {[]Target{ended(0, true), returned(1)}, 1, true},
 		"never injected, and disrupted now": {[]Target{ended(0, true), active}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +86,46 @@ func TestWhatIsUsedUp(t *testing.T) {
 				t.Errorf("next = %+v, want it chosen %t, after %d tries", next, test.free, test.tries)
 			}
 		})
+	}
+}
+
+// A percentage gives the newest targets back when fewer match, never one more.
+func TestWhichTargetsAreSurplus(t *testing.T) {
+	half := intstr.FromString("50%")
+	shards := func(ended ...int) []Shard {
+		var all []Target
+		for i := range 4 {
+			target := Target{InjectionTarget: v1beta1.InjectionTarget{UID: types.UID(fmt.Sprint("p", i))}}
+			if slices.Contains(ended, i) {
+				target.Ended = "gone"
+			}
+			all = append(all, target)
+		}
+		return []Shard{{Targets: all[:2]}, {Number: 1, Targets: all[2:]}}
+	}
+	matching := func(uids ...string) (healthy []Candidate) {
+		for _, uid := range uids {
+			healthy = append(healthy, Candidate{Target: v1beta1.InjectionTarget{UID: types.UID(uid)}})
+		}
+		return healthy
+	}
+	for name, c := range map[string]struct {
+		healthy []Candidate
+		shards  []Shard
+		static  bool
+		want    []types.UID
+	}{
+		"as many as are wanted":            {matching("p0", "p1", "p2", "p3", "q0", "q1", "q2"), shards(), false, nil},
+		"half of four":                     {matching("p0", "p1", "p2", "p3"), shards(), false, []types.UID{"p2", "p3"}},
+		"what is gone is none":             {matching("p0", "p3"), shards(), false, []types.UID{"p3"}},
+		"what ended before is none":        {matching("p1", "p3", "q0", "q1"), shards(0, 2), false, nil},
+		"one that is left is never let go": {matching("p2"), shards(), false, nil},
+		"targeting is static":              {matching("p0", "p1", "p2", "p3"), shards(), true, nil},
+	} {
+		spec := v1beta1.DisruptionSpec{Count: &half, StaticTargeting: c.static}
+		if got := Surplus(spec, c.healthy, c.shards); !slices.Equal(got, c.want) {
+			t.Errorf("%s: Surplus() = %v, want %v", name, got, c.want)
+		}
 	}
 }
 

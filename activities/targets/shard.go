@@ -48,6 +48,9 @@ type Target struct {
 	// done before.
 	Again bool `json:"again,omitempty"`
 	Tries int  `json:"tries,omitempty"`
+	// Returns is true for one that ended because it was not wanted any more: it may be
+	// chosen again as often as it is wanted again.
+	Returns bool `json:"returns,omitempty"`
 	// Lost is true for one that ended without anybody having asked for it:
 	// spec.maxLostTargets bounds how many such are replaced.
 	Lost bool `json:"lost,omitempty"`
@@ -105,6 +108,8 @@ type Ending struct {
 	NeverInjected bool
 	// Lost is true when nobody asked for the end.
 	Lost bool
+	// Returns is true when the target may be chosen again, though it was injected.
+	Returns bool
 }
 
 // Active is true while the target is disrupted, or is to be.
@@ -265,7 +270,7 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 				changed = true
 				target.Ended, target.EndedBy = ending.Why, by
 				target.Again = ending.NeverInjected && target.Tries+1 < maxTries
-				target.Lost = ending.Lost
+				target.Lost, target.Returns = ending.Lost, ending.Returns
 			}
 		}
 		if target.EndedBy == by {

@@ -137,7 +137,8 @@ type DisruptionSpec struct {
 	OnInit bool `json:"onInit,omitempty"`
 	// StaticTargeting chooses the targets once. Otherwise, the default, targets
 	// that go are replaced, up to maxLostTargets, and a percentage follows the
-	// number that match.
+	// number that match, up and down. A target that matches no longer is cleaned
+	// up in either case.
 	StaticTargeting bool `json:"staticTargeting,omitempty"`
 	// AllowDisruptedTargets accepts targets of other disruptions if these have
 	// no kind in common with this one. Default false.

@@ -1,7 +1,9 @@
 package v1beta1
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -114,4 +116,30 @@ func (d *Disruption) Stopped() string {
 		}
 	}
 	return ""
+}
+
+// AnnotationStopped is on a DisruptionScenario, DisruptionRollout or DisruptionCron
+// that an emergency stop met. Its value is the time of the last such stop (RFC 3339)
+// and, after a space, why it was made. Nothing that was due by then begins after the
+// stop is called off.
+const AnnotationStopped = "chaos.squall.dev/stopped"
+
+// StoppedMark is the value of AnnotationStopped.
+func StoppedMark(at time.Time, why string) string {
+	return at.UTC().Format(time.RFC3339) + " " + why
+}
+
+// MetStop is the last emergency stop that o met and why it was made; zero for none. A
+// mark that nobody can read counts as a stop that lasts until the mark is removed.
+func MetStop(o metav1.Object) (at time.Time, why string) {
+	mark := o.GetAnnotations()[AnnotationStopped]
+	if mark == "" {
+		return time.Time{}, ""
+	}
+	when, why, _ := strings.Cut(mark, " ")
+	at, err := time.Parse(time.RFC3339, when)
+	if err != nil || why == "" {
+		return time.Now().AddDate(1, 0, 0), fmt.Sprintf("annotation %s is %q, want a time and a reason", AnnotationStopped, mark)
+	}
+	return at, why
 }

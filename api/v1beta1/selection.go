@@ -27,6 +27,17 @@ func (s DisruptionSpec) Wanted(matching int) int {
 	return min(amount, matching)
 }
 
+// FollowsShare is true when the number of targets follows the number that match, in
+// both directions: count is a percentage, and targeting is not static. Pods that are
+// disrupted at their start match only until they have started.
+func (s DisruptionSpec) FollowsShare() bool {
+	if s.Count == nil || s.StaticTargeting || s.OnInit {
+		return false
+	}
+	_, percent, err := parseAmount(*s.Count)
+	return err == nil && percent
+}
+
 // mostLost is the largest maxLostTargets.
 const mostLost = 1_000_000
 

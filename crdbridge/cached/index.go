@@ -2,12 +2,14 @@ package cached
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // Indexes of the caches.
@@ -15,6 +17,8 @@ const (
 	// IndexDisruptionUID finds chaos pods by the UID of their Disruption, and
 	// a Disruption by its own. Names do not fit into labels, UIDs do.
 	IndexDisruptionUID = "disruptionUID"
+	// indexUnready finds the Nodes that are not ready.
+	indexUnready = "unready"
 	// IndexLevel finds the Disruptions of a level that are not settled.
 	IndexLevel = "level"
 )
@@ -29,6 +33,15 @@ func Index(indexer client.FieldIndexer, chaosNamespace string) error {
 		return nil
 	}
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexDisruptionUID, chaosPod); err != nil {
+		return err
+	}
+	unready := func(o client.Object) []string {
+		if node, ok := o.(*corev1.Node); ok && !kube.NodeReady(node) {
+			return []string{"true"}
+		}
+		return nil
+	}
+	if err := indexer.IndexField(ctx, &corev1.Node{}, indexUnready, unready); err != nil {
 		return err
 	}
 	own := func(o client.Object) []string { return []string{string(o.GetUID())} }
@@ -73,6 +86,19 @@ func Find(ctx context.Context, cache client.Reader, concerned func(*v1beta1.Disr
 		}
 	}
 	return requests
+}
+
+// UnreadyNodes are the names of the Nodes that are not ready.
+func UnreadyNodes(ctx context.Context, cache client.Reader) (map[string]bool, error) {
+	var nodes corev1.NodeList
+	if err := cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy, client.MatchingFields{indexUnready: "true"}); err != nil {
+		return nil, fmt.Errorf("list nodes that are not ready: %w", err)
+	}
+	names := make(map[string]bool, len(nodes.Items))
+	for i := range nodes.Items {
+		names[nodes.Items[i].Name] = true
+	}
+	return names, nil
 }
 
 // StopExists is true while there is any EmergencyStop.

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"fmt"
+	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -25,7 +26,7 @@ func budgetNews(d *v1beta1.Disruption, budgets []policyv1.PodDisruptionBudget) [
 
 // limitNews is what lets the disruption have more targets, or fewer.
 func limitNews(s snapshot) []string {
-	return append(budgetNews(s.disruption, s.budgets), policyNews(s)...)
+	return slices.Concat(budgetNews(s.disruption, s.budgets), policyNews(s), freedNews(s))
 }
 
 // wantsBudgets is true while what budgets allow matters to the disruption.

@@ -33,6 +33,9 @@ type snapshot struct {
 	budgets []policyv1.PodDisruptionBudget
 	// policies are all DisruptionPolicies, if they matter to it.
 	policies []v1beta1.DisruptionPolicy
+	// freed counts how often other Disruptions gave targets back that this one may be
+	// waiting for.
+	freed int
 	// missing counts chaos pods that unlisted found missing for long enough.
 	missing int
 }
@@ -42,8 +45,9 @@ type snapshot struct {
 type target struct {
 	name string
 	uid  types.UID
-	// stays is false for one that is about to go, or has ended, or on which somebody
-	// operates: as a target it is lost (rules 38, 39a, L11). A node that is not ready stays.
+	// stays is false for one that is about to go, or has ended, or matches the selector
+	// no longer, or on which somebody operates: as a target it is lost (rules 38, 39a,
+	// L11). A node that is not ready stays.
 	stays bool
 	// free is true for one that could be chosen.
 	free bool
@@ -83,6 +87,7 @@ func observe(s snapshot) contract.Observation {
 		Unready:     len(unready),
 		Ended:       len(ended) + max(s.missing-1, 0),
 		TargetsLost: len(lost),
+		Surplus:     surplus(s.disruption, chosen, s.targets),
 		Candidates:  len(candidates),
 		Services:    services,
 		SpecChanged: changed != "",
@@ -95,13 +100,14 @@ func observe(s snapshot) contract.Observation {
 // services stand for is not in status.
 func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
-	return o.Ended == 0 && o.TargetsLost == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
+	return o.Ended == 0 && o.TargetsLost == 0 && o.Surplus == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
 		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
 		(d.Spec.StaticTargeting || o.Candidates == s.SelectedTargetsCount+s.IgnoredTargetsCount)
 }
 
-// podTargets are the pods of a namespace as targets of d.
-func podTargets(d *v1beta1.Disruption, pods []corev1.Pod) []target {
+// podTargets are the pods of a namespace as targets of d. A pod is not chosen on a
+// node that is not ready.
+func podTargets(d *v1beta1.Disruption, pods []corev1.Pod, unreadyNodes map[string]bool) []target {
 	spec, operation := d.Spec, podops.OfDisruption(d.UID)
 	participates := spec.ParticipatesInOperations()
 	matches := matcher(spec)
@@ -113,8 +119,8 @@ func podTargets(d *v1beta1.Disruption, pods []corev1.Pod) []target {
 		if spec.OnInit {
 			stays, free = kube.PodUp(p) && p.DeletionTimestamp == nil, kube.PodWaits(p)
 		}
-		operated := respects && operation.Busy(p) != ""
-		t := target{name: p.Name, uid: p.UID, stays: stays && !(operated && releases), free: free && matches(p), operated: operated}
+		operated, matching := respects && operation.Busy(p) != "", matches(p)
+		t := target{name: p.Name, uid: p.UID, stays: stays && matching && !(operated && releases), free: free && matching && !unreadyNodes[p.Spec.NodeName], operated: operated}
 		if participates {
 			t.operation, t.taken = operationOn(d, operation, p), podops.Managed(p) && !operation.Holds(p)
 		}
@@ -129,7 +135,8 @@ func nodeTargets(spec v1beta1.DisruptionSpec, nodes []corev1.Node) []target {
 	targets := make([]target, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		targets = append(targets, target{name: n.Name, uid: n.UID, stays: n.DeletionTimestamp == nil, free: kube.NodeHealthy(n) && matches(n)})
+		matching := matches(n)
+		targets = append(targets, target{name: n.Name, uid: n.UID, stays: matching && n.DeletionTimestamp == nil, free: matching && kube.NodeHealthy(n)})
 	}
 	return targets
 }
@@ -242,7 +249,8 @@ func chosen(d *v1beta1.Disruption, pods []corev1.Pod) map[types.UID]bool {
 	return uids
 }
 
-// lostTargets are chosen targets that are gone, replaced, ending or not running.
+// lostTargets are chosen targets that are gone, replaced, ending, not running or not
+// matching.
 // That one has gone is news even when it was known to be ending: what failed to
 // clean it may then be let go.
 func lostTargets(chosen map[types.UID]bool, targets []target) []string {
@@ -261,6 +269,25 @@ func lostTargets(chosen map[types.UID]bool, targets []target) []string {
 		}
 	}
 	return lost
+}
+
+// surplus is how many more targets stay than a percentage asks for, of those that
+// match now.
+func surplus(d *v1beta1.Disruption, chosen map[types.UID]bool, targets []target) int {
+	if !d.Spec.FollowsShare() || d.Ending() {
+		return 0
+	}
+	matching, staying := 0, 0
+	for _, t := range targets {
+		if !t.free {
+			continue
+		}
+		matching++
+		if chosen[t.uid] {
+			staying++
+		}
+	}
+	return max(0, staying-d.Spec.Wanted(matching))
 }
 
 // candidates is empty when nobody would choose among them any more. A pod that was

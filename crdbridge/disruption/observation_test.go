@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // scene is a disruption that holds one target of three candidates.
@@ -22,10 +23,12 @@ type scene struct {
 	chaos []corev1.Pod
 	pods  []corev1.Pod
 	nodes []corev1.Node
+	// unready are the nodes that are not ready.
+	unready map[string]bool
 }
 
 func (s *scene) snapshot() snapshot {
-	l := snapshot{disruption: s.d, chaosPods: s.chaos, targets: podTargets(s.d, s.pods)}
+	l := snapshot{disruption: s.d, chaosPods: s.chaos, targets: podTargets(s.d, s.pods, s.unready)}
 	if s.d.Spec.Level == v1beta1.LevelNode {
 		l.targets = nodeTargets(s.d.Spec, s.nodes)
 	}
@@ -92,6 +95,12 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 		{"a target is replaced by another of its name", func(s *scene) { s.pods[0].UID = "uid-other" }, 0, 1, 3, false},
 		{"a target is ending", func(s *scene) { s.pods[0].DeletionTimestamp = &now }, 0, 1, 2, false},
 		{"a target is no longer running", func(s *scene) { s.pods[0].Status.Phase = corev1.PodSucceeded }, 0, 1, 2, false},
+		{"a target matches no longer", func(s *scene) { s.pods[0].Labels = nil }, 0, 1, 2, false},
+		{"a target's node matches no longer", func(s *scene) {
+			s.d.Spec.Level, s.nodes[0].Labels = v1beta1.LevelNode, nil
+			s.d.Status.SpecHash = s.d.Spec.Hash()
+			s.chaos[0].Labels[v1beta1.LabelTargetUID], s.d.Status.TargetInjections = string(s.nodes[0].UID), nil
+		}, 0, 1, 1, false},
 		{"somebody operates on a target", func(s *scene) { s.pods[0].Labels = operated(s.pods[0].Labels) }, 0, 1, 3, false}, // rule L11
 		{"a target is being evicted", func(s *scene) {
 			s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
@@ -117,6 +126,34 @@ func TestObserveNoticesWhatAWorkflowMustActOn(t *testing.T) {
 			if got.Ended != test.ended || got.TargetsLost != test.lost || got.Candidates != test.candidates || got.SpecChanged != test.specChanged {
 				t.Errorf("observe = %+v, want ended %d, lost %d, candidates %d, spec changed %t",
 					got, test.ended, test.lost, test.candidates, test.specChanged)
+			}
+		})
+	}
+}
+
+// A percentage follows the number that match down as well as up.
+func TestObserveCountsTargetsThatAreSurplus(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*scene)
+		want   int
+	}{
+		"half of three is two":               {func(*scene) {}, 0},
+		"half of two is one":                 {func(s *scene) { s.pods = s.pods[:2] }, 1},
+		"a target that is lost is not one":   {func(s *scene) { s.pods = s.pods[1:] }, 0},
+		"targeting is static":                {func(s *scene) { s.pods, s.d.Spec.StaticTargeting = s.pods[:2], true }, 0},
+		"a number asks for as many as there": {func(s *scene) { two := intstr.FromInt32(2); s.pods, s.d.Spec.Count = s.pods[:2], &two }, 0},
+		"it is being cleaned up":             {func(s *scene) { s.pods, s.d.Status.Phase = s.pods[:2], v1beta1.PhaseCleaning }, 0},
+		"pods on a node that is not ready":   {func(s *scene) { s.unready = map[string]bool{"node-c": true}; s.pods[2].Spec.NodeName = "node-c" }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := holding()
+			half := intstr.FromString("50%")
+			s.d.Spec.Count = &half
+			s.chaos = append(s.chaos, chaosPod("chaos-b", "uid-shop-b"))
+			c.change(s)
+			s.d.Status.SpecHash = s.d.Spec.Hash()
+			if got := observe(s.snapshot()); got.Surplus != c.want || c.want > 0 && !got.MoreEnded(nil) {
+				t.Errorf("observe = %+v, want %d surplus", got, c.want)
 			}
 		})
 	}
@@ -237,7 +274,6 @@ func TestObserveIgnoresTheRest(t *testing.T) {
 		}},
 		{"labels and annotations of the disruption", nil, func(s *scene) { s.d.Labels = map[string]string{"a": "b"}; s.d.Annotations = s.d.Labels }}, // rule 10
 		{"times and counts in status", nil, func(s *scene) { s.d.Status.InjectedTime = &now; s.d.Status.InjectedTargetsCount = 1 }},
-		{"a label taken off a chosen target", static, func(s *scene) { s.pods[0].Labels = nil }},
 		{"candidates of a static disruption", static, func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }},
 		{"candidates of a disruption that ends", func(s *scene) { s.d.DeletionTimestamp = &now }, func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }},
 		{"candidates of one that is cleaned", func(s *scene) { s.d.Status.Phase = v1beta1.PhaseCleaning }, func(s *scene) { s.pods = append(s.pods, shopPod("shop-d")) }},
@@ -283,7 +319,7 @@ func TestObserveNodes(t *testing.T) {
 		{"the other without its label", func(s *scene) { s.nodes[1].Labels = nil }, 0, 1},
 		{"the chosen one without its annotation", func(s *scene) {
 			s.d.Spec.Filter = &v1beta1.DisruptionFilter{Annotations: map[string]string{"yes": "true"}}
-		}, 0, 0},
+		}, 1, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -297,12 +333,19 @@ func TestObserveNodes(t *testing.T) {
 }
 
 func TestALostTargetIsNoticedWhereCandidatesDoNotCount(t *testing.T) {
-	s := holding()
-	s.d.Spec.StaticTargeting = true
-	before := observe(s.snapshot())
-	s.pods[0].Status.Phase = corev1.PodFailed
-	if after := observe(s.snapshot()); after.Hash == before.Hash || after.TargetsLost != 1 {
-		t.Errorf("observe = %+v, before %+v", after, before)
+	for name, change := range map[string]func(*corev1.Pod){
+		"failed":              func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		"without its label":   func(p *corev1.Pod) { p.Labels = nil },
+		"with another UID":    func(p *corev1.Pod) { p.UID = "uid-other" },
+		"about to be deleted": func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} },
+	} {
+		s := holding()
+		s.d.Spec.StaticTargeting = true
+		before := observe(s.snapshot())
+		change(&s.pods[0])
+		if after := observe(s.snapshot()); after.Hash == before.Hash || after.TargetsLost != 1 {
+			t.Errorf("%s: observe = %+v, before %+v", name, after, before)
+		}
 	}
 }
 

@@ -42,6 +42,8 @@ type reconciler struct {
 	sent           *sentStates
 	// services are those that disruptions name.
 	services *service.Watches
+	// freed counts how often Disruptions gave targets back.
+	freed freed
 	// ttl is how long a disruption that has ended stays to be read; 0 means for ever.
 	ttl time.Duration
 	// now is the clock by which windows of policies end.
@@ -122,6 +124,7 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 			return snapshot{}, fmt.Errorf("list DisruptionPolicies: %w", err)
 		}
 		seen.policies = policies.Items
+		seen.freed = r.freed.count(d, len(policies.Items) > 0)
 	}
 	if d.Spec.Level == v1beta1.LevelNode {
 		var nodes corev1.NodeList
@@ -134,7 +137,11 @@ func (r *reconciler) snapshot(ctx context.Context, d *v1beta1.Disruption) (snaps
 	if err := r.client.List(ctx, &pods, shared, client.InNamespace(d.Namespace)); err != nil {
 		return snapshot{}, fmt.Errorf("list pods: %w", err)
 	}
-	seen.targets = podTargets(d, pods.Items)
+	unready, err := cached.UnreadyNodes(ctx, r.client)
+	if err != nil {
+		return snapshot{}, err
+	}
+	seen.targets = podTargets(d, pods.Items, unready)
 	if wantsBudgets(d) {
 		var budgets policyv1.PodDisruptionBudgetList
 		if err := r.client.List(ctx, &budgets, shared, client.InNamespace(d.Namespace)); err != nil {

@@ -45,6 +45,7 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		Named("disruption").
 		WithOptions(queue.Options[reconcile.Request]()).
 		For(&v1beta1.Disruption{}).
+		Watches(&v1beta1.Disruption{}, r.freedBy()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPod), builder.WithPredicates(r.podPredicate())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(cached.OnUpdate(cached.NodeChanged))).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.concernedByBudget), builder.WithPredicates(cached.OnUpdate(cached.BudgetChanged))).
@@ -72,8 +73,12 @@ func (r *reconciler) concernedByPod(ctx context.Context, pod client.Object) []re
 	return cached.Find(ctx, r.client, concerns(pod), client.InNamespace(pod.GetNamespace()), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})
 }
 
+// concernedByNode are the Disruptions of nodes that chose the node or could, and those
+// of pods that would choose more of them: its pods are none while it is not ready.
 func (r *reconciler) concernedByNode(ctx context.Context, node client.Object) []reconcile.Request {
-	return cached.Find(ctx, r.client, concerns(node), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)})
+	return append(
+		cached.Find(ctx, r.client, concerns(node), client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelNode)}),
+		cached.Find(ctx, r.client, waitsForTargets, client.MatchingFields{cached.IndexLevel: string(v1beta1.LevelPod)})...)
 }
 
 // concernedByBudget are the Disruptions of its namespace that would choose more
@@ -86,7 +91,7 @@ func (r *reconciler) concernedByBudget(ctx context.Context, budget client.Object
 // concernedByPolicies are the Disruptions that would choose more targets if policies
 // denied fewer.
 func (r *reconciler) concernedByPolicies(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.ofBothLevels(ctx, func(d *v1beta1.Disruption) bool { return wantsObservations(d) && wantsTargets(d) })
+	return r.ofBothLevels(ctx, waitsForTargets)
 }
 
 // all are the Disruptions that are not settled.

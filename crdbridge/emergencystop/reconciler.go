@@ -1,10 +1,11 @@
 // Package emergencystop is the bridge's controller of EmergencyStops: it marks
-// every Disruption as stopped and deletes the chaos pods. It calls no Temporal:
-// with Temporal away, or slow, it works as fast.
+// every Disruption as stopped, and everything that begins Disruptions, and deletes
+// the chaos pods. It calls no Temporal: with Temporal away, or slow, it works as fast.
 package emergencystop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,10 +73,15 @@ func Setup(m manager.Manager, chaosNamespace string, watched []string) error {
 			return nil
 		})
 	}
+	always := func(context.Context, client.Object) bool { return true }
+	duringStop := when(func(ctx context.Context, _ client.Object) bool { return cached.StopExists(ctx, r.client) })
 	err := builder.ControllerManagedBy(m).
 		Named("emergencystop").
 		WithOptions(options).
-		Watches(&v1beta1.EmergencyStop{}, when(func(context.Context, client.Object) bool { return true })).
+		Watches(&v1beta1.EmergencyStop{}, when(always)).
+		Watches(&v1beta1.DisruptionScenario{}, duringStop).
+		Watches(&v1beta1.DisruptionRollout{}, duringStop).
+		Watches(&v1beta1.DisruptionCron{}, duringStop).
 		Watches(&v1beta1.Disruption{}, when(r.concernsDisruption)).
 		Watches(&corev1.Pod{}, when(r.concernsPod), builder.WithPredicates(cached.OnUpdate(cached.PodChanged))).
 		Complete(reconcile.Func(r.enforce))
@@ -125,6 +131,11 @@ type stopSnapshot struct {
 	stops       []v1beta1.EmergencyStop
 	disruptions []v1beta1.Disruption // none may be changed
 	chaosPods   []corev1.Pod         // nor these
+	// parents begin disruptions: DisruptionScenarios that are not over, all
+	// DisruptionRollouts and DisruptionCrons. None may be changed.
+	parents []client.Object
+	// scenarios are the names of those DisruptionScenarios.
+	scenarios []string
 	// marked has the Disruptions that were stopped for good, by UID.
 	marked map[types.UID]bool
 }
@@ -151,13 +162,40 @@ func (r *stopReconciler) snapshot(ctx context.Context) (*stopSnapshot, error) {
 		d := &s.disruptions[i]
 		s.marked[d.UID] = d.Stopped() != ""
 	}
-	return s, nil
+	return s, r.listParents(ctx, s)
 }
 
-// markAll marks every Disruption that may still inject, if there is still a
-// stop: the caches are not in step, and one begun after a stop is not stopped.
-// Nothing is deleted of one that could not be marked: its workflow would take
-// other targets.
+// listParents adds to a snapshot what begins disruptions, if there is a stop.
+func (r *stopReconciler) listParents(ctx context.Context, s *stopSnapshot) error {
+	if len(s.stops) == 0 {
+		return nil
+	}
+	var scenarios v1beta1.DisruptionScenarioList
+	var rollouts v1beta1.DisruptionRolloutList
+	var crons v1beta1.DisruptionCronList
+	shared := client.UnsafeDisableDeepCopy
+	if err := errors.Join(r.client.List(ctx, &scenarios, shared), r.client.List(ctx, &rollouts, shared), r.client.List(ctx, &crons, shared)); err != nil {
+		return fmt.Errorf("read the caches: %w", err)
+	}
+	for i := range scenarios.Items {
+		if scenario := &scenarios.Items[i]; !scenario.Status.Phase.Over() {
+			s.parents = append(s.parents, scenario)
+			s.scenarios = append(s.scenarios, scenario.Namespace+"/"+scenario.Name)
+		}
+	}
+	for i := range rollouts.Items {
+		s.parents = append(s.parents, &rollouts.Items[i])
+	}
+	for i := range crons.Items {
+		s.parents = append(s.parents, &crons.Items[i])
+	}
+	return nil
+}
+
+// markAll marks every Disruption that may still inject, and everything that may
+// begin one, if there is still a stop: the caches are not in step, and what began
+// after a stop is not stopped. Nothing is deleted of a Disruption that could not be
+// marked: its workflow would take other targets.
 func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 	var unmarked []*v1beta1.Disruption
 	for i := range s.disruptions {
@@ -165,7 +203,8 @@ func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 			unmarked = append(unmarked, d)
 		}
 	}
-	if len(unmarked) == 0 {
+	parents := slices.DeleteFunc(slices.Clone(s.parents), func(o client.Object) bool { return metBy(o, v1beta1.FirstStop(s.stops)) })
+	if len(unmarked)+len(parents) == 0 {
 		return nil
 	}
 	var stops v1beta1.EmergencyStopList
@@ -183,7 +222,36 @@ func (r *stopReconciler) markAll(ctx context.Context, s *stopSnapshot) error {
 			failed[i] = nil // a newer version is on its way into the cache, and comes by itself
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, r.markParents(ctx, parents, stop)...)...)
+}
+
+// metBy is true for what is marked with this stop already.
+func metBy(o client.Object, stop *v1beta1.EmergencyStop) bool {
+	at, why := v1beta1.MetStop(o)
+	return why == stop.Ending() && !at.Before(stop.CreationTimestamp.Time)
+}
+
+// markParents marks what begins disruptions. A Disruption is never deleted for its
+// mark, so what cannot be marked stops nothing else.
+func (r *stopReconciler) markParents(ctx context.Context, parents []client.Object, stop *v1beta1.EmergencyStop) []error {
+	mark := v1beta1.StoppedMark(time.Now(), stop.Ending())
+	refs := make([]*client.Object, len(parents))
+	for i := range parents {
+		refs[i] = &parents[i]
+	}
+	return each(refs, func(ref *client.Object) error {
+		o := *ref
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": map[string]string{v1beta1.AnnotationStopped: mark}}})
+		if err != nil {
+			return err
+		}
+		marked := o.DeepCopyObject().(client.Object)
+		err = r.client.Patch(ctx, marked, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(stopManager))
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("mark %T %s/%s as stopped: %w", o, o.GetNamespace(), o.GetName(), err)
+		}
+		return nil
+	})
 }
 
 func (r *stopReconciler) mark(ctx context.Context, d *v1beta1.Disruption, why string) error {

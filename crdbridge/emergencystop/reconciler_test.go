@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -150,6 +151,71 @@ func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	b.Quiet()
 	if why := b.Get(fresh).Stopped(); why != "" || b.live(freshPod).DeletionTimestamp != nil || len(b.Temporal.Signals(fresh, contract.SignalEnd)) > 0 {
 		t.Errorf("a disruption created after the stop was deleted is stopped by %q", why)
+	}
+}
+
+// Everything that begins disruptions is marked once by each stop, also what is created
+// while the stop is there. A stop is not clean before the scenarios have ended.
+func TestAnEmergencyStopMarksWhatBeginsDisruptions(t *testing.T) {
+	b := newBridge(t).start()
+	one := intstr.FromInt32(1)
+	template := v1beta1.DisruptionSpec{Selector: map[string]string{"app": "shop"}, Count: &one, Faults: v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}}}
+	target := v1beta1.TargetResource{Kind: v1beta1.TargetDeployment, Name: "shop"}
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: b.Namespace, Name: name} }
+	scenario := func(name string) *v1beta1.DisruptionScenario {
+		steps := []v1beta1.ScenarioStep{{Name: "calm", Wait: &v1beta1.Duration{Duration: time.Hour}}}
+		return &v1beta1.DisruptionScenario{ObjectMeta: named(name), Spec: v1beta1.DisruptionScenarioSpec{Steps: steps}}
+	}
+	over := scenario("over")
+	parents := []client.Object{
+		scenario("day"),
+		&v1beta1.DisruptionRollout{ObjectMeta: named("rollout"), Spec: v1beta1.DisruptionRolloutSpec{TargetResource: target, DisruptionTemplate: template}},
+		&v1beta1.DisruptionCron{ObjectMeta: named("cron"), Spec: v1beta1.DisruptionCronSpec{Schedule: "0 3 * * *", TargetResource: target, DisruptionTemplate: template}},
+	}
+	for _, o := range append(parents, over) {
+		b.Must(b.Kube.Create(t.Context(), o))
+		t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), o) })
+	}
+	finish := func(s *v1beta1.DisruptionScenario) {
+		b.Must(b.Kube.Status().Patch(t.Context(), s, client.RawPatch(bridgetest.MergePatch, []byte(`{"status":{"phase":"Finished"}}`))))
+	}
+	finish(over)
+	stop := b.stopAll("fire")
+	late := scenario("late")
+	b.Must(b.Kube.Create(t.Context(), late))
+	t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), late) })
+	met := func(o client.Object) (time.Time, string) {
+		b.Must(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		return v1beta1.MetStop(o)
+	}
+	for _, o := range append(parents, late) {
+		bridgetest.Eventually(t, bridgetest.Soon, o.GetName()+" is marked", func() bool {
+			at, why := met(o)
+			return why == fire && !at.Before(stop.CreationTimestamp.Time)
+		})
+	}
+	if _, why := met(over); why != "" {
+		t.Errorf("a scenario that is over is marked: %q", why)
+	}
+	clean := func() (string, metav1.ConditionStatus) {
+		b.Must(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(stop), stop))
+		c := meta.FindStatusCondition(stop.Status.Conditions, v1beta1.ConditionClean)
+		if c == nil {
+			return "", ""
+		}
+		return c.Message, c.Status
+	}
+	bridgetest.Eventually(t, bridgetest.Soon, "the stop names the scenarios", func() bool {
+		message, status := clean()
+		return status == metav1.ConditionFalse && strings.Contains(message, b.Namespace+"/day") && !strings.Contains(message, "/over")
+	})
+	b.Quiet()
+	b.Traffic.Reset()
+	finish(late)
+	finish(parents[0].(*v1beta1.DisruptionScenario))
+	bridgetest.Eventually(t, bridgetest.Soon, "the stop is clean", func() bool { _, status := clean(); return status == metav1.ConditionTrue })
+	if n := b.Traffic.Count("PATCH disruptionscenarios", "PATCH disruptionrollouts", "PATCH disruptioncrons"); n > 0 {
+		t.Errorf("%d writes to what was marked before: %v", n, b.Traffic.All())
 	}
 }
 

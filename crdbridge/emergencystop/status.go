@@ -92,7 +92,7 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 		}
 	}
 	clean := metav1.Condition{Type: v1beta1.ConditionClean, Status: metav1.ConditionFalse, ObservedGeneration: stop.Generation}
-	clean.Reason, clean.Message = progress(status, stuck, orphans, idle)
+	clean.Reason, clean.Message = progress(status, stuck, orphans, s.scenarios, idle)
 	if clean.Reason == reasonClean {
 		clean.Status = metav1.ConditionTrue
 	}
@@ -100,16 +100,20 @@ func (s *stopSnapshot) status(stop *v1beta1.EmergencyStop) v1beta1.EmergencyStop
 	return status
 }
 
-// progress is the reason and the message of the condition Clean; idle is why no
-// workflow goes on, if that is so.
-func progress(s v1beta1.EmergencyStopStatus, stuck, orphans []string, idle string) (reason, message string) {
-	if s.Cleaning == 0 && s.Injectors == 0 && len(orphans) == 0 {
+// progress is the reason and the message of the condition Clean; scenarios are the
+// DisruptionScenarios that have not ended, idle is why no workflow goes on, if that
+// is so.
+func progress(s v1beta1.EmergencyStopStatus, stuck, orphans, scenarios []string, idle string) (reason, message string) {
+	if s.Cleaning == 0 && s.Injectors == 0 && len(orphans)+len(scenarios) == 0 {
 		return reasonClean, "every disruption has ended and no chaos pod is left"
 	}
 	reason = reasonCleaning
 	message = fmt.Sprintf("injectors that still run: %d; disruptions that have not ended: %d", s.Injectors, s.Cleaning)
 	if len(orphans) > 0 {
 		message += "; chaos pods without a disruption: " + some(orphans)
+	}
+	if len(scenarios) > 0 {
+		message += "; DisruptionScenarios that have not ended: " + some(scenarios)
 	}
 	switch idle {
 	case condition.ReasonUnreachable:

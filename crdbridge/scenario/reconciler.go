@@ -92,6 +92,11 @@ func (r *reconciler) keep(ctx context.Context, s *v1beta1.DisruptionScenario) er
 	if err := r.workflows.StartScenario(ctx, s); err != nil {
 		return err
 	}
+	if _, why := v1beta1.MetStop(s); why != "" {
+		if err := r.workflows.TellScenario(ctx, s, contract.SignalEnd, contract.End{Reason: why}); err != nil {
+			return err
+		}
+	}
 	if by := s.Annotations[v1beta1.AnnotationApprovedBy+s.Status.Step]; by != "" && s.Status.Phase == v1beta1.ScenarioSuspended {
 		if err := r.workflows.TellScenario(ctx, s, contract.SignalApprove, contract.Approval{Step: s.Status.Step, By: by}); err != nil {
 			return err

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/crdbridge/emergencystop"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/test/apiserver"
@@ -45,12 +47,12 @@ type bridge struct {
 func begin(t *testing.T) *bridge {
 	t.Helper()
 	b := &bridge{there: temporalserver.New(t).Start().Dial(temporalclient.DefaultNamespace)}
-	b.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
+	b.Bridge = bridgetest.New(t, bridgetest.Controllers(func(shared *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
 		workflows, err := temporal.Setup(m, b.there, prometheus.NewRegistry(), bridgetest.PollInterval)
 		if err != nil {
 			return err
 		}
-		return Setup(m, workflows)
+		return errors.Join(Setup(m, workflows), emergencystop.Setup(m, shared.ChaosNamespace, shared.Watched))
 	}))
 	config := apiserver.Start(t)
 	objects, err := status.NewDisruptions(config)
@@ -280,12 +282,50 @@ func TestAScenarioIsRejected(t *testing.T) {
 // While an EmergencyStop exists nothing begins.
 func TestAScenarioMeetsAnEmergencyStop(t *testing.T) {
 	b := begin(t)
-	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: "scenarios"}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
-	b.Must(b.Kube.Create(t.Context(), stop))
-	t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
+	b.stop("scenarios")
 	s := b.create("gameday", step("first", 1))
 	b.says(s, v1beta1.ScenarioFinished, "")
-	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "payment is down") || len(s.Status.Steps[0].Disruptions) > 0 {
+	begun := slices.ContainsFunc(s.Status.Steps, func(step v1beta1.ScenarioStepStatus) bool { return len(step.Disruptions) > 0 })
+	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "payment is down") || begun {
 		t.Errorf("status %+v", s.Status)
 	}
+}
+
+// An EmergencyStop ends a DisruptionScenario in every state in which it waits, and no
+// further step begins after the stop is called off.
+func TestAnEmergencyStopEndsAScenarioThatWaits(t *testing.T) {
+	b := begin(t)
+	for phase, first := range map[v1beta1.ScenarioPhase]v1beta1.ScenarioStep{
+		v1beta1.ScenarioWaiting:   {Name: "calm", Wait: &v1beta1.Duration{Duration: time.Hour}},
+		v1beta1.ScenarioSuspended: {Name: "calm", Approval: &v1beta1.ScenarioApproval{Message: "look"}},
+		v1beta1.ScenarioRunning:   step("calm", 1),
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			s := b.create("gameday-"+strings.ToLower(string(phase)), first, step("next", 1))
+			b.says(s, phase, "calm")
+			var d *v1beta1.Disruption
+			if phase == v1beta1.ScenarioRunning {
+				d = b.child(s, 0, 0)
+			}
+			stop := b.stop("waits")
+			if d != nil {
+				b.goes(d)
+				b.finish(d, v1beta1.EndingEmergencyStop+"waits")
+			}
+			b.says(s, v1beta1.ScenarioFinished, "")
+			if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "payment is down") || len(s.Status.Steps) != 1 {
+				t.Errorf("status %+v", s.Status)
+			}
+			b.Must(b.Kube.Delete(t.Context(), stop))
+		})
+	}
+}
+
+// stop makes an EmergencyStop that goes with the test.
+func (b *bridge) stop(name string) *v1beta1.EmergencyStop {
+	b.T.Helper()
+	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
+	b.Must(b.Kube.Create(b.T.Context(), stop))
+	b.T.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
+	return stop
 }
