@@ -68,7 +68,7 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, `rule "sale"`)
 	c.wantEvent(v1beta1.ReasonDenied, `rule "sale"`)
 	other := c.Disruption("other", func(spec *v1beta1.DisruptionSpec) {
-		spec.Faults = v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: "50%"}}
+		spec.Faults = v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "50%"}}}
 	})
 	if plan := do[Plan](c, c.Prepare, other); plan.Rejected != "" {
 		t.Errorf("a kind that the rule is not about is rejected: %s", plan.Rejected)

@@ -31,7 +31,7 @@ func TestChaosPodGolden(t *testing.T) {
 		{DiskPressure: &v1beta1.DiskPressure{Path: "/data", Throttling: v1beta1.DiskPressureThrottling{WriteBytesPerSec: &limit}}},
 		{DNS: &v1beta1.DNSDisruption{Records: []v1beta1.DNSHostRecord{{Hostname: "db", Record: v1beta1.DNSRecord{Type: "A", Value: "NXDOMAIN"}}}}},
 		{GRPC: &v1beta1.GRPCDisruption{Port: 50051, Endpoints: []v1beta1.GRPCEndpoint{{TargetEndpoint: "/shop.Orders/Place", ErrorToReturn: "UNAVAILABLE", QueryPercent: 30}}}},
-		{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: "76%", RampDuration: &v1beta1.Duration{Duration: time.Minute}}},
+		{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "76%"}, RampDuration: &v1beta1.Duration{Duration: time.Minute}}},
 		{Network: &v1beta1.NetworkDisruption{Drop: 40, Hosts: []v1beta1.NetworkHost{{Host: "10.0.0.0/8", Port: 80}}}},
 		{NodeFailure: &v1beta1.NodeFailure{Shutdown: true}},
 		{Network: &v1beta1.NetworkDisruption{Drop: 40, Services: []v1beta1.NetworkService{{Name: "db"}}}},

@@ -1,7 +1,6 @@
 package v1beta1
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -23,12 +22,11 @@ type DiskFailure struct {
 	//
 	// +nullable
 	OpenatSyscall *OpenatSyscall `json:"openat,omitempty"`
-	// Probability is the share of openings that fail, "1%" to "100%". Empty
-	// means 100%.
+	// Probability is the share of openings that fail, "1%" to "100%", or a
+	// number. Nothing means 100%.
 	//
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^(0*([1-9][0-9]?|100)%)?$`
-	Probability string `json:"probability,omitempty"`
+	// +nullable
+	Probability *Percentage `json:"probability,omitempty"`
 }
 
 // OpenatSyscall is the failure of the system call openat.
@@ -42,7 +40,6 @@ type OpenatSyscall struct {
 var (
 	openatErrors = strings.Fields(`EACCES EDQUOT EEXIST EFAULT EFBIG EINTR EISDIR ELOOP EMFILE ENAMETOOLONG ENFILE
 		ENODEV ENOENT ENOMEM ENOSPC ENOTDIR ENXIO EOVERFLOW EPERM EROFS ETXTBSY EWOULDBLOCK`)
-	probability = regexp.MustCompile(`^(0*([1-9][0-9]?|100)%)?$`)
 )
 
 func (f *DiskFailure) validate(path *field.Path) field.ErrorList {
@@ -56,6 +53,8 @@ func (f *DiskFailure) validate(path *field.Path) field.ErrorList {
 	if f.OpenatSyscall != nil {
 		errs = append(errs, oneOf(path.Child("openat", "exitCode"), f.OpenatSyscall.ExitCode, openatErrors...)...)
 	}
-	return append(errs, pattern(path.Child("probability"), f.Probability, probability,
-		"want a percentage from \"1%\" to \"100%\"")...)
+	if f.Probability == nil || f.Probability.Text == "" {
+		return errs
+	}
+	return append(errs, f.Probability.validate(path.Child("probability"))...)
 }

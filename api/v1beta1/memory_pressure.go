@@ -1,21 +1,16 @@
 package v1beta1
 
-import (
-	"regexp"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-)
+import "k8s.io/apimachinery/pkg/util/validation/field"
 
 // MemoryPressure fills the memory of the target up to a share of its limit.
 // Of a target without a memory limit it is a share of what its node has.
 type MemoryPressure struct {
 	// TargetPercent is the share of the target's memory limit that is in use
 	// while the disruption lasts, what the target uses itself included: "1%"
-	// to "100%", the sign may be left out. Required.
+	// to "100%", or a number. Required.
 	//
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^\s*0*([1-9][0-9]?|100)%?\s*$`
-	TargetPercent string `json:"targetPercent"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == int || self.trim() != ''",message="want a percentage from \"1%\" to \"100%\"",messageExpression="'\"' + string(self) + '\": want a percentage from \"1%\" to \"100%\"'"
+	TargetPercent Percentage `json:"targetPercent"`
 	// RampDuration is the time over which the memory is filled, in equal
 	// steps. 0, the default, fills it at once.
 	//
@@ -25,10 +20,7 @@ type MemoryPressure struct {
 	RampDuration *Duration `json:"rampDuration,omitempty"`
 }
 
-var targetPercent = regexp.MustCompile(`^\s*0*([1-9][0-9]?|100)%?\s*$`)
-
 func (p *MemoryPressure) validate(path *field.Path) field.ErrorList {
-	errs := pattern(path.Child("targetPercent"), p.TargetPercent, targetPercent,
-		"want a percentage from \"1%\" to \"100%\"")
+	errs := p.TargetPercent.validate(path.Child("targetPercent"))
 	return append(errs, p.RampDuration.validateDelay(path.Child("rampDuration"))...)
 }

@@ -31,7 +31,7 @@ func ofKind(fault v1beta1.Fault, s v1beta1.DisruptionSpec) []string {
 	case *v1beta1.GRPCDisruption:
 		return grpc(p)
 	case *v1beta1.MemoryPressure:
-		line := fmt.Sprintf("fills memory until %s of the target's limit is in use", percent(p.TargetPercent))
+		line := fmt.Sprintf("fills memory until %s of the target's limit is in use", p.TargetPercent)
 		if p.RampDuration != nil && p.RampDuration.Duration > 0 {
 			line += ", over " + span(p.RampDuration)
 		}
@@ -70,8 +70,8 @@ func diskFailure(p *v1beta1.DiskFailure) []string {
 	if p.OpenatSyscall != nil {
 		code = p.OpenatSyscall.ExitCode
 	}
-	if p.Probability != "" && p.Probability != "100%" {
-		share = p.Probability + " of the openings of files"
+	if p.Probability != nil && p.Probability.Text != "" && p.Probability.String() != "100%" {
+		share = p.Probability.String() + " of the openings of files"
 	}
 	return []string{fmt.Sprintf("makes %s below %s fail with %s", share, strings.Join(p.Paths, ", "), code)}
 }
@@ -133,13 +133,4 @@ func podReplacement(p *v1beta1.PodReplacement) []string {
 		storage = "its volume claims stay"
 	}
 	return []string{line, grace, storage}
-}
-
-// percent gives a share its sign.
-func percent(share string) string {
-	share = strings.TrimSpace(share)
-	if strings.HasSuffix(share, "%") {
-		return share
-	}
-	return share + "%"
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -55,10 +54,10 @@ func planOf(params v1beta1.DiskFailure) (plan, error) {
 	if _, known := errnos[p.errno]; !known {
 		return plan{}, fmt.Errorf("openat.exitCode %q: want one of %s", p.errno, names(slices.Collect(maps.Keys(errnos))))
 	}
-	if params.Probability != "" {
-		percent, err := strconv.Atoi(strings.TrimSuffix(params.Probability, "%"))
-		if err != nil || percent < 1 || percent > 100 || !strings.HasSuffix(params.Probability, "%") {
-			return plan{}, fmt.Errorf("probability %q: want \"1%%\" to \"100%%\"", params.Probability)
+	if params.Probability != nil && params.Probability.Text != "" {
+		percent, err := params.Probability.Value()
+		if err != nil {
+			return plan{}, fmt.Errorf("probability %w", err)
 		}
 		p.percent = percent
 	}

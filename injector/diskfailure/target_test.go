@@ -201,7 +201,7 @@ func injection(containers ...*testcontainer.Container) v1beta1.Injection {
 
 // params ask for an error on all opens below the paths, or a part of them.
 func params(errno, probability string, paths ...string) v1beta1.DiskFailure {
-	p := v1beta1.DiskFailure{Paths: paths, Probability: probability}
+	p := v1beta1.DiskFailure{Paths: paths, Probability: &v1beta1.Percentage{Text: probability}}
 	if errno != "" {
 		p.OpenatSyscall = &v1beta1.OpenatSyscall{ExitCode: errno}
 	}

@@ -122,7 +122,7 @@ func (c *container) killed(t *testing.T) int64 {
 
 // awaitInUse waits until the target has that share of its limit in use, give or
 // take a twentieth of the limit, and looks whether it stays so.
-func (c *container) awaitInUse(t *testing.T, when string, percent int64) {
+func (c *container) awaitInUse(t *testing.T, when string, percent int) {
 	t.Helper()
 	off := func() error {
 		used := c.inUse(t)
@@ -222,7 +222,7 @@ func injectAndHang(id string) error {
 	if err != nil {
 		return err
 	}
-	if err := New(v1beta1.MemoryPressure{TargetPercent: "50%"}, loaded, nil).Inject(context.Background()); err != nil {
+	if err := New(v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "50%"}}, loaded, nil).Inject(context.Background()); err != nil {
 		return err
 	}
 	_, _ = os.Stdout.WriteString("injected\n")

@@ -58,9 +58,9 @@ type place struct {
 // them have begun. What can be wrong is found before the first is started; after
 // an error some may run, and Clean ends them.
 func (i *Injector) Inject(ctx context.Context) error {
-	percent, err := parsePercent(i.params.TargetPercent)
+	percent, err := i.params.TargetPercent.Value()
 	if err != nil {
-		return err
+		return fmt.Errorf("targetPercent %w", err)
 	}
 	p := plan{percent: percent}
 	if i.params.RampDuration != nil {

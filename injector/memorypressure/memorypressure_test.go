@@ -20,7 +20,9 @@ import (
 	"github.com/squall-chaos/squall/test/patience"
 )
 
-func percent(text string) v1beta1.MemoryPressure { return v1beta1.MemoryPressure{TargetPercent: text} }
+func percent(text string) v1beta1.MemoryPressure {
+	return v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: text}}
+}
 
 // inject injects and cleans at the end of the test.
 func inject(t *testing.T, params v1beta1.MemoryPressure, loaded *target.Target) *Injector {
@@ -50,7 +52,7 @@ func clean(t *testing.T, injector *Injector) {
 func TestHoldsTheShareAskedForAndLetsItGo(t *testing.T) {
 	for _, test := range []struct {
 		asked string
-		want  int64
+		want  int
 	}{{"50%", 50}, {"80", 80}, {"100%", 95}} {
 		t.Run(test.asked, func(t *testing.T) {
 			c := newContainer(t, 16*mib)

@@ -4,9 +4,10 @@ package memorypressure
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 const (
@@ -21,18 +22,8 @@ const (
 // plan is what one hog is told: which share of the limit is to be in use, and
 // over which time that share is reached.
 type plan struct {
-	percent int64
+	percent int
 	ramp    time.Duration
-}
-
-// parsePercent reads the parameter targetPercent: "76%" or "76".
-func parsePercent(text string) (int64, error) {
-	digits := strings.TrimSuffix(strings.TrimSpace(text), "%")
-	percent, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || percent < 1 || percent > 100 {
-		return 0, fmt.Errorf("targetPercent %q: want a percentage from \"1%%\" to \"100%%\"", text)
-	}
-	return percent, nil
 }
 
 // argument writes plan and cgroup directory for a hog, and parseArgument reads it.
@@ -43,7 +34,7 @@ func parseArgument(text string) (p plan, dir string, err error) {
 	if len(words) != 3 {
 		return plan{}, "", fmt.Errorf("%q: want a percentage, a duration and a cgroup", text)
 	}
-	if p.percent, err = parsePercent(words[0]); err != nil {
+	if p.percent, err = (v1beta1.Percentage{Text: words[0]}).Value(); err != nil {
 		return plan{}, "", err
 	}
 	if p.ramp, err = time.ParseDuration(words[1]); err != nil {
@@ -67,7 +58,7 @@ func (l level) room() int64 { return l.ceiling() - l.used }
 func (l level) ceiling() int64 { return share(l.limit, 100-guardPercent) }
 
 // share is a part of a limit. A node has fewer bytes than would overflow.
-func share(limit, percent int64) int64 { return limit * percent / 100 }
+func share(limit int64, percent int) int64 { return limit * int64(percent) / 100 }
 
 // binding is the level with the least limit: that limit is the one of which
 // percentages are. The first of equals counts.

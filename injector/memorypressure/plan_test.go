@@ -10,21 +10,6 @@ import (
 
 const mib = 1 << 20
 
-func TestParsePercent(t *testing.T) {
-	for text, want := range map[string]int64{
-		"76%": 76, "76": 76, " 5% ": 5, "100%": 100, "1": 1, "007%": 7,
-		"0%": 0, "101%": 0, "": 0, "%": 0, "-5%": 0, "all": 0, "12.5%": 0, "50%%": 0,
-	} {
-		got, err := parsePercent(text)
-		if got != want || (err != nil) != (want == 0) {
-			t.Errorf("parsePercent(%q) = %d, %v, want %d", text, got, err, want)
-		}
-		if err != nil && !strings.Contains(err.Error(), `"1%" to "100%"`) {
-			t.Errorf("parsePercent(%q): %v, want the range in it", text, err)
-		}
-	}
-}
-
 func TestArgumentIsReadAsItWasWritten(t *testing.T) {
 	want, wantDir := plan{percent: 76, ramp: 90 * time.Second}, "/sys/fs/cgroup/memory/a b/c"
 	got, dir, err := parseArgument(want.argument(wantDir))
@@ -41,7 +26,7 @@ func TestArgumentIsReadAsItWasWritten(t *testing.T) {
 func TestGoal(t *testing.T) {
 	for _, test := range []struct {
 		name        string
-		percent     int64
+		percent     int
 		ramp        time.Duration
 		start       int64
 		elapsed     time.Duration
@@ -103,7 +88,7 @@ func TestNotes(t *testing.T) {
 	tight := level{"/pod", 1200 * mib, 1000 * mib}
 	for _, test := range []struct {
 		name    string
-		percent int64
+		percent int
 		node    bool
 		levels  []level
 		want    []string // one for each note

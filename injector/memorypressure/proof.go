@@ -21,7 +21,7 @@ const leastReached = 90
 
 // Prove adds up what hogs hold, and what is in use where they are.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
-	percent, err := parsePercent(i.params.TargetPercent)
+	percent, err := i.params.TargetPercent.Value()
 	if err != nil {
 		return "", "", err
 	}

@@ -115,14 +115,14 @@ func someFaults(r *rand.Rand) v1beta1.Faults {
 	case 8:
 		return v1beta1.Faults{CPUPressure: cpu, DiskPressure: disk}
 	case 9:
-		return v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: "50%"}}
+		return v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "50%"}}}
 	case 10:
 		return v1beta1.Faults{DNS: &v1beta1.DNSDisruption{Records: []v1beta1.DNSHostRecord{{
 			Hostname: "made-up.example.com", Record: v1beta1.DNSRecord{Type: "A", Value: "192.0.2.1"},
 		}}}}
 	case 11:
 		return v1beta1.Faults{DiskFailure: &v1beta1.DiskFailure{
-			Paths: []string{"/data"}, OpenatSyscall: &v1beta1.OpenatSyscall{ExitCode: "EPERM"}, Probability: "1%",
+			Paths: []string{"/data"}, OpenatSyscall: &v1beta1.OpenatSyscall{ExitCode: "EPERM"}, Probability: &v1beta1.Percentage{Text: "1%"},
 		}}
 	case 12:
 		return v1beta1.Faults{GRPC: &v1beta1.GRPCDisruption{Port: listenerPort, Endpoints: []v1beta1.GRPCEndpoint{{
