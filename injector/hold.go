@@ -71,6 +71,7 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 	look := time.NewTicker(l.config.LookEvery)
 	defer look.Stop()
 	soon := time.After(min(l.config.LookEvery, firstLook))
+	back := awaitReturn(watch, l.current)
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,6 +82,9 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 			return nil, loss // the kind itself saw it end
 		case name := <-ended:
 			l.log.Info("container ended", zap.String("container", name))
+			return l.renew, nil
+		case <-back:
+			l.log.Info("a container that was away runs again")
 			return l.renew, nil
 		case <-soon:
 			l.prove(ctx)
@@ -121,6 +125,24 @@ func watchContainers(ctx context.Context, t *target.Target) (<-chan string, erro
 	return ended, nil
 }
 
+// awaitReturn tells once that a container runs in the place of one that was away; nil
+// if none is away.
+func awaitReturn(ctx context.Context, t *target.Target) <-chan struct{} {
+	if len(t.Away) == 0 {
+		return nil
+	}
+	back := make(chan struct{}, 1)
+	go func() {
+		for starts := startsOf(t); ctx.Err() == nil; starts.await(ctx, renewAtMax) {
+			if t.CameBack() {
+				back <- struct{}{}
+				return
+			}
+		}
+	}()
+	return back
+}
+
 // pause takes the injection off for as long as the pulse says.
 func (l *lifecycle) pause(ctx context.Context) error {
 	l.beat = nil
@@ -143,12 +165,17 @@ func (l *lifecycle) restore(ctx context.Context) error {
 const renewTries = 3
 
 // renew waits until all containers of the target run, and injects into those
-// that were started meanwhile. A container that stays away is told of, and so is
-// a try that failed: nothing is injected then.
+// that were started meanwhile. A container that stays away keeps no other from being
+// injected: it may have finished for good. It is told of, and so is a try that failed:
+// nothing is injected then.
 func (l *lifecycle) renew(ctx context.Context) error {
 	began, starts, failed := time.Now(), startsOf(l.current), 0
 	for ctx.Err() == nil {
 		renewed, err := l.current.Renewed()
+		if errors.Is(err, target.ErrGone) && time.Since(began) > renewSlack {
+			l.log.Warn("a container stays away", zap.String("reason", err.Error()))
+			renewed, err = l.current.RenewedPartly()
+		}
 		if err == nil {
 			l.current = renewed
 			if l.outlasts(renewed) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,6 +110,54 @@ func TestContainerThatStaysAwayIsTold(t *testing.T) {
 		t.Errorf("exit code %d, calls %q", code, w.calls())
 	}
 	w.expect("ended", "one", "two")
+}
+
+// A container that has finished for good keeps none of the others from being injected
+// again, and is injected if it comes back all the same.
+func TestContainerThatFinishedKeepsNoOtherWaiting(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	helper := asKubelet(t, "app-helper", testcontainer.Sleeps...)
+	first := asKubelet(t, "app-first", testcontainer.Sleeps...)
+	document, _ := json.Marshal(fakeParams{Dir: w.dir})
+	injection := injectionOn(fakeKind, string(document), helper, first)
+	injection.Target.Containers[0].Name, injection.Target.Containers[1].Name = "app-helper", "app-first"
+	p := s.inject(injection)
+	p.awaitReady()
+	// injected waits until it is injected again for the nth time, and wants these in it.
+	injected := func(nth int, want ...*testcontainer.Container) {
+		t.Helper()
+		var again []map[string]any
+		testcontainer.Eventually(t, fmt.Sprintf("injected again %d times", nth), func() error {
+			again = slices.DeleteFunc(p.lines(), func(line map[string]any) bool { return line["msg"] != "injected again" })
+			if len(again) < nth {
+				return fmt.Errorf("%d times", len(again))
+			}
+			return nil
+		})
+		containers := fmt.Sprint(again[nth-1]["containers"])
+		for _, c := range want {
+			if !strings.Contains(containers, c.ID) {
+				t.Errorf("injected again into %s, want container %s among them", containers, c.ID)
+			}
+		}
+		if n := strings.Count(containers, "map["); n != len(want) {
+			t.Errorf("injected again into %d containers (%s), want %d", n, containers, len(want))
+		}
+	}
+	helper.Kill(t)
+	p.awaitLine("a container stays away")
+	injected(1, first)
+	first.Kill(t)
+	second := asKubelet(t, "app-first", testcontainer.Sleeps...)
+	injected(2, second)
+	if code, output := s.run("ready"); code != 0 {
+		t.Errorf("ready = %d, %q, want 0: what runs is injected", code, output)
+	}
+	injected(3, second, asKubelet(t, "app-helper", testcontainer.Sleeps...))
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 || !p.outcome().Cleaned {
+		t.Errorf("exit code %d, outcome %+v, calls %q", code, p.outcome(), w.calls())
+	}
 }
 
 // A try that failed is cleaned, told, and made again, three times in all.

@@ -20,35 +20,61 @@ import (
 // of one that has ended comes the one of the same name that was started after
 // it. It returns ErrGone, wrapped, while there is none.
 //
+// Those of t.Away that came back are among them, and the others stay away.
+//
 // Nobody is asked for it but the node: a container that is started again has its
 // cgroup beside that of its predecessor, in the pod's, and the kubelet has
 // mounted a file into it whose path tells its name.
-func (t *Target) Renewed() (*Target, error) {
+func (t *Target) Renewed() (*Target, error) { return t.renewed(false) }
+
+// RenewedPartly is Renewed, but a container in whose place none came is away: it may
+// have finished for good. It returns ErrGone, wrapped, if that is true of all.
+func (t *Target) RenewedPartly() (*Target, error) { return t.renewed(true) }
+
+func (t *Target) renewed(partly bool) (*Target, error) {
 	if len(t.Injection.OnInit) > 0 {
 		return t.renewedOnInit()
 	}
 	now := &Target{Injection: t.Injection, Proc: t.Proc}
 	now.Injection.Target.Containers = nil
-	for _, container := range t.Containers {
+	var gone error
+	for i, container := range slices.Concat(t.Containers, t.Away) {
 		err := container.Check()
+		next := container
 		if errors.Is(err, ErrGone) {
-			container, err = container.successor(t.ProcDir())
+			next, err = container.successor(t.ProcDir())
+		}
+		if errors.Is(err, ErrGone) && (partly || i >= len(t.Containers)) {
+			now.Away, gone = append(now.Away, container), err
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		container = next
 		now.Containers = append(now.Containers, container)
 		now.Injection.Target.Containers = append(now.Injection.Target.Containers,
 			v1beta1.InjectionContainer{Name: container.Name, ID: container.ID})
 	}
+	if len(now.Containers) == 0 && gone != nil {
+		return nil, gone
+	}
 	return now, nil
 }
 
-// SameNetns tells whether each container is in the network namespace that its
-// predecessor was in: a pod keeps it when a container of it restarts.
+// SameNetns tells whether every renewed container is in a network namespace that t was
+// in: a pod keeps it when a container of it restarts.
 func (t *Target) SameNetns(renewed *Target) bool {
-	return slices.EqualFunc(t.Containers, renewed.Containers, func(a, b Container) bool {
-		return a.Netns.NetnsID == b.Netns.NetnsID
+	return !slices.ContainsFunc(renewed.Containers, func(now Container) bool {
+		return !slices.ContainsFunc(t.Containers, func(was Container) bool { return was.Netns.NetnsID == now.Netns.NetnsID })
+	})
+}
+
+// CameBack tells whether a container runs in the place of one that was away.
+func (t *Target) CameBack() bool {
+	return slices.ContainsFunc(t.Away, func(c Container) bool {
+		_, err := c.successor(t.ProcDir())
+		return err == nil
 	})
 }
 

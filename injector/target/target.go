@@ -32,6 +32,8 @@ type Target struct {
 	// Containers are those to disturb, in the injection's order. Empty at
 	// node level (rule 53).
 	Containers []Container
+	// Away are those that have ended and have no successor, while others run.
+	Away []Container
 	// Proc is where processes are seen. Empty means DefaultProc.
 	Proc string
 }
