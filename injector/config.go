@@ -38,6 +38,9 @@ type Config struct {
 	// attempts must fit into the chaos pod's grace period.
 	CleanTimeout time.Duration `mapstructure:"clean_timeout"`
 	CleanBackoff time.Duration `mapstructure:"clean_backoff"`
+	// RetryEvery is the pause after the first injection that failed. It doubles after
+	// each further one, up to longestPause.
+	RetryEvery time.Duration `mapstructure:"retry_every"`
 	// AuditTimeout bounds the search for the marks of one kind. One that has not
 	// returned at twice that is given up.
 	AuditTimeout time.Duration `mapstructure:"audit_timeout"`
@@ -58,6 +61,7 @@ func defaultConfig() map[string]any {
 		"metrics_sink":    "noop",
 		"clean_timeout":   10 * time.Second,
 		"clean_backoff":   time.Second,
+		"retry_every":     2 * time.Second,
 		"audit_timeout":   15 * time.Second,
 		"look_every":      5 * time.Second,
 		"guard":           true,
@@ -100,6 +104,9 @@ func (c Config) check() error {
 	}
 	if c.AuditTimeout <= 0 {
 		return fmt.Errorf("%sAUDIT_TIMEOUT %s: want more than 0", envPrefix, c.AuditTimeout)
+	}
+	if c.RetryEvery <= 0 {
+		return fmt.Errorf("%sRETRY_EVERY %s: want more than 0", envPrefix, c.RetryEvery)
 	}
 	if c.LookEvery <= 0 {
 		return fmt.Errorf("%sLOOK_EVERY %s: want more than 0", envPrefix, c.LookEvery)

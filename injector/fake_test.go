@@ -33,6 +33,8 @@ type fakeParams struct {
 	// FailSecond fails after the first file; Gate waits for a file of that name.
 	FailSecond bool   `json:"failSecond,omitempty"`
 	Gate       string `json:"gate,omitempty"`
+	// FailFirst is how many calls of Inject fail after the first file.
+	FailFirst int `json:"failFirst,omitempty"`
 	// FailAgain is how many calls of Inject after the first fail after the first file.
 	FailAgain int `json:"failAgain,omitempty"`
 	// FailCleans is how many calls of Clean fail.
@@ -77,7 +79,7 @@ func (f *fake) Inject(ctx context.Context) error {
 	if err := f.disturb("first"); err != nil {
 		return err
 	}
-	if f.params.FailSecond || calls > 1 && calls <= 1+f.params.FailAgain {
+	if f.params.FailSecond || calls <= f.params.FailFirst || calls > 1 && calls <= 1+f.params.FailAgain {
 		return errors.New("the second file could not be broken")
 	}
 	return f.disturb("second")

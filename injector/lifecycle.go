@@ -80,16 +80,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	removeStale(l.config.ReadyFile, l.config.ReasonFile, l.config.askedFile(), l.config.turnFile())
 	failure := errors.Join(err, tooLate(l.injection, time.Now()))
 	if failure == nil {
-		failure = l.start(ctx)
-	}
-	if outcome.Injected = failure == nil; outcome.Injected {
-		l.metrics.count(countInjected, "succeeded")
-		l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
-		if isTerminal(l.kinds[l.injection.Kind]) {
-			failure = l.trigger(ctx)
-		} else {
-			failure = l.hold(ctx)
-		}
+		outcome.Injected, failure = l.attempts(ctx)
 	}
 	switch {
 	case failure == nil:
@@ -97,9 +88,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 		l.log.Info("asked to end before everything was injected")
 	default:
 		outcome.Error = failure.Error()
-		l.lose(failure.Error())
-		l.metrics.count(countInjected, "failed")
-		l.reportFailure(failure)
+		l.fail(failure)
 	}
 
 	<-ctx.Done()
@@ -122,6 +111,76 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	l.metrics.count(countCleaned, "succeeded")
 	l.log.Info("cleaned", zap.Bool("audited", outcome.Audited))
 	return outcome
+}
+
+// longestPause bounds the pauses between attempts, which double from Config.RetryEvery on.
+const longestPause = 30 * time.Second
+
+// attempts injects and holds. As long as that fails for a reason that may pass, it cleans
+// and tries again after a pause: a name may resolve later, a container may start, a node
+// may have less to do. injected is true once an attempt has succeeded.
+func (l *lifecycle) attempts(ctx context.Context) (injected bool, failure error) {
+	for pause := l.config.RetryEvery; ; pause = min(2*pause, longestPause) {
+		if failure = l.start(ctx); failure == nil {
+			injected = true
+			failure = l.keep(ctx)
+		}
+		if failure == nil || ctx.Err() != nil || !l.mayPass(failure) {
+			return injected, failure
+		}
+		l.fail(fmt.Errorf("%w; retried at least every %s until the disruption ends", failure, longestPause))
+		if err := l.takeBack(ctx); err != nil {
+			return injected, errors.Join(failure, err)
+		}
+		if !sleep(ctx, pause) {
+			return injected, failure
+		}
+		if l.current == nil {
+			continue
+		}
+		if renewed, err := l.current.RenewedPartly(); err == nil { // containers may have started again
+			l.injection = renewed.Injection
+		}
+	}
+}
+
+// keep keeps what was injected in force until ctx is done, or says why it is not.
+func (l *lifecycle) keep(ctx context.Context) error {
+	l.metrics.count(countInjected, "succeeded")
+	l.log.Info("injected", zap.Time("until", l.injection.Deadline.Time), zap.Bool("dryRun", l.injection.DryRun), zap.Strings("notes", l.notes()))
+	if isTerminal(l.kinds[l.injection.Kind]) {
+		return l.trigger(ctx)
+	}
+	return l.hold(ctx)
+}
+
+// mayPass is true for a failure that another attempt may not meet. A kind that acts once
+// is not repeated, and what the kernel lacks it lacks for good.
+func (l *lifecycle) mayPass(failure error) bool {
+	kind := l.kinds[l.injection.Kind]
+	if errors.Is(failure, errHangs) || kind.once || isTerminal(kind) {
+		return false
+	}
+	return probeKind(kind).Error == ""
+}
+
+// takeBack cleans what a failed attempt did, so that the next one begins anew.
+func (l *lifecycle) takeBack(ctx context.Context) error {
+	if l.session == nil {
+		return nil
+	}
+	if err := l.takeOff(ctx); err != nil {
+		return err
+	}
+	l.session, l.held, l.beat = nil, nil, nil
+	return nil
+}
+
+// fail tells everybody who asks why nothing is injected.
+func (l *lifecycle) fail(failure error) {
+	l.lose(failure.Error())
+	l.metrics.count(countInjected, "failed")
+	l.reportFailure(failure)
 }
 
 // start does everything up to the ready file, which comes last and only if all

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -255,11 +256,11 @@ func TestSignalEndsTheWaitForTheTime(t *testing.T) {
 
 // rules 33, 57, 58
 func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
-	w, s := newWorld(t), fakeSite(t)
+	w, s := newWorld(t), fakeSite(t, "SQUALL_RETRY_EVERY=1h")
 	p := s.inject(w.injection(fakeParams{FailSecond: true}))
 
 	line := p.awaitLine(v1beta1.MessageInjectionFailed)
-	if line["error"] != "the second file could not be broken" || line["level"] != "error" {
+	if line["error"] != "the second file could not be broken; retried at least every 30s until the disruption ends" || line["level"] != "error" {
 		t.Errorf("log line = %v, want the error and its level", line)
 	}
 	code, output := s.run("ready", "--wait=1h") // there is nothing to wait for any more
@@ -270,8 +271,12 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	if s.exists("ready") || !p.running() {
 		t.Errorf("ready file %t, running %t, want no file and the process", s.exists("ready"), p.running())
 	}
-	w.expect("partially injected", "broken", "two")
-
+	testcontainer.Eventually(t, "what was injected is cleaned at once", func() error {
+		if first, err := readFile(w.dir + "/first"); err != nil || first != "one" {
+			return fmt.Errorf("file first holds %q, %v", first, err)
+		}
+		return nil
+	})
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(); code != 0 {
 		t.Errorf("exit code = %d, want 0", code)
@@ -283,6 +288,26 @@ func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
 	}
 	if len(s.journals()) > 0 {
 		t.Errorf("journals = %v, want none", s.journals())
+	}
+}
+
+// An injection that failed is tried again until it succeeds.
+func TestAFailedInjectionIsTriedAgain(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t, "SQUALL_RETRY_EVERY=200ms")
+	p := s.inject(w.injection(fakeParams{FailFirst: 3}))
+	p.awaitLine(v1beta1.MessageInjectionFailed)
+	p.awaitReady()
+	w.expect("injected", "broken", "broken")
+	if want := "inject clean inject clean inject clean inject"; w.calls() != want {
+		t.Errorf("calls %q, want %q", w.calls(), want)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 || len(s.journals()) > 0 {
+		t.Errorf("exit code %d, journals %v", code, s.journals())
+	}
+	w.expect("cleaned", "one", "two")
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}, p.ending()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
 

@@ -340,7 +340,7 @@ func TestLoadConfig(t *testing.T) {
 	want := Config{
 		JournalDir: "/var/lib/squall/journal", Proc: "/proc", ReadyFile: "/tmp/readiness_probe",
 		ReasonFile: "/tmp/injection_failed.json", TerminationLog: "/dev/termination-log",
-		LogLevel: "info", MetricsSink: "noop", CleanTimeout: 10 * time.Second, CleanBackoff: time.Second, AuditTimeout: 15 * time.Second, LookEvery: 5 * time.Second, Guard: true,
+		LogLevel: "info", MetricsSink: "noop", CleanTimeout: 10 * time.Second, CleanBackoff: time.Second, RetryEvery: 2 * time.Second, AuditTimeout: 15 * time.Second, LookEvery: 5 * time.Second, Guard: true,
 	}
 	if diff := cmp.Diff(want, defaults); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
