@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -60,6 +61,28 @@ func TestHostThatDoesNotResolve(t *testing.T) {
 	s.delete(d)
 	s.gone(d)
 	s.wantSame(before, s.snapshots(pods))
+}
+
+// A name that has no address yet is reported, and the target is disrupted once it has one.
+func TestHostThatResolvesLater(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	s.targets(1)
+	host := "late." + s.name + ".svc.cluster.local"
+	d := s.create("late-host", "{selector: {app: target}, count: 1, duration: 10m, network: {drop: 100, hosts: [{host: "+host+"}]}}")
+	d = s.await(d, "told that the host does not resolve", func(d *v1beta1.Disruption) bool {
+		return strings.Contains(d.Status.TargetInjections["target-0"][v1beta1.KindNetwork].Reason, host)
+	})
+	_, err := s.kube.CoreV1().Services(s.name).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "late"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "none"}, Ports: []corev1.ServicePort{{Port: 9090}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = s.injected(d)
+	s.delete(d)
+	s.gone(d)
 }
 
 // The nodes of a development cluster are containers of one machine: who would end

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -195,4 +196,38 @@ func (s *space) awaitGone(pod corev1.Pod) {
 		}
 		return ""
 	})
+}
+
+// A target whose label is taken off is cleaned up and another takes its place. A
+// disruption that waits for targets is injected when the one that has them ends.
+func TestTargetsFollowTheSelectorAndClaims(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t)
+	pods := s.targets(3)
+	before := s.snapshots(pods)
+	d := s.injected(s.create("holder", "{selector: {app: target}, count: 2, duration: 10m, "+quick+"}"))
+	var rescued corev1.Pod
+	for _, pod := range pods {
+		if _, chosen := d.Status.TargetInjections[pod.Name]; chosen {
+			rescued = pod
+		}
+	}
+	s.label(rescued, "rescued")
+	d = s.await(d, "holding two others than "+rescued.Name, func(d *v1beta1.Disruption) bool {
+		_, still := d.Status.TargetInjections[rescued.Name]
+		return !still && len(d.Status.TargetInjections) == 2 && d.Status.InjectedTargetsCount == 2
+	})
+	clean := maps.Clone(before)
+	maps.DeleteFunc(clean, func(key, _ string) bool { return !strings.HasPrefix(key, rescued.Name+" ") })
+	s.wantSame(clean, s.snapshots([]corev1.Pod{rescued}))
+	waiter := s.create("waiter", "{selector: {app: target}, count: 2, duration: 10m, "+quick+"}")
+	waiter = s.await(waiter, "waiting for holder", func(d *v1beta1.Disruption) bool {
+		return strings.Contains(condition(d, v1beta1.ConditionTargetsSelected).Message, s.name+"/holder")
+	})
+	s.delete(d)
+	s.gone(d)
+	waiter = s.injected(waiter)
+	s.delete(waiter)
+	s.gone(waiter)
+	s.wantSame(before, s.snapshots(pods))
 }
