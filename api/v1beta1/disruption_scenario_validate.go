@@ -110,7 +110,7 @@ func (s ScenarioStep) validate(path *field.Path) field.ErrorList {
 	for i, d := range s.Disruptions {
 		errs = append(errs, d.validate(path.Child("disruptions").Index(i).Child("template"))...)
 	}
-	return errs
+	return append(errs, s.validateOverlap(path.Child("disruptions"))...)
 }
 
 // validate judges a condition by the steps before it.
