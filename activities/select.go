@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +66,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteOperated(healthy, claims)
 	selection.NoteBudgets(healthy, budgets, claims)
 	selection.NoteDenied(healthy, limits, claims)
+	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
 	selection.NoteLost(d.Spec, shards)
 	selection.Caught = a.SafeMode.warning(d, healthy)
 	for number := in.Known; number < len(shards); number++ {

@@ -402,7 +402,10 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 		}
 		selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: try, Run: try})
 		if again := len(selected.Added) == 1 && selected.Selected == 1; again != (try < 3) {
-			t.Fatalf("after try %d: %+v, want it chosen three times and not more", try, selected)
+			t.Fatalf("after try %d: %+v, want it chosen three times at once and not more", try, selected)
+		}
+		if pause := selected.RetryAt != nil; pause != (try == 3) || pause && !strings.Contains(selected.String(), pods[0].Name) {
+			t.Errorf("after try %d: %+v, want the time of the next attempt after the third", try, selected)
 		}
 		if try < 3 {
 			do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, try}})
@@ -410,8 +413,15 @@ func TestATargetThatWasNeverInjectedIsChosenAgain(t *testing.T) {
 	}
 	shard, err := c.Targets.Shard(t.Context(), ref, 2)
 	c.Must(err)
-	if last := shard.Targets[0]; last.Again || !strings.Contains(last.Ended, "container abc is gone") {
-		t.Errorf("the record says %+v, want it used up, and why", last)
+	last := &shard.Targets[0]
+	if !last.Again || last.EndedAt == nil || !strings.Contains(last.Ended, "container abc is gone") {
+		t.Fatalf("the record says %+v, want why and when it ended", *last)
+	}
+	early := metav1.NewTime(last.EndedAt.Add(-time.Minute))
+	last.EndedAt = &early
+	c.Must(c.Targets.Write(t.Context(), &shard))
+	if selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 3, Run: 3}); len(selected.Added) != 1 || selected.RetryAt != nil {
+		t.Errorf("after the pause: %+v, want it chosen once more", selected)
 	}
 	if events := c.EventsOf("TargetNotInjected"); len(events) != 3 {
 		t.Errorf("%d events, want one for each try", len(events))

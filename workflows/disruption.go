@@ -149,7 +149,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.fail(ctx, err)
 		return
 	}
-	d.Targets, d.Kept = chosen.Selected, chosen.Kept
+	d.Targets, d.Kept, d.RetryAt = chosen.Selected, chosen.Kept, chosen.RetryAt
 	d.noteControl(chosen)
 	if len(chosen.Added) == 0 {
 		d.publishPhase(ctx, d.idlePhase())

@@ -112,11 +112,14 @@ func (d *disruption) giveBack(ctx workflow.Context) {
 }
 
 // holdDelay is how long the disruption waits for news at most: until the next try
-// by itself, or until no place is kept any more for a pod on which somebody
+// by itself, until a target that could not be injected is tried again, or until no place is kept any more for a pod on which somebody
 // operates. The worker that chooses then has a clock of its own: while it says that
 // places are kept still, it is asked every second.
 func (d *disruption) holdDelay(ctx workflow.Context) time.Duration {
 	delay := min(d.nextTryDelay(), d.askDelay(ctx))
+	if d.RetryAt != nil && d.mayTakeTargets() {
+		delay = min(delay, max(d.RetryAt.Sub(workflow.Now(ctx)), time.Second))
+	}
 	if d.Kept == 0 || d.Plan.BusyUntil == nil {
 		return delay
 	}

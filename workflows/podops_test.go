@@ -51,6 +51,25 @@ func TestPlacesAreKept(t *testing.T) {
 	})
 }
 
+// A target that could not be injected is tried again when its pause is over, also when
+// nothing is observed.
+func TestTargetsThatFailedAreTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	next := w.plan.CreateAt.Add(30 * time.Second)
+	w.selections = []activities.Selection{
+		{Desired: 1, Selected: 1, Matching: 1, Added: []int{0}},
+		{Desired: 1, Matching: 1, RetryAt: &next},
+		{Desired: 1, Selected: 1, Matching: 1, Added: []int{1}},
+	}
+	w.after(10*time.Second, func() { w.observe(contract.Observation{Hash: "1", Ended: 1}) })
+	w.after(29*time.Second, func() { w.want(t, "prepare", "select", "create", "clean ended", "select") })
+	w.after(32*time.Second, func() {
+		w.want(t, "prepare", "select", "create", "clean ended", "select", "clean ended", "select", "create")
+	})
+	w.run(t)
+	w.want(t, "prepare", "select", "create", "clean ended", "select", "clean ended", "select", "create", "clean", "clean", "finish")
+}
+
 // operates is a world with a disruption that is an operation on its targets.
 func operates(t *testing.T, first ...activities.OperateResult) *world {
 	w := newWorld(t)

@@ -51,6 +51,9 @@ type Progress struct {
 	Targets int `json:"targets,omitempty"`
 	// Kept counts the places that wait for pods on which somebody operates.
 	Kept int `json:"kept,omitempty"`
+	// RetryAt is when a target that could not be injected may be chosen again; nil for
+	// none.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Runs counts how often targets were chosen and some were found.
 	Runs     int  `json:"runs,omitempty"`
 	Injected bool `json:"injected,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -199,10 +200,10 @@ func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Cla
 // keeps them from being chosen, and lists these names. why is given the first budget
 // without room for the candidate, or -1.
 func (r *room) leftOut(healthy []Candidate, claims Claims, why func(c Candidate, full int) string) (left int, names string) {
-	tries := past(claims.Own)
+	tries := past(claims.Own, time.Now())
 	reasons := map[string]bool{}
 	for _, c := range healthy {
-		if tries[c.Target.UID] >= maxTries {
+		if tries[c.Target.UID] >= notNow {
 			continue
 		}
 		if name := why(c, r.full(c.Target.UID)); name != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,6 +40,11 @@ type Selection struct {
 	// Caught is what safe mode has against the disruption where it only warns. Empty when
 	// it has nothing.
 	Caught string `json:"caught,omitempty"`
+	// Failed says how many could not be injected, why, and when they are tried again.
+	// Empty when all could.
+	Failed string `json:"failed,omitempty"`
+	// RetryAt is when the first of them may be chosen again; nil for none.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Lost says that targets were lost and are not replaced any more. Empty while all
 	// are.
 	Lost string `json:"lost,omitempty"`
@@ -67,10 +73,10 @@ func (s Selection) VersionOf(number int) string {
 // String says how many were chosen, or why none although something matches.
 func (s Selection) String() string {
 	text := fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching)
-	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Denied == "" && s.Lost == "" {
+	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Denied == "" && s.Failed == "" && s.Lost == "" {
 		text = fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching)
 	}
-	for _, why := range []string{s.Denied, s.Held, s.Operated, s.Budget, s.Lost} {
+	for _, why := range []string{s.Denied, s.Held, s.Operated, s.Budget, s.Failed, s.Lost} {
 		if why != "" && s.Selected < s.Desired {
 			text += "; " + why
 		}
@@ -162,19 +168,23 @@ func Wanted(spec v1beta1.DisruptionSpec, healthy []Candidate) int {
 	return min(spec.Wanted(len(healthy)), len(healthy))
 }
 
-// past are the tries that every target has had which was ever chosen; maxTries
-// for one that is disrupted, or was and is used up. The shards are in order.
-func past(shards []Shard) map[types.UID]int {
+// notNow counts as so many tries: of a target that is disrupted, or was and is used up,
+// or is not to be tried again yet.
+const notNow = 1 << 20
+
+// past are the tries that every target has had which was ever chosen. The shards are in
+// order.
+func past(shards []Shard, now time.Time) map[types.UID]int {
 	tries := map[types.UID]int{}
 	for _, shard := range shards {
 		for _, target := range shard.Targets {
 			switch {
 			case target.Returns:
 				tries[target.UID] = target.Tries
-			case target.Again:
+			case target.Again && !now.Before(target.nextTry()):
 				tries[target.UID] = target.Tries + 1
 			default:
-				tries[target.UID] = maxTries
+				tries[target.UID] = notNow
 			}
 		}
 	}
@@ -254,13 +264,13 @@ func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 // pending that were there before anybody else claimed them, busy what others
 // claim, and left what budgets allow besides what is held and sure. wanted is how many there should be: a busy pod that keeps a place is one less.
 func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard, pending []Target, sure map[types.UID]bool, busy Holders, left *room) (next []Target, wanted int) {
-	tries := past(stand)
+	tries := past(stand, time.Now())
 	for _, target := range pending {
-		tries[target.UID] = maxTries
+		tries[target.UID] = notNow
 	}
 	var free []Candidate
 	for _, c := range healthy {
-		if c.tries = tries[c.Target.UID]; c.tries < maxTries && busy[c.Target.UID] == "" && c.Operation == "" && c.Denied == "" && !c.control {
+		if c.tries = tries[c.Target.UID]; c.tries < notNow && busy[c.Target.UID] == "" && c.Operation == "" && c.Denied == "" && !c.control {
 			free = append(free, c)
 		}
 	}
@@ -311,6 +321,34 @@ func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard) {
 	}
 }
 
+// NoteFailed writes into the selection which of the candidates were never injected, and
+// when the first of them is tried again, if more targets are wanted.
+func (s *Selection) NoteFailed(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard, now time.Time) {
+	if s.Selected >= s.Desired || spec.StaticTargeting {
+		return
+	}
+	last := map[types.UID]Target{}
+	for _, target := range targetsOf(shards) {
+		last[target.UID] = target
+	}
+	failed, why := 0, ""
+	for _, c := range healthy {
+		target := last[c.Target.UID]
+		if target.Active() || !target.Again || !now.Before(target.nextTry()) {
+			continue
+		}
+		if failed++; failed == 1 {
+			why = target.Name + ": " + target.Ended
+		}
+		if next := target.nextTry(); s.RetryAt == nil || next.Before(*s.RetryAt) {
+			s.RetryAt = &next
+		}
+	}
+	if failed > 0 {
+		s.Failed = fmt.Sprintf("%d could not be injected (%s); the next attempt is at %s", failed, why, s.RetryAt.UTC().Format(time.RFC3339))
+	}
+}
+
 // topUp puts a free target in the place of each that is not sure, and adds more
 // while there are fewer than wanted. When none is free any more, the last ones
 // move into the gaps: none that stays ever moves to a later place.
@@ -341,7 +379,7 @@ func topUp(pending []Target, sure map[types.UID]bool, wanted int, free []Candida
 // keptPlaces counts the candidates that keep a place and could be chosen otherwise.
 func keptPlaces(healthy []Candidate, tries map[types.UID]int, busy Holders) (n int) {
 	for _, c := range healthy {
-		if c.KeepsPlace && c.Denied == "" && !c.control && tries[c.Target.UID] < maxTries && busy[c.Target.UID] == "" {
+		if c.KeepsPlace && c.Denied == "" && !c.control && tries[c.Target.UID] < notNow && busy[c.Target.UID] == "" {
 			n++
 		}
 	}
@@ -351,10 +389,10 @@ func keptPlaces(healthy []Candidate, tries map[types.UID]int, busy Holders) (n i
 // NoteOperated writes into the selection which of the candidates were not chosen
 // because somebody operates on them, and how many places are kept for them.
 func (s *Selection) NoteOperated(healthy []Candidate, claims Claims) {
-	tries := past(claims.Own)
+	tries := past(claims.Own, time.Now())
 	names := map[string]bool{}
 	for _, c := range healthy {
-		if c.Operation != "" && tries[c.Target.UID] < maxTries {
+		if c.Operation != "" && tries[c.Target.UID] < notNow {
 			names[c.Target.Name+" ("+c.Operation+")"] = true
 		}
 	}

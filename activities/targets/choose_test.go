@@ -5,8 +5,11 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -49,10 +52,16 @@ func TestTopUp(t *testing.T) {
 	}
 }
 
-// rule 18: a target is used up once it was injected, or chosen three times.
+// rule 18: a target is used up once it was injected. One that was never injected is tried
+// again: three times at once, and then after a pause.
 func TestWhatIsUsedUp(t *testing.T) {
 	ended := func(tries int, again bool) Target {
 		return Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web"}, Ended: "over", Tries: tries, Again: again}
+	}
+	endedAgo := func(tries int, ago time.Duration) Target {
+		target, at := ended(tries, true), metav1.NewTime(time.Now().Add(-ago))
+		target.EndedAt = &at
+		return target
 	}
 	returned := func(tries int) Target {
 		return Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web"}, Ended: "matches no longer", Tries: tries, Returns: true}
@@ -68,7 +77,10 @@ func TestWhatIsUsedUp(t *testing.T) {
 		"was injected":                      {[]Target{ended(0, false)}, 0, false},
 		"never injected, once":              {[]Target{ended(0, true)}, 1, true},
 		"never injected, twice":             {[]Target{ended(0, true), ended(1, true)}, 2, true},
-		"never injected, three times":       {[]Target{ended(0, true), ended(1, true), ended(2, false)}, 0, false},
+		"never injected, three times":       {[]Target{ended(0, true), ended(1, true), endedAgo(2, 10*time.Second)}, 0, false},
+		"three times, a pause ago":          {[]Target{ended(0, true), ended(1, true), endedAgo(2, 20*time.Second)}, 3, true},
+		"seven times":                       {[]Target{endedAgo(6, 50*time.Second)}, 0, false},
+		"seven times, the longest pause":    {[]Target{endedAgo(6, 61*time.Second)}, 7, true},
 		"never injected, then injected":     {[]Target{ended(0, true), ended(1, false)}, 0, false},
 		"not wanted for a while":            {[]Target{returned(0), returned(0), returned(0), returned(0)}, 0, true},
 		"not wanted after one try":          {[]Target{ended(0, true), returned(1)}, 1, true},
@@ -86,6 +98,34 @@ func TestWhatIsUsedUp(t *testing.T) {
 				t.Errorf("next = %+v, want it chosen %t, after %d tries", next, test.free, test.tries)
 			}
 		})
+	}
+}
+
+func TestWhatFailedIsNamedWithItsNextAttempt(t *testing.T) {
+	now := time.Now()
+	at := metav1.NewTime(now.Add(-5 * time.Second))
+	failed := Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web", Name: "web-0"}, Ended: "never injected: OutOfcpu", Tries: 2, Again: true, EndedAt: &at}
+	healthy := []Candidate{{Target: failed.InjectionTarget}}
+	for name, c := range map[string]struct {
+		selected int
+		static   bool
+		change   func(*Target)
+		want     bool
+	}{
+		"it waits":                  {0, false, func(*Target) {}, true},
+		"all that are wanted":       {1, false, func(*Target) {}, false},
+		"targeting is static":       {0, true, func(*Target) {}, false},
+		"it is tried again already": {0, false, func(t *Target) { t.Ended = "" }, false},
+		"it may be tried at once":   {0, false, func(t *Target) { t.Tries = 1 }, false},
+		"its time has come":         {0, false, func(t *Target) { early := metav1.NewTime(now.Add(-time.Hour)); t.EndedAt = &early }, false},
+	} {
+		target := failed
+		c.change(&target)
+		s := Selection{Desired: 1, Matching: 1, Selected: c.selected}
+		s.NoteFailed(v1beta1.DisruptionSpec{StaticTargeting: c.static}, healthy, []Shard{{Targets: []Target{target}}}, now)
+		if named := s.RetryAt != nil && s.RetryAt.Equal(at.Add(15*time.Second)) && strings.Contains(s.String(), "web-0: never injected: OutOfcpu"); named != c.want || s.RetryAt != nil != c.want {
+			t.Errorf("%s: selection %+v, %q; want it named %t", name, s, s.String(), c.want)
+		}
 	}
 }
 

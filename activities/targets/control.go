@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +61,7 @@ func (g *ControlGroup) Keep(healthy []Candidate) {
 func chooseControl(spec v1beta1.DisruptionSpec, healthy []Candidate, claims Claims) ControlGroup {
 	matching := Tally(spec, healthy, claims.Own).Matching
 	group := ControlGroup{Wanted: spec.SteadyState.ControlWanted(matching)}
-	ever := past(claims.Own)
+	ever := past(claims.Own, time.Now())
 	var free []Candidate
 	for _, c := range healthy {
 		uid := c.Target.UID

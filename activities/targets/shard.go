@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,9 +46,10 @@ type Target struct {
 	EndedBy string `json:"endedBy,omitempty"`
 	// Again is true for one that ended and was never injected: it may be chosen
 	// again, with the containers it has then. Tries counts how often that was
-	// done before.
-	Again bool `json:"again,omitempty"`
-	Tries int  `json:"tries,omitempty"`
+	// done before. EndedAt is when it ended, of one with Again.
+	Again   bool         `json:"again,omitempty"`
+	Tries   int          `json:"tries,omitempty"`
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// Returns is true for one that ended because it was not wanted any more: it may be
 	// chosen again as often as it is wanted again.
 	Returns bool `json:"returns,omitempty"`
@@ -96,9 +98,22 @@ const (
 	NotReplaced ReplacementState = "NotReplaced"
 )
 
-// maxTries is how often a target is chosen by one disruption without ever being
-// injected; then it is used up (rule 18).
-const maxTries = 3
+// Attempts at a target whose chaos pods end without having injected: quickTries follow
+// at once, further ones after a pause that doubles from firstPause to longestPause.
+const (
+	quickTries   = 3
+	firstPause   = 15 * time.Second
+	longestPause = time.Minute
+)
+
+// nextTry is when a target that was never injected may be chosen again.
+func (t Target) nextTry() time.Time {
+	late := t.Tries + 1 - quickTries
+	if late < 0 || t.EndedAt == nil {
+		return time.Time{}
+	}
+	return t.EndedAt.Add(min(firstPause<<min(late, 8), longestPause))
+}
 
 // Ending is why a target is no longer disrupted.
 type Ending struct {
@@ -269,7 +284,10 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 			if ending := of(*target); ending.Why != "" {
 				changed = true
 				target.Ended, target.EndedBy = ending.Why, by
-				target.Again = ending.NeverInjected && target.Tries+1 < maxTries
+				if target.Again = ending.NeverInjected; target.Again {
+					now := metav1.Now()
+					target.EndedAt = &now
+				}
 				target.Lost, target.Returns = ending.Lost, ending.Returns
 			}
 		}

@@ -74,6 +74,9 @@ func observe(s snapshot) contract.Observation {
 	}
 	chosen := chosen(s.disruption, s.chaosPods)
 	lost := append(lostTargets(chosen, s.targets), takenTargets(s.chaosPods, s.targets)...)
+	for n := range surplus(s.disruption, chosen, s.targets) {
+		lost = append(lost, fmt.Sprintf("surplus %d", n))
+	}
 	candidates := candidates(s.disruption, chosen, s.targets)
 	changed := changedSpec(s.disruption)
 	unready := unreadyPods(s.disruption, s.chaosPods)
@@ -87,7 +90,6 @@ func observe(s snapshot) contract.Observation {
 		Unready:     len(unready),
 		Ended:       len(ended) + max(s.missing-1, 0),
 		TargetsLost: len(lost),
-		Surplus:     surplus(s.disruption, chosen, s.targets),
 		Candidates:  len(candidates),
 		Services:    services,
 		SpecChanged: changed != "",
@@ -100,7 +102,7 @@ func observe(s snapshot) contract.Observation {
 // services stand for is not in status.
 func alreadyInStatus(d *v1beta1.Disruption, o contract.Observation) bool {
 	s := d.Status
-	return o.Ended == 0 && o.TargetsLost == 0 && o.Surplus == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
+	return o.Ended == 0 && o.TargetsLost == 0 && o.Operations == 0 && o.Unready == 0 && !o.SpecChanged && o.Services == "" &&
 		s.SelectedTargetsCount > 0 && s.SelectedTargetsCount == s.DesiredTargetsCount &&
 		(d.Spec.StaticTargeting || o.Candidates == s.SelectedTargetsCount+s.IgnoredTargetsCount)
 }

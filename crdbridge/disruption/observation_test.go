@@ -139,7 +139,7 @@ func TestObserveCountsTargetsThatAreSurplus(t *testing.T) {
 	}{
 		"half of three is two":               {func(*scene) {}, 0},
 		"half of two is one":                 {func(s *scene) { s.pods = s.pods[:2] }, 1},
-		"a target that is lost is not one":   {func(s *scene) { s.pods = s.pods[1:] }, 0},
+		"a target that is lost counts once":  {func(s *scene) { s.pods = s.pods[1:] }, 1},
 		"targeting is static":                {func(s *scene) { s.pods, s.d.Spec.StaticTargeting = s.pods[:2], true }, 0},
 		"a number asks for as many as there": {func(s *scene) { two := intstr.FromInt32(2); s.pods, s.d.Spec.Count = s.pods[:2], &two }, 0},
 		"it is being cleaned up":             {func(s *scene) { s.pods, s.d.Status.Phase = s.pods[:2], v1beta1.PhaseCleaning }, 0},
@@ -152,8 +152,8 @@ func TestObserveCountsTargetsThatAreSurplus(t *testing.T) {
 			s.chaos = append(s.chaos, chaosPod("chaos-b", "uid-shop-b"))
 			c.change(s)
 			s.d.Status.SpecHash = s.d.Spec.Hash()
-			if got := observe(s.snapshot()); got.Surplus != c.want || c.want > 0 && !got.MoreEnded(nil) {
-				t.Errorf("observe = %+v, want %d surplus", got, c.want)
+			if got := observe(s.snapshot()); got.TargetsLost != c.want {
+				t.Errorf("observe = %+v, want %d lost", got, c.want)
 			}
 		})
 	}

@@ -67,11 +67,9 @@ type Observation struct {
 	Hash string `json:"hash"`
 	// Ended counts chaos pods that ended or are being deleted.
 	Ended int `json:"ended,omitempty"`
-	// TargetsLost counts chosen targets that are gone, replaced or ending, or match the
-	// selector no longer.
+	// TargetsLost counts chosen targets that are gone, replaced or ending, match the
+	// selector no longer, or are more than a percentage asks for.
 	TargetsLost int `json:"targetsLost,omitempty"`
-	// Surplus counts chosen targets beyond those that a percentage asks for.
-	Surplus int `json:"surplus,omitempty"`
 	// Operations counts pods on which the disruption's own operation goes on.
 	Operations int `json:"operations,omitempty"`
 	// Candidates counts running targets that match the selector.
@@ -86,13 +84,13 @@ type Observation struct {
 	SpecChanged bool `json:"specChanged,omitempty"`
 }
 
-// MoreEnded tells whether more chaos pods have ended, or more targets are lost or
-// surplus, than in an observation before; nil is one of none.
+// MoreEnded tells whether more chaos pods have ended, or more targets are lost, than in
+// an observation before; nil is one of none.
 func (o *Observation) MoreEnded(before *Observation) bool {
 	if before == nil {
 		before = &Observation{}
 	}
-	return o.Ended > before.Ended || o.TargetsLost > before.TargetsLost || o.Surplus > before.Surplus
+	return o.Ended > before.Ended || o.TargetsLost > before.TargetsLost
 }
 
 // End says why a disruption ends.
