@@ -69,10 +69,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
 	selection.NoteLost(d.Spec, shards)
 	selection.Caught = a.SafeMode.warning(d, healthy)
-	for number := in.Known; number < len(shards); number++ {
-		selection.Added = append(selection.Added, number)
-		selection.Versions = append(selection.Versions, shards[number].Version())
-	}
+	selection.NoteAdded(in.Known, shards)
 	if control == nil && d.Spec.SteadyState.Compares() && selection.Selected > 0 {
 		if control, err = a.Targets.ChooseControl(ctx, d, healthy, claims); err != nil {
 			return Selection{}, err

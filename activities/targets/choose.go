@@ -70,6 +70,15 @@ func (s Selection) VersionOf(number int) string {
 	return ""
 }
 
+// NoteAdded writes into the selection which of the shards are new since known of them,
+// and the versions of their records.
+func (s *Selection) NoteAdded(known int, shards []Shard) {
+	for number := known; number < len(shards); number++ {
+		s.Added = append(s.Added, number)
+		s.Versions = append(s.Versions, shards[number].Version())
+	}
+}
+
 // String says how many were chosen, or why none although something matches.
 func (s Selection) String() string {
 	text := fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching)
