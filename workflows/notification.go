@@ -103,8 +103,8 @@ func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 	return why
 }
 
-// shown fits into a summary, of which Temporal takes 400 bytes.
-func shown(text string) string { return text[:min(len(text), 200)] }
+// shown fits into a summary, of which Temporal takes 400 bytes. It cuts between characters.
+func shown(text string) string { return strings.ToValidUTF8(text[:min(len(text), 200)], "") }
 
 // tell starts the notification of what has just happened, if anybody wants to hear
 // of it. It returns at once and never fails: what became of the start is looked at in

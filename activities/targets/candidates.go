@@ -273,6 +273,7 @@ func podCandidate(pod *corev1.Pod, wanted []string) Candidate {
 	for _, name := range wanted {
 		if !slices.ContainsFunc(c.Target.Containers, func(r v1beta1.InjectionContainer) bool { return r.Name == name }) {
 			c.Missing = name
+			c.Ephemeral = slices.ContainsFunc(pod.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == name })
 		}
 	}
 	return c

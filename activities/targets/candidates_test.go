@@ -94,6 +94,40 @@ func TestStaticPodsAreRefusedInWords(t *testing.T) {
 	}
 }
 
+// A container of kubectl debug runs, so "does not run" would be no reason.
+func TestEphemeralContainersAreRefusedInWords(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "web-0", Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			Containers:          []corev1.Container{{Name: "main"}},
+			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "dbg"}}},
+		},
+		Status: corev1.PodStatus{
+			Phase:                      corev1.PodRunning,
+			ContainerStatuses:          []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://abc", State: running}},
+			EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "dbg", ContainerID: "containerd://def", State: running}},
+		},
+	}
+	one := intstr.FromInt32(1)
+	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
+		Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, Count: &one, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
+	}}
+	for container, want := range map[string]string{"dbg": "is, in pod web-0, an ephemeral container", "other": "does not run in pod web-0"} {
+		d.Spec.Containers = []string{container}
+		healthy, err := NewStore(fake.NewClientset(pod), "squall-chaos", nil, 1).Healthy(t.Context(), d)
+		if err != nil || len(healthy) != 1 {
+			t.Fatalf("%d candidates, %v, want one that is refused in words", len(healthy), err)
+		}
+		if got := Unusable(d.Spec, healthy); !strings.Contains(got, want) {
+			t.Errorf("containers [%s]: %q, want %q", container, got, want)
+		}
+		if got := healthy[0].Unusable(); strings.Contains(got, "ephemeral") != (container == "dbg") {
+			t.Errorf("containers [%s]: the candidate says %q", container, got)
+		}
+	}
+}
+
 func TestCandidatesInPages(t *testing.T) {
 	c := newCluster(t)
 	c.targets(5, nil)

@@ -127,8 +127,10 @@ func (h Holders) Of(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 // Candidate is a healthy pod or node that matches the selector.
 type Candidate struct {
 	Target v1beta1.InjectionTarget
-	// Missing names a container the spec asks for and the pod does not have.
-	Missing string
+	// Missing names a container the spec asks for and the pod does not have. Ephemeral is
+	// true when the pod has it as an ephemeral container, of kubectl debug.
+	Missing   string
+	Ephemeral bool
 	// Irreplaceable says why the pod would not start on another node, when that
 	// is what the spec asks for.
 	Irreplaceable string
@@ -220,6 +222,8 @@ func (c Candidate) usable() bool {
 // for one that can.
 func (c Candidate) Unusable() string {
 	switch {
+	case c.Ephemeral:
+		return fmt.Sprintf("container %q of spec.containers is %s", c.Missing, ephemeral)
 	case c.Missing != "":
 		return fmt.Sprintf("container %q of spec.containers does not run in it", c.Missing)
 	case c.Irreplaceable != "":
@@ -237,6 +241,9 @@ func (c Candidate) Unusable() string {
 	}
 	return ""
 }
+
+// ephemeral is why a container of kubectl debug is not disrupted, and what to do instead.
+const ephemeral = "an ephemeral container, which is never disrupted; name a container of the pod's spec"
 
 // staticPod is why a static pod is not disrupted, and what to do instead.
 const staticPod = "it is a static pod, whose containers its node does not know by the pod's UID, so nobody could tell that they are its; disrupt its node, by level node"
@@ -258,6 +265,8 @@ func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 	}
 	missing := slices.IndexFunc(healthy, func(c Candidate) bool { return c.Missing != "" })
 	switch first := healthy[0]; {
+	case missing >= 0 && healthy[missing].Ephemeral:
+		return fmt.Sprintf("container %q of spec.containers is, in pod %s, %s", healthy[missing].Missing, healthy[missing].Target.Name, ephemeral)
 	case missing >= 0:
 		return fmt.Sprintf("container %q of spec.containers does not run in pod %s, nor all of spec.containers in any other matching pod",
 			healthy[missing].Missing, healthy[missing].Target.Name)

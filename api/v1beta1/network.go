@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,6 +16,8 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.drop) && self.drop != 0) || (has(self.duplicate) && self.duplicate != 0) || (has(self.corrupt) && self.corrupt != 0) || (has(self.delay) && self.delay != 0) || (has(self.bandwidthLimit) && self.bandwidthLimit != 0)",message="nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"
 // +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit",messageExpression="'too many filters: hosts count once and services twice, 2048 is the limit and these are %d'.format([(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0)])"
+// +kubebuilder:validation:XValidation:rule="!has(self.http) || ((!has(self.delay) || self.delay == 0) && (!has(self.bandwidthLimit) || self.bandwidthLimit == 0))",message="http cannot be combined with delay or bandwidthLimit, which would act on other packets too: leave one of them out"
+// +kubebuilder:validation:XValidation:rule="((!has(self.delay) || self.delay == 0) && (!has(self.bandwidthLimit) || self.bandwidthLimit == 0)) || ((!has(self.hosts) || self.hosts.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.allowedHosts) || self.allowedHosts.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud) || ((!has(self.cloud.aws) || self.cloud.aws.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud.gcp) || self.cloud.gcp.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud.datadog) || self.cloud.datadog.all(h, !has(h.connState) || h.connState.size() == 0)))))",message="connState cannot be combined with delay or bandwidthLimit: leave connState out, or ask for them in two disruptions"
 type NetworkDisruption struct {
 	// Drop is the share of matching packets that is dropped, in percent, 0 to
 	// 100. Default 0. Drop, corrupt and duplicate are drawn in this order and
@@ -155,11 +158,29 @@ func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path, filters,
 			"too many filters: hosts count once and services twice, 2048 is the limit"))
 	}
+	if n.Delay != 0 || n.BandwidthLimit != 0 {
+		errs = append(errs, n.validateSlowed(path)...)
+	}
 	errs = append(errs, validateHosts(path.Child("hosts"), n.Hosts)...)
 	errs = append(errs, validateHosts(path.Child("allowedHosts"), n.AllowedHosts)...)
 	errs = append(errs, validateServices(path.Child("services"), n.Services)...)
 	errs = append(errs, n.Cloud.validate(path.Child("cloud"))...)
 	return append(errs, n.HTTP.validate(path.Child("http"))...)
+}
+
+// validateSlowed judges what narrows a delay or a limited bandwidth: the kernel tells
+// neither requests nor connections apart where packets wait.
+func (n *NetworkDisruption) validateSlowed(path *field.Path) (errs field.ErrorList) {
+	if n.HTTP != nil {
+		errs = append(errs, field.Invalid(path, "http", "http cannot be combined with delay or bandwidthLimit, which would act on other packets too: leave one of them out"))
+	}
+	state := func(h NetworkHost) bool { return h.ConnState != "" }
+	cloud := func(s NetworkCloudService) bool { return s.ConnState != "" }
+	if slices.ContainsFunc(n.Hosts, state) || slices.ContainsFunc(n.AllowedHosts, state) ||
+		n.Cloud != nil && slices.ContainsFunc(slices.Concat(n.Cloud.AWS, n.Cloud.GCP, n.Cloud.Datadog), cloud) {
+		errs = append(errs, field.Invalid(path, "connState", "connState cannot be combined with delay or bandwidthLimit: leave connState out, or ask for them in two disruptions"))
+	}
+	return errs
 }
 
 var (
