@@ -68,6 +68,9 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (Create
 	if err != nil {
 		return CreateResult{}, err
 	}
+	for _, pod := range all {
+		pod.OwnerReferences = []metav1.OwnerReference{record.Owner()}
+	}
 	pods, shared, err := a.withOwnKernel(ctx, d, all)
 	if err != nil {
 		return CreateResult{}, err

@@ -107,7 +107,7 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	pod.Labels[v1beta1.LabelTarget] = labelValue(t.Name)
 	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
 	pod.Labels[v1beta1.LabelShard] = strconv.Itoa(shard)
-	pod.Annotations = map[string]string{annotationTarget: t.Name}
+	pod.Annotations[annotationTarget] = t.Name
 	pod.Spec.NodeName, pod.Spec.PriorityClassName = t.NodeName, b.PriorityClass
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds

@@ -235,6 +235,13 @@ func (s *Store) ShardsNow(ctx context.Context, ref v1beta1.DisruptionRef) ([]Sha
 	return found, nil
 }
 
+// Owner makes the record the controller of chaos pods: kubectl drain and the cluster
+// autoscaler pass by pods that have one. Nobody waits for them when the record is deleted.
+func (s Shard) Owner() metav1.OwnerReference {
+	controller := true
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: s.object.Name, UID: s.object.UID, Controller: &controller}
+}
+
 // Version is that of the record.
 func (s Shard) Version() string { return s.object.ResourceVersion }
 
