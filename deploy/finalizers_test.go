@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -53,6 +54,26 @@ func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
 		if err := patch(t.Context(), program, `{"metadata":{"labels":{"team":"bank"}}}`); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: a label: %v, want it forbidden", program, err)
 		}
+	}
+	// An emergency stop marks what begins Disruptions, and no Disruption.
+	scenario := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "chaos.squall.dev/v1beta1", "kind": "DisruptionScenario", "metadata": map[string]any{"name": "guarded"},
+		"spec": map[string]any{"steps": []any{map[string]any{"name": "calm", "wait": "1h"}}},
+	}}
+	resource.Resource = "disruptionscenarios"
+	if _, err := as("").Create(t.Context(), scenario, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const mark = `{"metadata":{"annotations":{"chaos.squall.dev/stopped":"2026-11-29T12:00:00Z emergency stop fire"}}}`
+	if err := patch(t.Context(), "squall-crdbridge", mark); err != nil {
+		t.Errorf("the mark of an emergency stop on a scenario: %v, want it written", err)
+	}
+	if err := patch(t.Context(), "squall-crdbridge", `{"metadata":{"annotations":{"chaos.squall.dev/approved-by.look":"squall"}}}`); !apierrors.IsForbidden(err) {
+		t.Errorf("an approval by a program: %v, want it forbidden", err)
+	}
+	resource.Resource = "disruptions"
+	if err := patch(t.Context(), "squall-crdbridge", mark); !apierrors.IsForbidden(err) {
+		t.Errorf("the mark of an emergency stop on a disruption: %v, want it forbidden", err)
 	}
 	if err := patch(t.Context(), "", redirect); err != nil {
 		t.Errorf("a person edits the spec: %v, want it accepted", err)
