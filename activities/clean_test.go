@@ -468,7 +468,7 @@ func TestCleanChaosPods(t *testing.T) {
 		c.label(pods[0], "app", "rescued")
 		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience})
 		if left := c.ChaosPodsOf(ref); cleaned.Lost != 1 || len(left) != 1 || chaospod.TargetUID(&left[0]) != pods[1].UID {
-			t.Errorf("cleaned = %+v, %d chaos pods; want the relabelled target let go alone", cleaned, len(left))
+			t.Errorf("cleaned = %+v, %d chaos pods; want the relabelled target alone cleaned up", cleaned, len(left))
 		}
 		c.wantEvent("TargetReleased", pods[0].Name, "no longer match the selector")
 		if got := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); got.Selected != 1 || got.Lost != "" {
@@ -492,7 +492,7 @@ func TestCleanChaosPods(t *testing.T) {
 			return do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Patience: patience}).Lost
 		}
 		if n := clean(); n != 0 || len(c.ChaosPodsOf(ref)) != 2 {
-			t.Errorf("%d targets are let go while all four match", n)
+			t.Errorf("%d targets are cleaned up while all four match", n)
 		}
 		others := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
 			return slices.ContainsFunc(record.Targets, func(t targets.Target) bool { return t.UID == p.UID })
@@ -502,7 +502,7 @@ func TestCleanChaosPods(t *testing.T) {
 			c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
 		if n := clean(); n != 1 {
-			t.Errorf("%d targets are let go, want one of two", n)
+			t.Errorf("%d targets are cleaned up, want one of two", n)
 		}
 		if left := c.ChaosPodsOf(ref); len(left) != 1 || chaospod.TargetUID(&left[0]) != oldest {
 			t.Errorf("%d chaos pods are left, want that of the oldest target", len(left))

@@ -117,7 +117,7 @@ func TestEphemeralContainersAreRefusedInWords(t *testing.T) {
 		d.Spec.Containers = []string{container}
 		healthy, err := NewStore(fake.NewClientset(pod), "squall-chaos", nil, 1).Healthy(t.Context(), d)
 		if err != nil || len(healthy) != 1 {
-			t.Fatalf("%d candidates, %v, want one that is refused in words", len(healthy), err)
+			t.Fatalf("%d candidates, %v, want one with a reason against it", len(healthy), err)
 		}
 		if got := Unusable(d.Spec, healthy); !strings.Contains(got, want) {
 			t.Errorf("containers [%s]: %q, want %q", container, got, want)

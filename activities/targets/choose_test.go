@@ -129,7 +129,7 @@ func TestWhatFailedIsNamedWithItsNextAttempt(t *testing.T) {
 	}
 }
 
-// A percentage gives the newest targets back when fewer match, never one more.
+// Squall cleans up the newest targets when fewer match than a percentage needs.
 func TestWhichTargetsAreSurplus(t *testing.T) {
 	half := intstr.FromString("50%")
 	shards := func(ended ...int) []Shard {
@@ -155,12 +155,12 @@ func TestWhichTargetsAreSurplus(t *testing.T) {
 		static  bool
 		want    []types.UID
 	}{
-		"as many as are wanted":            {matching("p0", "p1", "p2", "p3", "q0", "q1", "q2"), shards(), false, nil},
-		"half of four":                     {matching("p0", "p1", "p2", "p3"), shards(), false, []types.UID{"p2", "p3"}},
-		"what is gone is none":             {matching("p0", "p3"), shards(), false, []types.UID{"p3"}},
-		"what ended before is none":        {matching("p1", "p3", "q0", "q1"), shards(0, 2), false, nil},
-		"one that is left is never let go": {matching("p2"), shards(), false, nil},
-		"targeting is static":              {matching("p0", "p1", "p2", "p3"), shards(), true, nil},
+		"as many as are wanted":     {matching("p0", "p1", "p2", "p3", "q0", "q1", "q2"), shards(), false, nil},
+		"half of four":              {matching("p0", "p1", "p2", "p3"), shards(), false, []types.UID{"p2", "p3"}},
+		"what is gone is none":      {matching("p0", "p3"), shards(), false, []types.UID{"p3"}},
+		"what ended before is none": {matching("p1", "p3", "q0", "q1"), shards(0, 2), false, nil},
+		"the last target stays":     {matching("p2"), shards(), false, nil},
+		"targeting is static":       {matching("p0", "p1", "p2", "p3"), shards(), true, nil},
 	} {
 		spec := v1beta1.DisruptionSpec{Count: &half, StaticTargeting: c.static}
 		if got := Surplus(spec, c.healthy, c.shards); !slices.Equal(got, c.want) {

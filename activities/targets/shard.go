@@ -50,8 +50,8 @@ type Target struct {
 	Again   bool         `json:"again,omitempty"`
 	Tries   int          `json:"tries,omitempty"`
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
-	// Returns is true for one that ended because it was not wanted any more: it may be
-	// chosen again as often as it is wanted again.
+	// Returns is true for a target that matched no longer or was surplus. Squall may
+	// choose the target again, without a limit.
 	Returns bool `json:"returns,omitempty"`
 	// Lost is true for one that ended without anybody having asked for it:
 	// spec.maxLostTargets bounds how many such are replaced.
@@ -236,7 +236,7 @@ func (s *Store) ShardsNow(ctx context.Context, ref v1beta1.DisruptionRef) ([]Sha
 }
 
 // Owner makes the record the controller of chaos pods: kubectl drain and the cluster
-// autoscaler pass by pods that have one. Nobody waits for them when the record is deleted.
+// autoscaler skip pods that have one. Deleting the record does not wait for these pods.
 func (s Shard) Owner() metav1.OwnerReference {
 	controller := true
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: s.object.Name, UID: s.object.UID, Controller: &controller}

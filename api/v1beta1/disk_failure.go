@@ -53,7 +53,7 @@ func (f *DiskFailure) validate(path *field.Path) field.ErrorList {
 	if f.OpenatSyscall != nil {
 		errs = append(errs, oneOf(path.Child("openat", "exitCode"), f.OpenatSyscall.ExitCode, openatErrors...)...)
 	}
-	if f.Probability == nil || f.Probability.Text == "" {
+	if !f.Probability.Given() {
 		return errs
 	}
 	return append(errs, f.Probability.validate(path.Child("probability"))...)

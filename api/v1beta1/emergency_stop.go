@@ -130,7 +130,7 @@ func StoppedMark(at time.Time, why string) string {
 }
 
 // MetStop is the last emergency stop that o met and why it was made; zero for none. A
-// mark that nobody can read counts as a stop that lasts until the mark is removed.
+// malformed mark counts as a stop that lasts until the mark is removed.
 func MetStop(o metav1.Object) (at time.Time, why string) {
 	mark := o.GetAnnotations()[AnnotationStopped]
 	if mark == "" {

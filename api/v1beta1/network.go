@@ -168,8 +168,8 @@ func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
 	return append(errs, n.HTTP.validate(path.Child("http"))...)
 }
 
-// validateSlowed judges what narrows a delay or a limited bandwidth: the kernel tells
-// neither requests nor connections apart where packets wait.
+// validateSlowed refuses http and connState beside delay and bandwidthLimit. The kernel
+// does not distinguish requests or connections in the queue where packets wait.
 func (n *NetworkDisruption) validateSlowed(path *field.Path) (errs field.ErrorList) {
 	if n.HTTP != nil {
 		errs = append(errs, field.Invalid(path, "http", "http cannot be combined with delay or bandwidthLimit, which would act on other packets too: leave one of them out"))

@@ -49,6 +49,9 @@ func (p Percentage) Value() (int, error) {
 	return percent, nil
 }
 
+// Given is true when a share was written.
+func (p *Percentage) Given() bool { return p != nil && p.Text != "" }
+
 // String is the share with its sign.
 func (p Percentage) String() string {
 	text := strings.TrimSpace(p.Text)

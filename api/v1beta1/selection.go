@@ -31,11 +31,7 @@ func (s DisruptionSpec) Wanted(matching int) int {
 // both directions: count is a percentage, and targeting is not static. Pods that are
 // disrupted at their start match only until they have started.
 func (s DisruptionSpec) FollowsShare() bool {
-	if s.Count == nil || s.StaticTargeting || s.OnInit {
-		return false
-	}
-	_, percent, err := parseAmount(*s.Count)
-	return err == nil && percent
+	return s.percent() > 0 && !s.StaticTargeting
 }
 
 // mostLost is the largest maxLostTargets.

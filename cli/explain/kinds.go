@@ -70,7 +70,7 @@ func diskFailure(p *v1beta1.DiskFailure) []string {
 	if p.OpenatSyscall != nil {
 		code = p.OpenatSyscall.ExitCode
 	}
-	if p.Probability != nil && p.Probability.Text != "" && p.Probability.String() != "100%" {
+	if p.Probability.Given() && p.Probability.String() != "100%" {
 		share = p.Probability.String() + " of the openings of files"
 	}
 	return []string{fmt.Sprintf("makes %s below %s fail with %s", share, strings.Join(p.Paths, ", "), code)}

@@ -94,7 +94,7 @@ func (r *reconciler) freedBy() handler.EventHandler {
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			// One that was over had given its targets back before.
+			// A finished Disruption freed its targets when its finalizer was removed.
 			if d, ok := e.Object.(*v1beta1.Disruption); ok && (d.DeletionTimestamp != nil || !d.Settled()) {
 				wake(ctx, d, q)
 			}

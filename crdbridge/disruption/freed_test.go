@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// A Disruption that waits for targets hears of every way in which another one gives
-// some back, and a Disruption that has all it wants hears of none.
+// The bridge informs a Disruption that waits for targets whenever another one frees
+// some. It does not inform a Disruption that has all its targets.
 func TestWhoWaitsForTargetsHearsThatSomeAreFree(t *testing.T) {
 	for name, give := range map[string]func(*bridge, *v1beta1.Disruption){
 		"it is finished": func(b *bridge, d *v1beta1.Disruption) {
@@ -37,16 +37,16 @@ func TestWhoWaitsForTargetsHearsThatSomeAreFree(t *testing.T) {
 			b.Chose(waiter, 0, 0)
 			b.SetStatus(waiter, func(s *v1beta1.DisruptionStatus) { s.DesiredTargetsCount = 2 })
 			b.Quiet()
-			heard := func(d *v1beta1.Disruption) int { return len(b.Temporal.Signals(d, contract.SignalObserved)) }
-			waiterBefore, contentBefore := heard(waiter), heard(content)
+			informed := func(d *v1beta1.Disruption) int { return len(b.Temporal.Signals(d, contract.SignalObserved)) }
+			waiterBefore, contentBefore := informed(waiter), informed(content)
 			give(b, holder)
-			bridgetest.Eventually(t, bridgetest.Soon, "the one that waits hears of it", func() bool { return heard(waiter) > waiterBefore })
+			bridgetest.Eventually(t, bridgetest.Soon, "the waiting Disruption is informed", func() bool { return informed(waiter) > waiterBefore })
 			b.Quiet()
-			if n := heard(waiter) - waiterBefore; n != 1 {
-				t.Errorf("the one that waits was told %d times, want once", n)
+			if n := informed(waiter) - waiterBefore; n != 1 {
+				t.Errorf("the waiting Disruption was informed %d times, want once", n)
 			}
-			if n := heard(content) - contentBefore; n != 0 {
-				t.Errorf("the one that has all it wants was told %d times", n)
+			if n := informed(content) - contentBefore; n != 0 {
+				t.Errorf("the Disruption with all its targets was informed %d times", n)
 			}
 		})
 	}

@@ -235,12 +235,7 @@ func metBy(o client.Object, stop *v1beta1.EmergencyStop) bool {
 // mark, so what cannot be marked stops nothing else.
 func (r *stopReconciler) markParents(ctx context.Context, parents []client.Object, stop *v1beta1.EmergencyStop) []error {
 	mark := v1beta1.StoppedMark(time.Now(), stop.Ending())
-	refs := make([]*client.Object, len(parents))
-	for i := range parents {
-		refs[i] = &parents[i]
-	}
-	return each(refs, func(ref *client.Object) error {
-		o := *ref
+	return each(parents, func(o client.Object) error {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "annotations": map[string]string{v1beta1.AnnotationStopped: mark}}})
 		if err != nil {
 			return err
@@ -312,7 +307,7 @@ func (r *stopReconciler) deleteAll(ctx context.Context, pods []*corev1.Pod) erro
 
 // each does something to all, parallel at a time, and returns every outcome:
 // one that fails stops no other.
-func each[T any](all []*T, do func(*T) error) []error {
+func each[T any](all []T, do func(T) error) []error {
 	failed := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(parallel)

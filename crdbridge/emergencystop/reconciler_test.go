@@ -39,7 +39,7 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 	b.SetPhase(failed, corev1.PodFailed)
 	stranger := b.Pod(b.ChaosNamespace, "stranger", nil)
 
-	b.stopAll("fire")
+	b.StopAll("fire")
 	b.deleted(firstPod, secondPod)
 	for _, pod := range []*corev1.Pod{firstPod, secondPod} {
 		if !controllerutil.ContainsFinalizer(b.live(pod), v1beta1.ChaosPodFinalizer) {
@@ -88,7 +88,7 @@ func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
 				b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.SpecHash = "another" })
 			}
 			began := time.Now()
-			b.stopAll("fire")
+			b.StopAll("fire")
 			b.deleted(pods...)
 			t.Logf("%d chaos pods of as many disruptions deleted %s after the stop", len(pods), time.Since(began))
 			b.Temporal.Back()
@@ -102,7 +102,7 @@ func TestAnEmergencyStopNeedsNoTemporal(t *testing.T) {
 
 func TestNothingBeginsDuringAnEmergencyStop(t *testing.T) {
 	b := newBridge(t)
-	b.stopAll("fire")
+	b.StopAll("fire")
 	b.Traffic.Before = func(r *http.Request) (*http.Response, error) {
 		if bridgetest.Describe(r) == "PATCH disruptions/status" {
 			<-time.After(500 * time.Millisecond) // the mark takes a while
@@ -135,7 +135,7 @@ func TestADeletedEmergencyStopResurrectsNothing(t *testing.T) {
 	b := newBridge(t).start()
 	old, pod := b.running("old")
 	b.Temporal.Away()
-	stop := b.stopAll("fire")
+	stop := b.StopAll("fire")
 	b.deleted(pod)
 	b.Must(b.Kube.Delete(t.Context(), stop))
 
@@ -180,7 +180,7 @@ func TestAnEmergencyStopMarksWhatBeginsDisruptions(t *testing.T) {
 		b.Must(b.Kube.Status().Patch(t.Context(), s, client.RawPatch(bridgetest.MergePatch, []byte(`{"status":{"phase":"Finished"}}`))))
 	}
 	finish(over)
-	stop := b.stopAll("fire")
+	stop := b.StopAll("fire")
 	late := scenario("late")
 	b.Must(b.Kube.Create(t.Context(), late))
 	t.Cleanup(func() { _ = b.Kube.Delete(context.Background(), late) })
@@ -233,7 +233,7 @@ func TestAStopThatIsGoneMarksNothing(t *testing.T) {
 		}
 	}
 	pass("")
-	b.stopAll("fire")
+	b.StopAll("fire")
 	pass(fire)
 }
 
@@ -241,7 +241,7 @@ func TestAnEmergencyStopMadeWhileTheBridgeWasDown(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")
 	b.Must(b.Stop())
-	b.stopAll("fire")
+	b.StopAll("fire")
 	b.start()
 	b.deleted(pod)
 	b.endedBy(d, fire)
@@ -261,7 +261,7 @@ func TestAnEmergencyStopLeavesOtherBridgesTheirs(t *testing.T) {
 		return pod
 	}
 	ours, theirs := labelled(b.Namespace), labelled("another-team")
-	b.stopAll("fire")
+	b.StopAll("fire")
 	b.deleted(ours)
 	b.deleted(labelled(b.Namespace)) // in a later pass: the pass that deleted ours has ended
 	if b.live(theirs).DeletionTimestamp != nil {
@@ -273,7 +273,7 @@ func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
 	b := newBridge(t).start()
 	d, pod := b.running("held")
 	b.Temporal.Away()
-	stop := b.stopAll("fire")
+	stop := b.StopAll("fire")
 	b.says(stop, metav1.ConditionFalse, "injectors that still run: 1; disruptions that have not ended: 1", 1, 1, 1)
 	b.SetPhase(b.live(pod), corev1.PodSucceeded)
 	b.says(stop, metav1.ConditionFalse, "Temporal cannot be reached", 1, 1, 0)
@@ -302,7 +302,7 @@ func TestOfManyChaosPodsAllAreStoppedAtOnce(t *testing.T) {
 	}
 	b.Quiet()
 	began := time.Now()
-	b.stopAll("fire")
+	b.StopAll("fire")
 	b.deleted(pods...)
 	t.Logf("300 chaos pods deleted %s after the stop", time.Since(began))
 	if n := b.Traffic.Count("DELETE pods"); n > 301 {
@@ -377,15 +377,6 @@ func TestWhichChaosPodsAStopDeletes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// stopAll makes an EmergencyStop that goes with the test.
-func (b *bridge) stopAll(name string) *v1beta1.EmergencyStop {
-	b.T.Helper()
-	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
-	b.Must(b.Kube.Create(b.T.Context(), stop))
-	b.T.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
-	return stop
 }
 
 // running is a disruption that holds, and its chaos pod.

@@ -282,7 +282,7 @@ func TestAScenarioIsRejected(t *testing.T) {
 // While an EmergencyStop exists nothing begins.
 func TestAScenarioMeetsAnEmergencyStop(t *testing.T) {
 	b := begin(t)
-	b.stop("scenarios")
+	b.StopAll("scenarios")
 	s := b.create("gameday", step("first", 1))
 	b.says(s, v1beta1.ScenarioFinished, "")
 	begun := slices.ContainsFunc(s.Status.Steps, func(step v1beta1.ScenarioStepStatus) bool { return len(step.Disruptions) > 0 })
@@ -307,7 +307,7 @@ func TestAnEmergencyStopEndsAScenarioThatWaits(t *testing.T) {
 			if phase == v1beta1.ScenarioRunning {
 				d = b.child(s, 0, 0)
 			}
-			stop := b.stop("waits")
+			stop := b.StopAll("waits")
 			if d != nil {
 				b.goes(d)
 				b.finish(d, v1beta1.EndingEmergencyStop+"waits")
@@ -319,13 +319,4 @@ func TestAnEmergencyStopEndsAScenarioThatWaits(t *testing.T) {
 			b.Must(b.Kube.Delete(t.Context(), stop))
 		})
 	}
-}
-
-// stop makes an EmergencyStop that goes with the test.
-func (b *bridge) stop(name string) *v1beta1.EmergencyStop {
-	b.T.Helper()
-	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
-	b.Must(b.Kube.Create(b.T.Context(), stop))
-	b.T.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
-	return stop
 }

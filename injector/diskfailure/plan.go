@@ -54,7 +54,7 @@ func planOf(params v1beta1.DiskFailure) (plan, error) {
 	if _, known := errnos[p.errno]; !known {
 		return plan{}, fmt.Errorf("openat.exitCode %q: want one of %s", p.errno, names(slices.Collect(maps.Keys(errnos))))
 	}
-	if params.Probability != nil && params.Probability.Text != "" {
+	if params.Probability.Given() {
 		percent, err := params.Probability.Value()
 		if err != nil {
 			return plan{}, fmt.Errorf("probability %w", err)

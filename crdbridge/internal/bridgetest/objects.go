@@ -197,3 +197,12 @@ func Condition(d *v1beta1.Disruption) metav1.Condition {
 	}
 	return metav1.Condition{}
 }
+
+// StopAll makes an EmergencyStop that is deleted at the end of the test.
+func (b *Bridge) StopAll(name string) *v1beta1.EmergencyStop {
+	b.T.Helper()
+	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.EmergencyStopSpec{Reason: "payment is down"}}
+	b.Must(b.Kube.Create(b.T.Context(), stop))
+	b.T.Cleanup(func() { _ = b.Kube.Delete(context.Background(), stop) })
+	return stop
+}
