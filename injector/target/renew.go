@@ -78,7 +78,8 @@ func (t *Target) CameBack() bool {
 	})
 }
 
-// successor finds the container that runs in the place of one that has ended.
+// successor finds the container that runs in the place of one that has ended. A
+// container that was created and is not started yet does not count.
 func (c Container) successor(proc string) (Container, error) {
 	if c.pod == "" {
 		return Container{}, fmt.Errorf("container %s (%s) has ended, and the cgroup of its pod is not known", c.Name, c.ID)
@@ -99,8 +100,15 @@ func (c Container) successor(proc string) (Container, error) {
 			continue
 		}
 		next, err := loadContainer(proc, v1beta1.InjectionContainer{Name: c.Name, ID: id})
-		if !errors.Is(err, ErrGone) {
-			return next, err
+		if err == nil {
+			// Until the runtime starts a container, it may still see the node's files.
+			var started bool
+			if started, err = next.Started(); started {
+				return next, nil
+			}
+		}
+		if err != nil && !errors.Is(err, ErrGone) {
+			return Container{}, err
 		}
 	}
 	return Container{}, fmt.Errorf("container %s (%s) has ended, and none came in its place: %w", c.Name, c.ID, ErrGone)

@@ -2,7 +2,74 @@
 
 package target
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/squall-chaos/squall/injector/testcontainer"
+)
+
+// A runtime creates a container, which has its cgroup, its mount namespace and the
+// kubelet's file then, and starts it later. rule 56
+func TestContainerThatIsOnlyCreatedIsNoSuccessor(t *testing.T) {
+	const name = "app-created"
+	first := testcontainer.Start(t, testcontainer.Sleeps...)
+	injection := injectionOf(first)
+	injection.Target.Containers[0].Name = name
+	proc := procDir(t, map[int]int{first.PID: first.PID})
+	before, err := Load(t.Context(), injection, proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Kill(t)
+
+	dir := filepath.Join(t.TempDir(), "pods", "u-1", "containers", name)
+	file := filepath.Join(dir, "1a2b3c4d")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	// Like a runtime's, the first process is forked and executes the application later.
+	runtime := testcontainer.Start(t, "unshare", "--mount", "sh", "-c",
+		`mount --bind "$0" "$0"; mkfifo "$0.start"; (read start < "$0.start"; exec sleep 1000) & wait`, file)
+	var created int
+	testcontainer.Eventually(t, "the container is created", func() error {
+		if _, err := os.Stat(file + ".start"); err != nil {
+			return err
+		}
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", runtime.PID, runtime.PID))
+		if err != nil {
+			return err
+		}
+		if created, err = strconv.Atoi(strings.TrimSpace(string(children))); err != nil {
+			return err
+		}
+		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", created)); err != nil || string(comm) != "sh\n" {
+			return fmt.Errorf("%s: %w", comm, errors.Join(err, errors.New("not the shell")))
+		}
+		return nil
+	})
+	if err := os.Symlink(fmt.Sprintf("/proc/%d", created), filepath.Join(proc, strconv.Itoa(created))); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := before.Renewed(); !errors.Is(err, ErrGone) {
+		t.Errorf("before its start: %+v, %v, want none", now, err)
+	}
+	if err := os.WriteFile(file+".start", []byte("\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testcontainer.Eventually(t, "the container is started", func() error {
+		now, err := before.Renewed()
+		if err == nil && now.Containers[0].PID != created {
+			err = fmt.Errorf("process %d, want %d", now.Containers[0].PID, created)
+		}
+		return err
+	})
+}
 
 func TestMemberOf(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
