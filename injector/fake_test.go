@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,7 @@ func newFake(params fakeParams, _ *target.Target, j *journal.Journal) *fake {
 
 func (f *fake) Inject(ctx context.Context) error {
 	calls := f.note("inject")
+	os.Remove(f.elsewhere()) // what it holds is disrupted now
 	if f.params.Panic {
 		panic("the fake has a bug")
 	}
@@ -108,6 +110,17 @@ func (f *fake) Left(context.Context) ([]string, error) {
 	}
 	return f.journal.Unrestored(readFile)
 }
+
+// Moved is what a file in Dir holds.
+func (f *fake) Moved(context.Context) (string, error) {
+	moved, err := readFile(f.elsewhere())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return moved, err
+}
+
+func (f *fake) elsewhere() string { return filepath.Join(f.params.Dir, "moved") }
 
 func (f *fake) disturb(name string) error {
 	path := filepath.Join(f.params.Dir, name)

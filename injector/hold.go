@@ -30,6 +30,14 @@ type stander interface {
 	Standing(context.Context) ([]string, error)
 }
 
+// follower is an injector that acts on what names led to when it injected: paths,
+// links, mounts, devices, resolver files. Later they may lead elsewhere.
+type follower interface {
+	// Moved says what an injection would act on now and this one does not; empty if
+	// there is nothing. It changes nothing, and takes no longer than a look at files.
+	Moved(context.Context) (string, error)
+}
+
 // firstLook is how soon after an injection its effect is measured, at the latest.
 const firstLook = time.Second
 
@@ -92,6 +100,11 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 			if lost := l.lost(ctx); len(lost) > 0 {
 				l.log.Warn("lost, injecting again", zap.Strings("objects", lost))
 				l.lose(missing(lost))
+				return l.restore, nil
+			}
+			if moved := l.moved(ctx); moved != "" {
+				l.log.Warn("moved, injecting again", zap.String("where", moved))
+				l.lose("moved: " + moved)
 				return l.restore, nil
 			}
 			l.prove(ctx)
@@ -246,6 +259,26 @@ func (l *lifecycle) lost(ctx context.Context) []string {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(l.held), func(object string) bool { return slices.Contains(there, object) })
+}
+
+// moved says what is to be disrupted now and is not. A plan that fails now is an injection
+// that acts no longer on what was asked for.
+func (l *lifecycle) moved(ctx context.Context) (where string) {
+	kind, ok := l.session.injector.(follower)
+	if !ok {
+		return ""
+	}
+	err := bounded(ctx, proveTimeout, func(ctx context.Context) (err error) {
+		where, err = kind.Moved(ctx)
+		return err
+	})
+	switch {
+	case err == nil:
+		return where
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, target.ErrGone), ctx.Err() != nil:
+		return "" // a container that has ended is noticed elsewhere
+	}
+	return err.Error()
 }
 
 func (l *lifecycle) standing(ctx context.Context) ([]string, error) {

@@ -87,6 +87,23 @@ func TestContainerThatRestartsIsDisturbedAgain(t *testing.T) {
 	}
 }
 
+// What has moved since the injection is followed at the next look.
+func TestWhatMovedIsDisruptedWhereItIs(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t, "SQUALL_LOOK_EVERY=50ms")
+	p := s.inject(w.injection(fakeParams{}))
+	p.awaitReady()
+	w.set("moved", "link /data")
+	if line := p.awaitLine("moved, injecting again"); line["where"] != "link /data" {
+		t.Errorf("log line %v, want what has moved", line)
+	}
+	p.awaitLine("injected again")
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 || w.calls() != "inject clean inject clean" {
+		t.Errorf("exit code %d, calls %q", code, w.calls())
+	}
+	w.expect("ended", "one", "two")
+}
+
 func TestContainerThatStaysAwayIsTold(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	made := asKubelet(t, "app-away", testcontainer.Sleeps...)

@@ -44,32 +44,33 @@ func Burn(ctx context.Context, args []string) error {
 	if !child.AwaitRelease() {
 		return nil
 	}
-	list, err := ownCPUs()
-	if err != nil {
-		return err
+	for ended := child.Ended(0); !ended && ctx.Err() == nil; {
+		list, err := ownCPUs()
+		if err != nil {
+			return err
+		}
+		cpus, err := parseCPUList(list)
+		if err != nil {
+			return err
+		}
+		ended = burnAll(ctx, cpus, load.busy(len(cpus)), list)
 	}
-	cpus, err := parseCPUList(list)
-	if err != nil {
-		return err
-	}
-	if child.Ended(0) {
-		return nil
-	}
-	return burnAll(ctx, cpus, load.busy(len(cpus)), list)
+	return nil
 }
 
 func ownCPUs() (string, error) {
-	status, err := os.ReadFile("/proc/self/status")
+	status, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
 		return "", fmt.Errorf("read the allowed CPUs: %w", err)
 	}
 	return allowedList(string(status))
 }
 
-// burnAll runs one burner per CPU until the burner must end. The two further
-// threads are for this goroutine and for the timers: without them a full load
-// would keep us from noticing the end.
-func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) error {
+// burnAll runs one burner per CPU until the burner must end, or may use other CPUs
+// than those of list: a container can be resized. The two further threads are for this
+// goroutine and for the timers: without them a full load would keep us from noticing
+// the end.
+func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) (ended bool) {
 	runtime.GOMAXPROCS(len(cpus) + 2)
 	ctx, stop := context.WithCancel(ctx)
 	var burners sync.WaitGroup
@@ -77,11 +78,14 @@ func burnAll(ctx context.Context, cpus []int, busy time.Duration, list string) e
 		burners.Go(func() { burnOn(ctx, cpu, busy) })
 	}
 	fmt.Printf("burning %v of every %v on CPUs %s\n", busy, period, list)
-	for ctx.Err() == nil && !child.Ended(period) {
+	for same := true; same && !ended && ctx.Err() == nil; {
+		ended = child.Ended(period)
+		now, err := ownCPUs()
+		same = err != nil || now == list
 	}
 	stop()
 	burners.Wait()
-	return nil
+	return ended
 }
 
 // burnOn burns busy of every period on one CPU. What counts is the time the

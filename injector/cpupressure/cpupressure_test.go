@@ -145,6 +145,45 @@ func TestBurnsAllOfTheAllowedCPUAndNoOther(t *testing.T) {
 	}
 }
 
+// A container that gets or loses CPUs is burned on those that it has. rule 56d
+func TestBurnsOnTheCPUsThatTheTargetHasNow(t *testing.T) {
+	c := newContainer(t)
+	c.cpusOf(t, 2)
+	file := filepath.Join(c.dirs["cpuset"], "cpuset.cpus")
+	if isV2() {
+		file = filepath.Join(c.dirs[""], "cpuset.cpus")
+	}
+	if _, err := os.Stat(file); err != nil {
+		testneeds.Missing(t, testneeds.Cgroups, err)
+	}
+	both := cpus(t, file)
+	allow := func(n int) { write(t, file, strings.Trim(strings.ReplaceAll(fmt.Sprint(both[:n]), " ", ","), "[]")) }
+	allow(1)
+	inject(t, v1beta1.CPUPressure{Count: count("1")}, c.load(t))
+	for _, n := range []int{2, 1} {
+		allow(n)
+		burner := burning(t, c.injection())[0]
+		pinned := func() bool {
+			var on []string
+			tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", burner))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, task := range tasks {
+				list, err := allowedList(read(t, fmt.Sprintf("/proc/%d/task/%s/status", burner, task.Name())))
+				if err == nil && !strings.ContainsAny(list, ",-") && !slices.Contains(on, list) {
+					on = append(on, list)
+				}
+			}
+			return len(on) == n
+		}
+		if !eventually(pinned) {
+			t.Errorf("with %d CPUs the burner is not pinned to each of them", n)
+		}
+		c.wantsCores(t, 1, 0.1)
+	}
+}
+
 // wantsAllOfAVirtualCPU is for the only CPU of a virtual machine, to which its host may
 // give less than all of one: what the cgroup leaves of it is idle.
 func (c *container) wantsAllOfAVirtualCPU(t *testing.T) {

@@ -94,7 +94,7 @@ func (i *Injector) coversOf(p plan, container target.Container) ([]cover, error)
 			i.note(fmt.Sprintf("container %s has no %s; it is not disturbed there", container.Name, prefix))
 		}
 	}
-	i.note("covered is what there is now: " + p.errno + " comes from mounts over the paths, which also hide them from stat and from listing")
+	i.note(p.errno + " comes from mounts over what there is below the paths, which also hide it from stat and from listing; files that are made later fail within some seconds")
 	return all, nil
 }
 
@@ -170,6 +170,50 @@ func coverFor(root int, file, errno string, table []mounts.Mount) (cover, error)
 		return cover{}, fmt.Errorf("it lies on %s, whose mounts are shared with others (mountPropagation: Bidirectional): they would be disturbed too", table[at].Point)
 	}
 	return c, nil
+}
+
+// uncoveredNow is one of the paths, as files are now, that leads to something without a
+// cover of this injection.
+func (i *Injector) uncoveredNow(p plan) (string, error) {
+	for _, container := range i.target.Containers {
+		file, err := i.uncoveredIn(p, container)
+		// All of it was found by number: it counts if the number is still the target's.
+		if err := errors.Join(container.Check(), err); err != nil {
+			return "", fmt.Errorf("container %s: %w", container.Name, err)
+		}
+		if file != "" {
+			return fmt.Sprintf("container %s: %s", container.Name, file), nil
+		}
+	}
+	return "", nil
+}
+
+func (i *Injector) uncoveredIn(p plan, container target.Container) (string, error) {
+	root, err := openRoot(container.Root())
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(root)
+	table, err := mounts.Of(filepath.Dir(container.Root()))
+	if err != nil {
+		return "", err
+	}
+	for _, prefix := range p.paths {
+		files, err := beginWith(root, prefix)
+		if err != nil {
+			return "", fmt.Errorf("path %s: %w", prefix, err)
+		}
+		for _, file := range files {
+			_, id, err := lookUp(root, file)
+			if err != nil {
+				continue // as it should: a cover, or a link that leads nowhere
+			}
+			if !slices.ContainsFunc(table, func(m mounts.Mount) bool { return m.ID == id && m.Source == i.mark() }) {
+				return file, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // covered lists the covers of this injection, whoever mounted them.

@@ -38,7 +38,8 @@ type Injector struct {
 	notes     []string
 	lost      chan error
 	denied    denials
-	covers    int // that Inject mounted
+	orders    map[string]order // of the listeners that Inject started, by name of the job
+	covers    int              // that Inject mounted
 	ways      []way
 }
 

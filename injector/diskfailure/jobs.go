@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/child"
@@ -24,6 +25,7 @@ type job struct {
 
 // listenAll starts all listeners.
 func (i *Injector) listenAll(ctx context.Context, p plan, way string) error {
+	i.orders = map[string]order{}
 	jobs, err := i.jobs(p)
 	defer func() {
 		for _, job := range jobs {
@@ -92,7 +94,44 @@ func (i *Injector) listen(ctx context.Context, job job) error {
 		return listener.Abandon(err)
 	}
 	go i.guard(listener, job)
+	i.orders[job.name] = job.order
 	return nil
+}
+
+// Moved finds paths that lead elsewhere than when Inject ran, and mounts that came.
+func (i *Injector) Moved(context.Context) (string, error) {
+	p, err := planOf(i.params)
+	if err != nil {
+		return "", err
+	}
+	if i.covers > 0 {
+		return i.uncoveredNow(p)
+	}
+	jobs, err := i.jobs(p)
+	for _, job := range jobs {
+		job.watched.Close()
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, job := range jobs {
+		if more := job.beyond(i.orders[job.name]); more != "" {
+			return job.name + ": " + more, nil
+		}
+	}
+	return "", nil
+}
+
+// beyond is one of the places of an order that are not among those of an earlier one.
+func (o order) beyond(earlier order) string {
+	for _, list := range [][2][]string{{o.Prefixes, earlier.Prefixes}, {o.found, earlier.found}} {
+		for _, place := range list[0] {
+			if !slices.Contains(list[1], place) {
+				return place
+			}
+		}
+	}
+	return ""
 }
 
 // guard ends a listener that does not answer. It goes on until the listener has

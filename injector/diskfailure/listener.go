@@ -43,6 +43,9 @@ type order struct {
 	Devices []uint32
 	Errno   unix.Errno
 	Percent int
+
+	// found are the mounts, each with what tells it from another one at its point.
+	found []string
 }
 
 // silence is how long the listener may say nothing.

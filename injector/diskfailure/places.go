@@ -86,6 +86,7 @@ func (i *Injector) add(o *order, file string, found places, table []mounts.Mount
 			i.note("opens on " + m.Point + " do not fail: it is a filesystem of the kernel")
 		case !slices.Contains(o.Mounts, m.Point):
 			o.Mounts, o.Devices = append(o.Mounts, m.Point), append(o.Devices, deviceOf(m))
+			o.found = append(o.found, fmt.Sprintf("mount %s at %s, device %s", m.ID, m.Point, m.Device))
 		}
 	}
 	o.Prefixes = append(o.Prefixes, found.prefixes...)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -30,8 +31,9 @@ type Injector struct {
 	finder  finder
 	notes   []string
 
-	throttled   []limit // those that Inject has set
-	first, last traffic // when Prove was asked first, and last
+	asked       []assignment // those of Inject
+	throttled   []limit      // those that Inject has set
+	first, last traffic      // when Prove was asked first, and last
 }
 
 // New returns an injector that has done nothing yet.
@@ -51,6 +53,7 @@ func (i *Injector) Inject(context.Context) error {
 	if err != nil {
 		return err
 	}
+	i.asked = assignments
 	if len(assignments) == 0 {
 		i.note("no limit is asked for: nothing is limited")
 	}
@@ -70,6 +73,20 @@ func (i *Injector) Clean(context.Context) error {
 // Left lists the limits of this injection that are not as they were before.
 func (i *Injector) Left(context.Context) ([]string, error) {
 	return i.journal.Unrestored(readLimit)
+}
+
+// Moved finds another disk below the path than the one that is limited.
+func (i *Injector) Moved(context.Context) (string, error) {
+	now, err := i.assignments()
+	if errors.Is(err, errNoPath) {
+		return "", nil // there is nothing else to limit
+	}
+	for _, a := range now {
+		if !slices.Contains(i.asked, a) {
+			return fmt.Sprintf("disk %s is below %s now", a.device, i.params.Path), err
+		}
+	}
+	return "", err
 }
 
 // Notes says what the last Inject could not do, in sentences for the user. Nil

@@ -389,6 +389,34 @@ func TestPathIsTheContainersOwn(t *testing.T) {
 	}
 }
 
+func TestAnotherDiskBelowThePathIsSeen(t *testing.T) {
+	first, second := newDisk(t), newDisk(t)
+	link := filepath.Join(t.TempDir(), "data")
+	leadTo := func(d disk) {
+		t.Helper()
+		if err := errors.Join(os.Symlink(d.dir, link+".new"), os.Rename(link+".new", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leadTo(first)
+	c := newContainer(t, "first")
+	injector := newInjector(t, link, v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20)}, c)
+	inject(t, injector)
+	if moved, err := injector.Moved(t.Context()); moved != "" || err != nil {
+		t.Errorf("Moved = %q, %v, want nothing", moved, err)
+	}
+	leadTo(second)
+	if moved, err := injector.Moved(t.Context()); !strings.Contains(moved, second.device) || err != nil {
+		t.Errorf("Moved = %q, %v, want disk %s", moved, err, second.device)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := injector.Moved(t.Context()); moved != "" || err != nil {
+		t.Errorf("without the path: Moved = %q, %v, want nothing", moved, err)
+	}
+}
+
 // Below these a target would stand still rather than be slow.
 func TestLeastLimits(t *testing.T) {
 	d, c := newDisk(t), newContainer(t, "first")

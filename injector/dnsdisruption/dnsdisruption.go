@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/dnsdisruption/answer"
@@ -33,6 +34,7 @@ type Injector struct {
 	journal *journal.Journal
 
 	active []redirected
+	search []string // the domains of Inject
 	notes  []string
 }
 
@@ -60,6 +62,7 @@ func (i *Injector) Inject(ctx context.Context) error {
 	if err != nil {
 		i.notes = append(i.notes, fmt.Sprintf("names are matched without the pod's search domains: %v", err))
 	}
+	i.search = search
 	answers, err := answer.New(i.params.Records, search)
 	if err != nil {
 		return fmt.Errorf("dns disruption: %w; nothing was changed", err)
@@ -70,6 +73,15 @@ func (i *Injector) Inject(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Moved finds other search domains in the pod's resolver files.
+func (i *Injector) Moved(context.Context) (string, error) {
+	search, err := i.searchDomains()
+	if err != nil || slices.Equal(search, i.search) {
+		return "", nil // without the files the domains that were known are the best guess
+	}
+	return "the search domains are now " + strings.Join(search, ", "), nil
 }
 
 // Notes are what could not be done although the injection succeeded.

@@ -6,7 +6,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,6 +173,29 @@ func TestSearchDomainsAndDomainsBelow(t *testing.T) {
 			t.Errorf("%s = %q, want %q", hostname, got, want)
 		}
 	}
+}
+
+func TestOtherSearchDomainsAreFollowed(t *testing.T) {
+	w := newWorld(t, 53)
+	i := w.inject(t, one("orders-db", "A", falseIPv4))
+	wantMoved := func(when, want string) {
+		t.Helper()
+		if got, err := i.Moved(t.Context()); err != nil || (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: Moved = %q, %v, want %q", when, got, err, want)
+		}
+	}
+	wantMoved("after the injection", "")
+	file := filepath.Join(w.proc, strconv.Itoa(w.container.PID), "root/etc/resolv.conf")
+	must(t, os.WriteFile(file, []byte("nameserver "+firstIPv4+"\nsearch other.example.com\n"), 0o644))
+	wantMoved("after the file was written", "other.example.com")
+	must(t, i.Clean(t.Context()))
+	must(t, i.Inject(t.Context()))
+	if got := w.told(t, byUDP(firstIPv4), "orders-db.other.example.com", dns.TypeA); got != "A "+falseIPv4 {
+		t.Errorf("with the new domain = %q, want the record", got)
+	}
+	wantMoved("after the second injection", "")
+	must(t, os.Remove(file))
+	wantMoved("without the file", "")
 }
 
 func TestOneProtocolAlone(t *testing.T) {

@@ -33,6 +33,8 @@ const (
 	refreshEvery = time.Minute
 	// lookEvery is how often it is looked whether services have other addresses.
 	lookEvery = time.Second
+	// surveyEvery is how often the routes are read again.
+	surveyEvery = 5 * time.Second
 	// retryEvery is how long after a failure new links are looked for again, and
 	// such addresses taken over.
 	retryEvery = 10 * time.Second
@@ -44,9 +46,9 @@ type Injector struct {
 	target  *target.Target
 	journal *journal.Journal
 
-	// refreshEvery, lookEvery, retryEvery and mechanisms are what tests change.
-	refreshEvery, lookEvery, retryEvery time.Duration
-	mechanisms                          []attach.Mechanism
+	// refreshEvery, lookEvery, surveyEvery, retryEvery and mechanisms are what tests change.
+	refreshEvery, lookEvery, surveyEvery, retryEvery time.Duration
+	mechanisms                                       []attach.Mechanism
 
 	namespaces []namespace
 	queues     queues // how packets wait
@@ -88,7 +90,7 @@ type namespace struct {
 func New(params v1beta1.NetworkDisruption, t *target.Target, j *journal.Journal) *Injector {
 	return &Injector{
 		params: params, target: t, journal: j,
-		refreshEvery: refreshEvery, lookEvery: lookEvery, retryEvery: retryEvery,
+		refreshEvery: refreshEvery, lookEvery: lookEvery, surveyEvery: surveyEvery, retryEvery: retryEvery,
 		mechanisms: []attach.Mechanism{attach.TCX, attach.Clsact},
 	}
 }

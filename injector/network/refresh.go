@@ -23,9 +23,7 @@ func (i *Injector) startUpkeep() {
 	i.startFollowingLinks(ctx)
 	looksUp := i.looksUp() || i.target.Injection.Level == v1beta1.LevelNode
 	follows := i.params.NeedsResolving()
-	if looksUp || follows {
-		i.upkeep.Go(func() { i.follow(ctx, looksUp, follows) })
-	}
+	i.upkeep.Go(func() { i.follow(ctx, looksUp, follows) })
 }
 
 // looksUp is true when there are names to resolve.
@@ -33,8 +31,8 @@ func (i *Injector) looksUp() bool {
 	return len(rule.Names(i.params, i.target.Injection.AllowedHosts)) > 0
 }
 
-// follow resolves names again, and takes over other hosts of services, until ctx
-// is done. A failure leaves the last known addresses in force: the disruption
+// follow resolves names again, and takes over other hosts of services and other routes,
+// until ctx is done. A failure leaves the last known addresses in force: the disruption
 // itself may be what keeps the names from resolving.
 func (i *Injector) follow(ctx context.Context, looksUp, follows bool) {
 	var names, file <-chan time.Time
@@ -48,6 +46,8 @@ func (i *Injector) follow(ctx context.Context, looksUp, follows bool) {
 		defer ticker.Stop()
 		file = ticker.C
 	}
+	routes := time.NewTicker(i.surveyEvery)
+	defer routes.Stop()
 	var failed time.Time
 	for {
 		select {
@@ -55,6 +55,8 @@ func (i *Injector) follow(ctx context.Context, looksUp, follows bool) {
 			return
 		case <-names:
 			_ = i.refresh(ctx)
+		case <-routes.C:
+			_ = i.exchange(i.known())
 		case <-file:
 			if time.Since(failed) >= i.retryEvery && i.hostsFile.changed() && i.followHosts() != nil {
 				failed = time.Now()

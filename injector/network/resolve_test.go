@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
+	"github.com/vishvananda/netlink"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/attach"
@@ -215,6 +216,24 @@ func TestUnknownNameChangesNothing(t *testing.T) {
 		t.Errorf("after the error (-before +after):\n%s", diff)
 	}
 	clean(t, i)
+}
+
+// What goes to the default gateway is left alone, whoever that is at the moment.
+func TestOtherRoutesReplaceTheProgram(t *testing.T) {
+	everyMechanism(t, func(t *testing.T, w *world, try attach.Mechanism) {
+		i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, try)
+		i.surveyEvery = 20 * time.Millisecond
+		must(t, i.Inject(context.Background()))
+		w.eventuallyLost(t, gatewayIPv4, false)
+		w.eventuallyLost(t, hostIPv4, true)
+		inside := openForTest(t, w.target)
+		link, err := inside.LinkByName(linkName)
+		must(t, err)
+		must(t, inside.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}, Gw: net.ParseIP(hostIPv4)}))
+		w.eventuallyLost(t, hostIPv4, false)
+		w.eventuallyLost(t, gatewayIPv4, true)
+		clean(t, i)
+	})
 }
 
 func TestChangedNamesReplaceTheProgram(t *testing.T) {

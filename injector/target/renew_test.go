@@ -15,7 +15,7 @@ import (
 )
 
 // A runtime creates a container, which has its cgroup, its mount namespace and the
-// kubelet's file then, and starts it later. rule 56
+// kubelet's file then, and starts it later. rule 56b
 func TestContainerThatIsOnlyCreatedIsNoSuccessor(t *testing.T) {
 	const name = "app-created"
 	first := testcontainer.Start(t, testcontainer.Sleeps...)
