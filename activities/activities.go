@@ -43,6 +43,8 @@ type Activities struct {
 	OptIn bool
 	// SafeMode judges disruptions of more than anybody named. nil judges none.
 	SafeMode *SafeMode
+	// NodeShare is how many of a node's pods, in percent, chaos pods may be. 0 bounds none.
+	NodeShare int
 	// Clouds know the ranges of cloud providers' services.
 	Clouds *cloud.Clouds
 	// Namespace is where chaos pods and records live, never a target's own.

@@ -52,11 +52,11 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 		}
 		control.Keep(healthy)
 	}
-	budgets, limits, err := a.bounds(ctx, d, healthy)
+	budgets, limits, nodes, err := a.bounds(ctx, d, healthy)
 	if err != nil {
 		return Selection{}, err
 	}
-	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, slices.Concat(budgets, limits))
+	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, slices.Concat(budgets, limits, nodes))
 	if err != nil {
 		return Selection{}, err
 	}
@@ -66,6 +66,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteOperated(healthy, claims)
 	selection.NoteBudgets(healthy, budgets, claims)
 	selection.NoteDenied(healthy, limits, claims)
+	selection.NoteNodes(healthy, nodes, claims, time.Now())
 	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
 	selection.NoteLost(d.Spec, shards)
 	selection.Caught = a.SafeMode.warning(d, healthy)
@@ -90,17 +91,28 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
 }
 
-// bounds are what PodDisruptionBudgets and rules leave room for. Candidates that a rule
-// denies are marked; all are where safe mode is enforced and the disruption wants too many.
-func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (budgets, limits targets.Budgets, err error) {
+// nodeBudgets are what the nodes of the candidates have room for.
+func (a *Activities) nodeBudgets(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (targets.Budgets, error) {
+	if a.NodeShare == 0 || d.Spec.Kinds().By() != v1beta1.ByInjector {
+		return nil, nil
+	}
+	each := len(d.Spec.Requested())
+	taken := func(node string) int { return a.ChaosPods.BesideOn(node, d.Ref()) }
+	return a.Targets.NodeBudgets(ctx, targets.NodeShare{Percent: a.NodeShare, Each: each, Taken: taken}, healthy)
+}
+
+// bounds are what PodDisruptionBudgets, rules and nodes leave room for. Candidates that a
+// rule denies are marked; all are where safe mode is enforced and the disruption wants too many.
+func (a *Activities) bounds(ctx context.Context, d *v1beta1.Disruption, healthy []targets.Candidate) (budgets, limits, nodes targets.Budgets, err error) {
 	if budgets, err = a.Targets.Budgets(ctx, d); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	rules, err := a.rules(ctx, d)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return budgets, targets.Deny(append(rules, a.SafeMode.limits(d, healthy)...), healthy), nil
+	nodes, err = a.nodeBudgets(ctx, d, healthy)
+	return budgets, targets.Deny(append(rules, a.SafeMode.limits(d, healthy)...), healthy), nodes, err
 }
 
 // endWaiting lets go of the targets that wait for their injection and are gone,

@@ -34,6 +34,10 @@ type Config struct {
 	ImagePullPolicy string `mapstructure:"image-pull-policy"`
 	// PriorityClass of chaos pods, cleaners and the sweep's pods; empty for none.
 	PriorityClass string `mapstructure:"chaos-pod-priority-class"`
+	// ImagePullSecrets of the same pods, in ChaosNamespace.
+	ImagePullSecrets []string `mapstructure:"chaos-pod-image-pull-secrets"`
+	// NodeShare is how many of a node's pods, in percent, chaos pods may be.
+	NodeShare int `mapstructure:"chaos-pods-per-node"`
 	// CPU that each of the same pods asks for, in processors.
 	CPU string `mapstructure:"chaos-pod-cpu"`
 	// SELinuxType of the same pods; empty for what the container runtime gives.
@@ -106,6 +110,8 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
 	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
 	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
+	flags.StringSlice("chaos-pod-image-pull-secrets", nil, "names of Secrets in the chaos namespace with which the same pods pull the image")
+	flags.Int("chaos-pods-per-node", 30, "percentage of the pods a node takes that chaos pods may be, 1 to 100; targets on a full node wait")
 	flags.String("chaos-pod-cpu", chaospod.DefaultCPU.String(), "processors that each of the same pods asks for, which is its share of a busy node: 1m to 1; a node on which so much is not free refuses it")
 	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
 	flags.Duration("node-timeout", chaospod.DefaultNodeTimeout, "how long a cleaner, or a search of a node, may take from its pod's creation, the pull of the image included; slow nodes need more, at most "+chaospod.MostNodeTimeout.String())
@@ -150,6 +156,9 @@ func (c Config) check() error {
 	}
 	if cpu, err := resource.ParseQuantity(c.CPU); err != nil || cpu.MilliValue() < 1 || cpu.MilliValue() > 1000 {
 		return fmt.Errorf("setting chaos-pod-cpu %q: want processors, 1m to 1, such as %s", c.CPU, &chaospod.DefaultCPU)
+	}
+	if c.NodeShare < 1 || c.NodeShare > 100 {
+		return fmt.Errorf("setting chaos-pods-per-node %d: want 1 to 100, in percent of the pods that a node takes", c.NodeShare)
 	}
 	if c.Parallel < 1 {
 		return fmt.Errorf("setting parallel %d: want at least 1", c.Parallel)

@@ -73,6 +73,7 @@ func TestReadConfig(t *testing.T) {
 		"chaos pods that ask for nothing":     {[]string{"--chaos-pod-cpu", "0"}, `chaos-pod-cpu "0": want processors, 1m to 1, such as 50m`},
 		"chaos pods that ask for too much":    {[]string{"--chaos-pod-cpu", "1001m"}, `chaos-pod-cpu "1001m"`},
 		"chaos pods that ask for words":       {[]string{"--chaos-pod-cpu", "some"}, `chaos-pod-cpu "some"`},
+		"no place for chaos pods":             {[]string{"--chaos-pods-per-node", "0"}, "chaos-pods-per-node 0: want 1 to 100"},
 		"a node that takes too long":          {[]string{"--node-timeout", "151s"}, "node-timeout 2m31s: want 1m0s to 2m30s"},
 		"a safe mode that is none":            {[]string{"--safe-mode", "on"}, `safe-mode "on": want off, warn or enforce`},
 		"a share that is none":                {[]string{"--safe-mode-cluster-threshold", "101"}, "safe-mode-cluster-threshold 101: want 1 to 100"},

@@ -195,11 +195,12 @@ func newActivities(c Config) (*activities.Activities, error) {
 		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
-			PriorityClass: c.PriorityClass, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
+			PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
-		Prober:   c.prober(kube, config),
-		Notify:   c.Notify,
-		Parallel: c.Parallel,
+		NodeShare: c.NodeShare,
+		Prober:    c.prober(kube, config),
+		Notify:    c.Notify,
+		Parallel:  c.Parallel,
 	}, nil
 }
 

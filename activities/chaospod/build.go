@@ -75,6 +75,9 @@ type Builder struct {
 	// PriorityClass of all these pods, which decides whom a node short of memory
 	// evicts and kills first; empty means that of the cluster.
 	PriorityClass string
+	// ImagePullSecrets are names of Secrets in Namespace with which all these pods pull
+	// the image.
+	ImagePullSecrets []string
 	// CPU is what all these pods ask for, and so their share of a busy node's
 	// processors; 0 means DefaultCPU.
 	CPU resource.Quantity
@@ -108,7 +111,7 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	pod.Labels[v1beta1.LabelTargetUID] = string(t.UID)
 	pod.Labels[v1beta1.LabelShard] = strconv.Itoa(shard)
 	pod.Annotations[annotationTarget] = t.Name
-	pod.Spec.NodeName, pod.Spec.PriorityClassName = t.NodeName, b.PriorityClass
+	pod.Spec.NodeName = t.NodeName
 	seconds := int64(max(d.Spec.Expiry(d.CreationTimestamp.Time).Sub(now)+podMargin, podMargin).Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	b.fillContainer(&pod.Spec, fault.Kind, injection)
@@ -140,15 +143,20 @@ func secondsToInjection(d *v1beta1.Disruption, now time.Time) int32 {
 
 func (b Builder) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, injection string) {
 	container := &spec.Containers[0]
-	b.fit(container)
+	b.fit(spec)
 	container.Args = []string{string(kind)}
 	container.Env = []corev1.EnvVar{{Name: v1beta1.InjectionEnv, Value: injection}}
 	addRights(spec, kind.Needs())
 }
 
-// fit sets what the installation chose for all containers on nodes. A node without
-// SELinux does not look at the type for it.
-func (b Builder) fit(container *corev1.Container) {
+// fit sets what the installation chose for all pods on nodes. A node without SELinux
+// does not look at the type for it.
+func (b Builder) fit(spec *corev1.PodSpec) {
+	spec.PriorityClassName = b.PriorityClass
+	for _, name := range b.ImagePullSecrets {
+		spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	container := &spec.Containers[0]
 	container.Image, container.ImagePullPolicy = b.Image, corev1.PullPolicy(b.ImagePullPolicy)
 	cpu := b.CPU
 	if cpu.IsZero() {

@@ -126,6 +126,15 @@ func TestChaosPodOfAPodThatWaits(t *testing.T) {
 	}
 }
 
+func TestAllOnNodesPullsWithTheSecretsOfTheInstallation(t *testing.T) {
+	for name, pod := range allOnNodes(t, Builder{Namespace: "squall-chaos", Image: "squall:test", ImagePullSecrets: []string{"registry", "mirror"}}) {
+		want := []corev1.LocalObjectReference{{Name: "registry"}, {Name: "mirror"}}
+		if diff := cmp.Diff(want, pod.Spec.ImagePullSecrets); diff != "" {
+			t.Errorf("%s: pull secrets (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // On a node that enforces SELinux nothing is injected, cleaned or looked at by a pod
 // that is confined as any other.
 func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {

@@ -43,14 +43,14 @@ func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*co
 	pod.Name = "sweep-" + args[0] + "-" + hex.EncodeToString(sum[:])[:16]
 	pod.Namespace, pod.Finalizers = b.Namespace, nil
 	pod.Labels = owner.Labels
-	pod.Spec.NodeName, pod.Spec.PriorityClassName = node.Name, b.PriorityClass
+	pod.Spec.NodeName = node.Name
 	seconds := int64(b.Timeout().Seconds())
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	for _, kind := range v1beta1.AllKinds() {
 		addRights(&pod.Spec, kind.Needs())
 	}
 	container := &pod.Spec.Containers[0]
-	b.fit(container)
+	b.fit(&pod.Spec)
 	container.Args, container.StartupProbe, container.ReadinessProbe = args, nil, nil
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	return pod, nil

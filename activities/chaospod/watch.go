@@ -30,6 +30,7 @@ const (
 	indexDisruption = "disruption"
 	indexReady      = "ready"
 	indexShard      = "shard"
+	indexNode       = "node"
 )
 
 // NewWatch returns a watch that Run starts.
@@ -54,7 +55,14 @@ func NewWatch(clientset kubernetes.Interface, namespace string) (*Watch, error) 
 		labels := object.(*corev1.Pod).Labels
 		return []string{labels[v1beta1.LabelDisruptionUID] + "/" + labels[v1beta1.LabelShard]}, nil
 	}
-	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: readyOf, indexShard: shard})
+	nodeOf := func(object any) ([]string, error) {
+		pod := object.(*corev1.Pod)
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return nil, nil
+		}
+		return []string{pod.Spec.NodeName}, nil
+	}
+	err := pods.informer.AddIndexers(cache.Indexers{indexDisruption: disruptionOf, indexReady: readyOf, indexShard: shard, indexNode: nodeOf})
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +95,17 @@ func (w *Watch) OfShard(ref v1beta1.DisruptionRef, shard int) []*corev1.Pod {
 		return w.Of(ref)
 	}
 	return w.by(indexShard, fmt.Sprintf("%s/%d", ref.UID, shard))
+}
+
+// BesideOn counts the chaos pods of other disruptions that take a place on a node, as
+// last seen.
+func (w *Watch) BesideOn(node string, ref v1beta1.DisruptionRef) (n int) {
+	for _, pod := range w.by(indexNode, node) {
+		if pod.Labels[v1beta1.LabelDisruptionUID] != string(ref.UID) {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *Watch) by(index, value string) []*corev1.Pod {

@@ -37,6 +37,8 @@ type budget struct {
 	// PodDisruptionBudget. held are the targets of other disruptions that count for it.
 	rule *policy.Rule
 	held map[types.UID]bool
+	// counted is true when what other disruptions hold is taken off allowed already.
+	counted bool
 }
 
 // Budgets reads the budgets of the disruption's namespace live; there are none for
@@ -113,7 +115,7 @@ func (b Budgets) without(held map[types.UID]bool) *room {
 	r := &room{budgets: b}
 	for i, budget := range b {
 		r.left, r.taken = append(r.left, budget.allowed), append(r.taken, map[types.UID]bool{})
-		if budget.rule != nil {
+		if budget.rule != nil || budget.counted {
 			r.left[i] -= len(budget.held)
 			maps.Copy(r.taken[i], budget.held)
 			continue

@@ -34,6 +34,8 @@ type Selection struct {
 	// Budget says which PodDisruptionBudgets have no room for matching pods. Empty when
 	// all have, or nobody asks.
 	Budget string `json:"budget,omitempty"`
+	// Full names the nodes that have no room for more chaos pods. Empty when all have.
+	Full string `json:"full,omitempty"`
 	// Denied names the rules of policies that let fewer be disrupted. Empty when none
 	// does.
 	Denied string `json:"denied,omitempty"`
@@ -43,7 +45,8 @@ type Selection struct {
 	// Failed says how many could not be injected, why, and when they are tried again.
 	// Empty when all could.
 	Failed string `json:"failed,omitempty"`
-	// RetryAt is when the first of them may be chosen again; nil for none.
+	// RetryAt is when the first of them may be chosen again, or nodes may have room; nil
+	// for none.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Lost says that targets were lost and are not replaced any more. Empty while all
 	// are.
@@ -82,10 +85,10 @@ func (s *Selection) NoteAdded(known int, shards []Shard) {
 // String says how many were chosen, or why none although something matches.
 func (s Selection) String() string {
 	text := fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching)
-	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Denied == "" && s.Failed == "" && s.Lost == "" {
+	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Full == "" && s.Denied == "" && s.Failed == "" && s.Lost == "" {
 		text = fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching)
 	}
-	for _, why := range []string{s.Denied, s.Held, s.Operated, s.Budget, s.Failed, s.Lost} {
+	for _, why := range []string{s.Denied, s.Held, s.Operated, s.Budget, s.Full, s.Failed, s.Lost} {
 		if why != "" && s.Selected < s.Desired {
 			text += "; " + why
 		}

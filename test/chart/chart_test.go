@@ -167,7 +167,7 @@ func TestValues(t *testing.T) {
 	settings := all["ConfigMap/squall-system/squall-settings"]["data"].(map[string]any)
 	for name, want := range map[string]string{
 		"SQUALL_TEMPORAL_ADDRESS": "temporal.example:7233", "SQUALL_TEMPORAL_TLS": "true", "SQUALL_INJECTOR_IMAGE": "registry.example/injector:v7",
-		"SQUALL_IMAGE_PULL_POLICY": "Always", "SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example", "SQUALL_LOG_LEVEL": "info",
+		"SQUALL_IMAGE_PULL_POLICY": "Always", "SQUALL_CHAOS_POD_IMAGE_PULL_SECRETS": "pull", "SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example", "SQUALL_LOG_LEVEL": "info",
 	} {
 		if settings[name] != want {
 			t.Errorf("%s = %v, want %s", name, settings[name], want)

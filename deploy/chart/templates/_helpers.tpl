@@ -36,6 +36,9 @@ Deployments, which have a template of their own. */ -}}
 {{- if .Values.images.pullPolicy }}
 {{- $_ := set $settings "SQUALL_IMAGE_PULL_POLICY" .Values.images.pullPolicy }}
 {{- end }}
+{{- with .Values.images.pullSecrets }}
+{{- $_ := set $settings "SQUALL_CHAOS_POD_IMAGE_PULL_SECRETS" (join "," .) }}
+{{- end }}
 {{- toYaml (merge (dict) .Values.settings $settings) }}
 {{- end }}
 
