@@ -39,6 +39,10 @@ func TestChaosPodsLeaveANodesOtherPodsAPlace(t *testing.T) {
 	}
 	c.WantCondition(first, v1beta1.ConditionTargetsSelected, metav1.ConditionTrue,
 		"2 are left out, as their nodes have no room for more chaos pods (setting chaos-pods-per-node): node-0 (30 % of 10 pods, 0 taken by other disruptions)")
+	c.wantEvent("FewerTargets", "3 of 5", "node-0")
+	if got := c.Get(first).Status.Targets; got != "0/5" {
+		t.Errorf("targets = %s, want 0/5: five are wanted", got)
+	}
 	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: first, Known: 1, Run: 1}); again.Selected != 3 || len(again.Added) != 0 || again.RetryAt == nil {
 		t.Errorf("selected again: %+v, want the same three and when it looks again", again)
 	}

@@ -189,7 +189,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 		return nil
 	}
 	if next.end != "" {
-		target.Ended, target.Lost = next.end, next.end == targetGone
+		target.End(targets.Ending{Why: next.end, Lost: next.end == targetGone}, "")
 		return nil
 	}
 	if next.waits != "" {

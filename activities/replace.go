@@ -333,7 +333,7 @@ func (r *replacing) note(target *targets.Target, state targets.ReplacementState,
 // noteLost lets go of a target that was gone before anything was done to it.
 func (r *replacing) noteLost(target *targets.Target) {
 	r.change(target, func() {
-		target.Ended = targetGone
+		target.End(targets.Ending{Why: targetGone, Lost: true}, "")
 		r.lost = append(r.lost, *target)
 	})
 }

@@ -641,6 +641,11 @@ func TestATargetThatSomebodyElseTookAwayIsLost(t *testing.T) {
 	if got := c.chosen(ref); len(got) != 0 {
 		t.Errorf("%d targets are held, want none", len(got))
 	}
+	shard, err := c.Targets.Shard(t.Context(), ref, 0)
+	c.Must(err)
+	if target := shard.Targets[0]; !target.Lost {
+		t.Errorf("target %+v does not count for maxLostTargets", target)
+	}
 	c.wantCordon(node, false, 0)
 	c.wantEvent("TargetLost", pod.Name)
 }

@@ -84,6 +84,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	}
 	switch {
 	case in.Told && len(selection.Added) > 0:
+		a.selectionEvent(ctx, d, selection)
 		return selection, nil
 	case in.Waiting && len(selection.Added) == 0:
 		in.Run++ // status counts the one that waits
@@ -188,6 +189,8 @@ func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, 
 	switch {
 	case s.Lost != "":
 		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, "lost")
+	case s.Selected > 0 && s.Selected < s.Desired:
+		a.events().Warn(ctx, d, "FewerTargets", s.String(), fmt.Sprint(key, s.Selected, s.Desired))
 	case s.Selected > 0:
 	case s.Invalid != "":
 		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/steadystate"
 )
 
 // play names the activities of a scenario; it is never called.
@@ -228,13 +229,13 @@ func (s *steps) finish(ctx workflow.Context) (ScenarioResult, error) {
 	}
 	s.status.Verdict = v1beta1.VerdictPassed
 	for _, step := range s.status.Steps {
-		s.status.Verdict = worse(s.status.Verdict, step.Verdict)
+		s.status.Verdict = steadystate.WorstOf(s.status.Verdict, step.Verdict)
 	}
 	if s.ended {
-		s.status.Verdict = worse(s.status.Verdict, v1beta1.VerdictAborted)
+		s.status.Verdict = steadystate.WorstOf(s.status.Verdict, v1beta1.VerdictAborted)
 	}
 	if s.prober != nil {
-		s.status.Verdict = worse(s.status.Verdict, s.prober.course.Verdict(s.prober.spec))
+		s.status.Verdict = steadystate.WorstOf(s.status.Verdict, s.prober.course.Verdict(s.prober.spec))
 	}
 	kind := v1beta1.NotificationCompletion
 	if s.status.Verdict != v1beta1.VerdictPassed {
@@ -358,19 +359,9 @@ func verdictOf(runs []v1beta1.ScenarioRun, incomplete bool) v1beta1.Verdict {
 		worst = v1beta1.VerdictAborted
 	}
 	for _, run := range runs {
-		worst = worse(worst, run.Verdict)
+		worst = steadystate.WorstOf(worst, run.Verdict)
 	}
 	return worst
-}
-
-// worse is the worse of two verdicts.
-func worse(a, b v1beta1.Verdict) v1beta1.Verdict {
-	for _, verdict := range []v1beta1.Verdict{v1beta1.VerdictFailed, v1beta1.VerdictAborted, v1beta1.VerdictInconclusive} {
-		if a == verdict || b == verdict {
-			return verdict
-		}
-	}
-	return v1beta1.VerdictPassed
 }
 
 // now is the time of the workflow, as status keeps it.

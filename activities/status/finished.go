@@ -38,12 +38,7 @@ type FinishInput struct {
 // ShowFinished writes the last status of a disruption that was carried out.
 func ShowFinished(d *v1beta1.Disruption, e FinishInput) {
 	ShowReport(d, Report{Phase: v1beta1.PhaseFinished, Ending: cmp.Or(e.Ending, "finished"), Resumes: e.Resumes, At: e.At})
-	for _, kinds := range d.Status.TargetInjections {
-		for kind, injection := range kinds {
-			injection.InjectionStatus = v1beta1.NotInjected
-			kinds[kind] = injection
-		}
-	}
+	listClean(&d.Status)
 	ShowEffects(d, effectsAtEnd(e.Effects))
 	if e.SteadyState != nil {
 		ShowSteadyState(d, SteadyStateReport{Disruption: e.Disruption, Status: *e.SteadyState, At: e.At})

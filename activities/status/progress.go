@@ -25,7 +25,7 @@ func ShowProgress(d *v1beta1.Disruption, p chaospod.Progress, began time.Time) {
 	}
 	s.WatchedAt = at
 	s.InjectionStatus = p.Status(s.InjectionStatus)
-	s.InjectedTargetsCount, s.Targets = p.Injected, fmt.Sprintf("%d/%d", p.Injected, p.Total)
+	s.InjectedTargetsCount, s.Targets = p.Injected, injectedOf(p.Injected, p.Total, s)
 	s.Phase = v1beta1.PhaseInjecting
 	s.TargetInjections = keepEffects(s.TargetInjections, listed(p))
 	defer showEffectVerified(d)

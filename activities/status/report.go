@@ -49,7 +49,7 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 	if r.Ending != "" {
 		s.Ending = r.Ending
 		s.InjectionStatus = previously(s.InjectionStatus)
-		s.InjectedTargetsCount, s.Targets = 0, fmt.Sprintf("0/%d", s.SelectedTargetsCount)
+		s.InjectedTargetsCount = 0 // and status.targets goes on saying how many were
 		SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "Ended", "the disruption ends: "+r.Ending)
 	}
 	if len(r.Left) == 0 {
@@ -59,11 +59,16 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 		}
 		return
 	}
+	if s.Phase == v1beta1.PhaseStuck && r.Remaining <= len(r.Left) {
+		listClean(s) // all others are
+	}
 	s.IsStuckOnRemoval = true
 	message := chaospod.ForPeople(r.Remaining) + " not clean"
-	for _, left := range r.Left[:min(len(r.Left), 5)] {
-		message += fmt.Sprintf("; %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
+	for n, left := range r.Left {
 		markStuck(s, left)
+		if n < 5 {
+			message += fmt.Sprintf("; %s on node %s, target %s: %s", left.Pod, left.Node, left.Target, left.Why)
+		}
 	}
 	SetCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, "CleaningFailed", message+". "+r.Advice)
 	SetCondition(d, v1beta1.ConditionCleaned, metav1.ConditionFalse, "StuckOnRemoval", message)
@@ -74,6 +79,16 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 func decidedAt(decided time.Time, shown *metav1.MicroTime) (at *metav1.MicroTime, late bool) {
 	exact := metav1.NewMicroTime(decided.Truncate(time.Microsecond))
 	return &exact, shown != nil && exact.Before(shown)
+}
+
+// listClean lists every target as clean.
+func listClean(s *v1beta1.DisruptionStatus) {
+	for _, kinds := range s.TargetInjections {
+		for kind, injection := range kinds {
+			injection.InjectionStatus = v1beta1.NotInjected
+			kinds[kind] = injection
+		}
+	}
 }
 
 func markStuck(s *v1beta1.DisruptionStatus, left chaospod.LeftPod) {

@@ -57,3 +57,36 @@ func TestAReportThatComesLateChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// While one target is stuck, the others are listed as what they are.
+func TestTargetsThatAreCleanAreNotListedAsInjectedBesideAStuckOne(t *testing.T) {
+	d := &v1beta1.Disruption{}
+	injected := func(pod string) map[v1beta1.Kind]v1beta1.TargetInjection {
+		return map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectorPodName: pod, InjectionStatus: v1beta1.Injected}}
+	}
+	d.Status.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{"web-1": injected("chaos-1"), "web-2": injected("chaos-2")}
+	d.Status.Targets, d.Status.DesiredTargetsCount, d.Status.SelectedTargetsCount, d.Status.InjectedTargetsCount = "2/2", 2, 2, 2
+	stuck := Report{Phase: v1beta1.PhaseStuck, Ending: "expired", Remaining: 1, Left: []chaospod.LeftPod{{Pod: "chaos-1", Target: "web-1", Kind: v1beta1.KindNetwork, Why: "the disk is read-only"}}}
+	list := func() map[string]v1beta1.InjectionStatus {
+		of := map[string]v1beta1.InjectionStatus{}
+		for target, kinds := range d.Status.TargetInjections {
+			of[target] = kinds[v1beta1.KindNetwork].InjectionStatus
+		}
+		return of
+	}
+	cleaning := stuck
+	cleaning.Phase = v1beta1.PhaseCleaning
+	ShowReport(d, cleaning) // others may be injected still
+	want := map[string]v1beta1.InjectionStatus{"web-1": v1beta1.IsStuckOnRemoval, "web-2": v1beta1.Injected}
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("while it cleans (-want +got):\n%s", diff)
+	}
+	ShowReport(d, stuck)
+	want["web-2"] = v1beta1.NotInjected
+	if diff := cmp.Diff(want, list()); diff != "" {
+		t.Errorf("stuck (-want +got):\n%s", diff)
+	}
+	if d.Status.Targets != "2/2" || d.Status.InjectedTargetsCount != 0 {
+		t.Errorf("targets %s, %d injected; want 2/2, as before the end, and none", d.Status.Targets, d.Status.InjectedTargetsCount)
+	}
+}

@@ -17,7 +17,7 @@ func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active 
 	status := &live.Status
 	status.DesiredTargetsCount, status.SelectedTargetsCount = s.Desired, s.Selected
 	status.IgnoredTargetsCount = max(0, s.Matching-s.Selected)
-	status.Targets = fmt.Sprintf("%d/%d", status.InjectedTargetsCount, s.Selected)
+	status.Targets = injectedOf(status.InjectedTargetsCount, s.Selected, status)
 	status.RunCount = run
 	if len(s.Added) > 0 {
 		status.RunCount = run + 1
@@ -41,6 +41,12 @@ func ShowSelection(live, begun *v1beta1.Disruption, s targets.Selection, active 
 	default:
 		SetCondition(live, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "NoTargetsFound", "no healthy "+string(begun.Spec.Level)+" matches the selector")
 	}
+}
+
+// injectedOf is the text of status.targets. It counts the targets that are wanted, if
+// fewer were chosen.
+func injectedOf(injected, selected int, s *v1beta1.DisruptionStatus) string {
+	return fmt.Sprintf("%d/%d", injected, max(selected, s.DesiredTargetsCount))
 }
 
 // listTargets fills status.targetInjections with every disrupted target that

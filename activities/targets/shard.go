@@ -290,12 +290,7 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 		if target.Active() {
 			if ending := of(*target); ending.Why != "" {
 				changed = true
-				target.Ended, target.EndedBy = ending.Why, by
-				if target.Again = ending.NeverInjected; target.Again {
-					now := metav1.Now()
-					target.EndedAt = &now
-				}
-				target.Lost, target.Returns = ending.Lost, ending.Returns
+				target.End(ending, by)
 			}
 		}
 		if target.EndedBy == by {
@@ -306,6 +301,16 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 		return ended, nil
 	}
 	return ended, s.Write(ctx, &shard)
+}
+
+// End marks the target as no longer disrupted; by names the activity that does it.
+func (t *Target) End(ending Ending, by string) {
+	t.Ended, t.EndedBy = ending.Why, by
+	if t.Again = ending.NeverInjected; t.Again {
+		now := metav1.Now()
+		t.EndedAt = &now
+	}
+	t.Lost, t.Returns = ending.Lost, ending.Returns
 }
 
 // Write stores the shard's targets as they are in memory, guarded by the

@@ -27,7 +27,7 @@ type DisruptionStatus struct {
 	WatchedAt *metav1.MicroTime `json:"watchedAt,omitempty"`
 	// Kinds are the kinds asked for, separated by commas.
 	Kinds string `json:"kinds,omitempty"`
-	// Targets is injected/selected, such as "2/3".
+	// Targets is injected/wanted, such as "2/3". After the end it keeps what it was last.
 	Targets string `json:"targets,omitempty"`
 	// InjectionStatus is NotInjected, PartiallyInjected or Injected; with the
 	// prefix Paused while the targets are away, Previously when it has ended.

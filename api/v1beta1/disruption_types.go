@@ -12,7 +12,7 @@ import (
 // +kubebuilder:resource:shortName=dis,categories=chaos
 // +kubebuilder:printcolumn:name=Kinds,type=string,JSONPath=`.status.kinds`
 // +kubebuilder:printcolumn:name=Level,type=string,JSONPath=`.spec.level`
-// +kubebuilder:printcolumn:name=Targets,type=string,JSONPath=`.status.targets`,description="injected/selected"
+// +kubebuilder:printcolumn:name=Targets,type=string,JSONPath=`.status.targets`,description="injected/wanted"
 // +kubebuilder:printcolumn:name=Injection,type=string,JSONPath=`.status.injectionStatus`
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.steadyState.verdict`,description="of the probes of spec.steadyState"

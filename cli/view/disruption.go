@@ -66,7 +66,7 @@ func targets(s v1beta1.DisruptionStatus) string {
 	}
 	text := fmt.Sprintf("%s injected, %s", s.Targets, s.InjectionStatus)
 	if s.DesiredTargetsCount > s.SelectedTargetsCount {
-		text += fmt.Sprintf("; %d wanted", s.DesiredTargetsCount)
+		text += fmt.Sprintf("; only %d chosen", s.SelectedTargetsCount)
 	}
 	if s.IgnoredTargetsCount > 0 {
 		text += fmt.Sprintf("; %d more match", s.IgnoredTargetsCount)

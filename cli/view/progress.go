@@ -18,9 +18,9 @@ import (
 func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 	parts := []string{Phase(d).Text}
 	bar := ""
-	if injected, selected, ok := countsOf(d.Status.Targets); ok {
+	if injected, wanted, ok := countsOf(d.Status.Targets); ok {
 		parts = append(parts, d.Status.Targets+" injected")
-		bar = Bar(injected, selected, 10) + " "
+		bar = Bar(injected, wanted, 10) + " "
 	}
 	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil {
 		parts = append(parts, "effect "+c.Reason)
@@ -39,11 +39,11 @@ func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 }
 
 // countsOf are the numbers of status.targets.
-func countsOf(targets string) (injected, selected int, ok bool) {
+func countsOf(targets string) (injected, wanted int, ok bool) {
 	before, after, found := strings.Cut(targets, "/")
 	injected, err1 := strconv.Atoi(before)
-	selected, err2 := strconv.Atoi(after)
-	return injected, selected, found && err1 == nil && err2 == nil
+	wanted, err2 := strconv.Atoi(after)
+	return injected, wanted, found && err1 == nil && err2 == nil
 }
 
 // steady says what probes say of the steady state.
@@ -115,7 +115,21 @@ func ResultOf(d *v1beta1.Disruption) Result {
 	case s.InjectedTime == nil && !d.Spec.DryRun:
 		return Result{Inconclusive, Careful, "not every target was injected" + reasonWhy(d, v1beta1.ConditionInjected)}
 	}
-	return Result{Passed, Good, "it was injected and taken off again (" + cmp.Or(s.Ending, "finished") + ")"}
+	return passed(d)
+}
+
+// passed says what was less than asked for, although nothing went wrong.
+func passed(d *v1beta1.Disruption) Result {
+	r := Result{Passed, Good, "it was injected and cleaned up (" + cmp.Or(d.Status.Ending, "finished") + ")"}
+	if injected, wanted, ok := countsOf(d.Status.Targets); ok && injected > 0 && injected < wanted {
+		r.Tone = Careful
+		r.Why += fmt.Sprintf(", on %d of %d targets", injected, wanted)
+	}
+	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil && c.Reason == string(v1beta1.EffectNothingMatchedYet) {
+		r.Tone = Careful
+		r.Why += ", but the fault met nothing: " + c.Message
+	}
+	return r
 }
 
 // abortedBy is true for endings that somebody or something brought about.

@@ -193,6 +193,30 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// What passed and was less than asked for says so.
+func TestAResultThatIsLessThanAskedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		targets, effect string
+		tone            Tone
+		want            string
+	}{
+		"all of it":          {"2/2", "Proven", Good, ""},
+		"fewer targets":      {"1/2", "Proven", Careful, "on 1 of 2 targets"},
+		"nothing came by it": {"2/2", "NothingMatchedYet", Careful, "met nothing: no packet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := made("d", func(d *v1beta1.Disruption) {
+				d.Status.Phase, d.Status.Ending, d.Status.InjectedTime, d.Status.Targets = v1beta1.PhaseFinished, "expired", at(0), test.targets
+				d.Status.Conditions = []metav1.Condition{with(v1beta1.ConditionEffectVerified, metav1.ConditionUnknown, test.effect, "no packet")}
+			})
+			got := ResultOf(&d)
+			if got.Outcome != Passed || got.Tone != test.tone || !strings.Contains(got.Why, test.want) || test.want == "" && strings.Contains(got.Why, ",") {
+				t.Errorf("ResultOf() = %+v, want passed, and %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestBar(t *testing.T) {
 	for _, test := range []struct {
 		part, whole int

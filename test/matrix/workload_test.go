@@ -301,7 +301,7 @@ func (r *run) see() bool { return r.world.See(r.d) }
 func (r *run) injected(n int) error {
 	want := fmt.Sprintf("%d/%[1]d", n)
 	err := r.until("injected, "+want, func() bool {
-		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.Targets == want
+		return r.see() && r.d.Status.InjectionStatus == v1beta1.Injected && r.d.Status.InjectedTargetsCount == n && r.d.Status.SelectedTargetsCount == n
 	})
 	if err != nil {
 		return err

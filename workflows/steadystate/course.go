@@ -348,7 +348,7 @@ func (c *Course) ofProbes(spec v1beta1.SteadyState) v1beta1.Verdict {
 	for i := range spec.Probes {
 		verdicts = append(verdicts, c.VerdictOf(spec, i))
 	}
-	return OfRun(verdicts)
+	return WorstOf(verdicts...)
 }
 
 // VerdictOf is that of probe i of the spec.

@@ -24,7 +24,7 @@ func OfProbe(probe v1beta1.Probe, onProberLost v1beta1.ProbeOnFailure, found Fin
 	if asks(v1beta1.ProbeAfter) {
 		verdicts = append(verdicts, outside(found.After))
 	}
-	return OfRun(verdicts)
+	return WorstOf(verdicts...)
 }
 
 // during is the verdict of phase During.
@@ -58,9 +58,10 @@ func outside(finding Finding) v1beta1.Verdict {
 	return v1beta1.VerdictInconclusive
 }
 
-// OfRun is the verdict of a disruption with probes of these verdicts: the worst
-// of them. What is known to be bad weighs more than what is not known.
-func OfRun(verdicts []v1beta1.Verdict) v1beta1.Verdict {
+// WorstOf is the worst of verdicts: of the probes of a disruption, of the disruptions of a
+// step, of the steps of a scenario. Passed if there are none. A verdict that is known to
+// be bad weighs more than one that is not known.
+func WorstOf(verdicts ...v1beta1.Verdict) v1beta1.Verdict {
 	for _, worst := range []v1beta1.Verdict{v1beta1.VerdictAborted, v1beta1.VerdictFailed, v1beta1.VerdictInconclusive} {
 		if slices.Contains(verdicts, worst) {
 			return worst

@@ -58,8 +58,8 @@ func TestVerdictOfARun(t *testing.T) {
 		{"one aborted", []v1beta1.Verdict{v1beta1.VerdictFailed, v1beta1.VerdictPassed, v1beta1.VerdictAborted, v1beta1.VerdictInconclusive}, v1beta1.VerdictAborted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := OfRun(c.verdicts); got != c.want {
-				t.Errorf("OfRun(%v) = %s, want %s", c.verdicts, got, c.want)
+			if got := WorstOf(c.verdicts...); got != c.want {
+				t.Errorf("WorstOf(%v) = %s, want %s", c.verdicts, got, c.want)
 			}
 		})
 	}
