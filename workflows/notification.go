@@ -195,7 +195,7 @@ func (d *disruption) tellEnding(ctx workflow.Context) {
 	switch {
 	case d.Plan.CleanOnly != "" || d.Plan.Rejected != "":
 		return
-	case strings.HasPrefix(d.Ending, "failed: "):
+	case strings.HasPrefix(d.Ending, v1beta1.EndingFailed):
 		kind = v1beta1.NotificationError
 	case strings.HasPrefix(d.Ending, v1beta1.EndingAborted), strings.HasPrefix(d.Ending, v1beta1.EndingNotSteady),
 		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == "cancelled":

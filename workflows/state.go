@@ -195,7 +195,7 @@ func (d *disruption) end(why string) {
 // fail ends a disruption that cannot go on, so that what is injected is cleaned.
 func (d *disruption) fail(ctx workflow.Context, err error) {
 	if ctx.Err() == nil && !temporal.IsCanceledError(err) {
-		d.end("failed: " + cause(err))
+		d.end(v1beta1.EndingFailed + cause(err))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +140,8 @@ func (a *Activities) ReportScenario(ctx context.Context, in ReportInput) error {
 			return err
 		}
 		keepNoted(&in.Status, s.Status)
+		in.Status.Conditions = slices.Clone(s.Status.Conditions)
+		showReady(&in.Status, s.Generation)
 		if equality.Semantic.DeepEqual(s.Status, in.Status) {
 			return nil
 		}

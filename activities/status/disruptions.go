@@ -153,6 +153,7 @@ func (c *Disruptions) takeCached(ref v1beta1.DisruptionRef) *v1beta1.Disruption 
 func changes(d *v1beta1.Disruption, change func(*v1beta1.Disruption)) bool {
 	before := d.Status.DeepCopy()
 	change(d)
+	showReady(d)
 	return !equality.Semantic.DeepEqual(before, &d.Status)
 }
 

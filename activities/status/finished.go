@@ -60,6 +60,10 @@ func ShowFinished(d *v1beta1.Disruption, e FinishInput) {
 // is known to be clean.
 const ReasonNotVerified = "NotVerified"
 
+// reasonReleased is that of the condition Cleaned when a person released chaos pods that
+// did not clean.
+const reasonReleased = "Released"
+
 // LeftOnNodes says what is left on nodes, or which could not be looked at; empty if
 // neither.
 func (e FinishInput) LeftOnNodes() string {
@@ -76,7 +80,7 @@ func (e FinishInput) verdict() (reason, message string) {
 		reason, message = ReasonNotVerified, left
 	}
 	if e.ReleasedPods > 0 {
-		reason = "Released"
+		reason = reasonReleased
 		message += fmt.Sprintf("; a person released %s that did not clean", chaospod.ForPeople(e.ReleasedPods))
 	}
 	return reason, message

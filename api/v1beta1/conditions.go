@@ -35,6 +35,12 @@ const (
 	// ConditionOrchestrated is False while Temporal cannot be reached. The
 	// bridge writes it.
 	ConditionOrchestrated = "Orchestrated"
+	// ConditionReady is True while every target is injected, and after a good end. It
+	// is for programs such as kubectl wait, Flux and Argo CD.
+	ConditionReady = "Ready"
+	// ConditionStalled is True when the disruption failed, was rejected, or is stuck
+	// until a person decides. Otherwise there is no such condition.
+	ConditionStalled = "Stalled"
 	// ConditionStopped is True, for good, when an EmergencyStop ended the
 	// disruption or refused it. The bridge writes it, so that it holds whatever
 	// becomes of Temporal and of the stop.
@@ -78,6 +84,8 @@ const (
 // Endings of a disruption whose duration is over, and of one that was deleted.
 const (
 	EndingExpired = "expired"
+	// EndingFailed is how the Ending of a disruption whose workflow failed begins.
+	EndingFailed = "failed: "
 	EndingDeleted = "deleted"
 )
 

@@ -171,6 +171,12 @@ type DisruptionScenarioStatus struct {
 	Steps []ScenarioStepStatus `json:"steps,omitempty"`
 	// SteadyState is what the probes of spec.steadyState say. Unset without them.
 	SteadyState *SteadyStateStatus `json:"steadyState,omitempty"`
+	// Conditions are Ready, True when the scenario passed, and Stalled, True when it did
+	// not or was rejected. They are for programs such as kubectl wait.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // ScenarioPhase is where a scenario, or one of its steps, is.

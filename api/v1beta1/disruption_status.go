@@ -82,7 +82,7 @@ type DisruptionStatus struct {
 	// +listType=atomic
 	Resumes []ResumeRecord `json:"resumes,omitempty"`
 	// Conditions are Accepted, TargetsSelected, Injected, EffectVerified, Cleaned,
-	// StuckOnRemoval, SteadyState, Aborted, Orchestrated and Stopped.
+	// StuckOnRemoval, SteadyState, Aborted, Orchestrated, Stopped, Ready and Stalled.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -134,7 +134,7 @@ func passed(d *v1beta1.Disruption) Result {
 
 // abortedBy is true for endings that somebody or something brought about.
 func abortedBy(ending string) bool {
-	for _, begins := range []string{v1beta1.EndingEmergencyStop, "deleted", "cancelled", "failed: "} {
+	for _, begins := range []string{v1beta1.EndingEmergencyStop, "deleted", "cancelled", v1beta1.EndingFailed} {
 		if strings.HasPrefix(ending, begins) {
 			return true
 		}
