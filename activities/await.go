@@ -285,6 +285,9 @@ func (w *injectionWatch) announceTargets(ctx context.Context, p chaospod.Progres
 			record(func() { w.a.events().Disrupted(ctx, w.d, target) })
 			continue
 		case why != "" && !w.failed[target.UID]:
+			if len(w.failed) == 0 { // one event for the disruption, and one for each target
+				record(func() { w.a.events().Warn(ctx, w.d, "InjectionFailed", target.Name+": "+why, "first") })
+			}
 			w.failed[target.UID], w.chosen[target.UID] = true, true
 			record(func() { w.a.events().InjectionFailed(ctx, w.d, target, why) })
 		case stands && !w.chosen[target.UID]:

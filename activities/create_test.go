@@ -126,9 +126,12 @@ func TestAwaitInjection(t *testing.T) {
 		return len(c.EventsOf("Disrupted")) == 1 && len(c.EventsOf("Chosen")) == 1
 	})
 	c.Becomes(chaos[1], corev1.PodPending, cannotPull, corev1.ConditionFalse)
-	c.Eventually("the target is told why nothing is injected", func() bool {
-		failed := c.EventsOf("InjectionFailed")
-		return len(failed) == 1 && failed[0].InvolvedObject.Name == chaos[1].Labels[v1beta1.LabelTarget] && strings.Contains(failed[0].Message, "no such image")
+	c.Eventually("target and disruption have an event why nothing is injected", func() bool {
+		target, about := chaos[1].Labels[v1beta1.LabelTarget], map[string]bool{}
+		for _, event := range c.EventsOf("InjectionFailed") {
+			about[event.InvolvedObject.Name] = strings.Contains(event.Message, "no such image") && strings.Contains(event.InvolvedObject.Name+event.Message, target)
+		}
+		return len(about) == 2 && about[target] && about[ref.Name]
 	})
 	if status := c.Get(ref).Status; status.Targets != "1/2" || status.Phase != v1beta1.PhaseInjecting {
 		t.Errorf("status = %+v, want 1/2 Injecting", status)

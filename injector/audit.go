@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 )
@@ -137,7 +138,7 @@ func withoutForgeries(marks []v1beta1.Mark) []v1beta1.Mark {
 			return false
 		}
 		if forged++; forged == 1 {
-			of = v1beta1.Mark{Kind: m.Kind, Object: fmt.Sprintf("%s, of %q", m.Object, shorten(string(m.Disruption.UID), maxForged))}
+			of = v1beta1.Mark{Kind: m.Kind, Object: fmt.Sprintf("%s, of %q", m.Object, text.Shorten(string(m.Disruption.UID), maxForged))}
 		}
 		return true
 	})
@@ -176,6 +177,6 @@ func cutAudit(a v1beta1.Audit, keep int) v1beta1.Audit {
 	marks := keep - disruptions
 	a.More = len(a.Marks) - marks
 	a.Disruptions, a.Marks = a.Disruptions[:disruptions], a.Marks[:marks]
-	a.Error = shorten(a.Error, maxOutcome/4)
+	a.Error = text.Shorten(a.Error, maxOutcome/4)
 	return a
 }

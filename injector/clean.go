@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 )
@@ -136,9 +137,9 @@ func cutCleanReport(r v1beta1.CleanReport, keep int) v1beta1.CleanReport {
 	cleaned := keep - left
 	r.More = len(r.Left) - left + len(r.Cleaned) - cleaned
 	r.Left, r.Cleaned = slices.Clone(r.Left[:left]), r.Cleaned[:cleaned]
-	r.Error = shorten(r.Error, maxReason)
+	r.Error = text.Shorten(r.Error, maxReason)
 	for n := range r.Left {
-		r.Left[n].Error = shorten(r.Left[n].Error, maxReason)
+		r.Left[n].Error = text.Shorten(r.Left[n].Error, maxReason)
 		r.Left[n].Objects = r.Left[n].Objects[:min(len(r.Left[n].Objects), 5)]
 	}
 	return r

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
 )
@@ -322,7 +323,7 @@ func (l *lifecycle) left() []string {
 // reportFailure says why nothing is injected to all who ask while the process
 // stays: the log and the probes (rules 33, 57).
 func (l *lifecycle) reportFailure(failure error) {
-	reason := shorten(failure.Error(), maxReason)
+	reason := text.Shorten(text.Line(failure.Error()), maxReason)
 	if err := errors.Join(writeReason(l.config.ReasonFile, reason), removeStale(l.config.ReadyFile)); err != nil {
 		l.log.Warn("the probes cannot tell the reason", zap.String("reason", err.Error()))
 	}

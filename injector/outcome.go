@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"sort"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -33,7 +33,7 @@ type reason struct {
 }
 
 func writeReason(path, failure string) error {
-	data, err := json.Marshal(reason{Message: v1beta1.MessageInjectionFailed, Error: failure})
+	data, err := json.Marshal(reason{Message: v1beta1.MessageInjectionFailed, Error: text.Line(failure)})
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func encodeFitting(n int, cut func(keep int) any) []byte {
 // cut a longer one in the middle. It shortens what is said, never whether it
 // was cleaned.
 func encodeOutcome(outcome v1beta1.InjectionReport) ([]byte, error) {
-	outcome.Error = shorten(outcome.Error, maxOutcome/2)
+	outcome.Error = text.Shorten(text.Line(outcome.Error), maxOutcome/2)
 	all := outcome.Left
 	for keep := len(all); ; keep-- {
 		outcome.Left = all[:keep:keep]
@@ -102,26 +102,10 @@ func encodeOutcome(outcome v1beta1.InjectionReport) ([]byte, error) {
 		}
 		if keep == 0 {
 			// Characters that JSON spells out can make a text six times as long.
-			outcome.Error = shorten(outcome.Error, len(outcome.Error)/2)
+			outcome.Error = text.Shorten(outcome.Error, len(outcome.Error)/2)
 			keep++
 		}
 	}
-}
-
-// shorten cuts a text to at most limit bytes, between characters.
-func shorten(text string, limit int) string {
-	const mark = "…"
-	if len(text) <= limit {
-		return text
-	}
-	if limit <= len(mark) {
-		return ""
-	}
-	cut := limit - len(mark)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + mark
 }
 
 // removeStale removes files that may be missing.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -45,7 +46,7 @@ type proof struct {
 
 // after is the proof after one more look, and whether the state turned.
 func (p proof) after(state v1beta1.EffectState, evidence string, now time.Time) (proof, bool) {
-	evidence = shorten(evidence, maxEvidence)
+	evidence = text.Shorten(evidence, maxEvidence)
 	known := p.effect.State
 	switch {
 	case state == known:

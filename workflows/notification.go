@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -104,7 +105,7 @@ func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 }
 
 // shown fits into a summary, of which Temporal takes 400 bytes. It cuts between characters.
-func shown(text string) string { return strings.ToValidUTF8(text[:min(len(text), 200)], "") }
+func shown(summary string) string { return text.Shorten(summary, 200) }
 
 // tell starts the notification of what has just happened, if anybody wants to hear
 // of it. It returns at once and never fails: what became of the start is looked at in

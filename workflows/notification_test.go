@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/temporal"
@@ -221,13 +220,5 @@ func TestANotificationIsTriedForADay(t *testing.T) {
 				t.Errorf("%q after %d attempts, given up %d times; want %q", done.Summary, attempts, givenUp, c.want)
 			}
 		})
-	}
-}
-
-func TestASummaryIsCutBetweenCharacters(t *testing.T) {
-	for _, text := range []string{"short", strings.Repeat("a", 300), strings.Repeat("a", 199) + "ü", strings.Repeat("ü", 150)} {
-		if got := shown(text); len(got) > 200 || !utf8.ValidString(got) || !strings.HasPrefix(text, got) || len(got) < min(len(text), 199) {
-			t.Errorf("shown(%q) = %q", text, got)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -58,7 +59,7 @@ func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 	report, err := readCleanReport(exit)
 	if err != nil {
 		words := fmt.Sprintf("exit code %d (%s)", exit.ExitCode, cmp.Or(cleaner.Status.Reason, exit.Reason))
-		if message := strings.TrimSpace(exit.Message[:min(len(exit.Message), 300)]); message != "" {
+		if message := text.Shorten(text.Line(strings.TrimSpace(exit.Message)), 300); message != "" {
 			return words + ": " + message
 		}
 		return words + " without saying why"

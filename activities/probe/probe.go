@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -103,7 +103,7 @@ func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) A
 		// A question that was called off has failed for that alone.
 		answer = Answer{Result: Unknown, Err: err, Attempts: answer.Attempts}
 	}
-	answer.Text, answer.Took = short(answer.Text), time.Since(began)
+	answer.Text, answer.Took = text.Shorten(answer.Text, maxText), time.Since(began)
 	return answer
 }
 
@@ -184,12 +184,4 @@ func failed(err error) (Answer, error) {
 		text = errno.Error()
 	}
 	return Answer{Result: Failure, Text: text}, nil
-}
-
-// short cuts a text to what status may hold, between characters.
-func short(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText-3], "") + "..."
 }

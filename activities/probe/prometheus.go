@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -108,7 +109,7 @@ func single(answer []byte) (float64, error) {
 		}
 		sample = series[0].Value
 	default:
-		return 0, fmt.Errorf("it gives a %s, want a scalar or a vector of one", short(parsed.Data.ResultType))
+		return 0, fmt.Errorf("it gives a %s, want a scalar or a vector of one", text.Shorten(parsed.Data.ResultType, maxText))
 	}
 	text, _ := sample[1].(string)
 	value, err := strconv.ParseFloat(text, 64)

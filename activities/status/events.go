@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -93,7 +94,7 @@ func newEvent(about corev1.ObjectReference, eventType, reason, message, key stri
 			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
 			Name:      about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:])[:16],
 		},
-		InvolvedObject: about, Type: eventType, Reason: reason, Message: message[:min(len(message), 1000)],
+		InvolvedObject: about, Type: eventType, Reason: reason, Message: text.Shorten(text.Line(message), 1000),
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source: corev1.EventSource{Component: "disruption-controller"}, ReportingController: "disruption-controller",
 	}

@@ -76,3 +76,12 @@ func TestWhatKstatusSeesOfADisruption(t *testing.T) {
 		})
 	}
 }
+
+// Reasons stand in tables and in columns.
+func TestConditionsAreOneLine(t *testing.T) {
+	d := &v1beta1.Disruption{}
+	SetCondition(d, v1beta1.ConditionInjected, metav1.ConditionFalse, "InjectionFailed", "dial: refused\n  dial: refused\nno answer")
+	if got, want := d.Status.Conditions[0].Message, "dial: refused; no answer"; got != want {
+		t.Errorf("message = %q, want %q", got, want)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -35,7 +36,7 @@ func ShowRejected(d *v1beta1.Disruption, reason, why string) {
 // SetCondition sets a condition for the generation that is carried out.
 func SetCondition(d *v1beta1.Disruption, conditionType string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{
-		Type: conditionType, Status: status, Reason: reason, Message: message[:min(len(message), 32000)],
+		Type: conditionType, Status: status, Reason: reason, Message: text.Shorten(text.Line(message), 32000),
 		ObservedGeneration: d.Status.ObservedGeneration,
 	})
 }

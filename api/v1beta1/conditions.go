@@ -85,7 +85,7 @@ const (
 const (
 	EndingExpired = "expired"
 	// EndingFailed is how the Ending of a disruption whose workflow failed begins.
-	EndingFailed = "failed: "
+	EndingFailed  = "failed: "
 	EndingDeleted = "deleted"
 )
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/live"
 	"github.com/squall-chaos/squall/crdbridge/queue"
@@ -192,7 +193,7 @@ func newEvent(about corev1.ObjectReference, reason, message, key string, now tim
 	sum, at := sha256.Sum256([]byte(string(about.UID)+"/"+reason+"/"+key)), metav1.NewTime(now)
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: about.Namespace, Name: about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:8])},
-		InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: reason, Message: message[:min(len(message), 1000)],
+		InvolvedObject: about, Type: corev1.EventTypeWarning, Reason: reason, Message: text.Shorten(text.Line(message), 1000),
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 		Source: corev1.EventSource{Component: "crdbridge"}, ReportingController: "crdbridge",
 	}

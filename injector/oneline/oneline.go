@@ -5,6 +5,8 @@ package oneline
 import (
 	"slices"
 	"strings"
+
+	"github.com/squall-chaos/squall/api/text"
 )
 
 // joined is several errors in one line.
@@ -23,7 +25,7 @@ func Join(errs ...error) error {
 func (j joined) Error() string {
 	var texts []string
 	for _, err := range j {
-		texts = append(texts, strings.ReplaceAll(err.Error(), "\n", "; "))
+		texts = append(texts, text.Line(err.Error()))
 	}
 	return strings.Join(texts, "; ")
 }

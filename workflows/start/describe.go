@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -19,15 +20,7 @@ const (
 
 // summary is one line for the workflow's page.
 func summary(d *v1beta1.Disruption) string {
-	return shorten(fmt.Sprintf("%s on %s of the %s", strings.Join(d.Spec.Kinds().Names(), ", "), count(d.Spec), where(d)), longestSummary)
-}
-
-// shorten cuts text to a number of bytes.
-func shorten(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-3], "") + "..."
+	return text.Shorten(fmt.Sprintf("%s on %s of the %s", strings.Join(d.Spec.Kinds().Names(), ", "), count(d.Spec), where(d)), longestSummary)
 }
 
 // details is markdown for the workflow's page. What users wrote stands in code
@@ -38,7 +31,7 @@ func details(d *v1beta1.Disruption) string {
 	b.WriteString("| | |\n|---|---|\n")
 	b.WriteString(row("Disruption", d.Namespace+"/"+d.Name))
 	b.WriteString(row("What", strings.Join(d.Spec.Kinds().Names(), ", ")))
-	b.WriteString(row("Where", shorten(where(d), longestWhere)))
+	b.WriteString(row("Where", text.Shorten(where(d), longestWhere)))
 	b.WriteString(row("Count", count(d.Spec)))
 	b.WriteString(row("Duration", duration(d.Spec)))
 	b.WriteString(row("Created", d.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")))

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -21,7 +22,7 @@ func Rollout(ctx context.Context, t Temporal, ref contract.CronRef, r contract.R
 		ID: contract.RolloutWorkflowID(ref, r), TaskQueue: contract.TaskQueue,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            shorten(fmt.Sprintf("the run of the DisruptionRollout %s for release %d", ref, r.Number), longestSummary),
+		StaticSummary:                            text.Shorten(fmt.Sprintf("the run of the DisruptionRollout %s for release %d", ref, r.Number), longestSummary),
 	}
 	_, err := t.ExecuteWorkflow(ctx, o, contract.RolloutWorkflowType, contract.CronInput{Cron: ref, Release: &r})
 	if _, started := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); started {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -24,7 +25,7 @@ func Scenario(ctx context.Context, t Temporal, ref contract.ScenarioRef) error {
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            shorten(fmt.Sprintf("the DisruptionScenario %s", ref), longestSummary),
+		StaticSummary:                            text.Shorten(fmt.Sprintf("the DisruptionScenario %s", ref), longestSummary),
 	}
 	_, err := t.ExecuteWorkflow(ctx, o, contract.ScenarioWorkflowType, contract.ScenarioInput{Scenario: ref})
 	if _, started := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); started {

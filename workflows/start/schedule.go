@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/squall-chaos/squall/api/schedule"
+	"github.com/squall-chaos/squall/api/text"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -129,7 +130,7 @@ func scheduleOptions(ref contract.CronRef, c v1beta1.DisruptionCronSpec, times s
 	action := &client.ScheduleWorkflowAction{
 		ID: contract.CronScheduleID(ref), Workflow: contract.CronWorkflowType, TaskQueue: contract.TaskQueue,
 		Args:          []any{contract.CronInput{Cron: ref}},
-		StaticSummary: shorten("one run of the DisruptionCron "+ref.String()+" on "+c.TargetResource.String(), longestSummary),
+		StaticSummary: text.Shorten("one run of the DisruptionCron "+ref.String()+" on "+c.TargetResource.String(), longestSummary),
 	}
 	o := client.ScheduleOptions{
 		ID: action.ID, Spec: client.ScheduleSpec{TimeZoneName: times.Zone(), Jitter: Jitter(c)}, Action: action,
