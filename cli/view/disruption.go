@@ -214,6 +214,9 @@ func injections(s v1beta1.DisruptionStatus, everything bool) []Line {
 		text := fmt.Sprintf("%s  %s  %s", r.target, r.kind, r.InjectionStatus)
 		if r.Effect != nil {
 			text += fmt.Sprintf(", %s: %s", r.Effect.State, r.Effect.Evidence)
+			if r.InjectionStatus == v1beta1.Injected { // after the end the figures are those of the end
+				text += " (measured at " + r.Effect.Since.UTC().Format(time.TimeOnly) + " UTC)"
+			}
 		}
 		if r.Reason != "" {
 			text += ": " + r.Reason

@@ -90,8 +90,15 @@ func TestARampIsLinear(t *testing.T) {
 		return start + int64(part*float64(share(limit, 90)-start))
 	}
 	began := time.Now()
-	inject(t, params, c.load(t))
+	injector := inject(t, params, c.load(t))
 	begun := time.Now() // the ramp began in between
+	wantState := func(when string, want v1beta1.EffectState) {
+		t.Helper()
+		if state, evidence, err := injector.Prove(t.Context()); state != want || err != nil {
+			t.Errorf("%s: Prove = %s, %q, %v, want %s", when, state, evidence, err, want)
+		}
+	}
+	wantState("as the ramp begins", v1beta1.EffectNothingMatchedYet)
 	pids := c.hogs(t)
 	if len(pids) != 1 {
 		t.Fatalf("hogs = %v, want one", pids)
@@ -112,6 +119,7 @@ func TestARampIsLinear(t *testing.T) {
 		highest = max(highest, used)
 	}
 	c.awaitInUse(t, "after the ramp", 90)
+	wantState("after the ramp", v1beta1.EffectProven)
 }
 
 func TestFollowsTheTargetUpAndDown(t *testing.T) {

@@ -45,10 +45,10 @@ func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	switch {
 	case satisfied:
 		return v1beta1.EffectNothingMatchedYet, "the target itself uses as much: " + evidence, nil
-	case held >= leastHeld && (reached || i.ramping()):
+	case held >= leastHeld && reached:
 		return v1beta1.EffectProven, evidence, nil
 	case i.ramping():
-		return v1beta1.EffectNothingMatchedYet, "rampDuration has just begun: " + evidence, nil
+		return v1beta1.EffectNothingMatchedYet, "rampDuration is not over: " + evidence, nil
 	}
 	return v1beta1.EffectIneffective, evidence, nil
 }
