@@ -189,7 +189,7 @@ func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, 
 	switch {
 	case s.Lost != "":
 		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, "lost")
-	case s.Selected > 0 && s.Selected < s.Desired:
+	case s.Selected > 0 && s.LeftOut() != "":
 		a.events().Warn(ctx, d, "FewerTargets", s.String(), fmt.Sprint(key, s.Selected, s.Desired))
 	case s.Selected > 0:
 	case s.Invalid != "":

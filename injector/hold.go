@@ -104,7 +104,6 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 			}
 			if moved := l.moved(ctx); moved != "" {
 				l.log.Warn("moved, injecting again", zap.String("where", moved))
-				l.lose("moved: " + moved)
 				return l.restore, nil
 			}
 			l.prove(ctx)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -88,15 +89,23 @@ func (s Selection) String() string {
 	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Full == "" && s.Denied == "" && s.Failed == "" && s.Lost == "" {
 		text = fmt.Sprintf("all %d matching targets are disrupted already or were before", s.Matching)
 	}
-	for _, why := range []string{s.Denied, s.Held, s.Operated, s.Budget, s.Full, s.Failed, s.Lost} {
-		if why != "" && s.Selected < s.Desired {
-			text += "; " + why
-		}
+	if why := s.LeftOut(); why != "" {
+		text += "; " + why
 	}
 	if s.Caught != "" {
 		text += "; safe mode would refuse it: " + s.Caught
 	}
 	return text
+}
+
+// LeftOut says why fewer are disrupted than are wanted; empty when none is missing, or
+// those that are missing were disrupted before.
+func (s Selection) LeftOut() string {
+	if s.Selected >= s.Desired {
+		return ""
+	}
+	reasons := []string{s.Denied, s.Held, s.Operated, s.Budget, s.Full, s.Failed, s.Lost}
+	return strings.Join(slices.DeleteFunc(reasons, func(why string) bool { return why == "" }), "; ")
 }
 
 // Holders are the disruptions that hold targets which another may not have, by the
