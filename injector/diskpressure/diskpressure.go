@@ -154,7 +154,7 @@ func (i *Injector) podAssignments() ([]assignment, error) {
 }
 
 func (i *Injector) containerAssignments(container target.Container) ([]assignment, error) {
-	dir, v2, err := throttleDir(container.Cgroups)
+	dir, v2, err := throttleDir(container.Whole())
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 func cgroupsOf(t *target.Target) ([]string, error) {
 	var dirs []string
 	for _, container := range t.Containers {
-		dir := container.Cgroups.Unified
+		dir := container.Whole().Unified
 		if err := classifier.CheckCgroup(dir); err != nil {
 			return nil, fmt.Errorf("tell the packets of container %s from others: %w %s%s", container.Name, err, container.Cgroups.Problem, wayOut(t.Injection))
 		}

@@ -60,6 +60,18 @@ func (c Cgroups) remain(id string) bool {
 	})
 }
 
+// Whole are the cgroups of the container with the version 2 one that holds all of its
+// processes: a first process such as systemd moves into a cgroup below the container's.
+// In version 1 a limit does not hold for the cgroups below, so that those of the first
+// process stay.
+func (c Container) Whole() Cgroups {
+	whole := c.Cgroups
+	for above := filepath.Dir(whole.Unified); mentions(above, c.ID); above = filepath.Dir(above) {
+		whole.Unified = above
+	}
+	return whole
+}
+
 // Join moves a process, which this process may move, into the cgroup directory
 // dir. It returns ErrGone, wrapped, if the cgroup is gone.
 func (t *Target) Join(dir string, pid int) error {

@@ -144,6 +144,25 @@ func TestResolveCgroups(t *testing.T) {
 	}
 }
 
+// A first process that has made cgroups of its own is not all of its container.
+func TestWhole(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for name, test := range map[string]struct{ unified, want string }{
+		"the container's own":          {"/sys/fs/cgroup/kubepods/pod1/" + id, "/sys/fs/cgroup/kubepods/pod1/" + id},
+		"systemd in it, cgroupfs":      {"/sys/fs/cgroup/kubepods/pod1/" + id + "/init.scope", "/sys/fs/cgroup/kubepods/pod1/" + id},
+		"systemd in it, systemd":       {"/sys/fs/cgroup/kubepods.slice/pod1.slice/cri-containerd-" + id + ".scope/init.scope", "/sys/fs/cgroup/kubepods.slice/pod1.slice/cri-containerd-" + id + ".scope"},
+		"an engine of its own":         {"/sys/fs/cgroup/pod1/" + id + "/system.slice/docker.service/x", "/sys/fs/cgroup/pod1/" + id},
+		"a cgroup that is not its own": {"/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/system.slice"},
+		"none":                         {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (Container{ID: id, Cgroups: Cgroups{Unified: test.unified}}).Whole().Unified; got != test.want {
+				t.Errorf("Whole() = %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestDoTreatsANameThatIsNoNamespaceAnyMoreAsGone(t *testing.T) {
 	// What is left for a moment of /run/netns/… while a pod ends.
 	name := filepath.Join(t.TempDir(), "cni-0")
