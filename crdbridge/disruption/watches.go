@@ -23,6 +23,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/service"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // Setup adds the controller of Disruptions to m. It hears of every Disruption,
@@ -40,7 +41,7 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 	r := &reconciler{
 		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services, ttl: ttl, now: now,
 	}
-	terminations := workflows.NewTerminationPoller(r.sent.lose)
+	terminations := workflows.NewTerminationPoller(contract.WorkflowType, r.lost)
 	err = builder.ControllerManagedBy(m).
 		Named("disruption").
 		WithOptions(queue.Options[reconcile.Request]()).
@@ -60,6 +61,18 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		return fmt.Errorf("build the controller of disruptions: %w", err)
 	}
 	return errors.Join(m.Add(services), m.Add(terminations))
+}
+
+// lost is the Disruption of a workflow that was terminated, which then counts as never
+// started; nil if it is gone.
+func (r *reconciler) lost(workflowID string) client.Object {
+	ref, ours := contract.ParseWorkflowID(workflowID)
+	if !ours || !r.sent.lose(ref) {
+		return nil
+	}
+	d := &v1beta1.Disruption{}
+	d.Namespace, d.Name = ref.Namespace, ref.Name
+	return d
 }
 
 // concernedByPod are the Disruptions a pod may change: its own, when it is a

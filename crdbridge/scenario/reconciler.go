@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/queue"
@@ -45,16 +46,29 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 	r := &reconciler{client: m.GetClient(), workflows: workflows, runs: runs.Keeper{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Kind: v1beta1.KindDisruptionScenario, Owner: fieldManager,
 	}}
+	terminations := workflows.NewTerminationPoller(contract.ScenarioWorkflowType, lost)
 	err := builder.ControllerManagedBy(m).
 		Named("scenario").
 		WithOptions(queue.Options[reconcile.Request]()).
 		For(&v1beta1.DisruptionScenario{}).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(scenarioOf)).
+		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
-	if err != nil {
+	if err = errors.Join(err, m.Add(terminations)); err != nil {
 		return fmt.Errorf("build the controller of DisruptionScenarios: %w", err)
 	}
 	return nil
+}
+
+// lost is the scenario of a workflow that was terminated: it starts again.
+func lost(workflowID string) client.Object {
+	ref, ours := contract.ParseScenarioWorkflowID(workflowID)
+	if !ours {
+		return nil
+	}
+	s := &v1beta1.DisruptionScenario{}
+	s.Namespace, s.Name = ref.Namespace, ref.Name
+	return s
 }
 
 // scenarioOf finds the scenario that waits for a disruption that is over, or goes.
@@ -152,12 +166,18 @@ func (r *reconciler) end(ctx context.Context, s *v1beta1.DisruptionScenario) err
 	return r.runs.RemoveFinalizer(ctx, s)
 }
 
+// recheck is how long a workflow is believed to run without asking, as after a Temporal
+// that was restored from a backup.
+const recheck = 10 * time.Minute
+
 // retry treats an outdated write as what it is: no error, a newer version is coming.
 // A Temporal that is away is said in status while nobody else writes it.
 func (r *reconciler) retry(ctx context.Context, s *v1beta1.DisruptionScenario, err error) (reconcile.Result, error) {
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return reconcile.Result{}, nil
+	case err == nil:
+		return reconcile.Result{RequeueAfter: recheck}, nil
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return reconcile.Result{RequeueAfter: staleAfter}, nil
 	case !temporal.Unreachable(err) && !temporal.Refused(err):

@@ -250,7 +250,6 @@ func TestAScenarioIsStoppedInTemporal(t *testing.T) {
 	d := b.child(s, 0, 0)
 	b.says(s, v1beta1.ScenarioRunning, "first")
 	b.Must(b.there.TerminateWorkflow(t.Context(), id(s), "", "a person did it"))
-	b.Must(b.Kube.Patch(t.Context(), s.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"looked":"at"}}}`))))
 	bridgetest.Eventually(t, bridgetest.Soon, "another workflow has begun", func() bool {
 		found, err := b.there.DescribeWorkflowExecution(t.Context(), id(s), "")
 		b.Must(err)

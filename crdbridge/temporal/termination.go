@@ -7,10 +7,8 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-
-	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // terminationWindow is how far back Temporal is asked for workflows that
@@ -22,20 +20,22 @@ const terminationWindow = 10 * time.Minute
 // would tell of it while nothing changes in the cluster, and what is injected
 // would stay until its own deadline.
 type TerminationPoller struct {
-	client   Client
-	interval time.Duration
-	// lost is told of each workflow once, and says whether anybody cares.
-	lost func(v1beta1.DisruptionRef) bool
-	// Found has an event for each Disruption somebody cares about.
+	client       Client
+	interval     time.Duration
+	workflowType string
+	// lost is called once for each workflow ID, and returns the object to reconcile; nil
+	// for none.
+	lost func(id string) client.Object
+	// Found has an event for each of these objects.
 	Found chan event.GenericEvent
 	// seen are the runs of the last answer: each is acted on once.
 	seen map[string]bool
 }
 
-// NewTerminationPoller returns a poller that asks lost about each workflow it
-// finds terminated.
-func (w *Workflows) NewTerminationPoller(lost func(v1beta1.DisruptionRef) bool) *TerminationPoller {
-	return &TerminationPoller{client: w.client, interval: w.interval, lost: lost, Found: make(chan event.GenericEvent)}
+// NewTerminationPoller returns a poller that calls lost with the ID of each workflow of
+// the type that it finds terminated.
+func (w *Workflows) NewTerminationPoller(workflowType string, lost func(id string) client.Object) *TerminationPoller {
+	return &TerminationPoller{client: w.client, interval: w.interval, workflowType: workflowType, lost: lost, Found: make(chan event.GenericEvent)}
 }
 
 // Start asks until ctx ends. Only the bridge that leads asks.
@@ -49,14 +49,13 @@ func (p *TerminationPoller) Start(ctx context.Context) error {
 	return nil
 }
 
-// poll has every Disruption looked at whose workflow was terminated since the
-// last poll, as if nothing had ever been sent.
+// poll has every object reconciled whose workflow was terminated since the last poll.
 func (p *TerminationPoller) poll(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	request := &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000, Query: fmt.Sprintf(
 		"WorkflowType = %q AND ExecutionStatus = 'Terminated' AND CloseTime > %q",
-		contract.WorkflowType, time.Now().Add(-terminationWindow).UTC().Format(time.RFC3339))}
+		p.workflowType, time.Now().Add(-terminationWindow).UTC().Format(time.RFC3339))}
 	runs := make(map[string]bool)
 	for {
 		answer, err := p.client.ListWorkflow(call, request)
@@ -66,14 +65,15 @@ func (p *TerminationPoller) poll(ctx context.Context) error {
 		for _, one := range answer.GetExecutions() {
 			run := one.GetExecution().GetRunId()
 			runs[run] = true
-			ref, ours := contract.ParseWorkflowID(one.GetExecution().GetWorkflowId())
-			if !ours || p.seen[run] || !p.lost(ref) {
+			if p.seen[run] {
 				continue
 			}
-			d := &v1beta1.Disruption{}
-			d.Namespace, d.Name = ref.Namespace, ref.Name
+			object := p.lost(one.GetExecution().GetWorkflowId())
+			if object == nil {
+				continue
+			}
 			select {
-			case p.Found <- event.GenericEvent{Object: d}:
+			case p.Found <- event.GenericEvent{Object: object}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -50,4 +51,13 @@ type Approval struct {
 // ScenarioWorkflowID is the workflow of a scenario: one per UID.
 func ScenarioWorkflowID(ref ScenarioRef) string {
 	return fmt.Sprintf("scenario/%s/%s/%s", ref.Namespace, ref.Name, ref.UID)
+}
+
+// ParseScenarioWorkflowID is ScenarioWorkflowID backwards; ok is false for any other ID.
+func ParseScenarioWorkflowID(id string) (ref ScenarioRef, ok bool) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 4 || parts[0] != "scenario" {
+		return ref, false
+	}
+	return ScenarioRef{Namespace: parts[1], Name: parts[2], UID: types.UID(parts[3])}, true
 }
