@@ -239,11 +239,9 @@ func (c *cleaning) round(ctx context.Context) ([]LeftPod, error) {
 	if err := cmp.Or(err, firstOf(errs, "chaos pods are not cleaned")); err != nil {
 		return nil, err
 	}
-	if err := c.deleteStaleCleaners(ctx, cleaners); err != nil {
-		return nil, err
-	}
+	stale := c.deleteStaleCleaners(ctx, cleaners)
 	cordoned, err := c.uncordon(ctx)
-	return append(cordoned, left...), err
+	return append(cordoned, left...), cmp.Or(stale, err)
 }
 
 // read reads the chaos pods live: those of a shard at once, with their cleaners, and all

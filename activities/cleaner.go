@@ -94,15 +94,14 @@ func (c *cleaning) splitCleaners(pods []corev1.Pod) []corev1.Pod {
 	})
 }
 
-// deleteStaleCleaners deletes cleaners whose chaos pod is gone: all but those with these names.
+// deleteStaleCleaners deletes cleaners whose chaos pod is gone: all but those with these
+// names. It goes on after an error.
 func (c *cleaning) deleteStaleCleaners(ctx context.Context, wanted map[string]bool) error {
+	var errs []error
 	for name, cleaner := range c.cleaners {
-		if wanted[name] {
-			continue
-		}
-		if err := c.a.force(ctx, &cleaner); err != nil {
-			return err
+		if !wanted[name] {
+			errs = append(errs, c.a.force(ctx, &cleaner))
 		}
 	}
-	return nil
+	return firstOf(errs, "cleaners are not deleted")
 }

@@ -209,7 +209,7 @@ func (d *attended) conclude() error {
 	if result.Outcome != view.Passed {
 		d.describe(d.last, false)
 	}
-	_, _ = fmt.Fprintf(d.out, "%s: %s/%s: %s\n", d.tone(result.Tone, string(result.Outcome)), d.last.Namespace, d.last.Name, result.Why)
+	_, _ = fmt.Fprintf(d.out, "%s: %s/%s: %s\n", d.tone(result.Tone, string(result.Outcome)), d.last.Namespace, d.last.Name, view.Printable(result.Why))
 	if d.last.Status.CleanedVerified != nil && !*d.last.Status.CleanedVerified {
 		_, _ = fmt.Fprintf(d.out, "%s: something may be left on a node: squall -n %s status %s\n", d.paint(yellow, "warning"), d.last.Namespace, d.last.Name)
 	}

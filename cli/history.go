@@ -98,10 +98,10 @@ func (c *command) showStory(told story.Story, output format) error {
 	}
 	_, _ = fmt.Fprintf(c.out, "%s  %s\n", c.paint(bold, told.Disruption), c.paint(dim, told.Workflow))
 	for _, step := range told.Steps {
-		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(dim, step.Time.UTC().Format("15:04:05.000")), step.Text)
+		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(dim, step.Time.UTC().Format("15:04:05.000")), view.Printable(step.Text))
 	}
 	if told.Result != "" {
-		_, _ = fmt.Fprintf(c.out, "  %s\n", c.paint(bold, told.Result))
+		_, _ = fmt.Fprintf(c.out, "  %s\n", c.paint(bold, view.Printable(told.Result)))
 	}
 	return nil
 }

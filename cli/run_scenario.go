@@ -103,6 +103,6 @@ func (s *attendedScenario) conclude() error {
 	for i := range s.stuck {
 		s.describe(&s.stuck[i], false)
 	}
-	_, _ = fmt.Fprintf(s.out, "%s: %s/%s: %s\n", s.tone(result.Tone, string(result.Outcome)), s.last.Namespace, s.last.Name, result.Why)
+	_, _ = fmt.Fprintf(s.out, "%s: %s/%s: %s\n", s.tone(result.Tone, string(result.Outcome)), s.last.Namespace, s.last.Name, view.Printable(result.Why))
 	return silently(codes[result.Outcome])
 }

@@ -26,7 +26,7 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 	kube := installed(t)
 	// Somebody with all rights to all pods, as an account that deploys things has.
 	deployer := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "deployer"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/exec", "pods/ephemeralcontainers"}, Verbs: []string{"*"}}}}
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/exec", "pods/proxy", "pods/ephemeralcontainers"}, Verbs: []string{"*"}}}}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "deployer"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "deployer"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "deployer"}}}
@@ -158,6 +158,9 @@ func TestOnlyTheWorkerMakesChaosPods(t *testing.T) {
 		refused(t, func() error {
 			return as("deployer").CoreV1().RESTClient().Post().Resource("pods").Namespace("squall-chaos").Name("there").
 				SubResource("exec").Param("command", "sh").Param("container", "injector").Param("stdout", "true").Do(t.Context()).Error()
+		}, "whoever is in a chaos pod has its node")
+		refused(t, func() error {
+			return as("deployer").CoreV1().RESTClient().Get().Resource("pods").Namespace("squall-chaos").Name("there").SubResource("proxy").Do(t.Context()).Error()
 		}, "whoever is in a chaos pod has its node")
 		if err := patch("deployer", `{"metadata":{"finalizers":null,"labels":{"a":"b"}}}`); err != nil {
 			t.Errorf("a person takes the finalizer off: %v, want it accepted", err)

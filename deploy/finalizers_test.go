@@ -54,6 +54,11 @@ func TestProgramsChangeNothingOfADisruptionButItsFinalizers(t *testing.T) {
 		if err := patch(t.Context(), program, `{"metadata":{"labels":{"team":"bank"}}}`); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: a label: %v, want it forbidden", program, err)
 		}
+		// The garbage collector deletes what belongs to an object that is gone.
+		dead := `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"00000000-0000-0000-0000-000000000000"}]}}`
+		if err := patch(t.Context(), program, dead); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: an owner: %v, want it forbidden", program, err)
+		}
 	}
 	// An emergency stop marks what begins Disruptions, and no Disruption.
 	scenario := &unstructured.Unstructured{Object: map[string]any{

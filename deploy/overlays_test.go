@@ -83,6 +83,24 @@ func TestOneTeam(t *testing.T) {
 	if err := try(watched, "pod"); err != nil {
 		t.Errorf("in the team's namespace: %v", err)
 	}
+	scenario := func(template map[string]any) *unstructured.Unstructured { return lastOfThree("asked", template) }
+	ends := map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{}}
+	for name, refusal := range map[string]struct {
+		err   error
+		words string
+	}{
+		"a scenario elsewhere":                {tried(t, "", "not-of-the-team", "disruptionscenarios", scenario(nil)), "does not look after"},
+		"a step of nodes":                     {tried(t, "", watched, "disruptionscenarios", scenario(map[string]any{"level": "node"})), "want level pod"},
+		"the failure of a pod's node":         {tried(t, "", watched, "disruptions", disruptionWith("asked", ends)), "no nodeFailure"},
+		"the failure of a node in a scenario": {tried(t, "", watched, "disruptionscenarios", scenario(ends)), "no nodeFailure"},
+	} {
+		if !refused(refusal.err, refusal.words) {
+			t.Errorf("%s: %v, want it refused with %q", name, refusal.err, refusal.words)
+		}
+	}
+	if err := tried(t, "", watched, "disruptionscenarios", scenario(nil)); err != nil {
+		t.Errorf("a scenario in the team's namespace: %v", err)
+	}
 	if err := disruptionsIn(t, "", "not-of-the-team").Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Errorf("what was there before cannot be deleted: %v", err)
 	}

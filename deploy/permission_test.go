@@ -48,6 +48,7 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 	in("operator", "squall-node-disruptions", everywhere)
 	in("operator", "squall-unsafe-disruptions", everywhere)
 	in("operator", "squall-long-disruptions", "default")
+	in("operator", "system:aggregate-to-edit", "default")
 	in("admin", "cluster-admin", everywhere)
 
 	create := func(user string, spec map[string]any) error {
@@ -71,6 +72,7 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 		{"nothing said by null", map[string]any{"unsafeMode": nil, "triggers": nil}, "", true},
 		{"a node", map[string]any{"level": "node"}, "nodedisruptions", false},
 		{"the node of a pod", map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{"shutdown": true}}, "nodedisruptions", false},
+		{"pods that are replaced", map[string]any{"cpuPressure": nil, "podReplacement": map[string]any{}}, "nodedisruptions", false},
 		{"hosts that the operator protects", map[string]any{"network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": true}}, "unsafedisruptions", false},
 		{"no safety nets", map[string]any{"unsafeMode": map[string]any{"disableAll": true}}, "unsafedisruptions", false},
 		{"all traffic", map[string]any{"unsafeMode": map[string]any{"disableNeitherHostNorPort": true}}, "unsafedisruptions", false},
@@ -91,6 +93,44 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody has pods or what they keep deleted who may not delete them.
+func TestPodReplacementNeedsTheRightsToDelete(t *testing.T) {
+	kube := installed(t)
+	bind(t, kube, "mover", "squall-disruptions", "default")
+	bind(t, kube, "mover", "squall-node-disruptions", "")
+	ask := func(replacement map[string]any) func() error {
+		return func() error {
+			return tried(t, "mover", "default", "disruptions", disruptionWith("moved", map[string]any{"cpuPressure": nil, "podReplacement": replacement}))
+		}
+	}
+	refused(t, ask(map[string]any{"deleteStorage": false}), "mover needs the right to delete pods in default")
+	_, err := kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod-deleter"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bind(t, kube, "mover", "pod-deleter", "default")
+	eventually(t, "without their storage pods may be replaced", func() error { return ask(map[string]any{"deleteStorage": false})() })
+	refused(t, ask(map[string]any{}), "mover needs the right to delete persistentvolumeclaims in default, or sets deleteStorage to false")
+}
+
+// Nobody runs a command in a pod by a probe who may not run one there.
+func TestProbesWithCommandsNeedTheRightToExec(t *testing.T) {
+	kube := installed(t)
+	bind(t, kube, "prober", "squall-disruptions", "default")
+	bind(t, kube, "prober", "squall-disruption-scenarios", "default")
+	probing := map[string]any{"steadyState": map[string]any{"probes": []any{map[string]any{"name": "works", "exec": map[string]any{"command": []any{"true"}}}}}}
+	for _, ask := range []func() error{
+		func() error { return tried(t, "prober", "default", "disruptions", disruptionWith("probing", probing)) },
+		func() error { return tried(t, "prober", "default", "disruptionscenarios", lastOfThree("probing", probing)) },
+	} {
+		refused(t, ask, "prober needs the right to create pods/exec in default")
+	}
+	bind(t, kube, "prober", "system:aggregate-to-edit", "default")
+	eventually(t, "who may exec may probe so", func() error { return tried(t, "prober", "default", "disruptions", disruptionWith("probing", probing)) })
 }
 
 // A spec is read when its disruption begins, so that what may not be created may
@@ -151,7 +191,7 @@ func TestNamespacesOfTheSystemAreNoTargets(t *testing.T) {
 // roles that are there for it.
 func TestSamplesAreAdmitted(t *testing.T) {
 	kube := installed(t)
-	for _, role := range []string{"squall-disruptions", "squall-node-disruptions"} {
+	for _, role := range []string{"squall-disruptions", "squall-node-disruptions", "system:aggregate-to-edit"} {
 		_, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "chaos-team-" + role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},

@@ -1,12 +1,16 @@
 package deploy
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -14,7 +18,8 @@ import (
 // rule S19: without the webhook, too, nobody is said to have asked for something who
 // did not.
 func TestNobodyAsksInAnotherName(t *testing.T) {
-	namespace := aNamespace(t, installed(t))
+	kube := installed(t)
+	namespace := aNamespace(t, kube)
 	who := resourcesAs(t, "", "disruptions", namespace)
 	named := func(name, user, groups string) *unstructured.Unstructured {
 		d := disruptionWith(name, map[string]any{"cpuPressure": map[string]any{}})
@@ -60,9 +65,36 @@ func TestNobodyAsksInAnotherName(t *testing.T) {
 	if err := patch(`{"metadata":{"annotations":{"mine":"b"}}}`); err != nil {
 		t.Errorf("another annotation: %v", err)
 	}
+	wantEditsInTheOwnName(t, kube, namespace, patch)
 	if _, err := resourcesAs(t, "system:serviceaccount:squall-system:squall-crdbridge", "disruptions", namespace).
 		Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":["finalizer.chaos.squall.dev"]}}`), metav1.PatchOptions{DryRun: dryRun.DryRun}); err != nil {
 		t.Errorf("the bridge's finalizer: %v", err)
+	}
+}
+
+// wantEditsInTheOwnName wants that only its requester, admin, edits web before it began.
+func wantEditsInTheOwnName(t *testing.T, kube kubernetes.Interface, namespace string, byAdmin func(body string) error) {
+	t.Helper()
+	const edit = `{"spec":{"reporting":{"purpose":"another reason for it"}}}`
+	bind(t, kube, "bob", "squall-disruptions", namespace)
+	byBob := func() error {
+		_, err := resourcesAs(t, "bob", "disruptions", namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(edit), metav1.PatchOptions{DryRun: dryRun.DryRun})
+		return err
+	}
+	eventually(t, "another user may edit Disruptions, but not this one", func() error {
+		if err := byBob(); err == nil || !strings.Contains(err.Error(), "it has not begun, and was asked for by admin") {
+			return fmt.Errorf("his edit: %w", cmp.Or(err, errors.New("taken")))
+		}
+		return nil
+	})
+	if err := byAdmin(edit); err != nil {
+		t.Errorf("the requester's edit: %v", err)
+	}
+	if _, err := resourcesAs(t, "", "disruptions", namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"status":{"specHash":"abc"}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if err := byBob(); err != nil {
+		t.Errorf("an edit by another user after it began: %v, want it taken, as it has no effect", err)
 	}
 }
 

@@ -51,6 +51,9 @@ func (r Reach) Allow(host string, address netip.Addr, target *Target) error {
 		return denied("it is the API server's address")
 	}
 	if target != nil {
+		if target.Pod.Spec.HostNetwork {
+			return denied("the target shares the network of its node, whose ports may be others'")
+		}
 		if slices.ContainsFunc(target.Pod.Status.PodIPs, func(ip corev1.PodIP) bool { return sameAddress(ip.IP, address) }) || sameAddress(target.Pod.Status.PodIP, address) {
 			return nil
 		}

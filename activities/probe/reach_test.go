@@ -31,6 +31,8 @@ func TestReachAllows(t *testing.T) {
 	target := onePod("10.1.0.9")
 	target.Pod.Status.PodIPs = append(target.Pod.Status.PodIPs, corev1.PodIP{IP: "2001:db8::9"})
 	loop := onePod("127.0.0.1")
+	shared := onePod("10.1.0.9")
+	shared.Pod.Spec.HostNetwork = true
 	for _, c := range []struct {
 		name          string
 		reach         Reach
@@ -65,6 +67,7 @@ func TestReachAllows(t *testing.T) {
 		{"a target", closed, "10.1.0.9", "10.1.0.9", target, ""},
 		{"a target's other address", closed, "2001:db8::9", "2001:db8::9", target, ""},
 		{"a redirect away from a target, to the namespace", closed, "10.1.0.5", "10.1.0.5", target, "it is not the target's address"},
+		{"a target in its node's network", closed, "10.1.0.9", "10.1.0.9", shared, "shares the network of its node"},
 		{"a target that says it is loopback", closed, "127.0.0.1", "127.0.0.1", loop, "loopback"},
 		{"nobody knows what belongs to whom", Reach{}, "x", "10.1.0.5", nil, "the operator does not list it"},
 	} {

@@ -203,7 +203,11 @@ func (c *Disruptions) CachedEmergencyStop(ctx context.Context) (string, error) {
 
 func firstStop(ctx context.Context, request *rest.Request) (string, error) {
 	var list v1beta1.EmergencyStopList
-	if err := request.Resource("emergencystops").Do(ctx).Into(&list); err != nil {
+	err := request.Resource("emergencystops").Do(ctx).Into(&list)
+	if apierrors.IsNotFound(err) { // not wrapped: it is not the disruption that is gone
+		return "", fmt.Errorf("look for an emergency stop: the CustomResourceDefinition of EmergencyStops is missing, apply those of the installed version: %v", err)
+	}
+	if err != nil {
 		return "", fmt.Errorf("look for an emergency stop: %w", err)
 	}
 	if stop := v1beta1.FirstStop(list.Items); stop != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -37,6 +38,20 @@ func TestAStatusWriteSendsNoManagedFields(t *testing.T) {
 	}
 	if strings.Count(sent, `"resourceVersion":"7"`) != 2 || strings.Contains(sent, "managedFields") {
 		t.Errorf("sent %s; want two objects without managed fields", sent)
+	}
+}
+
+// Without the CustomResourceDefinition nobody knows whether there is a stop, and the
+// disruption is not gone.
+func TestNobodyKnowsOfAStopWithoutItsDefinition(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	disruptions, err := NewDisruptions(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := disruptions.EmergencyStop(t.Context()); stop != "" || err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "CustomResourceDefinition") {
+		t.Errorf("stop %q, %v; want an error about the definition, which says of no object that it is gone", stop, err)
 	}
 }
 

@@ -414,6 +414,7 @@ network: {drop: 5}`), ""},
 	{"pod replacement without anything said", kind("podReplacement: {}"), ""},
 	{"pod replacement that pulses", kind("podReplacement: {}\npulse: {activeDuration: 10s, dormantDuration: 10s}"), "cannot pulse"},
 	{"pod replacement of some containers", kind("containers: [web]\npodReplacement: {}"), "containers cannot be chosen"},
+	{"pod replacement with a grace period of more than ten minutes", kind("podReplacement: {gracePeriodSeconds: 601}"), "spec.podReplacement.gracePeriodSeconds"},
 	{"pod replacement with a negative grace period", kind("podReplacement: {gracePeriodSeconds: -1}"), "spec.podReplacement.gracePeriodSeconds"},
 
 	// Triggers, pulse, onInit.

@@ -14,10 +14,11 @@ type PodReplacement struct {
 	DeleteStorage *bool `json:"deleteStorage,omitempty"`
 	// ForceDelete deletes without a grace period. Default false.
 	ForceDelete bool `json:"forceDelete,omitempty"`
-	// GracePeriodSeconds replaces the pod's own grace period, in seconds.
-	// Nothing means the pod's own.
+	// GracePeriodSeconds replaces the pod's own grace period, 0 to 600 s: as long is the
+	// pod's node cordoned. Nothing means the pod's own.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=600
 	// +nullable
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 }
@@ -26,5 +27,5 @@ func (r *PodReplacement) validate(path *field.Path) field.ErrorList {
 	if r.GracePeriodSeconds == nil {
 		return nil
 	}
-	return atLeast(path.Child("gracePeriodSeconds"), *r.GracePeriodSeconds, 0)
+	return between(path.Child("gracePeriodSeconds"), *r.GracePeriodSeconds, 0, 600)
 }

@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -303,8 +304,10 @@ func (p PodsReadyProbe) Enough(pods int) int {
 // NeverProbed says why an address must not be asked by any probe, whoever wants
 // it. It is empty for one that may be.
 func NeverProbed(address netip.Addr) string {
-	address = address.Unmap()
+	address = inner(address)
 	switch {
+	case slices.Contains(metadata, address):
+		return "it is where a cloud keeps its metadata"
 	case !address.IsValid() || address.IsUnspecified():
 		return "it is nobody's address"
 	case address.IsLoopback():
@@ -315,4 +318,28 @@ func NeverProbed(address netip.Addr) string {
 		return "it is an address of many"
 	}
 	return ""
+}
+
+// metadata are addresses of clouds' metadata that are not link-local: of AWS by IPv6,
+// Alibaba Cloud and Azure.
+var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16")}
+
+// nat64 leads to the IPv4 address in its last four bytes (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// ipv4Compatible are the addresses ::a.b.c.d (RFC 4291, deprecated).
+var ipv4Compatible = netip.MustParsePrefix("::/96")
+
+// inner is the IPv4 address that an IPv6 one stands for, or the address itself.
+func inner(address netip.Addr) netip.Addr {
+	address = address.Unmap().WithZone("")
+	bytes := address.As16()
+	switch within := netip.AddrFrom4([4]byte(bytes[12:])); {
+	case !address.Is6():
+	case nat64.Contains(address):
+		return within
+	case ipv4Compatible.Contains(address) && !address.IsLoopback() && !address.IsUnspecified():
+		return within
+	}
+	return address
 }

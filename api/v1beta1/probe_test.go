@@ -158,6 +158,8 @@ func TestNeverProbed(t *testing.T) {
 		"127.0.0.1": true, "127.1.2.3": true, "::1": true, "::ffff:127.0.0.1": true, "0.0.0.0": true, "::": true,
 		"169.254.0.0": true, "169.254.255.255": true, "::ffff:169.254.169.254": true, "fe80::1": true, "febf::1": true,
 		"224.0.0.1": true, "ff02::1": true, "255.255.255.255": true,
+		"fd00:ec2::254": true, "fd00:ec2::255": false, "100.100.100.200": true, "168.63.129.16": true,
+		"64:ff9b::a9fe:a9fe": true, "64:ff9b::7f00:1": true, "64:ff9b::808:808": false, "::169.254.169.254": true, "::8.8.8.8": false,
 	} {
 		if why := NeverProbed(netip.MustParseAddr(address)); (why != "") != never {
 			t.Errorf("NeverProbed(%s) = %q, want it refused: %t", address, why, never)

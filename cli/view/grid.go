@@ -4,6 +4,7 @@ package view
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -28,11 +29,27 @@ const (
 // Paint gives a text the colour of a tone.
 type Paint func(Tone, string) string
 
+// Printable replaces what a terminal would act on: what others wrote into names of
+// steps, reasons and messages cannot move the cursor or set a title.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}
+
 // Grid writes rows in columns of equal width.
 func Grid(rows [][]Cell, paint Paint) string {
 	var widths []int
 	for _, row := range rows {
-		for i, cell := range row {
+		for i := range row {
+			row[i].Text = Printable(row[i].Text)
+			cell := row[i]
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}

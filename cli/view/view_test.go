@@ -217,6 +217,14 @@ func TestAResultThatIsLessThanAskedFor(t *testing.T) {
 	}
 }
 
+// What others wrote cannot steer the terminal of who reads it.
+func TestTextsOfOthersAreInert(t *testing.T) {
+	got := Grid([][]Cell{{{Text: "a\x1b]0;title\x07\u009bb\nc"}, {Text: "d"}}}, func(_ Tone, text string) string { return text })
+	if want := "a\ufffd]0;title\ufffd\ufffdb c   d\n"; got != want {
+		t.Errorf("Grid() = %q, want %q", got, want)
+	}
+}
+
 func TestBar(t *testing.T) {
 	for _, test := range []struct {
 		part, whole int
