@@ -122,7 +122,7 @@ func TestProbesWithCommandsNeedTheRightToExec(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "prober", "squall-disruptions", "default")
 	bind(t, kube, "prober", "squall-disruption-scenarios", "default")
-	probing := map[string]any{"steadyState": map[string]any{"probes": []any{map[string]any{"name": "works", "exec": map[string]any{"command": []any{"true"}}}}}}
+	probing := map[string]any{"steadyState": map[string]any{"probes": []any{map[string]any{"name": "works", "scope": "PerTarget", "exec": map[string]any{"command": []any{"true"}}}}}}
 	for _, ask := range []func() error{
 		func() error { return tried(t, "prober", "default", "disruptions", disruptionWith("probing", probing)) },
 		func() error { return tried(t, "prober", "default", "disruptionscenarios", lastOfThree("probing", probing)) },
