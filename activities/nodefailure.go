@@ -36,7 +36,7 @@ func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, p
 		case !found:
 			kept = append(kept, pod)
 		case why == "":
-			why = fmt.Sprintf("node %s runs on the same kernel as node %s (they report one boot ID), which would end too: node failure acts on machines of their own, virtual or not", pod.Spec.NodeName, other)
+			why = kube.SharedKernel(pod.Spec.NodeName, other)
 		}
 	}
 	return kept, why, nil

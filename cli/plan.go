@@ -101,6 +101,9 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	if refusal != "" {
 		p.Refusals = append(p.Refusals, refusal)
 	}
+	if err := foresee(ctx, client, d, known, found.Healthy, &p); err != nil {
+		return p, err
+	}
 	missing, err := client.Missing(ctx, doctor.RightsToRun(d.Namespace)...)
 	if err != nil {
 		return p, err

@@ -70,6 +70,29 @@ func TestPlanOfMostOfANamespace(t *testing.T) {
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "4 of the 4 pods of namespace "+l.Shop)
 }
 
+// What the worker would refuse, a plan refuses, too.
+func TestPlanOfWhatTheWorkerRefuses(t *testing.T) {
+	l := newLive(t)
+	l.MakeTargets(2, nil) // on node-0 and node-1
+	replacement := strings.Replace(planned, "cpuPressure: {}", "podReplacement: {}", 1)
+	l.want(do(t.Context(), replacement, "plan", "-", "--chaos-namespace", l.Chaos), exitError, "the worker may not", "delete pods in namespace "+l.Shop, "deploy/components/pod-replacement")
+
+	failure := strings.Replace(planned, "cpuPressure: {}", "nodeFailure: {shutdown: true}", 1)
+	node := func(name, boot string) {
+		made, err := l.Client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		l.Must(err)
+		t.Cleanup(func() { _ = l.Client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+		made.Status.NodeInfo.BootID = boot
+		_, err = l.Client.CoreV1().Nodes().UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+		l.Must(err)
+	}
+	node("node-0", "boot-a")
+	node("node-2", "boot-a")
+	l.want(do(t.Context(), failure, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "1 of 2 candidates would not be disrupted: node node-0 runs on the same kernel as node node-2")
+	node("node-1", "boot-a")
+	l.want(do(t.Context(), failure, "plan", "-", "--chaos-namespace", l.Chaos), exitError, "runs on the same kernel as node")
+}
+
 // plan is the plan of the usual disruption.
 func (l *live) plan() plan.Plan {
 	l.t.Helper()

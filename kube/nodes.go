@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,11 @@ func (k Kernels) Add(node *corev1.Node) {
 	if boot := node.Status.NodeInfo.BootID; boot != "" {
 		k[boot] = append(k[boot], node.Name)
 	}
+}
+
+// SharedKernel says why a node must not be ended whose kernel another one runs on.
+func SharedKernel(node, other string) string {
+	return fmt.Sprintf("node %s runs on the same kernel as node %s (they report one boot ID), which would end too: node failure acts on machines of their own, virtual or not", node, other)
 }
 
 // Shared names, for each node whose kernel another one runs on as well, such another one.

@@ -51,6 +51,13 @@ func (c *Client) MissingOf(ctx context.Context, user string, groups []string, ri
 	})
 }
 
+// MissingOfProgram is MissingOf of a program of Squall, by its service account in the
+// namespace system.
+func (c *Client) MissingOfProgram(ctx context.Context, program, system string, rights ...Right) ([]string, error) {
+	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"}
+	return c.MissingOf(ctx, fmt.Sprintf("system:serviceaccount:%s:%s", system, program), groups, rights...)
+}
+
 func missingOf(rights []Right, allowed func(Right) (bool, error)) ([]string, error) {
 	var missing []string
 	for _, r := range rights {

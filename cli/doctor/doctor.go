@@ -316,8 +316,7 @@ func examineAccount(ctx context.Context, c *cluster.Client, place Place, program
 		rights = append(rights, cluster.Right{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Name: r.Name, Namespace: namespace})
 	}
 	account := fmt.Sprintf("system:serviceaccount:%s:%s", place.System, program)
-	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + place.System, "system:authenticated"}
-	missing, err := c.MissingOf(ctx, account, groups, rights...)
+	missing, err := c.MissingOfProgram(ctx, program, place.System, rights...)
 	switch {
 	case apierrors.IsForbidden(err):
 		return Finding{what, Warn, "you may not ask what others may", "ask somebody who may create SubjectAccessReviews"}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/targets"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/plan"
+	"github.com/squall-chaos/squall/deploy"
+	"github.com/squall-chaos/squall/kube"
+)
+
+// foresee adds to a plan what the worker would refuse and admission does not know:
+// rights that the worker lacks, and nodes that share a kernel. A warning says what the
+// user may not read.
+func foresee(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings, healthy []targets.Candidate, p *plan.Plan) error {
+	missing, component, err := lackedByWorker(ctx, client, d, known)
+	switch {
+	case apierrors.IsForbidden(err):
+		p.Warnings = append(p.Warnings, "whether the worker has the rights for it is not known: you may not create subjectaccessreviews")
+	case err != nil:
+		return err
+	case len(missing) > 0:
+		p.Refusals = append(p.Refusals, fmt.Sprintf("the worker may not %s: whoever runs Squall adds deploy/%s to its kustomization", strings.Join(missing, ", nor "), component))
+	}
+	if d.Spec.NodeFailure == nil {
+		return nil
+	}
+	kernels := kube.Kernels{}
+	err = kube.Pages(ctx, client.Kube.CoreV1().Nodes().List, metav1.ListOptions{}, func(nodes *corev1.NodeList) {
+		for i := range nodes.Items {
+			kernels.Add(&nodes.Items[i])
+		}
+	})
+	if apierrors.IsForbidden(err) {
+		p.Warnings = append(p.Warnings, "whether nodes share a kernel is not known: you may not list nodes")
+		return nil
+	}
+	if err != nil {
+		return client.Unreachable(err)
+	}
+	shared, count, first := kernels.Shared(), 0, ""
+	for _, c := range healthy {
+		if other, found := shared[c.Target.NodeName]; found {
+			if count++; count == 1 {
+				first = kube.SharedKernel(c.Target.NodeName, other)
+			}
+		}
+	}
+	switch {
+	case count == 0:
+	case count == len(healthy):
+		p.Refusals = append(p.Refusals, first)
+	default:
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d of %d candidates would not be disrupted: %s", count, len(healthy), first))
+	}
+	return nil
+}
+
+// lackedByWorker are the rights that the worker lacks to carry out a disruption itself,
+// and the component that gives them.
+func lackedByWorker(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings) (missing []string, component string, err error) {
+	if d.Spec.Kinds().By() != v1beta1.ByWorker || d.Spec.DryRun {
+		return nil, "", nil
+	}
+	kind := d.Spec.Kinds()[0] // such a kind stands alone
+	rights, err := deploy.RightsFor(kind)
+	if err != nil {
+		return nil, "", err
+	}
+	var asked []cluster.Right
+	for _, r := range rights {
+		if r.Resource == "persistentvolumeclaims" && d.Spec.PodReplacement.DeleteStorage != nil && !*d.Spec.PodReplacement.DeleteStorage {
+			continue
+		}
+		if r.Resource == "pods" || r.Resource == "persistentvolumeclaims" {
+			r.Namespace = d.Namespace
+		}
+		asked = append(asked, cluster.Right{Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource})
+	}
+	missing, err = client.MissingOfProgram(ctx, "squall-worker", known.system, asked...)
+	return missing, deploy.Component(kind), err
+}
