@@ -60,7 +60,7 @@ func (c *command) showFindings(findings []doctor.Finding, output format) error {
 		color := map[doctor.Health]string{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red}[f.Health]
 		_, _ = fmt.Fprintf(c.out, "%s  %s: %s\n", c.paint(color, fmt.Sprintf("%-4s", f.Health)), f.What, f.Text)
 		if f.WayOut != "" {
-			_, _ = fmt.Fprintf(c.out, "      way out: %s\n", f.WayOut)
+			_, _ = fmt.Fprintf(c.out, "      hint: %s\n", f.WayOut)
 		}
 	}
 	if failed {

@@ -87,7 +87,7 @@ func (c *command) status() *cobra.Command {
 	status := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Say how a disruption or a scenario is, or how all disruptions are",
-		Long: "Says all that is known of a disruption: phase, targets, effect, problems and the way out of them. Of a scenario it says\n" +
+		Long: "Says all that is known of a disruption: phase, targets, effect, problems and a hint for each. Of a scenario it says\n" +
 			"how far its steps are; scenario/NAME means the scenario where a disruption has the name, too. Without a name it\n" +
 			"says whether an emergency stop is in force, and lists what is not over.",
 		Example: "  squall status lossy\n  squall status shop-game-day\n  squall status lossy -o wide    # all targets\n  squall status -A",

@@ -141,12 +141,12 @@ func problems(d *v1beta1.Disruption) []Line {
 	for _, bad := range []struct {
 		condition string
 		status    metav1.ConditionStatus
-		way       string
+		hint      string
 	}{
-		{v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, fmt.Sprintf("squall -n %s resume %s --action retry, after what is wrong is mended; docs/stuck.md", d.Namespace, d.Name)},
+		{v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, fmt.Sprintf("squall -n %s resume %s --action retry, after you fixed what is wrong; docs/stuck.md", d.Namespace, d.Name)},
 		{v1beta1.ConditionOrchestrated, metav1.ConditionFalse, "squall doctor"},
 		{v1beta1.ConditionStopped, metav1.ConditionTrue, "squall estop says whether the stop is still in force"},
-		{v1beta1.ConditionAccepted, metav1.ConditionFalse, "delete it, mend the manifest, create it again"},
+		{v1beta1.ConditionAccepted, metav1.ConditionFalse, hintForRejected(d)},
 		{v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "squall plan says which targets there are and why not others"},
 		{v1beta1.ConditionInjected, metav1.ConditionFalse, ""},
 		{v1beta1.ConditionCleaned, metav1.ConditionFalse, ""},
@@ -156,8 +156,8 @@ func problems(d *v1beta1.Disruption) []Line {
 			continue
 		}
 		lines = append(lines, Line{"problem", Cell{fmt.Sprintf("%s (%s): %s", c.Type, c.Reason, c.Message), Bad}})
-		if bad.way != "" {
-			lines = append(lines, Line{"", Cell{"way out: " + bad.way, Plain}})
+		if bad.hint != "" {
+			lines = append(lines, Line{"", Cell{"hint: " + bad.hint, Plain}})
 		}
 	}
 	if verified := d.Status.CleanedVerified; verified != nil && !*verified {
@@ -165,9 +165,27 @@ func problems(d *v1beta1.Disruption) []Line {
 		if c := condition(d, v1beta1.ConditionCleaned); c != nil {
 			text = c.Message
 		}
-		lines = append(lines, Line{"problem", Cell{text, Bad}}, Line{"", Cell{"way out: the next sweep cleans what journals note; docs/stuck.md", Plain}})
+		lines = append(lines, Line{"problem", Cell{text, Bad}}, Line{"", Cell{"hint: the next sweep cleans what journals note; docs/stuck.md", Plain}})
 	}
 	return lines
+}
+
+// hintForRejected is what helps a disruption that was rejected. Not every manifest of one
+// is wrong.
+func hintForRejected(d *v1beta1.Disruption) string {
+	reason := ""
+	if c := condition(d, v1beta1.ConditionAccepted); c != nil {
+		reason = c.Reason
+	}
+	switch reason {
+	case v1beta1.ReasonDenied:
+		return "delete it, and create it again when the rule allows it, such as in another time window"
+	case v1beta1.ReasonEmergencyStop:
+		return "delete it, and create it again when squall estop says that no stop is in force"
+	case "MissingRights", "NoDriver":
+		return "ask whoever runs Squall for what is missing, then delete it and create it again"
+	}
+	return "delete it, fix the manifest, create it again"
 }
 
 // harmless is true for a condition that is not yet, or no longer, True in the
