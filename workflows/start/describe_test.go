@@ -40,11 +40,11 @@ func TestWhatAWorkflowSaysOfItself(t *testing.T) {
 		for i := range 50 {
 			long.Spec.Selector[strings.Repeat("a", i+1)] = "b"
 		}
-		if got := summary(long); len(got) > 200 || !strings.HasSuffix(got, "...") {
+		if got := summary(long); len(got) > 200 || !strings.HasSuffix(got, "…") {
 			t.Errorf("summary has %d bytes: %q", len(got), got)
 		}
 		long.Spec.Containers = []string{strings.Repeat("ä", 20000)}
-		if got := details(long); len(got) > 6000 || !strings.Contains(got, "...` |") || !strings.Contains(got, "kubectl -n prod delete") {
+		if got := details(long); len(got) > 6000 || !strings.Contains(got, "…` |") || !strings.Contains(got, "kubectl -n prod delete") {
 			t.Errorf("details have %d bytes: %q", len(got), got)
 		}
 	})
