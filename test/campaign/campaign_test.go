@@ -266,10 +266,12 @@ func (c *campaign) expectTold(a attempt, name string) {
 	}
 }
 
-// outcome is in a word what a status says, and why; empty while it says nothing.
+// outcome is in a word what a status says, and why; empty while it says nothing. Cleaned
+// and Ready are False in the ordinary course of things.
 func outcome(status v1beta1.DisruptionStatus) (how, why string) {
 	for _, condition := range status.Conditions {
-		if condition.Status != metav1.ConditionTrue && condition.Message != "" && condition.Type != v1beta1.ConditionCleaned {
+		ordinary := condition.Type == v1beta1.ConditionCleaned || condition.Type == v1beta1.ConditionReady
+		if condition.Status != metav1.ConditionTrue && condition.Message != "" && !ordinary {
 			how, why = "explained", condition.Type+": "+condition.Message
 		}
 	}
