@@ -38,7 +38,7 @@ func TestDemoShowsWhatItPromises(t *testing.T) {
 		"no records":           `ok     0 configmaps of these disruptions in squall-chaos`,
 		"both nodes audited":   `(?s)was searched for marks.*was searched for marks`,
 		"kubectl get dis":      `drop-packets +network-disruption +pod +2/2 +Injected`,
-		"the end of it":        `drop-packets +network-disruption +pod +0/2 +PreviouslyInjected +Finished`,
+		"the end of it":        `drop-packets +network-disruption +pod +2/2 +PreviouslyInjected +Finished`,
 		"the end by a probe":   `refuse-answers +network-disruption +pod .*Finished +Aborted`,
 		"why it ended":         `ok     verdict Aborted after \d+ s, ending "aborted: `,
 		"that all is back":     `ok     the pod answers again`,
