@@ -125,7 +125,9 @@ func TestProbesWithCommandsNeedTheRightToExec(t *testing.T) {
 	probing := map[string]any{"steadyState": map[string]any{"probes": []any{map[string]any{"name": "works", "scope": "PerTarget", "exec": map[string]any{"command": []any{"true"}}}}}}
 	for _, ask := range []func() error{
 		func() error { return tried(t, "prober", "default", "disruptions", disruptionWith("probing", probing)) },
-		func() error { return tried(t, "prober", "default", "disruptionscenarios", lastOfThree("probing", probing)) },
+		func() error {
+			return tried(t, "prober", "default", "disruptionscenarios", lastOfThree("probing", probing))
+		},
 	} {
 		refused(t, ask, "prober needs the right to create pods/exec in default")
 	}
