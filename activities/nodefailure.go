@@ -20,12 +20,7 @@ func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, p
 	if d.Spec.NodeFailure == nil {
 		return pods, "", nil
 	}
-	kernels := kube.Kernels{}
-	err = kube.Pages(ctx, a.Kube.CoreV1().Nodes().List, metav1.ListOptions{}, func(nodes *corev1.NodeList) {
-		for i := range nodes.Items {
-			kernels.Add(&nodes.Items[i])
-		}
-	})
+	kernels, err := kube.ReadKernels(ctx, a.Kube)
 	if err != nil {
 		return nil, "", fmt.Errorf("list nodes to see which share a kernel: %w", err)
 	}

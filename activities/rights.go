@@ -38,13 +38,7 @@ func (a *Activities) missingRights(ctx context.Context, d *v1beta1.Disruption) (
 // gives them.
 func (a *Activities) missing(ctx context.Context, d *v1beta1.Disruption, rights []deploy.Right, what, component string) (string, error) {
 	var missing []string
-	for _, right := range rights {
-		if right.Resource == "persistentvolumeclaims" && !*d.Spec.PodReplacement.DeleteStorage {
-			continue
-		}
-		if right.Resource == "pods" || right.Resource == "persistentvolumeclaims" {
-			right.Namespace = d.Namespace
-		}
+	for _, right := range deploy.Narrowed(rights, d) {
 		allowed, err := a.may(ctx, right)
 		if err != nil {
 			return "", err

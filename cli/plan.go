@@ -166,6 +166,6 @@ func (c *command) showPlan(p plan.Plan, output format) error {
 // lines writes facts below one another.
 func (c *command) lines(lines []view.Line) {
 	for _, line := range lines {
-		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(bold, fmt.Sprintf("%-9s", line.Name)), c.tone(line.Tone, line.Text))
+		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(bold, fmt.Sprintf("%-9s", line.Name)), c.tone(line.Tone, view.Printable(line.Text)))
 	}
 }

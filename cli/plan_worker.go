@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -33,12 +31,7 @@ func foresee(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption,
 	if d.Spec.NodeFailure == nil {
 		return nil
 	}
-	kernels := kube.Kernels{}
-	err = kube.Pages(ctx, client.Kube.CoreV1().Nodes().List, metav1.ListOptions{}, func(nodes *corev1.NodeList) {
-		for i := range nodes.Items {
-			kernels.Add(&nodes.Items[i])
-		}
-	})
+	kernels, err := kube.ReadKernels(ctx, client.Kube)
 	if apierrors.IsForbidden(err) {
 		p.Warnings = append(p.Warnings, "whether nodes share a kernel is not known: you may not list nodes")
 		return nil
@@ -76,13 +69,7 @@ func lackedByWorker(ctx context.Context, client *cluster.Client, d *v1beta1.Disr
 		return nil, "", err
 	}
 	var asked []cluster.Right
-	for _, r := range rights {
-		if r.Resource == "persistentvolumeclaims" && d.Spec.PodReplacement.DeleteStorage != nil && !*d.Spec.PodReplacement.DeleteStorage {
-			continue
-		}
-		if r.Resource == "pods" || r.Resource == "persistentvolumeclaims" {
-			r.Namespace = d.Namespace
-		}
+	for _, r := range deploy.Narrowed(rights, d) {
 		asked = append(asked, cluster.Right{Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource})
 	}
 	missing, err = client.MissingOfProgram(ctx, "squall-worker", known.system, asked...)

@@ -42,6 +42,25 @@ func RightsFor(kind v1beta1.Kind) ([]Right, error) {
 	return rightsIn(Component(kind)+"/rbac.yaml", "squall-"+string(kind))
 }
 
+// Narrowed are what a disruption needs of the rights of a component: those to its targets
+// in its own namespace, and those to their storage unless that stays.
+func Narrowed(rights []Right, d *v1beta1.Disruption) []Right {
+	replacement := d.Spec.PodReplacement
+	keeps := replacement != nil && replacement.DeleteStorage != nil && !*replacement.DeleteStorage
+	var narrowed []Right
+	for _, right := range rights {
+		claims := right.Resource == "persistentvolumeclaims"
+		if claims && keeps {
+			continue
+		}
+		if claims || right.Resource == "pods" {
+			right.Namespace = d.Namespace
+		}
+		narrowed = append(narrowed, right)
+	}
+	return narrowed
+}
+
 // ComponentOfOperations is the directory of what an operator adds to the base for
 // disruptions that are operations on their targets.
 const ComponentOfOperations = "components/pod-operations"

@@ -1,10 +1,13 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // NodeHealthy is true for a node that may be a target: it is ready, an injector
@@ -55,6 +58,17 @@ func (k Kernels) Add(node *corev1.Node) {
 	if boot := node.Status.NodeInfo.BootID; boot != "" {
 		k[boot] = append(k[boot], node.Name)
 	}
+}
+
+// ReadKernels reads those of all nodes.
+func ReadKernels(ctx context.Context, clientset kubernetes.Interface) (Kernels, error) {
+	kernels := Kernels{}
+	err := Pages(ctx, clientset.CoreV1().Nodes().List, metav1.ListOptions{}, func(nodes *corev1.NodeList) {
+		for i := range nodes.Items {
+			kernels.Add(&nodes.Items[i])
+		}
+	})
+	return kernels, err
 }
 
 // SharedKernel says why a node must not be ended whose kernel another one runs on.
