@@ -95,7 +95,7 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 	}
 }
 
-// Nobody has pods or what they keep deleted who may not delete them.
+// podReplacement deletes pods and their storage only for users who may delete both.
 func TestPodReplacementNeedsTheRightsToDelete(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "mover", "squall-disruptions", "default")
@@ -117,7 +117,7 @@ func TestPodReplacementNeedsTheRightsToDelete(t *testing.T) {
 	refused(t, ask(map[string]any{}), "mover needs the right to delete persistentvolumeclaims in default, or sets deleteStorage to false")
 }
 
-// Nobody runs a command in a pod by a probe who may not run one there.
+// Only users who may exec into a pod may run commands there by a probe.
 func TestProbesWithCommandsNeedTheRightToExec(t *testing.T) {
 	kube := installed(t)
 	bind(t, kube, "prober", "squall-disruptions", "default")

@@ -41,8 +41,8 @@ func TestAStatusWriteSendsNoManagedFields(t *testing.T) {
 	}
 }
 
-// Without the CustomResourceDefinition nobody knows whether there is a stop, and the
-// disruption is not gone.
+// Without the CustomResourceDefinition the worker cannot read EmergencyStops. The
+// disruption still exists.
 func TestNobodyKnowsOfAStopWithoutItsDefinition(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

@@ -37,7 +37,7 @@ type budget struct {
 	// PodDisruptionBudget. held are the targets of other disruptions that count for it.
 	rule *policy.Rule
 	held map[types.UID]bool
-	// counted is true when what other disruptions hold is taken off allowed already.
+	// counted is true when allowed already excludes the targets of other disruptions.
 	counted bool
 }
 

@@ -71,8 +71,8 @@ func (s *Store) NodeBudgets(ctx context.Context, share NodeShare, healthy []Cand
 // fewNodes are read one by one; more are listed.
 const fewNodes = 20
 
-// podSlots is how many pods each of the nodes takes. One that is gone, or does not say,
-// is missing.
+// podSlots is how many pods each of the nodes takes. Nodes that are gone, or report no
+// number, are missing.
 func (s *Store) podSlots(ctx context.Context, wanted map[string]int) (map[string]int, error) {
 	slots := map[string]int{}
 	note := func(node *corev1.Node) {
