@@ -125,6 +125,8 @@ type result struct {
 	processor time.Duration
 	err       error
 	tests     counts
+	// saidLast are the last lines that a failed stage printed.
+	saidLast []string
 }
 
 var errNotRun = errors.New("not run")
@@ -160,10 +162,14 @@ func (s *suite) runStage(ctx context.Context, st stage) result {
 	s.say("--- %s", st.name)
 	ctx, cancel := context.WithTimeout(ctx, st.limit)
 	defer cancel()
+	said := &recent{to: s.out}
+	s.out = said
+	defer func() { s.out = said.to }()
 	began, before := time.Now(), processorTime()
 	r.err = errors.Join(st.run(ctx, &r.tests), r.tests.verdict(st.least))
 	r.took, r.processor = time.Since(began), processorTime()-before
 	if r.err != nil {
+		r.saidLast = said.lines(failureLines)
 		s.say("--- %s FAILED: %v", st.name, r.err)
 	}
 	return r

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +18,17 @@ func TestStagesRunInTheirOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			var ran []string
+			suite := newSuite(".", &out)
 			mark := func(name string, err error) stage {
-				return stage{name: name, limit: time.Minute, run: func(context.Context, *counts) error { ran = append(ran, name); return err }}
+				return stage{name: name, limit: time.Minute, run: func(context.Context, *counts) error {
+					ran = append(ran, name)
+					suite.say("it runs")
+					return err
+				}}
 			}
 			needs := mark("needs", nil)
 			needs.needs = []string{"first"}
-			passed := newSuite(".", &out).run(t.Context(), []stage{mark("first", fails), needs, mark("last", nil)})
+			passed := suite.run(t.Context(), []stage{mark("first", fails), needs, mark("last", nil)})
 			want := []string{"first", "needs", "last"}
 			if fails != nil {
 				want = []string{"first", "last"}
@@ -32,6 +38,14 @@ func TestStagesRunInTheirOrder(t *testing.T) {
 			}
 			if fails != nil && !strings.Contains(out.String(), "--- first FAILED: it has a fault") {
 				t.Errorf("printed %q, want why it failed", out.String())
+			}
+			// The end tells it again, as the end is what people see of a long output.
+			last := out.String()[strings.LastIndex(out.String(), "stage"):]
+			if fails != nil && !regexp.MustCompile(`^stage needs: not run: needs first\n$`).MatchString(last) {
+				t.Errorf("ends with %q", last)
+			}
+			if fails != nil && !regexp.MustCompile(`\nstage first: it has a fault\n +\| .* it runs\n`).MatchString(out.String()) {
+				t.Errorf("printed %q, want at the end why it failed and what it said last", out.String())
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -19,41 +20,66 @@ const slowest, mostPackages = 20, 50
 const failureLines = 6
 
 // summary prints what was paid for what, a line for each stage, and returns true when
-// all passed.
+// all passed. What failed comes last: of a long output people see the end.
 func (s *suite) summary() bool {
-	all, ok := counts{}, true
-	fmt.Printf("\n%-14s %8s %9s  %6s %6s %7s  %s\n", "stage", "seconds", "processor", "passed", "failed", "skipped", "at commit "+s.commit())
+	all := counts{}
+	for _, r := range s.results {
+		all.add(r.tests)
+	}
+	s.printPackages(all.packages)
+	s.printSlowest(all.tests)
+	s.printSkipped(all.skipped)
+	for _, starved := range all.starved {
+		s.printf("starved     %s: failed, %s; passed alone\n", starved.name, starved.lost)
+	}
+	ok := s.printStages(all)
+	for _, failed := range all.failures {
+		s.printf("failed      %s\n%s", failed.name, indent(failed.ends(failureLines)))
+	}
+	for _, r := range s.results {
+		if r.err != nil {
+			s.printf("stage %s: %v\n%s", r.name, r.err, indent(r.saidLast))
+		}
+	}
+	return ok
+}
+
+// printStages prints a line for each stage and one for all, and returns true when all passed.
+func (s *suite) printStages(all counts) bool {
+	ok := true
+	s.printf("\n%-14s %8s %9s  %6s %6s %7s  %s\n", "stage", "seconds", "processor", "passed", "failed", "skipped", "at commit "+s.commit())
 	for _, r := range s.results {
 		word := "passed"
 		switch {
 		case errors.Is(r.err, errNotRun):
 			word, ok = r.err.Error(), false
 		case r.err != nil:
-			word, ok = "FAILED: "+r.err.Error(), false
+			word, ok = "FAILED", false
 		}
-		fmt.Println(line(r.name, r.took, r.processor, r.tests, word))
-		all.add(r.tests)
+		s.printf("%s\n", line(r.name, r.took, r.processor, r.tests, word))
 	}
 	word := "passed"
 	if !ok {
 		word = "FAILED"
 	}
-	fmt.Println(line("all", time.Since(s.began), processorTime(), all, word))
-	printPackages(all.packages)
-	printSlowest(all.tests)
-	slices.SortFunc(all.skipped, func(a, b skip) int { return cmp.Compare(a.test, b.test) })
-	for _, skipped := range all.skipped {
-		fmt.Printf("skipped     %s; allowed: %s\n", skipped, cmp.Or(skipped.allowed(), "no"))
-	}
-	for _, starved := range all.starved {
-		fmt.Printf("starved     %s: failed, %s; passed alone\n", starved.name, starved.lost)
-	}
-	for _, failed := range all.failures {
-		fmt.Println("failed     ", failed.name)
-		fmt.Print(indent(failed.ends(failureLines)))
-	}
+	s.printf("%s\n", line("all", time.Since(s.began), processorTime(), all, word))
 	return ok
 }
+
+// printSkipped prints each reason once, with the tests that were skipped for it.
+func (s *suite) printSkipped(skipped []skip) {
+	tests := map[string][]string{}
+	for _, one := range skipped {
+		why := fmt.Sprintf("%s; allowed: %s", one.reason, cmp.Or(one.allowed(), "no"))
+		tests[why] = append(tests[why], one.test)
+	}
+	for _, why := range slices.Sorted(maps.Keys(tests)) {
+		slices.Sort(tests[why])
+		s.printf("skipped     %s\n            %s\n", why, strings.Join(tests[why], ", "))
+	}
+}
+
+func (s *suite) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
 // line is a row of the table. Stages without tests leave those columns empty.
 func line(name string, took, processor time.Duration, tests counts, word string) string {
@@ -67,30 +93,30 @@ func line(name string, took, processor time.Duration, tests counts, word string)
 // printPackages prints where the time went, by what packages took of the processors.
 // Packages run beside each other, so that their seconds add up to more than their
 // stage's.
-func printPackages(packages []packageTime) {
+func (s *suite) printPackages(packages []packageTime) {
 	slices.SortFunc(packages, func(a, b packageTime) int {
 		return cmp.Or(cmp.Compare(b.processor, a.processor), cmp.Compare(b.seconds, a.seconds))
 	})
-	fmt.Printf("\n%-44s %8s %9s  %6s\n", "package", "seconds", "processor", "tests")
+	s.printf("\n%-44s %8s %9s  %6s\n", "package", "seconds", "processor", "tests")
 	var rest packageTime
 	for i, p := range packages {
 		if p.processor < time.Second && p.seconds < 2 || i >= mostPackages {
 			rest.seconds, rest.processor, rest.tests = rest.seconds+p.seconds, rest.processor+p.processor, rest.tests+p.tests
 			continue
 		}
-		fmt.Printf("%-44s %8.1f %9.1f  %6d\n", p.name, p.seconds, p.processor.Seconds(), p.tests)
+		s.printf("%-44s %8.1f %9.1f  %6d\n", p.name, p.seconds, p.processor.Seconds(), p.tests)
 	}
-	fmt.Printf("%-44s %8.1f %9.1f  %6d\n", "all others", rest.seconds, rest.processor.Seconds(), rest.tests)
+	s.printf("%-44s %8.1f %9.1f  %6d\n", "all others", rest.seconds, rest.processor.Seconds(), rest.tests)
 }
 
 // printSlowest prints the tests that took longest.
-func printSlowest(tests []testTime) {
+func (s *suite) printSlowest(tests []testTime) {
 	slices.SortFunc(tests, func(a, b testTime) int { return cmp.Compare(b.seconds, a.seconds) })
-	fmt.Printf("\n%-75s %8s\n", "slowest tests", "seconds")
+	s.printf("\n%-75s %8s\n", "slowest tests", "seconds")
 	for _, t := range tests[:min(len(tests), slowest)] {
-		fmt.Printf("%-75s %8.1f\n", t.name, t.seconds)
+		s.printf("%-75s %8.1f\n", t.name, t.seconds)
 	}
-	fmt.Println()
+	s.printf("\n")
 }
 
 // commit is what the figures are of.
