@@ -153,7 +153,7 @@ func (a *Activities) askedOfScenario(ctx context.Context, ref contract.ScenarioR
 		pod:     func(types.UID) *corev1.Pod { return nil },
 		words:   func(probe.Key) string { return "" },
 		warn: func(ctx context.Context, reason, message, key string) {
-			a.events().OfScenario(ctx, s, corev1.EventTypeWarning, reason, message, key)
+			a.events().Of(ctx, v1beta1.KindDisruptionScenario, s, corev1.EventTypeWarning, reason, message, key)
 		},
 	}, release, nil
 }

@@ -2,7 +2,9 @@ package deploy
 
 import (
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,7 +70,7 @@ func aCron(name string, template map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "chaos.squall.dev/v1beta1", "kind": "DisruptionCron", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{
-			"schedule": "@daily", "targetResource": map[string]any{"kind": "deployment", "name": "web"}, "disruptionTemplate": spec,
+			"schedule": "@weekly", "targetResource": map[string]any{"kind": "deployment", "name": "web"}, "disruptionTemplate": spec,
 		},
 	}}
 }
@@ -338,5 +340,49 @@ func TestOnlyTheWorkerMakesRuns(t *testing.T) {
 		if err := patch("disruption-cron-dusk", body); err != nil {
 			t.Errorf("patch of a run with %s: %v, want it accepted", body, err)
 		}
+	}
+}
+
+// A cron that can never run, as its run lasts until the next one is due, is refused; what
+// depends on a setting of the controller is not judged here.
+func TestACronThatCannotRunIsRefused(t *testing.T) {
+	installed(t)
+	create := func(schedule string, template map[string]any) error {
+		c := aCron("asked", template)
+		c.Object["spec"].(map[string]any)["schedule"] = schedule
+		_, err := resourcesAs(t, "", "disruptioncrons", "default").Create(t.Context(), c, dryRun)
+		return err
+	}
+	const words = "has runs 60s apart, and a run lasts 3600s: choose a shorter disruptionTemplate.duration, or a rarer schedule"
+	var last error
+	eventually(t, "the policy is there", func() bool { // a new policy takes the API server a moment
+		last = create("* * * * *", nil)
+		return last != nil && strings.Contains(last.Error(), words)
+	})
+	lasting := func(duration any) map[string]any { return map[string]any{"duration": duration} }
+	for _, c := range []struct {
+		name, schedule string
+		template       map[string]any
+		refused        bool
+	}{
+		{"every minute, half a minute long", "* * * * *", lasting("30s"), false},
+		{"every minute, a minute long", "CRON_TZ=Europe/Berlin  */1 9 * * mon", lasting("1m"), true},
+		{"every minute, a number of nanoseconds", "* * * * *", lasting(int64(time.Minute)), true},
+		{"every ten minutes, the default of an hour", "*/10 * * * *", nil, true},
+		{"every ten minutes, five minutes long", "*/10 * * * *", lasting("5m"), false},
+		{"every hour, an hour long", "30 * * * *", nil, true},
+		{"every hour by its name", "@hourly", nil, true},
+		{"every two hours", "0 */2 * * *", nil, false},
+		{"every day, a day long", "0 12 * * *", lasting("24h"), true},
+		{"on a day of the week, a day long", "0 12 * * mon", lasting("24h"), false},
+		{"a pause in its own words", "@every 90m", lasting("2h"), true},
+		{"a longer pause", "@every 90m", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := create(c.schedule, c.template)
+			if refused := err != nil && strings.Contains(err.Error(), "or a rarer schedule"); refused != c.refused || err != nil && !refused {
+				t.Errorf("create = %v, want a refusal: %t", err, c.refused)
+			}
+		})
 	}
 }

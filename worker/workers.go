@@ -144,7 +144,7 @@ func newSweep(acts *activities.Activities, temporal client.Client, cluster types
 
 // newRuns are the activities of runs of crons and rollouts.
 func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activities {
-	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Temporal: temporal}
+	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Events: activities.Events(acts.Kube), Temporal: temporal}
 }
 
 func newActivities(c Config) (*activities.Activities, error) {

@@ -78,7 +78,7 @@ func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error)
 	return a.record(ctx, in, endOf(d), endedAt(d))
 }
 
-// record writes how a run ended, unless that was written before.
+// record writes how a run ended and tells so, unless that was written before.
 func (a *Activities) record(ctx context.Context, in AwaitInput, ended Ended, at time.Time) (Ended, error) {
 	return ended, a.updateStatus(ctx, in.Cron, func(c *parent) {
 		for i := range *c.history {
@@ -86,6 +86,7 @@ func (a *Activities) record(ctx context.Context, in AwaitInput, ended Ended, at 
 			if run.UID != in.UID || run.EndedAt != nil {
 				continue
 			}
+			a.tellEnd(ctx, c, *run, ended)
 			when := metav1.NewTime(at).Rfc3339Copy()
 			run.EndedAt, run.Ending, run.Verdict = &when, ended.Ending, ended.Verdict
 		}

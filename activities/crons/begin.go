@@ -80,6 +80,7 @@ func (a *Activities) BeginRun(ctx context.Context, in BeginInput) (Begun, error)
 	if begun.Reason == Superseded || begun.Reason == Gone {
 		return begun, nil
 	}
+	a.tellBegin(ctx, c, in.ScheduledAt, begun)
 	err = a.updateStatus(ctx, in.Cron, func(c *parent) {
 		if in.Release == nil || c.releases <= in.Release.Number || begun.Reason == Began {
 			show(c, in.ScheduledAt, d, begun)
@@ -207,7 +208,7 @@ func (a *Activities) workload(ctx context.Context, c *parent) (kube.Workload, er
 func show(c *parent, at time.Time, d *v1beta1.Disruption, b Begun) {
 	condition := metav1.Condition{
 		Type: v1beta1.ConditionLastRun, Status: metav1.ConditionFalse, Reason: b.Reason, ObservedGeneration: c.meta.Generation,
-		Message: fmt.Sprintf("the run of %s: %s", at.Format(time.RFC3339), b.Message),
+		Message: ofRun(at, b.Message),
 	}
 	if b.Reason == Began {
 		condition.Status = metav1.ConditionTrue

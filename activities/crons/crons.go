@@ -39,6 +39,11 @@ type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
 
+// Events records what became of a run. key tells apart happenings of a reason.
+type Events interface {
+	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
+}
+
 // Activities carries what the activities of a run need. Its methods are registered
 // with a Temporal worker under their own names.
 type Activities struct {
@@ -46,6 +51,7 @@ type Activities struct {
 	// Client reads and writes the resources of Squall.
 	Client rest.Interface
 	Stops  Stops
+	Events Events
 	// Temporal has the schedules of crons, and the results of runs.
 	Temporal Orchestrator
 	// Gap is the time between two looks at a run that goes on. 0 means 10 s.

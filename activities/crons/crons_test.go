@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,16 @@ type cluster struct {
 	env       *testsuite.TestActivityEnvironment
 	temporal  client.Client
 	namespace string
+	// events are what was told, without the times.
+	events told
+}
+
+type told []string
+
+var anyTime = regexp.MustCompile(`\d{4}-\S+Z`)
+
+func (t *told) Of(_ context.Context, kind string, object metav1.Object, eventType, reason, message, _ string) {
+	*t = append(*t, strings.Join([]string{kind, object.GetName(), eventType, reason, anyTime.ReplaceAllString(message, "TIME")}, " "))
 }
 
 // servers are the servers that the parts of a test share.
@@ -66,6 +77,7 @@ func servers(t *testing.T) func(*testing.T) *cluster {
 		var suite testsuite.WorkflowTestSuite
 		c := &cluster{T: t, objects: objects, temporal: there, env: suite.NewTestActivityEnvironment(),
 			Activities: &Activities{Kube: kube, Client: objects.Client(), Stops: objects, Temporal: there, Gap: 3 * time.Second}}
+		c.Events = &c.events
 		c.env.RegisterActivity(c.Activities)
 		made, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crons-"}}, metav1.CreateOptions{})
 		c.must(err)
@@ -252,6 +264,14 @@ func TestARunIsBegunOnce(t *testing.T) {
 	history := c.see(ref).Status.History
 	if len(history) != 1 || history[0].Verdict != v1beta1.VerdictPassed || history[0].Ending != "expired" || history[0].EndedAt == nil || !history[0].ScheduledAt.Time.Equal(at) {
 		t.Errorf("history = %+v", history)
+	}
+	want := told{
+		"DisruptionCron noon Normal RunBegan the run of TIME: its disruption was created",
+		"DisruptionCron noon Warning RunOverlap the run of TIME: the run before it is not over",
+		"DisruptionCron noon Normal RunEnded the run of TIME: its disruption is over: expired, Passed",
+	}
+	if diff := cmp.Diff(want, c.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	// The next one takes the name over.
 	next := c.begin(ref, at.Add(2*time.Second))

@@ -67,7 +67,7 @@ func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) err
 	key := n.ID + " " + in.Delivery.To.String()
 	if n.What() == scenario {
 		named := &v1beta1.DisruptionScenario{ObjectMeta: status.Named(n.Object).ObjectMeta}
-		events.OfScenario(ctx, named, corev1.EventTypeWarning, "NotNotified", message, key)
+		events.Of(ctx, v1beta1.KindDisruptionScenario, named, corev1.EventTypeWarning, "NotNotified", message, key)
 		return nil
 	}
 	events.Warn(ctx, status.Named(n.Object), "NotNotified", message, key)

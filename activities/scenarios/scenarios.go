@@ -40,7 +40,7 @@ type Stops interface {
 
 // Events records what became of a scenario. key tells apart happenings of a reason.
 type Events interface {
-	OfScenario(ctx context.Context, s *v1beta1.DisruptionScenario, eventType, reason, message, key string)
+	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
 }
 
 // Activities carries what the activities of a scenario need. Its methods are
@@ -166,7 +166,7 @@ func (a *Activities) tell(ctx context.Context, s *v1beta1.DisruptionScenario, no
 	if reason == steadyStateLost {
 		message, key = now.SteadyState.Summary, now.SteadyState.Summary
 	}
-	a.Events.OfScenario(ctx, s, eventType, reason, message, key)
+	a.Events.Of(ctx, v1beta1.KindDisruptionScenario, s, eventType, reason, message, key)
 }
 
 // news is the reason of an event, and its type, about what became of a scenario; none

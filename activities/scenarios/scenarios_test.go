@@ -168,8 +168,8 @@ func TestWhatWentBeforeItWasToldBeginsOnce(t *testing.T) {
 
 type told []string
 
-func (t *told) OfScenario(_ context.Context, s *v1beta1.DisruptionScenario, eventType, reason, message, _ string) {
-	*t = append(*t, strings.Join([]string{s.Namespace, s.Name, string(s.UID), eventType, reason, message}, " "))
+func (t *told) Of(_ context.Context, kind string, s metav1.Object, eventType, reason, message, _ string) {
+	*t = append(*t, strings.Join([]string{kind, s.GetNamespace(), s.GetName(), string(s.GetUID()), eventType, reason, message}, " "))
 }
 
 // Whoever deletes a scenario does not wait for the worker: how it ended is told after it
@@ -181,7 +181,7 @@ func TestWhatIsToldOfAScenarioThatIsGone(t *testing.T) {
 	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: status}))
 	status = v1beta1.DisruptionScenarioStatus{Phase: v1beta1.ScenarioFinished, Message: "No further step is done: so it is.", Verdict: v1beta1.VerdictAborted}
 	c.must(c.ReportScenario(t.Context(), ReportInput{Scenario: c.ref, Status: status}))
-	about := c.ref.Namespace + " gameday gone Warning "
+	about := "DisruptionScenario " + c.ref.Namespace + " gameday gone Warning "
 	want := told{about + "Stopping all: Its disruptions are deleted: so it is.", about + "Aborted No further step is done: so it is."}
 	if !slices.Equal(events, want) {
 		t.Errorf("told %q, want %q", events, want)

@@ -44,11 +44,11 @@ func (e Events) Warn(ctx context.Context, d *v1beta1.Disruption, reason, message
 	e.create(ctx, newEvent(disruptionReference(d), corev1.EventTypeWarning, reason, message, key))
 }
 
-// OfScenario records what became of a scenario.
-func (e Events) OfScenario(ctx context.Context, s *v1beta1.DisruptionScenario, eventType, reason, message, key string) {
+// Of records what became of another object of Squall: a scenario, a cron or a rollout.
+func (e Events) Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string) {
 	about := corev1.ObjectReference{
-		APIVersion: v1beta1.GroupVersion.String(), Kind: v1beta1.KindDisruptionScenario,
-		Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
+		APIVersion: v1beta1.GroupVersion.String(), Kind: kind,
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 	}
 	e.create(ctx, newEvent(about, eventType, reason, message, key))
 }

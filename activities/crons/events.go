@@ -1,0 +1,47 @@
+package crons
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// tellBegin records that a run began, or why not. What status says already was told: a
+// run that waits is looked at every few seconds.
+func (a *Activities) tellBegin(ctx context.Context, c *parent, at time.Time, b Begun) {
+	message := ofRun(at, b.Message)
+	if last := meta.FindStatusCondition(*c.conditions, v1beta1.ConditionLastRun); last != nil && last.Reason == b.Reason && last.Message == message {
+		return
+	}
+	eventType := corev1.EventTypeWarning
+	if b.Reason == Began || b.Reason == Paused || b.Reason == Waiting {
+		eventType = corev1.EventTypeNormal
+	}
+	a.Events.Of(ctx, c.kind, c.meta, eventType, "Run"+b.Reason, message, message)
+}
+
+// tellEnd records how a run ended.
+func (a *Activities) tellEnd(ctx context.Context, c *parent, run v1beta1.DisruptionRun, ended Ended) {
+	eventType, message := corev1.EventTypeNormal, "its disruption is over: "+ended.Ending
+	switch ended.Verdict {
+	case "":
+	case v1beta1.VerdictPassed:
+		message += ", " + string(ended.Verdict)
+	default:
+		eventType, message = corev1.EventTypeWarning, message+", "+string(ended.Verdict)
+	}
+	if run.ScheduledAt != nil {
+		message = ofRun(run.ScheduledAt.UTC(), message)
+	}
+	a.Events.Of(ctx, c.kind, c.meta, eventType, "RunEnded", message, string(run.UID))
+}
+
+// ofRun puts before a message which run it is about.
+func ofRun(at time.Time, message string) string {
+	return fmt.Sprintf("the run of %s: %s", at.Format(time.RFC3339), message)
+}
