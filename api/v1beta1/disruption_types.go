@@ -20,9 +20,9 @@ import (
 // +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Effect,type=string,JSONPath=`.status.conditions[?(@.type=="EffectVerified")].reason`,priority=1,description="Proven when the fault was seen to act on every target"
+// +kubebuilder:printcolumn:name=Requester,type=string,JSONPath=`.metadata.annotations.chaos\.squall\.dev/requester`,priority=1,description="who asked for it, if that is known"
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
 // +kubebuilder:printcolumn:name=Ending,type=string,JSONPath=`.status.ending`,priority=1
-// +kubebuilder:printcolumn:name=Requester,type=string,JSONPath=`.metadata.annotations.chaos\.squall\.dev/requester`,priority=1,description="who asked for it, if that is known"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters",messageExpression="'metadata.name is the value of a label on every chaos pod: use at most 63 characters, not %d'.format([self.metadata.name.size()])"
 type Disruption struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -142,9 +142,26 @@ func howLong(s v1beta1.DisruptionSpec) []string {
 	if t := s.Triggers; t != nil {
 		lines = append(lines, moment("targets are chosen and chaos pods created", t.CreatePods, "the creation"),
 			moment("injected", t.Inject, "that"))
-		return lines
+	} else {
+		lines = append(lines, "that is at once, when it is created")
 	}
-	return append(lines, "that is at once, when it is created")
+	return append(lines, waitsForProbes(s)...)
+}
+
+// waitsForProbes says how much of the duration the probes may take before anything is injected.
+func waitsForProbes(s v1beta1.DisruptionSpec) []string {
+	if s.SteadyState == nil {
+		return nil
+	}
+	guard := s.SteadyState.WithDefaults()
+	if !guard.Asks(v1beta1.ProbeBefore) {
+		return nil
+	}
+	line := fmt.Sprintf("the probes that come before the injection are part of it: %s of it at most", short(guard.GateTimeout()))
+	if s.Duration != nil && guard.GateTimeout() >= s.Duration.Duration {
+		line += ", which may be all; a lower gateTimeoutSeconds leaves time for the fault"
+	}
+	return []string{line}
 }
 
 // moment says when something happens that a trigger delays.
