@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -112,6 +114,41 @@ func (c Container) successor(proc string) (Container, error) {
 		}
 	}
 	return Container{}, fmt.Errorf("container %s (%s) has ended, and none came in its place: %w", c.Name, c.ID, ErrGone)
+}
+
+// startedAgain is the container that runs in the place of one that had ended before it
+// was looked for; with ErrGone, wrapped, what is known of the one that has ended.
+func startedAgain(proc string, ended v1beta1.InjectionContainer, pod types.UID) (Container, error) {
+	before := Container{Name: ended.Name, ID: ended.ID, proc: proc}
+	pids, err := listPIDs(proc)
+	if err != nil {
+		return Container{}, err
+	}
+	for _, pid := range pids {
+		memberships, _ := ReadProc(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+		if before.pod = cgroupOfPod(string(memberships), pod); before.pod != "" {
+			break
+		}
+	}
+	if before.pod == "" {
+		return before, ErrGone
+	}
+	next, err := before.successor(proc)
+	if errors.Is(err, ErrGone) {
+		return before, err
+	}
+	return next, err
+}
+
+// cgroupOfPod is the name of the pod's cgroup, if a /proc/<pid>/cgroup file is that of a
+// process in it.
+func cgroupOfPod(cgroupFile string, pod types.UID) string {
+	for segment := range strings.SplitSeq(strings.ReplaceAll(cgroupFile, "\n", "/"), "/") {
+		if found := podCgroup.FindStringSubmatch(segment); found != nil && strings.ReplaceAll(found[1], "_", "-") == string(pod) {
+			return segment
+		}
+	}
+	return ""
 }
 
 // PodCgroups are the names of the cgroups in those of the target's pods, sorted: one

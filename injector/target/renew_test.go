@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
@@ -135,5 +136,46 @@ func TestPodIn(t *testing.T) {
 				t.Errorf("podIn = %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// Containers that restarted between the choice of the target and the look of the
+// injector are found by their names in the pod's cgroup, and what finished is away.
+func TestLoadFindsWhatStartedAgain(t *testing.T) {
+	const pod, old = "12345678-90ab-cdef-1234-567890abcdef", "a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0"
+	now := testcontainer.Start(t, testcontainer.Sleeps...)
+	proc := t.TempDir()
+	dir := filepath.Join(proc, strconv.Itoa(now.PID))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"stat", "status", "ns", "comm", "root"} {
+		if err := os.Symlink(fmt.Sprintf("/proc/%d/%s", now.PID, file), filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, content := range map[string]string{
+		"cgroup":    "0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice/cri-containerd-" + now.ID + ".scope\n",
+		"mountinfo": "1 2 0:1 /var/lib/kubelet/pods/" + pod + "/containers/app/1a2b3c4d /dev/termination-log rw - ext4 /dev/x rw\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	injection := v1beta1.Injection{Level: v1beta1.LevelPod, Target: v1beta1.InjectionTarget{UID: pod,
+		Containers: []v1beta1.InjectionContainer{{Name: "app", ID: old}, {Name: "helper", ID: old[1:] + "1"}}}}
+	found, err := Load(t.Context(), injection, proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Containers) != 1 || found.Containers[0].Name != "app" || found.Containers[0].ID != now.ID || len(found.Away) != 1 || found.Away[0].Name != "helper" {
+		t.Errorf("containers %+v, away %+v; want app as it runs now, and helper away", found.Containers, found.Away)
+	}
+	if got := found.Injection.Target.Containers; len(got) != 1 || got[0].ID != now.ID {
+		t.Errorf("the injection names %+v, want the container that runs", got)
+	}
+	injection.Target.UID = "another0-90ab-cdef-1234-567890abcdef"
+	if _, err := Load(t.Context(), injection, proc); !errors.Is(err, ErrGone) {
+		t.Errorf("Load() in another pod = %v, want ErrGone", err)
 	}
 }

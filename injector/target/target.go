@@ -56,28 +56,44 @@ type Container struct {
 }
 
 // Load finds the containers of an injection among the processes below proc,
-// which is DefaultProc when empty. It returns ErrGone, wrapped, if one of them
-// has no process. One that the node keeps in another pod's cgroup is refused: a
+// which is DefaultProc when empty. In the place of one that has ended comes the one that
+// was started after it; without one it is away. It returns ErrGone, wrapped, if all are. One that the node keeps in another pod's cgroup is refused: a
 // pod's status, which says its ID, may have been written by anybody. At node level no container is loaded.
 func Load(ctx context.Context, injection v1beta1.Injection, proc string) (*Target, error) {
 	t := &Target{Injection: injection, Proc: proc}
 	if injection.Level == v1beta1.LevelNode {
 		return t, nil
 	}
+	t.Injection.Target.Containers = nil
+	var gone error
 	for _, wanted := range injection.Target.Containers {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		container, err := loadContainer(t.ProcDir(), wanted)
+		if errors.Is(err, ErrGone) && len(injection.OnInit) == 0 {
+			container, err = startedAgain(t.ProcDir(), wanted, injection.Target.UID)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("find container %s (%s) of pod %s/%s: %w",
+			err = fmt.Errorf("find container %s (%s) of pod %s/%s: %w",
 				wanted.Name, wanted.ID, injection.Target.Namespace, injection.Target.Name, err)
+		}
+		if errors.Is(err, ErrGone) {
+			t.Away, gone = append(t.Away, container), err
+			continue
+		}
+		if err != nil {
+			return nil, err
 		}
 		if err := container.checkPod(injection.Target.UID); err != nil {
 			return nil, fmt.Errorf("container %s (%s) of pod %s/%s: %w",
 				wanted.Name, wanted.ID, injection.Target.Namespace, injection.Target.Name, err)
 		}
 		t.Containers = append(t.Containers, container)
+		t.Injection.Target.Containers = append(t.Injection.Target.Containers, v1beta1.InjectionContainer{Name: container.Name, ID: container.ID})
+	}
+	if len(t.Containers) == 0 && gone != nil {
+		return nil, gone
 	}
 	return t, t.loadSandbox()
 }
