@@ -85,6 +85,7 @@ func TestOneTeam(t *testing.T) {
 	}
 	scenario := func(template map[string]any) *unstructured.Unstructured { return lastOfThree("asked", template) }
 	ends := map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{}}
+	fills := map[string]any{"unsafeMode": map[string]any{"allowMemoryPressureWithoutLimit": true}}
 	for name, refusal := range map[string]struct {
 		err   error
 		words string
@@ -92,6 +93,7 @@ func TestOneTeam(t *testing.T) {
 		"a scenario elsewhere":                {tried(t, "", "not-of-the-team", "disruptionscenarios", scenario(nil)), "does not look after"},
 		"a step of nodes":                     {tried(t, "", watched, "disruptionscenarios", scenario(map[string]any{"level": "node"})), "want level pod"},
 		"the failure of a pod's node":         {tried(t, "", watched, "disruptions", disruptionWith("asked", ends)), "no nodeFailure"},
+		"the memory of a pod's node":          {tried(t, "", watched, "disruptions", disruptionWith("asked", fills)), "allowMemoryPressureWithoutLimit"},
 		"the failure of a node in a scenario": {tried(t, "", watched, "disruptionscenarios", scenario(ends)), "no nodeFailure"},
 	} {
 		if !refused(refusal.err, refusal.words) {

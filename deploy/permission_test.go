@@ -72,6 +72,8 @@ func TestWhatGoesBeyondANamespaceNeedsARightOfItsOwn(t *testing.T) {
 		{"nothing said by null", map[string]any{"unsafeMode": nil, "triggers": nil}, "", true},
 		{"a node", map[string]any{"level": "node"}, "nodedisruptions", false},
 		{"the node of a pod", map[string]any{"cpuPressure": nil, "nodeFailure": map[string]any{"shutdown": true}}, "nodedisruptions", false},
+		{"the memory of a node", map[string]any{"cpuPressure": nil, "memoryPressure": map[string]any{"targetPercent": "90%"},
+			"unsafeMode": map[string]any{"allowMemoryPressureWithoutLimit": true}}, "nodedisruptions", false},
 		{"pods that are replaced", map[string]any{"cpuPressure": nil, "podReplacement": map[string]any{}}, "nodedisruptions", false},
 		{"hosts that the operator protects", map[string]any{"network": map[string]any{"drop": int64(10), "disableDefaultAllowedHosts": true}}, "unsafedisruptions", false},
 		{"no safety nets", map[string]any{"unsafeMode": map[string]any{"disableAll": true}}, "unsafedisruptions", false},

@@ -136,6 +136,22 @@ func Static(pod *corev1.Pod) bool {
 	return mirror || controller != nil && controller.Kind == "Node"
 }
 
+// WithoutMemoryLimit is the first container of the pod, or sidecar, on whose memory
+// neither it nor the pod sets a limit; empty if there is none.
+func WithoutMemoryLimit(pod *corev1.Pod) string {
+	if pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Memory().IsZero() {
+		return ""
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		ends := slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name }) &&
+			(c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
+		if !ends && c.Resources.Limits.Memory().IsZero() {
+			return c.Name
+		}
+	}
+	return ""
+}
+
 // Irreplaceable says why a pod that is deleted would not start on another node.
 // It is empty for one that would.
 func Irreplaceable(pod *corev1.Pod) string {

@@ -169,6 +169,9 @@ func judgePod(d *v1beta1.Disruption, pod *corev1.Pod) (c Candidate, why string) 
 		c.Operation = podops.OfDisruption(d.UID).Busy(pod)
 		c.KeepsPlace = c.Operation != "" && time.Now().Before(d.Spec.BusyUntil(d.CreationTimestamp.Time))
 	}
+	if d.Spec.NeedsMemoryLimit() {
+		c.Unlimited = kube.WithoutMemoryLimit(pod)
+	}
 	c.Static = kube.Static(pod)
 	c.Unmanaged = d.Spec.SkipsUnmanaged() && !podops.Managed(pod)
 	if d.Spec.PodReplacement != nil {

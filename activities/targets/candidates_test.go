@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -198,5 +199,49 @@ func TestCandidatesThatWait(t *testing.T) {
 		if diff := cmp.Diff(want, found[0].Target); diff != "" || !found[0].usable() {
 			t.Errorf("with onInit %t (-want +got), missing %q:\n%s", onInit, found[0].Missing, diff)
 		}
+	}
+}
+
+// Without a limit memory pressure at level pod would take the memory of the node. N9
+func TestMemoryPressureNeedsALimit(t *testing.T) {
+	pod := func(name string, limits corev1.ResourceList) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}},
+		}
+	}
+	limited, free := pod("limited", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}), pod("free", nil)
+	every := intstr.FromString("100%")
+	for name, test := range map[string]struct {
+		pods   []runtime.Object
+		fault  v1beta1.Faults
+		unsafe *v1beta1.UnsafeMode
+		chosen []types.UID
+		told   string
+	}{
+		"one of two has a limit": {[]runtime.Object{free, limited}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, []types.UID{"limited"}, ""},
+		"none has":               {[]runtime.Object{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, nil, `pod free cannot be disrupted, nor can any other matching pod: container "main" has no memory limit`},
+		"the spec allows it":     {[]runtime.Object{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, &v1beta1.UnsafeMode{AllowMemoryPressureWithoutLimit: true}, []types.UID{"free"}, ""},
+		"another fault":          {[]runtime.Object{free}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, nil, []types.UID{"free"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
+				Faults: test.fault, Count: &every, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"}, UnsafeMode: test.unsafe,
+			}}
+			healthy, err := NewStore(fake.NewClientset(test.pods...), "squall-chaos", nil, 1).Healthy(t.Context(), d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, _ := nextClaims(d.Spec, healthy, nil, nil, nil, nil, Budgets(nil).without(nil))
+			if diff := cmp.Diff(test.chosen, uidsOf(next), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("chosen (-want +got):\n%s", diff)
+			}
+			if told := Unusable(d.Spec, healthy); !strings.HasPrefix(told, test.told) || test.told == "" && told != "" {
+				t.Errorf("told %q, want %q", told, test.told)
+			}
+		})
 	}
 }

@@ -146,6 +146,8 @@ type Candidate struct {
 	// Irreplaceable says why the pod would not start on another node, when that
 	// is what the spec asks for.
 	Irreplaceable string
+	// Unlimited is a container without a memory limit, when the spec needs one.
+	Unlimited string
 	// Static is true of a static pod. What tells on its node which containers are its
 	// is the hash of the kubelet's file, and whoever makes pods may write any hash on
 	// one of his own: an injector believes the pod's UID alone.
@@ -227,7 +229,7 @@ func choose(candidates []Candidate, n int) []Target {
 
 // usable is true for a candidate that can be disrupted as the spec asks.
 func (c Candidate) usable() bool {
-	return c.Missing == "" && c.Irreplaceable == "" && !c.Static && !c.Unmanaged && c.Spared == ""
+	return c.Missing == "" && c.Irreplaceable == "" && c.Unlimited == "" && !c.Static && !c.Unmanaged && c.Spared == ""
 }
 
 // Unusable says why the candidate cannot be disrupted as the spec asks; it is empty
@@ -240,6 +242,8 @@ func (c Candidate) Unusable() string {
 		return fmt.Sprintf("container %q of spec.containers does not run in it", c.Missing)
 	case c.Irreplaceable != "":
 		return c.Irreplaceable
+	case c.Unlimited != "":
+		return unlimited(c.Unlimited)
 	case c.Static:
 		return staticPod
 	case c.Unmanaged:
@@ -259,6 +263,12 @@ const ephemeral = "an ephemeral container, which is never disrupted; name a cont
 
 // staticPod is why a static pod is not disrupted, and what to do instead.
 const staticPod = "it is a static pod, whose containers its node does not know by the pod's UID, so nobody could tell that they are its; disrupt its node, by level node"
+
+// unlimited is why a pod is not put under memory pressure, and what to do instead.
+func unlimited(container string) string {
+	return fmt.Sprintf("container %q has no memory limit, so that memory pressure would fill its node: give it one,"+
+		" or set unsafeMode.allowMemoryPressureWithoutLimit, which needs the right to disrupt nodes", container)
+}
 
 // unmanaged says why a pod is one that no driver moves.
 const unmanaged = "no driver moves it: it needs the label " + podops.LabelManaged + "=" + podops.ManagedValue + ", the readiness gate " + podops.ReadinessGate +
@@ -282,6 +292,8 @@ func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 	case missing >= 0:
 		return fmt.Sprintf("container %q of spec.containers does not run in pod %s, nor all of spec.containers in any other matching pod",
 			healthy[missing].Missing, healthy[missing].Target.Name)
+	case first.Unlimited != "":
+		return fmt.Sprintf("pod %s cannot be disrupted, nor can any other matching pod: %s", first.Target.Name, unlimited(first.Unlimited))
 	case first.Static:
 		return fmt.Sprintf("pod %s cannot be disrupted, nor can any other matching pod: %s", first.Target.Name, staticPod)
 	default:

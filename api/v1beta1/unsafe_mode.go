@@ -17,6 +17,10 @@ type UnsafeMode struct {
 	DisableSpecificContainDisk bool `json:"disableSpecificContainDisk,omitempty"`
 	// AllowRootDiskFailure allows a disk failure of "/" at level node.
 	AllowRootDiskFailure bool `json:"allowRootDiskFailure,omitempty"`
+	// AllowMemoryPressureWithoutLimit allows memory pressure at level pod on pods with a
+	// container that has no memory limit: it fills the node, for which the requester
+	// needs the right to disrupt nodes.
+	AllowMemoryPressureWithoutLimit bool `json:"allowMemoryPressureWithoutLimit,omitempty"`
 	// Config moves the limits of safe mode.
 	Config *UnsafeModeConfig `json:"config,omitempty"`
 }
@@ -61,6 +65,13 @@ func (u *UnsafeMode) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, within(at.Child("clusterThreshold"), *limits.ClusterThreshold, 1, 100)...)
 	}
 	return errs
+}
+
+// NeedsMemoryLimit is true of a spec that disrupts pods with a memory limit alone: of
+// others memory pressure would fill the node.
+func (s DisruptionSpec) NeedsMemoryLimit() bool {
+	u := s.UnsafeMode
+	return s.MemoryPressure != nil && s.Level != LevelNode && (u == nil || !u.AllowMemoryPressureWithoutLimit && !u.DisableAll)
 }
 
 func (u *UnsafeMode) allowsRootDiskFailure() bool {

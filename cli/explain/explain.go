@@ -203,6 +203,9 @@ func leftOut(s v1beta1.DisruptionSpec) []string {
 	if s.PodReplacement != nil {
 		lines = append(lines, "pods that no controller would start again elsewhere")
 	}
+	if s.NeedsMemoryLimit() {
+		lines = append(lines, "pods with a container without a memory limit")
+	}
 	if s.Network != nil {
 		lines = append(lines, networkLeftOut(s)...)
 	}
