@@ -106,7 +106,7 @@ func (l *lifecycle) run(ctx context.Context) v1beta1.InjectionReport {
 	}
 	outcome.Cleaned, outcome.Audited = true, true
 	if l.session != nil && l.session.auditErr != nil {
-		l.log.Warn("cleaned, and nobody knows whether anything is left", zap.String("reason", l.session.auditErr.Error()))
+		l.log.Warn("cleaned, and not all of it is proven", zap.String("reason", l.session.auditErr.Error()))
 		outcome.Audited = false
 	}
 	l.metrics.count(countCleaned, "succeeded")

@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,6 +35,13 @@ func newWorld(t *testing.T) world {
 	w.set("first", "one")
 	w.set("second", "two")
 	return w
+}
+
+func (w world) must(errs ...error) {
+	w.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w world) set(name, value string) {
@@ -332,6 +341,30 @@ func TestSignalDuringTheInjectionCleans(t *testing.T) {
 }
 
 // rule 60
+// All is taken off, and the record cannot be removed, as on a disk that the kernel made
+// read-only after an error: that is told, and no person has to come. N20
+func TestARecordThatCannotBeRemovedKeepsNobodyWaiting(t *testing.T) {
+	w, s := newWorld(t), fakeSite(t)
+	dir := filepath.Join(s.dir, "journal")
+	w.must(os.Mkdir(dir, 0o700), unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	p := s.inject(w.injection(fakeParams{}))
+	p.awaitReady()
+	w.must(unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code = %d, want 0", code)
+	}
+	if diff := cmp.Diff(v1beta1.InjectionReport{Injected: true, Cleaned: true}, p.ending()); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+	w.expect("cleaned", "one", "two")
+	w.must(unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
+	if code, output := s.run("clean", "--disruption", "d-1"); code != 0 || len(s.journals()) > 0 {
+		t.Errorf("clean once the disk can be written = %d, %s, journals %v, want none", code, output, s.journals())
+	}
+}
+
 func TestCleaningIsTriedFourTimes(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{FailCleans: 3}))

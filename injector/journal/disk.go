@@ -111,10 +111,10 @@ func removeFile(path string) error {
 }
 
 // lockFile takes the lock that the kernel frees when its owner dies, however
-// it dies.
+// it dies. A lock that is there can be taken on a disk that cannot be written, too.
 func lockFile(path string) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}
