@@ -114,7 +114,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 		t.Fatalf("readConfig(--help) = %v, want %v", err, pflag.ErrHelp)
 	}
 	for _, key := range []string{"temporal-address", "temporal-namespace", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert",
-		"temporal-tls-key", "temporal-api-key", "chaos-namespace", "health-address", "metrics-address", "leader-election",
+		"temporal-tls-key", "temporal-api-key", "temporal-api-key-file", "chaos-namespace", "health-address", "metrics-address", "leader-election",
 		"leader-election-namespace", "leader-election-lease", "poll-interval", "log-level", "config", "SQUALL_"} {
 		if !strings.Contains(out.String(), key) {
 			t.Errorf("the help does not name %s:\n%s", key, out.String())

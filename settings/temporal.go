@@ -17,6 +17,7 @@ type Temporal struct {
 	TLSCert   string `mapstructure:"temporal-tls-cert"`
 	TLSKey    string `mapstructure:"temporal-tls-key"`
 	APIKey    string `mapstructure:"temporal-api-key"`
+	KeyFile   string `mapstructure:"temporal-api-key-file"`
 }
 
 // TemporalFlags adds the flags of Temporal, with their defaults.
@@ -27,6 +28,7 @@ func TemporalFlags(flags *pflag.FlagSet) {
 	flags.String("temporal-tls-ca", "", "file of the CA that signed Temporal's certificate; empty: the system's CAs")
 	flags.String("temporal-tls-cert", "", "file of the client certificate")
 	flags.String("temporal-tls-key", "", "file of the client certificate's key")
+	flags.String("temporal-api-key-file", "", "file of the API key, read again at every call; none if there is no such file")
 }
 
 // ReadTemporal reads the flags of TemporalFlags and the environment, for a program
@@ -60,6 +62,6 @@ func (t Temporal) Check() error {
 func (t Temporal) Connect() connect.Settings {
 	return connect.Settings{
 		Address: t.Address, Namespace: t.Namespace, TLS: t.TLS, TLSCA: t.TLSCA,
-		TLSCert: t.TLSCert, TLSKey: t.TLSKey, APIKey: t.APIKey,
+		TLSCert: t.TLSCert, TLSKey: t.TLSKey, APIKey: t.APIKey, APIKeyFile: t.KeyFile,
 	}
 }

@@ -18,7 +18,7 @@ func Advise(err error) error {
 	return err
 }
 
-const whoWeAre = "the API key (SQUALL_TEMPORAL_API_KEY) or the client certificate (SQUALL_TEMPORAL_TLS_CERT, SQUALL_TEMPORAL_TLS_KEY)"
+const whoWeAre = "the API key (SQUALL_TEMPORAL_API_KEY, or the file of SQUALL_TEMPORAL_API_KEY_FILE) or the client certificate (SQUALL_TEMPORAL_TLS_CERT, SQUALL_TEMPORAL_TLS_KEY)"
 
 // Refused is true when Temporal answered that we may not.
 func Refused(err error) bool {

@@ -9,8 +9,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -39,6 +41,9 @@ type Settings struct {
 	ServerName string
 	// APIKey is sent with every call.
 	APIKey string
+	// APIKeyFile holds the API key, unless there is no such file at the start. It is read
+	// again at every call, so a rotated key needs no restart. APIKey goes before it.
+	APIKeyFile string
 	// Lazy dials at the first call and not before, so that a program can start
 	// while Temporal is away.
 	Lazy bool
@@ -82,10 +87,14 @@ func (s Settings) options(logger *zap.Logger) (client.Options, error) {
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
 	}
-	if s.APIKey != "" {
-		options.Credentials = client.NewAPIKeyStaticCredentials(s.APIKey)
+	keyed, err := s.keyed()
+	if err != nil {
+		return client.Options{}, err
 	}
-	encryption, err := s.encryption()
+	if keyed {
+		options.Credentials = client.NewAPIKeyDynamicCredentials(s.apiKey)
+	}
+	encryption, err := s.encryption(keyed)
 	if err != nil {
 		return client.Options{}, err
 	}
@@ -103,9 +112,37 @@ func sdkLogger(logger *zap.Logger) log.Logger {
 	return log.NewStructuredLogger(slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName("temporal"))))
 }
 
-// encryption is nil for a plain connection.
-func (s Settings) encryption() (*tls.Config, error) {
-	if !s.TLS && s.TLSCA == "" && s.TLSCert == "" && s.TLSKey == "" && s.APIKey == "" {
+// keyed is true when calls carry an API key.
+func (s Settings) keyed() (bool, error) {
+	if s.APIKey != "" || s.APIKeyFile == "" {
+		return s.APIKey != "", nil
+	}
+	_, err := s.apiKey(context.Background())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// apiKey is the API key as it is now.
+func (s Settings) apiKey(context.Context) (string, error) {
+	if s.APIKey != "" {
+		return s.APIKey, nil
+	}
+	content, err := os.ReadFile(s.APIKeyFile)
+	if err != nil {
+		return "", fmt.Errorf("read the temporal API key: %w", err)
+	}
+	key := strings.TrimSpace(string(content))
+	if key == "" {
+		return "", fmt.Errorf("read the temporal API key: %s is empty", s.APIKeyFile)
+	}
+	return key, nil
+}
+
+// encryption is nil for a plain connection, which keyed, calls with an API key, never have.
+func (s Settings) encryption(keyed bool) (*tls.Config, error) {
+	if !s.TLS && s.TLSCA == "" && s.TLSCert == "" && s.TLSKey == "" && !keyed {
 		return nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.ServerName}

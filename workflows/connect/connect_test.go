@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -125,6 +127,47 @@ func TestDialProvesWhoWeAre(t *testing.T) {
 			t.Errorf("options with an API key: TLS %v, error %v; want TLS", options.ConnectionOptions.TLS, err)
 		}
 	})
+}
+
+// A key that is rotated counts from the next call on; without the file there is none. N28
+func TestAPIKeyOfAFileIsReadAgain(t *testing.T) {
+	pki := newPKI(t)
+	server := serve(t, pki)
+	file := filepath.Join(t.TempDir(), "api-key")
+	s := Settings{Address: server.address, TLSCA: pki.ca, TLSCert: pki.cert, TLSKey: pki.key, APIKeyFile: file}
+	sent := func(s Settings) string {
+		c, err := Dial(t.Context(), s, zap.NewNop(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return fmt.Sprint(server.authorization.Load())
+	}
+	if got := sent(s); got != "" && got != "<nil>" {
+		t.Errorf("authorization without the file = %q, want none", got)
+	}
+	write(t, file, []byte("first\n"))
+	c, err := Dial(t.Context(), s, zap.NewNop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for _, key := range []string{"first", "second"} {
+		write(t, file, []byte(key+"\n"))
+		// The server notes the key, whatever it says of the call.
+		_, _ = c.WorkflowService().GetClusterInfo(t.Context(), &workflowservice.GetClusterInfoRequest{})
+		if got := server.authorization.Load(); got != "Bearer "+key {
+			t.Errorf("authorization = %q, want %q", got, "Bearer "+key)
+		}
+	}
+	write(t, file, nil)
+	if _, err := Dial(t.Context(), s, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), file+" is empty") {
+		t.Errorf("Dial with an empty file = %v, want a refusal that names it", err)
+	}
+	options, err := Settings{APIKeyFile: filepath.Join(t.TempDir(), "none")}.options(zap.NewNop())
+	if err != nil || options.ConnectionOptions.TLS != nil {
+		t.Errorf("options without the file: TLS %v, error %v; want plain", options.ConnectionOptions.TLS, err)
+	}
 }
 
 func TestCallsAreNotCompressed(t *testing.T) {
