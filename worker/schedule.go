@@ -1,46 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
-
-// memoCluster names in the memo of the schedule's workflows whose schedule it is.
-const memoCluster = "cluster"
-
-// errOtherCluster means that the Temporal namespace is in use by another cluster.
-var errOtherCluster = errors.New("this Temporal namespace is another cluster's")
-
-// ownerOf is the cluster whose schedule has this action; empty for one of a
-// release that did not say.
-func ownerOf(action client.ScheduleAction) types.UID {
-	sweep, ok := action.(*client.ScheduleWorkflowAction)
-	if !ok {
-		return ""
-	}
-	payload, ok := sweep.Memo[memoCluster].(*commonpb.Payload)
-	if !ok {
-		return ""
-	}
-	var owner string
-	if err := converter.GetDefaultDataConverter().FromPayload(payload, &owner); err != nil {
-		return ""
-	}
-	return types.UID(owner)
-}
 
 const (
 	// scheduleRetry is the pause after a try to write the schedule failed.
@@ -71,7 +47,7 @@ func (k scheduleKeeper) keep(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil, err == nil && k.every == 0:
 			return nil
-		case errors.Is(err, errOtherCluster):
+		case errors.Is(err, start.ErrOtherCluster):
 			return err
 		case err != nil:
 			pause = scheduleRetry
@@ -88,11 +64,15 @@ func (k scheduleKeeper) keep(ctx context.Context) error {
 // ensureSchedule makes the sweep run that often; 0 means not at all. Several
 // workers may do it at once, and again at each start. That somebody paused the
 // schedule, and why, stays as it is. The schedule says which cluster's it is, so
-// that a second one with the same Temporal namespace is noticed: errOtherCluster.
+// that a second one with the same Temporal namespace is noticed: start.ErrOtherCluster.
 func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every time.Duration, cluster types.UID) error {
 	handle := schedules.GetHandle(ctx, contract.SweepSchedule)
 	if every == 0 {
-		err := handle.Delete(ctx)
+		owner, err := start.Owner(ctx, schedules)
+		if err = cmp.Or(err, start.OtherCluster(owner, cluster)); err != nil {
+			return err
+		}
+		err = handle.Delete(ctx)
 		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone || err == nil {
 			return nil
 		}
@@ -102,7 +82,7 @@ func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every 
 	action := &client.ScheduleWorkflowAction{
 		ID: contract.SweepSchedule, Workflow: contract.SweepWorkflowType, TaskQueue: contract.TaskQueue,
 		StaticSummary: "looks for chaos pods, records and marks on nodes that no live disruption owns, and cleans them",
-		Memo:          map[string]any{memoCluster: string(cluster)},
+		Memo:          map[string]any{start.MemoCluster: string(cluster)},
 	}
 	_, err := schedules.Create(ctx, client.ScheduleOptions{
 		ID: contract.SweepSchedule, Spec: spec,
@@ -119,11 +99,9 @@ func ensureSchedule(ctx context.Context, schedules client.ScheduleClient, every 
 	}
 	err = handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 		schedule := in.Description.Schedule
-		owner := ownerOf(schedule.Action)
-		if owner != "" && cluster != "" && owner != cluster {
-			return nil, fmt.Errorf("%w: %s, and this one is %s (UIDs of the namespace kube-system); "+
-				"give each cluster a Temporal namespace of its own by SQUALL_TEMPORAL_NAMESPACE, or, if the other one is no more: temporal schedule delete --schedule-id %s",
-				errOtherCluster, owner, cluster, contract.SweepSchedule)
+		owner := start.OwnerOf(schedule.Action)
+		if err := start.OtherCluster(owner, cluster); err != nil {
+			return nil, err
 		}
 		if now := schedule.Spec.Intervals; len(now) == 1 && now[0].Every == every && (owner == cluster || cluster == "") {
 			return nil, temporal.ErrSkipScheduleUpdate

@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 func TestSchedule(t *testing.T) {
@@ -90,8 +91,11 @@ func TestSchedule(t *testing.T) {
 	})
 	t.Run("another cluster in the same Temporal namespace is told so", func(t *testing.T) {
 		err := ensureSchedule(t.Context(), schedules, 3*time.Hour, "there")
-		if !errors.Is(err, errOtherCluster) || !strings.Contains(err.Error(), "here") || !strings.Contains(err.Error(), "SQUALL_TEMPORAL_NAMESPACE") {
+		if !errors.Is(err, start.ErrOtherCluster) || !strings.Contains(err.Error(), "here") || !strings.Contains(err.Error(), "SQUALL_TEMPORAL_NAMESPACE") {
 			t.Errorf("ensureSchedule = %v, want another cluster's, and the way out", err)
+		}
+		if err := ensureSchedule(t.Context(), schedules, 0, "there"); !errors.Is(err, start.ErrOtherCluster) {
+			t.Errorf("ensureSchedule without a sweep = %v, want another cluster's", err)
 		}
 		if got := read(t).Spec.Intervals[0].Every; got != 2*time.Hour {
 			t.Errorf("the interval is %s, want it untouched", got)
@@ -106,9 +110,9 @@ func TestSchedule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it names nobody", func() bool { return ownerOf(read(t).Action) == "" })
+		eventually(t, "it names nobody", func() bool { return start.OwnerOf(read(t).Action) == "" })
 		ensure(t, 2*time.Hour)
-		eventually(t, "it names its cluster", func() bool { return ownerOf(read(t).Action) == "here" })
+		eventually(t, "it names its cluster", func() bool { return start.OwnerOf(read(t).Action) == "here" })
 	})
 	t.Run("turned off: gone, also when it was", func(t *testing.T) {
 		ensure(t, 0)

@@ -24,6 +24,8 @@ const (
 	reasonRefused     = "TemporalRefused"
 	reasonEnded       = "WorkflowEnded"
 	reasonTaskFailing = "WorkflowTaskFailing"
+	// reasonOtherCluster: two clusters use one Temporal namespace, and this one came second.
+	reasonOtherCluster = "OtherCluster"
 )
 
 // orchestrated is the condition that err calls for, and false when there is
@@ -54,6 +56,8 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	case errors.Is(err, start.ErrCompleted):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."
+	case errors.Is(err, start.ErrOtherCluster):
+		return metav1.ConditionFalse, reasonOtherCluster, "Nothing begins: " + err.Error()
 	case errors.Is(err, temporal.ErrNoWorker):
 		return metav1.ConditionFalse, condition.ReasonNoWorker, "No worker asks Temporal for work: nothing begins, goes on or is cleaned, and injectors end at their own " +
 			"deadline. See why none runs: kubectl -n squall-system describe deployment squall-worker"

@@ -463,6 +463,30 @@ func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
 	})
 }
 
+// The workers of the other cluster are there and refuse all that is asked for this one, so
+// that nothing but whose the Temporal namespace is tells why nothing begins. N13
+func TestADisruptionInTheTemporalNamespaceOfAnotherCluster(t *testing.T) {
+	b := newBridge(t)
+	b.Temporal.BelongsTo("another")
+	b.start()
+	bridgetest.Eventually(t, bridgetest.Soon, "Temporal is asked whose it is", func() bool { return b.Temporal.AskedWhose() > 0 })
+	d := b.Disrupt("second")
+	bridgetest.Eventually(t, bridgetest.Soon, "it says so", func() bool {
+		c := bridgetest.Condition(b.Get(d))
+		return c.Reason == reasonOtherCluster && strings.Contains(c.Message, "SQUALL_TEMPORAL_NAMESPACE")
+	})
+	if n := b.Temporal.Total(); n != 0 {
+		t.Errorf("%d calls for its workflow, want none", n)
+	}
+	b.Must(b.Kube.Delete(t.Context(), d))
+	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "one that is deleted goes", func() bool {
+		return apierrors.IsNotFound(b.Kube.Get(t.Context(), client.ObjectKeyFromObject(d), &v1beta1.Disruption{}))
+	})
+	next := b.Disrupt("next")
+	b.Temporal.BelongsTo("")
+	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it begins", func() bool { return b.Temporal.Starts(next) > 0 })
+}
+
 // Nobody else would take the finalizer off, and nothing needs it. A namespace
 // would hang in Terminating for ever.
 func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {

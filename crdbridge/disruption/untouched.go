@@ -18,10 +18,10 @@ import (
 )
 
 // abandoned is true for a deleted Disruption whose finalizer no workflow will
-// take off: err says that its workflow has completed, or that Temporal will not
-// start one.
+// take off: err says that its workflow has completed, that Temporal will not
+// start one, or that it is another cluster's.
 func abandoned(d *v1beta1.Disruption, err error) bool {
-	return d.DeletionTimestamp != nil && (errors.Is(err, start.ErrCompleted) || temporal.Refused(err))
+	return d.DeletionTimestamp != nil && (errors.Is(err, start.ErrCompleted) || errors.Is(err, start.ErrOtherCluster) || temporal.Refused(err))
 }
 
 // finalizeUntouched takes the finalizer off an abandoned Disruption if nothing

@@ -25,7 +25,8 @@ const (
 	// PollInterval is how often a bridge that is told nothing else asks Temporal
 	// for what nothing in the cluster would tell it: workflows that somebody
 	// terminated or that cannot go on, and whether a worker is there. Three calls,
-	// however many disruptions wait.
+	// however many disruptions wait, and once a minute a fourth: whose the Temporal
+	// namespace is.
 	PollInterval = 15 * time.Second
 	// CallTimeout bounds a call to Temporal, so that one that hangs does not
 	// keep a worker of the queue; a call takes some milliseconds.
@@ -52,7 +53,11 @@ func Setup(m manager.Manager, c Client, registry prometheus.Registerer, interval
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	w := &Workflows{client: c, identity: &identity{reader: m.GetAPIReader()}, interval: interval, Health: newHealth(c, HealthInterval(interval)), Problems: newProblems(c, interval), counters: counters}
+	who := &identity{reader: m.GetAPIReader()}
+	w := &Workflows{
+		client: c, identity: who, interval: interval, Health: newHealth(c, HealthInterval(interval)),
+		Problems: newProblems(c, interval, who.read), counters: counters,
+	}
 	return w, errors.Join(m.Add(w.identity), m.Add(w.Health), m.Add(w.Problems))
 }
 

@@ -14,17 +14,23 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // pollerAlive is how long ago a worker may have asked for a task and be taken to
 // be there: it asks again after a minute at the latest, and Temporal remembers it
 // for five.
 const pollerAlive = 90 * time.Second
+
+// ownerEvery is after how many polls Temporal is asked again to which cluster its
+// namespace belongs: once a minute.
+const ownerEvery = 4
 
 // reportedProblems is Temporal's own search attribute: it is set once some tasks
 // of a workflow in a row failed or timed out, and unset when one succeeds.
@@ -37,43 +43,55 @@ var (
 	ErrTaskFailing = errors.New("the tasks of the workflow fail")
 )
 
-// Problems knows why workflows do not go on although Temporal can be reached: no
-// worker is there, or the tasks of a workflow fail one after the other. Nothing
+// Problems knows why workflows do not go on although Temporal can be reached: its
+// namespace is another cluster's, no worker is there, or the tasks of a workflow fail one after the other. Nothing
 // in the cluster would tell.
 type Problems struct {
 	client   Client
 	interval time.Duration
+	// cluster is the UID of the bridge's own cluster.
+	cluster func(context.Context) (types.UID, error)
 	// Changed has an event for each Disruption whose problem has come or gone;
 	// one without a name means every Disruption.
 	Changed chan event.GenericEvent
 
-	mu       sync.Mutex
-	noWorker bool
-	failing  map[v1beta1.DisruptionRef]string
+	mu sync.Mutex
+	// otherCluster is start.ErrOtherCluster, wrapped, or nil; askedOwner is when that was found.
+	otherCluster error
+	askedOwner   time.Time
+	noWorker     bool
+	failing      map[v1beta1.DisruptionRef]string
 	// missed counts the polls in a row that saw no worker.
 	missed int
 }
 
-func newProblems(c Client, interval time.Duration) *Problems {
-	return &Problems{client: c, interval: interval, Changed: make(chan event.GenericEvent)}
+func newProblems(c Client, interval time.Duration, cluster func(context.Context) (types.UID, error)) *Problems {
+	return &Problems{client: c, interval: interval, cluster: cluster, Changed: make(chan event.GenericEvent)}
 }
 
 // Start asks until ctx ends. Only the bridge that leads asks.
 func (p *Problems) Start(ctx context.Context) error {
-	every(ctx, p.interval, func(ctx context.Context) {
-		if err := errors.Join(p.pollWorkers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
+	poll := func(ctx context.Context) {
+		if err := errors.Join(p.pollOwner(ctx), p.pollWorkers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
 			// Health tells when Temporal is away.
 			ctrl.Log.Info("problems of workflows not looked for", "reason", err.Error())
 		}
-	})
+	}
+	if err := p.pollOwner(ctx); err != nil && ctx.Err() == nil {
+		ctrl.Log.Info("not known yet whether the Temporal namespace is another cluster's", "reason", err.Error())
+	}
+	every(ctx, p.interval, poll)
 	return nil
 }
 
-// Err is why the workflow of ref does not go on, or nil: ErrNoWorker, or
-// ErrTaskFailing with what Temporal says of it.
+// Err is why the workflow of ref does not go on, or nil: start.ErrOtherCluster, ErrNoWorker,
+// or ErrTaskFailing with what Temporal says of it.
 func (p *Problems) Err(ref v1beta1.DisruptionRef) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.otherCluster != nil {
+		return p.otherCluster
+	}
 	if p.noWorker {
 		return ErrNoWorker
 	}
@@ -88,6 +106,46 @@ func (p *Problems) NoWorker() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.noWorker
+}
+
+// pollOwner finds out whether the Temporal namespace belongs to another
+// cluster: its workers, which are there, refuse whatever they are asked for this one.
+func (p *Problems) pollOwner(ctx context.Context) error {
+	if time.Since(p.askedOwner) < ownerEvery*p.interval {
+		return nil
+	}
+	cluster, err := p.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	call, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	owner, err := start.Owner(call, p.client.ScheduleClient())
+	if err != nil {
+		return err
+	}
+	p.askedOwner = time.Now()
+	if p.noteOwner(start.OtherCluster(owner, cluster)) {
+		p.changed(ctx, v1beta1.DisruptionRef{})
+	}
+	return nil
+}
+
+// noteOwner is true when an answer changes what is known.
+func (p *Problems) noteOwner(other error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed := (p.otherCluster == nil) != (other == nil)
+	p.otherCluster = other
+	return changed
+}
+
+// OtherCluster is start.ErrOtherCluster, wrapped, while the Temporal namespace is known to
+// belong to another cluster.
+func (p *Problems) OtherCluster() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.otherCluster
 }
 
 // pollWorkers finds out whether a worker asks for workflow tasks. Two polls in a

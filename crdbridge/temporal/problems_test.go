@@ -11,7 +11,7 @@ import (
 
 // A worker that is just starting, or whose poll was missed once, is no problem.
 func TestNoWorkerIsToldAfterTwoPolls(t *testing.T) {
-	p := newProblems(nil, 0)
+	p := newProblems(nil, 0, nil)
 	for i, step := range []struct{ alive, changed, problem bool }{
 		{true, false, false}, {false, false, false}, {true, false, false},
 		{false, false, false}, {false, true, true}, {false, false, true}, {true, true, false},
@@ -25,7 +25,7 @@ func TestNoWorkerIsToldAfterTwoPolls(t *testing.T) {
 
 func TestOnlyWhatChangesOfFailingWorkflowsIsTold(t *testing.T) {
 	one, two := v1beta1.DisruptionRef{Name: "one"}, v1beta1.DisruptionRef{Name: "two"}
-	p := newProblems(nil, 0)
+	p := newProblems(nil, 0, nil)
 	for _, step := range []struct {
 		name    string
 		failing map[v1beta1.DisruptionRef]string

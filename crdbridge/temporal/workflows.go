@@ -65,7 +65,11 @@ func (w *Workflows) signals(ctx context.Context, name string, call func(context.
 	return nil
 }
 
+// call refuses to write into what is another cluster's.
 func (w *Workflows) call(ctx context.Context, call func(context.Context) error) error {
+	if err := w.Problems.OtherCluster(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, w.Health.timeout())
 	defer cancel()
 	if err := call(ctx); err != nil {

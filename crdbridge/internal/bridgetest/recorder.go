@@ -19,6 +19,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // Recorder is a Temporal that remembers what it was sent.
@@ -36,6 +37,10 @@ type Recorder struct {
 	// asked for.
 	failing map[string]bool
 	polls   int
+	// owner is the cluster that the Temporal namespace belongs to, asked is how often
+	// that was asked for.
+	owner string
+	asked int
 	// Overlap is true once two calls for one workflow ran at the same time.
 	Overlap bool
 	// answer is asked before anything is recorded: nil means yes.
@@ -114,8 +119,43 @@ func (r *Recorder) list(query string) (answer *workflowservice.ListWorkflowExecu
 	return answer, r.answer, nil
 }
 
-// ScheduleClient knows no schedules: tests of crons have a real Temporal.
-func (r *Recorder) ScheduleClient() temporalclient.ScheduleClient { return nil }
+// ScheduleClient knows of no schedule but that of the sweep: tests of crons have a real Temporal.
+func (r *Recorder) ScheduleClient() temporalclient.ScheduleClient { return sweepOf{r: r} }
+
+// sweepOf is the schedule of the sweep, which says whose the Temporal namespace is.
+type sweepOf struct {
+	temporalclient.ScheduleClient
+	temporalclient.ScheduleHandle
+	r *Recorder
+}
+
+func (s sweepOf) GetHandle(context.Context, string) temporalclient.ScheduleHandle { return s }
+
+func (s sweepOf) Describe(context.Context) (*temporalclient.ScheduleDescription, error) {
+	s.r.Mu.Lock()
+	defer s.r.Mu.Unlock()
+	s.r.asked++
+	if s.r.owner == "" {
+		return nil, serviceerror.NewNotFound("no such schedule")
+	}
+	owner, err := converter.GetDefaultDataConverter().ToPayload(s.r.owner)
+	action := &temporalclient.ScheduleWorkflowAction{Memo: map[string]any{start.MemoCluster: owner}}
+	return &temporalclient.ScheduleDescription{Schedule: temporalclient.Schedule{Action: action}}, err
+}
+
+// AskedWhose is how often it was asked to whom the Temporal namespace belongs.
+func (r *Recorder) AskedWhose() int {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.asked
+}
+
+// BelongsTo says from now on that the Temporal namespace is that cluster's.
+func (r *Recorder) BelongsTo(cluster string) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.owner = cluster
+}
 
 // Fails says from now on whether the tasks of d's workflow fail.
 func (r *Recorder) Fails(d *v1beta1.Disruption, fails bool) {
