@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,7 +131,7 @@ func (r *replacing) begin(ctx context.Context) error {
 	return r.writeRecords(ctx)
 }
 
-// replaceAll works at several nodes at once. One that fails stops no other.
+// replaceAll works at CordonsAtOnce nodes at once. One that fails stops no other.
 func (r *replacing) replaceAll(ctx context.Context) error {
 	nodes := map[string][]*targets.Target{}
 	for i := range r.shards {
@@ -147,13 +149,17 @@ func (r *replacing) replaceAll(ctx context.Context) error {
 	if r.users, err = r.pods.Users(ctx); err != nil {
 		return err
 	}
+	order, err := r.order(ctx, nodes)
+	if err != nil {
+		return err
+	}
 	var group errgroup.Group
-	group.SetLimit(r.a.Parallel)
+	group.SetLimit(max(r.a.CordonsAtOnce, 1))
 	var mu sync.Mutex
 	var errs []error
-	for name, pods := range nodes {
+	for _, name := range order {
 		group.Go(func() error {
-			if err := r.replaceOn(ctx, name, pods); err != nil {
+			if err := r.replaceOn(ctx, name, nodes[name]); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -166,6 +172,25 @@ func (r *replacing) replaceAll(ctx context.Context) error {
 		return errors.Join(errs[:min(len(errs), 3)]...)
 	}
 	return r.uncordonAll(ctx)
+}
+
+// order is that of the nodes: those first that an attempt before this one left cordoned,
+// as they count for CordonsAtOnce. It uncordons nodes with no pod left to replace.
+func (r *replacing) order(ctx context.Context, nodes map[string][]*targets.Target) ([]string, error) {
+	marked, err := r.cordons.Of(ctx, r.d.UID)
+	if err != nil {
+		return nil, err
+	}
+	var first []string
+	for _, node := range marked {
+		if len(nodes[node]) > 0 {
+			first = append(first, node)
+		} else if err := r.cordons.Uncordon(ctx, node, r.d.UID); err != nil {
+			return nil, err
+		}
+	}
+	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes)), func(node string) bool { return slices.Contains(first, node) })
+	return append(first, rest...), nil
 }
 
 // uncordonAll takes off what an attempt before this one could not.

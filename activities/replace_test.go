@@ -232,6 +232,37 @@ func TestReplacePods(t *testing.T) {
 	})
 }
 
+// Nodes are cordoned one after the other, unless the operator allows more. One that a
+// worker left cordoned is the first.
+func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
+	for _, limit := range []int{0, 2} {
+		c := quickly(newCluster(t))
+		c.GonePatience, c.CordonsAtOnce = time.Minute, limit
+		var nodes []string
+		for range 4 {
+			nodes = append(nodes, c.makeNode(nil))
+			c.makePod(nodes[len(nodes)-1], nil)
+		}
+		ref, _ := c.selectFor("moving", replaces(nil))
+		left := nodes[3]
+		c.Must(c.cordons().Cordon(t.Context(), left, ref))
+		most := 0
+		c.plays(func(pod *corev1.Pod) {
+			cordoned, err := c.cordons().Of(t.Context(), ref.UID)
+			if err != nil || len(cordoned) > max(limit, 1) || limit == 0 && most == 0 && pod.Spec.NodeName != left {
+				t.Errorf("%v are cordoned as the pod of %s ends (%v), want %d at most, and %s first", cordoned, pod.Spec.NodeName, err, max(limit, 1), left)
+			}
+			most = max(most, len(cordoned))
+		})
+		if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 4 {
+			t.Errorf("ReplacePods() = %+v, want 4 replaced", got)
+		}
+		for _, node := range nodes {
+			c.wantCordon(node, false, 0)
+		}
+	}
+}
+
 // A pod that goes on to end shows as not replaced yet, beside others that are.
 func TestAPodThatDoesNotEndIsToldAndHoldsNothingUp(t *testing.T) {
 	c := newCluster(t)

@@ -36,6 +36,10 @@ type Config struct {
 	PodOps podops.Settings `mapstructure:",squash"`
 	// Requesters notes who asks for a Disruption.
 	Requesters requester.Settings `mapstructure:",squash"`
+	// WebhookClientCA is a file with the authorities that sign certificates of API
+	// servers. With it no webhook answers any other client. Without it graceful-delete
+	// writes nothing.
+	WebhookClientCA string `mapstructure:"webhook-client-ca"`
 	// PollInterval is how often Temporal is asked for what nothing in the cluster
 	// tells, see temporal.PollInterval.
 	PollInterval time.Duration `mapstructure:"poll-interval"`
@@ -87,6 +91,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Int("readiness-gate-port", 9446, "where the webhook for it is served")
 	flags.Bool("requesters", false, "serve the admission webhook that notes who asks for a Disruption")
 	flags.Int("requesters-port", 9445, "where it is served")
+	flags.String("webhook-client-ca", "", "file with the CA that signs the API servers' client certificates: all webhooks refuse other clients; empty: they answer any client, and graceful-delete only refuses deletions and labels no pod")
 	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
 	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
 	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")

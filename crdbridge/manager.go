@@ -80,8 +80,12 @@ func managerOptions(c Config) (manager.Options, error) {
 func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal.Client, registry prometheus.Registerer) (manager.Manager, error) {
 	cluster = rest.CopyConfig(cluster)
 	cluster.QPS = -1 // the API server's own priorities and fairness decide
+	clients, err := certificate.Clients(c.WebhookClientCA)
+	if err != nil {
+		return nil, err
+	}
 	own := &certificate.Certificate{}
-	o.WebhookServer = oninit.Server(c.OnInit, own)
+	o.WebhookServer = oninit.Server(c.OnInit, own, clients)
 	m, err := manager.New(cluster, o)
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
@@ -100,9 +104,9 @@ func assemble(c Config, cluster *rest.Config, o manager.Options, client temporal
 		rollout.Setup(m, workflows),
 		scenario.Setup(m, workflows),
 		oninit.Setup(m, c.OnInit, namespaces, oninit.InCluster(namespaces.System), own),
-		podops.Setup(m, c.PodOps, namespaces, podops.InCluster(namespaces.System), registry),
+		podops.Setup(m, c.PodOps, namespaces, podops.InCluster(namespaces.System, clients), registry),
 		podops.SetupProtections(m, c.ChaosNamespace),
-		requester.Setup(m, c.Requesters, requester.InCluster(namespaces.System)),
+		requester.Setup(m, c.Requesters, requester.InCluster(namespaces.System, clients)),
 		emergencystop.Setup(m, c.ChaosNamespace, c.WatchNamespaces),
 		m.AddHealthzCheck("ping", healthz.Ping),
 		m.AddReadyzCheck("ping", healthz.Ping),

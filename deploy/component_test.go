@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,7 +39,7 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, readinessGate, requesters)
+	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, readinessGate, requesters, webhookClients)
 	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
@@ -71,14 +72,18 @@ func TestTheComponentOfPodReplacement(t *testing.T) {
 		base[object.GetKind()+" "+object.GetName()] = true
 	}
 	added := slices.DeleteFunc(render(t, overlay), func(o *unstructured.Unstructured) bool { return base[o.GetKind()+" "+o.GetName()] })
-	if len(added) != 2 {
-		t.Errorf("the component adds %d objects, want a role and its binding", len(added))
+	if len(added) != 4 {
+		t.Errorf("the component adds %d objects, want a role, its binding, a policy and its binding", len(added))
 	}
 	apply(t, apiserver.Start(t), added)
 	grants := func() bool { return may(t, kube, "squall-worker", "patch", "nodes", "") }
 	t.Cleanup(func() { // the other tests are about the base
 		const name = "squall-pod-replacement"
-		if err := kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		bound, policies := kube.RbacV1().ClusterRoleBindings(), kube.AdmissionregistrationV1()
+		err := errors.Join(bound.Delete(context.Background(), name, metav1.DeleteOptions{}),
+			policies.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{}),
+			policies.ValidatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		if err != nil {
 			t.Error(err)
 		}
 	})
@@ -152,6 +157,7 @@ const (
 	readinessGate     = "components/readiness-gate"
 	requesters        = "components/requesters"
 	probeExec         = "components/probe-exec"
+	webhookClients    = "components/webhook-clients"
 	ownTemporal       = "components/temporal"
 )
 
@@ -223,6 +229,29 @@ func TestTheComponentOfRequesters(t *testing.T) {
 		"squall-crdbridge may get,update mutatingwebhookconfigurations.admissionregistration.k8s.io named squall-requesters everywhere",
 		"squall-crdbridge may get,update secrets named squall-requesters in squall-system")
 	wantWebhook(t, overlay, "SQUALL_REQUESTERS", "requesters", 9445)
+}
+
+// The component of webhook clients gives nobody a right, and the bridge a file that the
+// setting names.
+func TestTheComponentOfWebhookClients(t *testing.T) {
+	overlay := overlaid(t, webhookClients)
+	wantRightsBeyond(t, ".", overlay)
+	for _, object := range render(t, overlay) {
+		if object.GetKind() != "Deployment" || object.GetName() != "squall-crdbridge" {
+			continue
+		}
+		pod := podOf(t, object).Spec
+		set := slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool {
+			return e.Name == "SQUALL_WEBHOOK_CLIENT_CA" && e.Value == "/etc/squall/webhook-clients/ca.crt"
+		})
+		mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == "webhook-clients" && m.MountPath == "/etc/squall/webhook-clients"
+		})
+		there := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "webhook-clients" && v.ConfigMap != nil })
+		if !set || !mounted || !there {
+			t.Errorf("the setting is there: %t, mounted: %t, of a ConfigMap: %t", set, mounted, there)
+		}
+	}
 }
 
 // wantWebhook wants the bridge to serve one.

@@ -10,7 +10,7 @@ import (
 )
 
 // finding is a row of docs/security-findings.md.
-var finding = regexp.MustCompile(`(?m)^\| (N?\d+) \| .+ \| (.+) \| (.+) \|$`)
+var finding = regexp.MustCompile(`(?m)^\| (N?\d+b?) \| .+ \| (.+) \| (.+) \|$`)
 
 // TestEveryFindingIsFixedOrBound finds findings of the first review that the page leaves
 // out, and tests and rules of such that are no more.

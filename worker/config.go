@@ -68,6 +68,9 @@ type Config struct {
 	ClientQPS float32 `mapstructure:"client-qps"`
 	// Parallel is how many API calls one activity has under way at once.
 	Parallel int `mapstructure:"parallel"`
+	// CordonsAtOnce is how many nodes one disruption with podReplacement keeps cordoned
+	// at once.
+	CordonsAtOnce int `mapstructure:"cordons-at-once"`
 	// ProbeHosts are whom probes may ask besides what belongs to the disruption's
 	// namespace: names, addresses and ranges.
 	ProbeHosts []string `mapstructure:"probe-hosts"`
@@ -124,6 +127,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Bool(cloud.SettingFetch, false, "fetch from a provider what that ConfigMap lacks, at most once a day")
 	flags.Float64("client-qps", -1, "most API calls in a second; below 0: the API server's own priorities and fairness decide")
 	flags.Int("parallel", 32, "API calls that one activity has under way at once")
+	flags.Int("cordons-at-once", 1, "nodes that one disruption with podReplacement keeps cordoned at once; at least 1")
 	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may ask besides pods and Services of the disruption's namespace")
 	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
 	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
@@ -162,6 +166,9 @@ func (c Config) check() error {
 	}
 	if c.Parallel < 1 {
 		return fmt.Errorf("setting parallel %d: want at least 1", c.Parallel)
+	}
+	if c.CordonsAtOnce < 1 {
+		return fmt.Errorf("setting cordons-at-once %d: want at least 1", c.CordonsAtOnce)
 	}
 	if _, err := c.cloudRanges(); err != nil {
 		return err

@@ -68,6 +68,7 @@ func TestReadConfig(t *testing.T) {
 		"an unknown flag is named":            {[]string{"--imagee", "x"}, "imagee"},
 		"a ConfigMap without namespace":       {[]string{"--cloud-ranges", "ranges"}, "want namespace/name"},
 		"a pull policy that is none":          {[]string{"--image-pull-policy", "Sometimes"}, `image-pull-policy "Sometimes"`},
+		"no cordon at all":                    {[]string{"--cordons-at-once", "0"}, "setting cordons-at-once 0: want at least 1"},
 		"no parallel calls at all":            {[]string{"--parallel", "0"}, "at least 1"},
 		"a node that has no time":             {[]string{"--node-timeout", "59s"}, "node-timeout 59s: want 1m0s to 2m30s"},
 		"chaos pods that ask for nothing":     {[]string{"--chaos-pod-cpu", "0"}, `chaos-pod-cpu "0": want processors, 1m to 1, such as 50m`},

@@ -197,10 +197,11 @@ func newActivities(c Config) (*activities.Activities, error) {
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
 			PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
-		NodeShare: c.NodeShare,
-		Prober:    c.prober(kube, config),
-		Notify:    c.Notify,
-		Parallel:  c.Parallel,
+		NodeShare:     c.NodeShare,
+		Prober:        c.prober(kube, config),
+		Notify:        c.Notify,
+		Parallel:      c.Parallel,
+		CordonsAtOnce: c.CordonsAtOnce,
 	}, nil
 }
 

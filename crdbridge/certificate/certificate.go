@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -59,6 +57,9 @@ type Place struct {
 	Secret, Configuration string
 	// Validating is true for a webhook that refuses, and false for one that changes.
 	Validating bool
+	// Clients are the authorities that sign certificates of API servers. With nil the
+	// webhook answers any client, so it must not act.
+	Clients *x509.CertPool
 }
 
 // InCluster is the place of a webhook whose Service, Secret and configuration have one
@@ -71,28 +72,12 @@ func InCluster(name, systemNamespace string) Place {
 // that it answers with.
 func Serve(m manager.Manager, name string, port int, path string, answers admission.Handler, place Place) error {
 	own := &Certificate{}
-	server := Server(port, "", own)
+	server := Server(port, "", own, place.Clients)
 	server.Register(path, &admission.Webhook{Handler: answers})
 	if err := m.Add(server); err != nil {
 		return err
 	}
 	return Keep(m, name, place, own)
-}
-
-// Server serves at the port with the certificate, or with what the directory has: tls.crt
-// and tls.key.
-func Server(port int, directory string, certificate *Certificate) webhook.Server {
-	return webhook.NewServer(webhook.Options{Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS12
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if directory == "" {
-				return certificate.now()
-			}
-			// Read each time: whoever renews it need not tell.
-			pair, err := tls.LoadX509KeyPair(filepath.Join(directory, corev1.TLSCertKey), filepath.Join(directory, corev1.TLSPrivateKeyKey))
-			return &pair, err
-		}
-	}}})
 }
 
 // Keep has every replica of m see to the certificate.

@@ -8,6 +8,7 @@ package oninit
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -71,12 +72,12 @@ func InCluster(systemNamespace string) certificate.Place {
 }
 
 // Server is the webhook's, for the options of a manager: nil if it is off. Which
-// certificate it has is known once Setup was called.
-func Server(s Settings, own *certificate.Certificate) webhook.Server {
+// certificate it has is known once Setup was called. Clients are as in certificate.Place.
+func Server(s Settings, own *certificate.Certificate, clients *x509.CertPool) webhook.Server {
 	if !s.Enabled {
 		return nil
 	}
-	return certificate.Server(s.Port, s.Certificates, own)
+	return certificate.Server(s.Port, s.Certificates, own, clients)
 }
 
 // Setup serves the webhook in every replica of m, and, unless it is given one, has

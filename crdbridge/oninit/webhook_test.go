@@ -42,7 +42,7 @@ func newServed(t *testing.T) *served {
 	}))
 	s.Options = func(o *manager.Options) {
 		*own = certificate.Certificate{} // a program that starts anew has none
-		o.WebhookServer = Server(settings, own)
+		o.WebhookServer = Server(settings, own, nil)
 	}
 	config := apiserver.Start(t)
 	config.WarningHandler = rest.NoWarnings{}

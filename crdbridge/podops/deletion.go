@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,11 +38,15 @@ func (r *reconciler) deletion(ctx context.Context, pod *corev1.Pod) (acted bool,
 type deletions struct {
 	driver     *reconciler
 	namespaces scope.Namespaces
+	// acts is true if API servers alone can call. The API server has then authorised the
+	// user to delete the pod. Other clients could name any pod and any user.
+	acts bool
 }
 
-// Handle refuses a deletion that has to wait, and notes the wish on the pod, upon
-// which the driver begins. Whatever keeps it from noting lets the pod be deleted: it
-// would be refused for ever otherwise.
+// Handle refuses a deletion that has to wait. If it acts it notes the wish on the pod,
+// upon which the driver begins. Otherwise the refusal says how the user notes it;
+// programs cannot read that, and their deletions pass. Whatever keeps it from noting lets
+// the pod be deleted: it would be refused for ever otherwise.
 func (d deletions) Handle(ctx context.Context, request admission.Request) admission.Response {
 	pod, err := d.namespaces.Pod(request, admissionv1.Delete) // the driver sees no others
 	if err != nil {
@@ -57,8 +63,13 @@ func (d deletions) Handle(ctx context.Context, request admission.Request) admiss
 	if there {
 		return admission.Allowed("")
 	}
-	if err == nil && !podops.ToBeDeleted(pod) && (request.DryRun == nil || !*request.DryRun) {
-		err = d.note(ctx, pod)
+	if err == nil && !podops.ToBeDeleted(pod) {
+		if !d.acts {
+			return unnoted(pod, request.UserInfo.Username)
+		}
+		if request.DryRun == nil || !*request.DryRun {
+			err = d.note(ctx, pod)
+		}
 	}
 	if apierrors.IsNotFound(err) {
 		return admission.Allowed("")
@@ -68,6 +79,15 @@ func (d deletions) Handle(ctx context.Context, request admission.Request) admiss
 	}
 	return admission.Denied(fmt.Sprintf("pod deletion process is underway and being managed by PodOpsLifecycle: pod %s/%s is taken out of service first, and is then deleted; "+
 		"it waits for this: %s. To keep the pod take its label %s off; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, awaits, podops.LabelToDelete))
+}
+
+// unnoted is the answer to a deletion that nobody notes on the pod.
+func unnoted(pod *corev1.Pod, user string) admission.Response {
+	if slices.ContainsFunc([]string{"system:serviceaccount:", "system:node:", "system:kube-"}, func(prefix string) bool { return strings.HasPrefix(user, prefix) }) {
+		return admission.Allowed("").WithWarnings("squall: the pod is deleted without being taken out of service first: the setting webhook-client-ca is empty")
+	}
+	return admission.Denied(fmt.Sprintf("pod %s/%s is in service; to take it out of service and delete it then: "+
+		"kubectl -n %s label pod %s %s=true; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, pod.Namespace, pod.Name, podops.LabelToDelete))
 }
 
 func (d deletions) note(ctx context.Context, pod *corev1.Pod) error {

@@ -1,6 +1,7 @@
 package podops
 
 import (
+	"crypto/x509"
 	"strings"
 	"testing"
 
@@ -8,15 +9,29 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/crdbridge/certificate"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/kube/podops"
+	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// newGraceful is a cluster in which deletions wait.
+// newGraceful is a cluster in which deletions wait, and the bridge notes them on pods.
 func newGraceful(t *testing.T) *cluster {
 	t.Helper()
-	c := newServed(t, "graceful-delete", GracefulDeletePath, Settings{GracefulDelete: true})
+	clients, err := certificate.Clients(apiserver.ClientCA(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRefusing(t, clients)
+}
+
+// newRefusing is a cluster in which deletions wait. Without clients nobody notes them.
+func newRefusing(t *testing.T, clients *x509.CertPool) *cluster {
+	t.Helper()
+	c := newServed(t, "graceful-delete", GracefulDeletePath, Settings{GracefulDelete: true}, clients)
 	c.pod("probe", "ReplicaSet")
 	bridgetest.Eventually(t, bridgetest.Soon, "deletions are asked about", func() bool {
 		return apierrors.IsForbidden(c.delete("probe", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
@@ -114,4 +129,31 @@ func TestDeletionsThatDoNotWait(t *testing.T) {
 	})
 	c.Must(c.Stop())
 	c.Must(c.delete("ours", metav1.DeleteOptions{}))
+}
+
+// Without a CA of its clients the bridge cannot tell an API server from a pod, so it writes
+// nothing: the refusal says how users have the pod deleted, and programs are not held up.
+func TestADeletionIsNotNotedForAnyClient(t *testing.T) {
+	c := newRefusing(t, nil)
+	c.pod("web-0", "StatefulSet")
+	c.inService("web-0")
+	err := c.delete("web-0", metav1.DeleteOptions{})
+	said := "kubectl -n " + c.Namespace + " label pod web-0 collaset.kusionstack.io/to-delete=true"
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), said) {
+		t.Fatalf("delete = %v, want it refused with %q", err, said)
+	}
+	if pod := c.get("web-0"); podops.ToBeDeleted(pod) {
+		t.Errorf("the bridge wrote the label: %v", pod.Labels)
+	}
+	c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelToDelete+`":"true"}}}`))
+	c.until("web-0", "out of service", func(pod *corev1.Pod) bool { return gate(pod) == corev1.ConditionFalse })
+	c.refused("web-0", metav1.DeleteOptions{})
+	c.serve("web-0", false)
+	c.until("web-0", "the driver deletes it", deleting)
+	c.pod("of-a-rollout", "ReplicaSet")
+	config := apiserver.Start(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:masters"}}
+	controller, err := kubernetes.NewForConfig(config)
+	c.Must(err)
+	c.Must(controller.CoreV1().Pods(c.Namespace).Delete(t.Context(), "of-a-rollout", metav1.DeleteOptions{}))
 }

@@ -23,7 +23,7 @@ import (
 // newGated is a cluster in which pods that opted in get the gate.
 func newGated(t *testing.T) *cluster {
 	t.Helper()
-	c := newServed(t, "readiness-gate", ReadinessGatePath, Settings{ReadinessGate: true})
+	c := newServed(t, "readiness-gate", ReadinessGatePath, Settings{ReadinessGate: true}, nil)
 	c.awaitGates()
 	return c
 }

@@ -47,6 +47,7 @@ type reconciler struct {
 	live    client.Reader
 	now     func() time.Time
 	deletes bool // deletions begin an operation
+	pods    scope.Namespaces
 
 	down  prometheus.Gauge
 	mu    sync.Mutex
@@ -65,7 +66,7 @@ func Setup(m manager.Manager, s Settings, n scope.Namespaces, p Places, registry
 	if !s.Driver {
 		return nil
 	}
-	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, deletes: s.GracefulDelete, down: prometheus.NewGauge(downGauge)}
+	r := &reconciler{client: m.GetClient(), live: m.GetAPIReader(), now: time.Now, deletes: s.GracefulDelete, pods: n, down: prometheus.NewGauge(downGauge)}
 	if err := registry.Register(r.down); err != nil {
 		return fmt.Errorf("show the driver of PodOpsLifecycle among the metrics: %w", err)
 	}
@@ -97,7 +98,7 @@ func serve(m manager.Manager, s Settings, n scope.Namespaces, p Places, r *recon
 	// Replicas that do not lead answer too, and need to know of other drivers.
 	_, err := m.GetCache().GetInformer(context.Background(), &admissionv1.MutatingWebhookConfiguration{}, cache.BlockUntilSynced(false))
 	if err == nil && s.GracefulDelete {
-		err = certificate.Serve(m, "graceful-delete", s.GracefulDeletePort, GracefulDeletePath, deletions{r, n}, p.GracefulDelete)
+		err = certificate.Serve(m, "graceful-delete", s.GracefulDeletePort, GracefulDeletePath, deletions{r, n, p.GracefulDelete.Clients != nil}, p.GracefulDelete)
 	}
 	if err == nil && s.ReadinessGate {
 		err = certificate.Serve(m, "readiness-gate", s.ReadinessGatePort, ReadinessGatePath, gates{r, n}, p.ReadinessGate)
@@ -190,7 +191,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.client.Get(ctx, request.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !podops.Drivable(pod) {
+	if !podops.Drivable(pod) || !r.pods.Has(pod.Namespace) {
 		return reconcile.Result{}, nil
 	}
 	if r.deletes {

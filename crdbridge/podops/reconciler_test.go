@@ -2,6 +2,7 @@ package podops
 
 import (
 	"context"
+	"crypto/x509"
 	"io"
 	"strings"
 	"testing"
@@ -65,8 +66,9 @@ func (c *cluster) connect() {
 }
 
 // newServed is a cluster whose API server asks the bridge, as the configuration of the
-// component that is shipped says, in the namespaces of the test.
-func newServed(t *testing.T, component, path string, s Settings) *cluster {
+// component that is shipped says, in the namespaces of the test. Clients are as in
+// certificate.Place.
+func newServed(t *testing.T, component, path string, s Settings, clients *x509.CertPool) *cluster {
 	t.Helper()
 	s.Driver = true
 	s.GracefulDeletePort = temporalserver.FreePort(t)
@@ -79,7 +81,7 @@ func newServed(t *testing.T, component, path string, s Settings) *cluster {
 		return Setup(m, s, of, Places{GracefulDelete: place, ReadinessGate: place}, c.metrics)
 	}))
 	c.connect()
-	place = certificate.Place{Host: "localhost", Namespace: c.MakeNamespace("system-"), Secret: "squall-" + component, Validating: s.GracefulDelete}
+	place = certificate.Place{Host: "localhost", Namespace: c.MakeNamespace("system-"), Secret: "squall-" + component, Validating: s.GracefulDelete, Clients: clients}
 	c.system = place.Namespace
 	place.Configuration = c.Webhook(component, place.Secret, path, s.GracefulDeletePort, c.system, c.Namespace, c.system, c.ChaosNamespace)
 	c.Start()

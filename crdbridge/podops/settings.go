@@ -1,6 +1,7 @@
 package podops
 
 import (
+	"crypto/x509"
 	"fmt"
 
 	"github.com/squall-chaos/squall/crdbridge/certificate"
@@ -46,9 +47,10 @@ type Places struct {
 }
 
 // InCluster are the places that the components graceful-delete and readiness-gate of
-// deploy make.
-func InCluster(systemNamespace string) Places {
+// deploy make. Clients are as in certificate.Place.
+func InCluster(systemNamespace string, clients *x509.CertPool) Places {
 	p := Places{certificate.InCluster(GracefulDelete, systemNamespace), certificate.InCluster(ReadinessGate, systemNamespace)}
 	p.GracefulDelete.Validating = true
+	p.GracefulDelete.Clients, p.ReadinessGate.Clients = clients, clients
 	return p
 }

@@ -6,6 +6,7 @@ package requester
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -36,9 +37,12 @@ type Settings struct {
 	Port    int  `mapstructure:"requesters-port"`
 }
 
-// InCluster is the place that deploy/components/requesters makes.
-func InCluster(systemNamespace string) certificate.Place {
-	return certificate.InCluster(Name, systemNamespace)
+// InCluster is the place that deploy/components/requesters makes. Clients are as in
+// certificate.Place.
+func InCluster(systemNamespace string, clients *x509.CertPool) certificate.Place {
+	place := certificate.InCluster(Name, systemNamespace)
+	place.Clients = clients
+	return place
 }
 
 // Setup serves the webhook in every replica of m, and has each see to the certificate.

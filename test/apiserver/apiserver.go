@@ -35,7 +35,7 @@ var shared struct {
 	sync.Mutex
 	running bool // Run is waiting to stop the server
 	server  *envtest.Environment
-	audit   string // directory of the audit's policy and log
+	audit   string // directory of the audit's policy and log, and of the client certificate
 	alive   io.Closer
 	err     error
 }
@@ -110,7 +110,12 @@ func start(binaries string) (*envtest.Environment, error) {
 	if shared.audit, err = writeAuditPolicy(); err != nil {
 		return nil, err
 	}
+	admission, err := writeClient(shared.audit)
+	if err != nil {
+		return nil, err
+	}
 	server.ControlPlane.GetAPIServer().Configure().
+		Set("admission-control-config-file", admission).
 		Set("audit-policy-file", policyFile(shared.audit)).
 		Set("audit-log-path", auditLog(shared.audit)).
 		Set("audit-log-maxsize", "100000") // MB: it is read from where it was left, so it must not begin anew

@@ -33,7 +33,7 @@ const deploy = "../../deploy"
 
 // components are those of the chart, and the folders that kustomize has them in.
 var components = map[string]string{
-	"onInit": "on-init", "podReplacement": "pod-replacement", "podOperations": "pod-operations", "podOpsDriver": "pod-ops-driver", "gracefulDelete": "graceful-delete", "readinessGate": "readiness-gate", "requesters": "requesters", "probeExec": "probe-exec", "prometheusOperator": "prometheus-operator",
+	"onInit": "on-init", "podReplacement": "pod-replacement", "podOperations": "pod-operations", "podOpsDriver": "pod-ops-driver", "gracefulDelete": "graceful-delete", "readinessGate": "readiness-gate", "requesters": "requesters", "probeExec": "probe-exec", "webhookClients": "webhook-clients", "prometheusOperator": "prometheus-operator",
 }
 
 // objects are manifests by kind, namespace and name.

@@ -19,10 +19,10 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// allow gives the worker a component's rights until the test is over.
+// allow gives the worker a component's rights, and what limits them, until the test is over.
 func allow(t *testing.T, w *world, component string) {
 	t.Helper()
-	install(t, w, component, "rbac.yaml")
+	install(t, w, component, "rbac.yaml", "policy.yaml")
 }
 
 // TestComponents is of the components that switch something of the bridge on. The bridge
@@ -135,6 +135,9 @@ var collections = map[string]string{
 	"Secret":                       "/api/v1/namespaces/" + systemNamespace + "/secrets",
 	"Service":                      "/api/v1/namespaces/" + systemNamespace + "/services",
 	"MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+
+	"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
 
 // installOne creates an object until the test is over.

@@ -11,9 +11,9 @@ import (
 // components are what disruptions of the soak need beyond what is installed, in the
 // order in which they come; they go in the other one.
 var components = []string{
-	"pod-replacement/rbac.yaml",
-	"pod-operations/rbac.yaml", "pod-operations/protection.yaml",
-	"pod-ops-driver/rbac.yaml", "pod-ops-driver/installed.yaml",
+	"pod-replacement/rbac.yaml", "pod-replacement/policy.yaml",
+	"pod-operations/rbac.yaml", "pod-operations/protection.yaml", "pod-operations/policy.yaml",
+	"pod-ops-driver/rbac.yaml", "pod-ops-driver/installed.yaml", "pod-ops-driver/policy.yaml",
 }
 
 // allow installs the components that replace pods and take part in operations on

@@ -49,8 +49,8 @@ Deployments, which have a template of their own. */ -}}
 {{- end }}
 {{- end }}
 
-{{- /* squall.deployment: the first object of a program's manifest with what the values say of it; env and
-ports are added to those of its container. */ -}}
+{{- /* squall.deployment: the first object of a program's manifest with what the values say of it; env,
+ports, mounts and volumes are added to those it has. */ -}}
 {{- define "squall.deployment" -}}
 {{- $object := fromYaml (first (splitList "\n---\n" (.root.Files.Get .file))) }}
 {{- $_ := set $object.metadata "labels" (merge (dict "app.kubernetes.io/part-of" "squall") $object.metadata.labels) }}
@@ -74,5 +74,7 @@ ports are added to those of its container. */ -}}
 {{- $_ := set $container "resources" .values.resources }}
 {{- $_ := set $container "env" (concat .env $container.env) }}
 {{- $_ := set $container "ports" (concat .ports $container.ports) }}
+{{- $_ := set $container "volumeMounts" (concat .mounts $container.volumeMounts) }}
+{{- $_ := set $pod "volumes" (concat .volumes $pod.volumes) }}
 {{ toYaml $object }}
 {{- end }}
