@@ -280,14 +280,14 @@ func (e *ending) awaits(pod *corev1.Pod) string {
 	return why
 }
 
-// missing says which finalizers are not back that the pod's annotation names; empty when
-// all are.
+// missing names the finalizers that the pod's annotation lists and the pod lacks; empty
+// when it has all.
 func missing(pod *corev1.Pod) string {
 	finalizers, err := podops.MissingFinalizers(pod)
 	if err != nil || len(finalizers) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and who brings its traffic has not put back: finalizer %s (annotation %s)", strings.Join(finalizers, ", "), podops.AnnotationAvailable)
+	return fmt.Sprintf(": it waits for finalizer %s (annotation %s), which the controller of its traffic adds", strings.Join(finalizers, ", "), podops.AnnotationAvailable)
 }
 
 // note counts a pod that could not be written to.
