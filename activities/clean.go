@@ -40,6 +40,9 @@ type CleanInput struct {
 	// ResultLost is true when an earlier cleaning may have let chaos pods go and
 	// nobody heard of it.
 	ResultLost bool `json:"resultLost,omitempty"`
+	// Operated is true for a disruption that is an operation on its targets: one that was
+	// not given yet has no chaos pod, and is waited for.
+	Operated bool `json:"operated,omitempty"`
 	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
 	Patience time.Duration `json:"patience"`
 }

@@ -162,7 +162,7 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 			return targets.Ending{Why: targetGone, Lost: true}
 		case c.unwanted[target.UID] != "":
 			return targets.Ending{Why: c.unwanted[target.UID], Returns: true}
-		case target.Operation == targets.OperationAsked:
+		case target.Operation == targets.OperationAsked, c.in.Operated && target.Operation == "":
 			return targets.Ending{} // it is waited for, and has no chaos pod
 		case c.taken[target.UID] != "":
 			return targets.Ending{Why: targetTaken + c.taken[target.UID]}

@@ -182,6 +182,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 	switch {
 	case apierrors.IsNotFound(err), anotherPod(err):
 		next = operationStep{end: targetGone}
+	case err != nil && next.end == targetGone: // its labels go with it
 	case err != nil && over:
 		next.end = targetNotGiven + notAskedFor + err.Error()
 	case err != nil:
@@ -189,7 +190,7 @@ func (o *operating) target(ctx context.Context, target *targets.Target, over boo
 		return nil
 	}
 	if next.end != "" {
-		target.End(targets.Ending{Why: next.end, Lost: next.end == targetGone}, "")
+		target.End(targets.Ending{Why: next.end, Lost: next.end == targetGone, NeverInjected: next.again}, "")
 		return nil
 	}
 	if next.waits != "" {
@@ -215,17 +216,25 @@ type operationStep struct {
 	// end says why it is let go; waits what it waits for.
 	end, waits string
 	patch      []byte
+	// again is true for one that is let go and may be chosen again.
+	again bool
 }
 
 // decide says what comes next on a target. pod is nil when it is gone.
 func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) operationStep {
-	if pod == nil || pod.DeletionTimestamp != nil {
+	if pod == nil {
 		return operationStep{end: targetGone}
+	}
+	if pod.DeletionTimestamp != nil {
+		return operationStep{end: targetGone, patch: o.operation.End(pod)}
 	}
 	if why := o.operation.Busy(pod); why != "" && o.d.Spec.ReleasesOnOperation() {
 		return operationStep{end: targetInUse + why, patch: o.operation.End(pod)}
 	}
 	asked := target.Operation == targets.OperationAsked
+	if label := o.operation.Missing(pod); label != "" && asked && podops.Managed(pod) {
+		return operationStep{end: targetTaken + "its label " + label + " is gone", patch: o.operation.End(pod)}
+	}
 	switch o.operation.Next(pod) {
 	case podops.StepOperate:
 		return operationStep{state: targets.OperationGiven, patch: o.protection(pod)}
@@ -235,12 +244,11 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 		}
 		return operationStep{state: targets.OperationUnmanaged}
 	case podops.StepBegin:
-		if asked {
-			return operationStep{end: targetTaken + "its label " + o.operation.Selector() + " is gone"}
-		}
 		if !over {
 			return operationStep{state: targets.OperationAsked, patch: o.operation.Begin(pod.UID, time.Now()), waits: "it was asked for just now"}
 		}
+		// The webhook of its driver was away: that uses up no target.
+		return operationStep{end: targetNotGiven + notAskedFor + "each write to it failed", again: true}
 	}
 	if over {
 		return operationStep{end: targetNotGiven + o.operation.Awaits(pod), patch: o.operation.End(pod)}

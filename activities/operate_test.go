@@ -1,7 +1,9 @@
 package activities
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +26,9 @@ import (
 func (c *cluster) withDriver() {
 	c.Helper()
 	_, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(c.Context(), kuperator.Webhook(), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return // it is asked about each write
+	}
 	c.Must(err)
 	c.Cleanup(func() {
 		if err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), "kuperator", metav1.DeleteOptions{}); err != nil {
@@ -238,7 +244,8 @@ func TestATargetThatIsWaitedForIsLetGo(t *testing.T) {
 				t.Errorf("created = %+v for a target that was let go", created)
 			}
 			if c.pod(pod.Name).DeletionTimestamp != nil {
-				return // its labels go with it
+				c.wantNoLabels(ref, pod.Name) // an evicted pod may stay for good
+				return
 			}
 			c.label(pod, scaling, "null")
 			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
@@ -343,28 +350,77 @@ func TestADriverThatDisappears(t *testing.T) {
 	}
 }
 
-// Somebody takes the label of the type off, and a driver then leaves the permission of
-// it on the pod: it goes with the operation.
-func TestAPermissionThatIsLeftBehind(t *testing.T) {
+// Somebody takes the label of the type off, without which Kuperator refuses the end of the
+// operation: it is put back first, and the pod comes back into service. rules L6, L7, L9
+func TestAnOperationWithoutItsType(t *testing.T) {
+	traffic := podops.FinalizerPrefix + "traffic"
+	for _, test := range []struct {
+		name       string
+		finalizers []string
+		settled    bool
+	}{{"as soon as it was asked for", nil, false}, {"while it is prepared", []string{traffic}, true}, {"when it was given", nil, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			kuperator.Serve(t, c.Client, c.Shop)
+			pod := c.managed(1, test.finalizers...)[0]
+			ref, in := c.chosenFor("untyped", nil)
+			operation := podops.OfDisruption(ref.UID)
+			do[OperateResult](c, c.OperateTargets, in)
+			if test.settled {
+				c.settle(true)
+			}
+			c.label(pod, podops.LabelOperationType+"/"+operation.ID, "null")
+			if done := do[OperateResult](c, c.OperateTargets, in); done.Lost != 1 {
+				t.Errorf("%+v, want the target let go, as it was taken back", done)
+			}
+			c.wantEvent("TargetReleased", pod.Name)
+			for range 2 {
+				c.settle(true)
+				do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+			}
+			c.wantNoLabels(ref, pod.Name)
+			if available, _ := podops.Available(c.pod(pod.Name)); !available {
+				t.Errorf("labels = %v, want it in service", c.pod(pod.Name).Labels)
+			}
+		})
+	}
+}
+
+// What Kuperator refuses for good is tried again until the time for it is over. Then the labels are
+// taken off.
+func TestARefusedEnd(t *testing.T) {
 	c := newCluster(t)
 	pod := c.managed(1)[0]
-	ref, in := c.chosenFor("untyped", nil)
+	ref, in := c.chosenFor("refused", nil)
 	do[OperateResult](c, c.OperateTargets, in)
 	c.settle(true)
-	_, err := c.Client.CoreV1().Pods(c.Shop).Patch(c.Context(), pod.Name, types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"`+podops.LabelOperationType+"/"+podops.OfDisruption(ref.UID).ID+`":null}}}`), metav1.PatchOptions{})
-	c.Must(err)
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
-	c.settle(true)
-	if _, left := c.pod(pod.Name).Labels[podops.LabelPermission+"/chaos"]; !left {
-		t.Fatal("the driver leaves no permission behind: this proves nothing")
+	finish := string(podops.OfDisruption(ref.UID).End(c.pod(pod.Name)))
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodPatch || r.URL.Path != "/api/v1/namespaces/"+c.Shop+"/pods/"+pod.Name {
+			return nil, nil
+		}
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if err != nil || string(body) != finish {
+			return nil, err
+		}
+		return refusal(r, http.StatusForbidden), nil
+	})
+	c.label(pod, scaling, "1") // for which a driver that answers waits
+	ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+	if ended.Left != 1 || !ended.Again || !strings.Contains(ended.Pods[0], "refused by the test") {
+		t.Errorf("%+v, want it counted, and tried again", ended)
 	}
-	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "refused by the test")
+	ended = do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Over: true, Hurried: true})
 	c.wantNoLabels(ref, pod.Name)
+	if ended.Left != 0 || ended.Again || len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], "refused the end") {
+		t.Errorf("when its time is over = %+v, want the labels taken off, and told", ended)
+	}
 }
 
 // Somebody takes the label operating off before the pod is given, and Kuperator leaves the
-// others on it: they go though another operation goes on there, for which whoever ends
+// others on it, and ignores Undo: they go though another operation goes on there, for which whoever ends
 // ours does not wait. rule L6
 func TestLabelsThatAreLeftBehind(t *testing.T) {
 	traffic := podops.FinalizerPrefix + "traffic"
@@ -374,6 +430,7 @@ func TestLabelsThatAreLeftBehind(t *testing.T) {
 	}{{"as soon as it was asked for", false}, {"while it is prepared", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
+			kuperator.Serve(t, c.Client, c.Shop)
 			pod := c.managed(1, traffic)[0]
 			ref, in := c.chosenFor("untyped", func(spec *v1beta1.DisruptionSpec) { spec.PodOpsLifecycle.OnConcurrentOperation = v1beta1.KeepTarget })
 			operation := podops.OfDisruption(ref.UID)
@@ -384,17 +441,15 @@ func TestLabelsThatAreLeftBehind(t *testing.T) {
 			c.label(pod, operation.Selector(), "null")
 			c.label(pod, podops.LabelOperationType+"/scale", "scale")
 			c.label(pod, scaling, "1")
-			c.settle(true)
 			if !operation.On(c.pod(pod.Name)) {
 				t.Fatal("the driver leaves no label behind: this proves nothing")
 			}
-			for _, over := range []bool{false, true} {
-				do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Over: over})
-				c.settle(true)
-			}
-			left := c.pod(pod.Name).Labels
-			if _, permitted := left[podops.LabelPermission+"/chaos"]; permitted || operation.On(c.pod(pod.Name)) {
-				t.Errorf("labels %v are left", left)
+			do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+			c.wantNoLabels(ref, pod.Name)
+			c.label(pod, podops.LabelUndo+"/scale", "scale")
+			c.settle(true)
+			if available, _ := podops.Available(c.pod(pod.Name)); !available {
+				t.Errorf("labels = %v, want it in service", c.pod(pod.Name).Labels)
 			}
 		})
 	}
@@ -453,37 +508,136 @@ func TestATargetThatIsTakenBackIsLetGo(t *testing.T) {
 	c.wantNoLabels(ref, pods[0].Name)
 }
 
-// A driver's webhook that is away answers every write with 500: the pod is asked for again, and its
-// operation ended again.
+// A driver's webhook that is away lets every write fail with 500: the pod is asked for
+// again, which uses up no target, and its operation ended again, until the time for that is over.
 func TestAWebhookThatIsAway(t *testing.T) {
 	c := newCluster(t)
+	server := kuperator.Serve(t, c.Client, c.Shop)
 	pod := c.managed(1)[0]
 	ref, in := c.chosenFor("calm", nil)
-	var away atomic.Bool
-	c.through(func(r *http.Request) (*http.Response, error) {
-		if !away.Load() || r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/pods/") {
-			return nil, nil
+	server.Away.Store(true)
+	for range 2 {
+		if done := do[OperateResult](c, c.OperateTargets, in); !strings.Contains(done.Again, "failed calling webhook") || len(done.Waiting) != 1 {
+			t.Errorf("%+v, want it to be asked for again", done)
 		}
-		return refusal(r, http.StatusInternalServerError), nil
-	})
-	away.Store(true)
-	if done := do[OperateResult](c, c.OperateTargets, in); !strings.Contains(done.Again, "refused by the test") || len(done.Waiting) != 1 {
-		t.Errorf("%+v, want it to be asked for again", done)
+		if cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Operated: true}); cleaned.Lost != 0 {
+			t.Fatalf("cleaned = %+v, want the target waited for, which has no chaos pod yet", cleaned)
+		}
 	}
-	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "refused by the test")
-	away.Store(false)
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "failed calling webhook")
+	server.Away.Store(false)
 	if done := do[OperateResult](c, c.OperateTargets, in); done.Again != "" || len(done.Waiting) != 1 {
 		t.Errorf("%+v when the webhook is back, want it waited for", done)
 	}
-	away.Store(true)
+	c.settle(true)
+	if done := do[OperateResult](c, c.OperateTargets, in); len(done.Given) != 1 {
+		t.Errorf("%+v when the webhook is back, want it given", done)
+	}
+	server.Away.Store(true)
 	if _, err := c.env.ExecuteActivity(c.EndOperations, EndOperationsInput{Disruption: ref}); err == nil {
 		t.Error("the operation ended though nobody could be asked")
 	}
 	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "it is tried again")
-	away.Store(false)
+	for _, over := range []bool{false, true} {
+		ended := do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Over: over})
+		if ended.Left != 1 || !ended.Again || !strings.Contains(ended.Pods[0], "failed calling webhook") {
+			t.Errorf("%+v, over %t, want it counted", ended, over)
+		}
+	}
+	c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "waiting for "+pod.Name)
+	if left := do[int](c, c.Finish, FinishInput{Disruption: ref, Operated: true, NotEnded: true, NotInService: []string{pod.Name + ": away"}}); left != 0 {
+		t.Errorf("Finish found %d left, want them left to the bridge", left)
+	}
+	c.wantEvent("NotInService", pod.Name)
+	server.Away.Store(false)
 	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref})
 	c.settle(true)
 	c.wantNoLabels(ref, pod.Name)
+}
+
+// One that could not even be asked for until its time was over may be chosen again.
+func TestATargetThatWasNeverAskedForIsChosenAgain(t *testing.T) {
+	c := newCluster(t)
+	server := kuperator.Serve(t, c.Client, c.Shop)
+	pod := c.managed(1)[0]
+	ref, in := c.chosenFor("calm", nil)
+	server.Away.Store(true)
+	do[OperateResult](c, c.OperateTargets, in)
+	in.Over = in.Shards
+	if done := do[OperateResult](c, c.OperateTargets, in); done.Lost != 1 {
+		t.Fatalf("%+v, want the target let go", done)
+	}
+	c.wantEvent("TargetNotGiven", pod.Name+": it could not be asked for")
+	server.Away.Store(false)
+	if chosen := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); chosen.Selected != 1 {
+		t.Errorf("%+v, want it chosen again", chosen)
+	}
+}
+
+// What the end says of targets that are not in service: of one that is about to be nothing,
+// once nobody waits for it.
+func TestWhatTheEndSaysOfTargets(t *testing.T) {
+	traffic := podops.FinalizerPrefix + "traffic"
+	given := func(t *testing.T, name string) (*cluster, *corev1.Pod, Ref) {
+		c := newCluster(t)
+		pod := c.managed(1)[0]
+		ref, in := c.chosenFor(name, nil)
+		do[OperateResult](c, c.OperateTargets, in)
+		c.settle(true)
+		do[OperateResult](c, c.OperateTargets, in)
+		return c, pod, ref
+	}
+	end := func(c *cluster, ref Ref, hurried bool) EndOperationsResult {
+		return do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Hurried: hurried})
+	}
+	t.Run("it comes back in a moment", func(t *testing.T) {
+		c, pod, ref := given(t, "calm")
+		end(c, ref, true)
+		c.settle(false)
+		if ended := end(c, ref, true); ended.Left != 0 || ended.Unavailable != 1 || len(ended.Pods) > 0 {
+			t.Errorf("%+v of a deleted disruption, want nothing said", ended)
+		}
+		if ended := end(c, ref, false); len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], podops.LabelAvailable) {
+			t.Errorf("%+v, want it waited for", ended)
+		}
+		c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "waiting for "+pod.Name)
+	})
+	t.Run("who brings its traffic is late", func(t *testing.T) {
+		c, pod, ref := given(t, "late")
+		_, err := c.Client.CoreV1().Pods(c.Shop).Patch(t.Context(), pod.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"`+podops.AnnotationAvailable+`":"{\"expectedFinalizers\":{\"Service/shop/web\":\"`+traffic+`\"}}"}}}`), metav1.PatchOptions{})
+		c.Must(err)
+		end(c, ref, false)
+		c.settle(true)
+		ended := end(c, ref, false)
+		if ended.Left != 1 || !strings.Contains(ended.Pods[0], "finalizer "+traffic) || strings.Contains(ended.Pods[0], "the driver") {
+			t.Errorf("%+v, want the finalizer named, and the driver not blamed", ended)
+		}
+	})
+	t.Run("its driver knows it no longer", func(t *testing.T) {
+		c, pod, ref := given(t, "unmanaged")
+		c.label(pod, podops.LabelManaged, "null")
+		for range 2 {
+			if ended := end(c, ref, true); len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], "no driver moves it any more") {
+				t.Errorf("%+v, want it told", ended)
+			}
+		}
+		c.wantNoLabels(ref, pod.Name)
+	})
+}
+
+// The duration runs while a target is waited for: the end names those that were never given.
+func TestTheEndNamesTargetsThatWereNotGiven(t *testing.T) {
+	c := newCluster(t)
+	pod := c.managed(1, podops.FinalizerPrefix+"traffic")[0]
+	ref, in := c.chosenFor("short", nil)
+	do[OperateResult](c, c.OperateTargets, in)
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true, Hurried: true})
+	if events := c.EventsOf("TargetNotGiven"); len(events) > 0 {
+		t.Errorf("%v of a deleted disruption", events)
+	}
+	do[EndOperationsResult](c, c.EndOperations, EndOperationsInput{Disruption: ref, Counts: true})
+	c.wantEvent("TargetNotGiven", pod.Name)
 }
 
 func TestAnotherPodOfTheName(t *testing.T) {

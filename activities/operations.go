@@ -33,6 +33,11 @@ type EndOperationsInput struct {
 	// Over is true when no driver is waited for any longer: labels that none has taken
 	// off are taken off.
 	Over bool `json:"over,omitempty"`
+	// Counts is true when a pod that cannot be written to is counted in the result. Without
+	// it EndOperations fails.
+	Counts bool `json:"counts,omitempty"`
+	// Hurried is true when nobody waits until the pods are in service again.
+	Hurried bool `json:"hurried,omitempty"`
 }
 
 // EndOperationsResult says what is left of them.
@@ -41,14 +46,18 @@ type EndOperationsResult struct {
 	// were given back and are not in service again.
 	Left        int `json:"left,omitempty"`
 	Unavailable int `json:"unavailable,omitempty"`
-	// Pods says of at most 10 of both what is wrong with them.
+	// Pods says of at most 10 of both what is wrong with them; of Unavailable in a hurry
+	// only where nobody brings them back into service.
 	Pods []string `json:"pods,omitempty"`
+	// Again is true when a pod could not be written to, which is to be tried again soon:
+	// nothing reports when it can be.
+	Again bool `json:"again,omitempty"`
 }
 
 // EndOperations ends the disruption's operation on every pod that no chaos pod of it
 // disturbs any more (rule L8): undone before the pod was given, and finished after
-// that. It finds the pods by their labels, whatever the records say, and fails until
-// each was asked.
+// that. It finds the pods by their labels, whatever the records say. The condition
+// Operating says what is waited for.
 func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (EndOperationsResult, error) {
 	e := &ending{a: a, in: in, operation: podops.OfDisruption(in.Disruption.UID), said: map[string]string{}}
 	pods, err := e.pods(ctx)
@@ -59,15 +68,21 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 	if err != nil {
 		return EndOperationsResult{}, err
 	}
+	e.nameNotGiven(ctx)
+	if pods, err = e.withUnlisted(ctx, pods); err != nil {
+		return EndOperationsResult{}, err
+	}
 	var group errgroup.Group
 	group.SetLimit(a.Parallel)
 	errs := make([]error, len(pods))
 	for i := range pods {
 		if !spared[pods[i].UID] || e.overdue(&pods[i]) {
 			group.Go(func() error {
-				errs[i] = e.unprotect(ctx, &pods[i])
-				if errs[i] == nil && !spared[pods[i].UID] {
+				if errs[i] = e.unprotect(ctx, &pods[i]); errs[i] == nil && !spared[pods[i].UID] {
 					errs[i] = e.end(ctx, &pods[i], operated[pods[i].UID])
+				}
+				if errs[i] != nil && in.Counts {
+					errs[i] = e.note(&pods[i], errs[i])
 				}
 				return nil
 			})
@@ -83,6 +98,9 @@ func (a *Activities) EndOperations(ctx context.Context, in EndOperationsInput) (
 			e.result.Pods = append(e.result.Pods, name+": "+e.said[name])
 		}
 	}
+	if in.Counts && (e.result.Left > 0 || e.result.Unavailable > 0 && !in.Hurried) {
+		e.show(ctx, "GivingBack", "waiting for "+strings.Join(e.result.Pods, "; "))
+	}
 	return e.result, nil
 }
 
@@ -94,6 +112,9 @@ type ending struct {
 	mu        sync.Mutex
 	result    EndOperationsResult
 	said      map[string]string
+	// waited are the targets that are waited for still, had those that the disruption has
+	// had and that were not lost.
+	waited, had []targets.Target
 }
 
 // pods are those that a driver moves, and those that were asked for.
@@ -130,9 +151,37 @@ func (e *ending) spared(ctx context.Context) (spared, operated map[types.UID]boo
 		for _, target := range shard.Targets {
 			spared[target.UID] = spared[target.UID] || e.in.OnlyEnded && target.Active()
 			operated[target.UID] = target.Operation == targets.OperationAsked || target.Operation == targets.OperationGiven
+			if waited(target) {
+				e.waited = append(e.waited, target)
+			}
+			if operated[target.UID] && !target.Lost {
+				e.had = append(e.had, target)
+			}
 		}
 	}
 	return spared, operated, nil
+}
+
+// withUnlisted adds the targets that no label selects any more: somebody took the label off
+// by which their driver knows them, and nobody brings them back into service.
+func (e *ending) withUnlisted(ctx context.Context, pods []corev1.Pod) ([]corev1.Pod, error) {
+	listed := map[types.UID]bool{}
+	for i := range pods {
+		listed[pods[i].UID] = true
+	}
+	for _, target := range e.had {
+		if listed[target.UID] || e.in.OnlyEnded {
+			continue
+		}
+		pod, err := e.a.Kube.CoreV1().Pods(e.in.Disruption.Namespace).Get(ctx, target.Name, metav1.GetOptions{})
+		switch {
+		case err == nil && pod.UID == target.UID && kube.PodUp(pod):
+			pods = append(pods, *pod)
+		case err != nil && !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("read target pod %s/%s: %w", e.in.Disruption.Namespace, target.Name, err)
+		}
+	}
+	return pods, nil
 }
 
 // overdue is true for a pod that is protected for longer than it may be, clean or not.
@@ -157,55 +206,124 @@ func (e *ending) unprotect(ctx context.Context, pod *corev1.Pod) error {
 
 // end asks for the end of the operation on one pod, and counts what is left of it.
 func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error {
-	patch := e.operation.End(pod)
-	stripped := e.in.Over && e.operation.Stands(pod)
-	if stripped {
-		patch = e.operation.Strip(pod)
-	}
-	if patch == nil {
-		patch = e.operation.Stray(pod)
-	}
-	if patch != nil {
-		after, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, patch)
-		switch {
-		case apierrors.IsNotFound(err), anotherPod(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("end the operation on pod %s: %w", pod.Name, err)
-		}
-		pod = after
-	}
-	if pod.DeletionTimestamp != nil {
-		return nil // no driver moves it any further
+	managed := podops.Managed(pod)
+	pod, stripped, err := e.patch(ctx, pod)
+	if err != nil || pod == nil || pod.DeletionTimestamp != nil {
+		return err // no driver moves one that ends any further
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	available, err := podops.Available(pod)
+	available, unreadable := podops.Available(pod)
 	switch {
 	case e.operation.On(pod):
 		e.result.Left++
-		e.said[pod.Name] = "the driver has not ended the operation " + e.operation.ID + " yet"
-		if busy := e.operation.Busy(pod); busy != "" {
-			e.said[pod.Name] += ", as another one goes on: " + busy
-		}
+		e.said[pod.Name] = e.awaits(pod)
 	case operated && !available:
 		e.result.Unavailable++
-		e.said[pod.Name] = "it lacks the label " + podops.LabelAvailable
-		if err != nil {
-			e.said[pod.Name] = err.Error()
-		}
-		if stripped {
-			e.said[pod.Name] = "no driver answered, so Squall took the labels of its operation off; the condition " + podops.ReadinessGate + " is as that driver left it"
+		switch {
+		case !managed:
+			e.said[pod.Name] = "no driver moves it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
+		case stripped != "":
+			e.said[pod.Name] = stripped + ", so Squall took the labels of its operation off: " + asTheDriverLeftIt
+		case e.in.Hurried: // it is about to be
+		case unreadable != nil:
+			e.said[pod.Name] = unreadable.Error()
+		default:
+			e.said[pod.Name] = "it lacks the label " + podops.LabelAvailable + missing(pod)
 		}
 	}
 	return nil
 }
 
+const asTheDriverLeftIt = "the condition " + podops.ReadinessGate + " is as that driver left it"
+
+// patch writes to the pod until the driver has what it needs to end the operation. It
+// returns the pod as it is then, nil if it is gone, and why labels were taken off that a
+// driver was to take off.
+func (e *ending) patch(ctx context.Context, pod *corev1.Pod) (after *corev1.Pod, stripped string, err error) {
+	for range 3 { // a label is put back, the operation ended, and what is left then taken off
+		patch := e.operation.End(pod)
+		if stripped == "" && e.in.Over && e.operation.Stands(pod) {
+			patch, stripped = e.operation.Strip(pod), "no driver answered"
+		}
+		if patch == nil {
+			patch = e.operation.Stray(pod)
+		}
+		if patch == nil {
+			break
+		}
+		after, err := e.a.patchTarget(ctx, pod.Namespace, pod.Name, patch)
+		if stripped == "" && e.in.Over && err != nil && !apierrors.IsNotFound(err) && !anotherPod(err) {
+			stripped = "the driver refused the end of its operation (" + err.Error() + ")"
+			after, err = e.a.patchTarget(ctx, pod.Namespace, pod.Name, e.operation.Strip(pod))
+		}
+		switch {
+		case apierrors.IsNotFound(err), anotherPod(err):
+			return nil, "", nil
+		case err != nil:
+			return nil, "", fmt.Errorf("end the operation on pod %s: %w", pod.Name, err)
+		}
+		pod = after
+	}
+	return pod, stripped, nil
+}
+
+// awaits says for what the end of the operation waits on the pod.
+func (e *ending) awaits(pod *corev1.Pod) string {
+	why := "the driver has not ended the operation " + e.operation.ID + " yet"
+	if busy := e.operation.Busy(pod); busy != "" {
+		return why + ", as another one goes on: " + busy
+	}
+	if finalizers := missing(pod); finalizers != "" && e.operation.Completing(pod) {
+		return "the operation " + e.operation.ID + " is over" + finalizers
+	}
+	return why
+}
+
+// missing names the finalizers that the pod's annotation lists and the pod lacks; empty
+// when it has all.
+func missing(pod *corev1.Pod) string {
+	finalizers, err := podops.MissingFinalizers(pod)
+	if err != nil || len(finalizers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": it waits for finalizer %s (annotation %s), which the controller of its traffic adds", strings.Join(finalizers, ", "), podops.AnnotationAvailable)
+}
+
+// note counts a pod that could not be written to.
+func (e *ending) note(pod *corev1.Pod, why error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.result.Left++
+	e.result.Again = true
+	e.said[pod.Name] = why.Error()
+	return nil
+}
+
+// nameNotGiven records which targets were never given when the disruption ends before
+// that: its duration runs while they are waited for.
+func (e *ending) nameNotGiven(ctx context.Context) {
+	if !e.in.Counts || e.in.Hurried || len(e.waited) == 0 {
+		return
+	}
+	var names []string
+	for _, target := range e.waited {
+		names = append(names, target.Name)
+	}
+	slices.Sort(names)
+	e.a.events().Warn(ctx, status.Named(e.in.Disruption), "TargetNotGiven",
+		fmt.Sprintf("targets never disrupted, as the disruption ended before they were given: %d (%s)", len(names), shortList(names)), strings.Join(names, ","))
+}
+
 // warn says where the user looks first that operations cannot be ended; it is tried
 // again for as long as it takes.
 func (e *ending) warn(ctx context.Context, why error) {
+	e.show(ctx, "NotEnded", "it is tried again until it succeeds: "+why.Error())
+}
+
+func (e *ending) show(ctx context.Context, reason, message string) {
 	_ = e.a.Disruptions.UpdateStatus(ctx, e.in.Disruption, func(d *v1beta1.Disruption) {
-		status.ShowOperation(d, status.Operation{Reason: "NotEnded", Message: "it is tried again until it succeeds: " + why.Error()})
+		status.ShowOperation(d, status.Operation{Reason: reason, Message: message})
 	})
 }
 
@@ -217,6 +335,10 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 	}
 	operation := podops.OfDisruption(e.Disruption.UID)
 	left := 0
+	if e.NotEnded {
+		a.warnNotInService(ctx, e)
+		return 0, nil // the bridge ends what is left of them
+	}
 	err := kube.Pages(ctx, a.Kube.CoreV1().Pods(e.Disruption.Namespace).List, metav1.ListOptions{LabelSelector: operation.Selector()}, func(page *corev1.PodList) {
 		for i := range page.Items {
 			if operation.Begun(&page.Items[i]) && page.Items[i].DeletionTimestamp == nil {
@@ -227,10 +349,16 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 	if err != nil {
 		return 0, fmt.Errorf("list pods of namespace %s with %s: %w", e.Disruption.Namespace, operation.Selector(), err)
 	}
-	if left == 0 && len(e.NotInService) > 0 {
-		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that were given back and are not in service: "+strings.Join(e.NotInService, "; "), "")
+	if left == 0 {
+		a.warnNotInService(ctx, e)
 	}
 	return left, nil
+}
+
+func (a *Activities) warnNotInService(ctx context.Context, e FinishInput) {
+	if len(e.NotInService) > 0 {
+		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that were given back and are not in service: "+strings.Join(e.NotInService, "; "), "")
+	}
 }
 
 // noDriver says what to do where nobody moves pods.

@@ -82,6 +82,7 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 		c := newCluster(t)
 		pods := c.MakeTargets(3, nil)
 		c.label(pods[0], scaling, "1")
+		c.label(pods[1], scaling, "1")
 		ref, selection := c.selectFor("calm", waits(86400)) // count is 2
 		if selection.Selected != 1 || selection.Kept != 1 || slices.Contains(c.chosen(ref), pods[0].UID) {
 			t.Errorf("chose %+v, want one, and a place kept", selection)
@@ -90,6 +91,14 @@ func TestAPlaceIsKeptForAPodInUse(t *testing.T) {
 		selection = do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1})
 		if selection.Selected != 2 || selection.Kept != 0 {
 			t.Errorf("chose %+v when it was free, want two", selection)
+		}
+	})
+	t.Run("no place is kept that a free one takes", func(t *testing.T) {
+		c := newCluster(t)
+		pods := c.MakeTargets(3, nil)
+		c.label(pods[0], scaling, "1")
+		if ref, selection := c.selectFor("calm", waits(86400)); selection.Selected != 2 || selection.Kept != 0 || slices.Contains(c.chosen(ref), pods[0].UID) {
+			t.Errorf("chose %+v, want the two that are free", selection)
 		}
 	})
 	t.Run("another one is taken when the time is over", func(t *testing.T) {

@@ -100,7 +100,7 @@ func (d *disruption) conclude(ctx workflow.Context) {
 func (d *disruption) finalize(ctx workflow.Context) bool {
 	in := activities.FinishInput{
 		Disruption: d.ref, Rejected: d.Plan.Rejected != "", Ending: d.Ending, Resumes: d.Resumes, ReleasedPods: d.ReleasedPods, NotVerified: d.NotVerified,
-		Effects: d.Effects, SteadyState: d.verdict(ctx), Operated: d.operates(), NotInService: d.Operations.NotInService,
+		Effects: d.Effects, SteadyState: d.verdict(ctx), Operated: d.operates(), NotInService: d.Operations.NotInService, NotEnded: d.Operations.NotEnded,
 	}
 	var left int
 	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and let go"), a.Finish, in, &left); err != nil {

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
 // A disruption that participates in operations asks for each of its targets, is told
@@ -84,31 +85,52 @@ func (d *disruption) endOperations(ctx workflow.Context, onlyEnded bool) {
 	}
 }
 
-// giveBack ends all operations once everything is clean, however long that takes, and
-// waits until the targets are in service again (rule L9), for as long as the spec says.
-// For a disruption whose object is to go nobody waits longer than until no label of
-// its operation is left.
+// giveBack ends all operations once everything is clean, and waits until the targets are
+// in service again (rule L9), for as long as the spec says, also for those that cannot be
+// written to: the bridge ends the operations on these. For a disruption whose object is to
+// go nobody waits longer than until no label of its operation is left.
 func (d *disruption) giveBack(ctx workflow.Context) {
 	if !d.operates() {
 		return
 	}
 	until := workflow.Now(ctx).Add(d.Plan.Operations.AvailableTimeout)
-	for {
+	for last := 0; ; {
 		d.Observed = nil
 		hurried := d.hurried()
-		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until)}
+		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, Hurried: hurried}
 		var ended activities.EndOperationsResult
 		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "give the targets back"), a.EndOperations, in, &ended); err != nil {
 			d.Operations.NotInService = []string{cause(err)}
 			return
 		}
 		d.Operations.NotInService = ended.Pods
-		if in.Over || ended.Left == 0 && (ended.Unavailable == 0 || hurried) {
+		wait := until.Sub(workflow.Now(ctx))
+		switch {
+		case in.Over && ended.Again && last < lastTries:
+			last, wait = last+1, lastTryPause
+		case in.Over, ended.Left == 0 && (ended.Unavailable == 0 || hurried):
+			d.Operations.NotEnded = ended.Again
 			return
+		case ended.Again:
+			wait = min(wait, askAgainPeriod)
 		}
-		_, _ = awaitFor(ctx, until.Sub(workflow.Now(ctx)), "targets were given back: are they in service?",
-			func() bool { return d.Observed != nil || !hurried && d.hurried() })
+		d.showGivingBack(ctx)
+		_, _ = awaitFor(ctx, wait, "targets were given back: are they in service?",
+			func() bool { return d.Observed != nil && !in.Over || !hurried && d.hurried() })
 	}
+}
+
+// showGivingBack reports phase Cleaning of a deleted disruption whose targets take their
+// time to come back: as long as it was clean at once, nobody has reported that.
+func (d *disruption) showGivingBack(ctx workflow.Context) {
+	if d.Operations.Shown || d.Ending != v1beta1.EndingDeleted || d.Rounds > 0 {
+		return
+	}
+	if workflow.GetVersion(ctx, changeGivingBackShown, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	d.Operations.Shown = true
+	d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
 }
 
 // holdDelay is how long the disruption waits for news at most: until the next try

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -169,6 +170,52 @@ func TestTargetsAreGivenBack(t *testing.T) {
 		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back at last", "finish")
 		if len(w.finished.NotInService) != 1 || !strings.Contains(result.Summary, "web-1: it lacks a label") {
 			t.Errorf("finished = %+v, result %+v", w.finished, result)
+		}
+	})
+	t.Run("one cannot be written to: it is tried again, for as long as the spec says, and left to the bridge", func(t *testing.T) {
+		w := operates(t, given)
+		w.plan.Operations.AvailableTimeout = 40 * time.Second
+		w.endings = []activities.EndOperationsResult{{Left: 1, Again: true, Pods: []string{"web-1: 500"}}}
+		var began time.Time
+		w.after(time.Minute, func() { began = w.env.Now(); w.end() })
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back", "give back",
+			"give back at last", "give back at last", "give back at last", "give back at last", "finish")
+		if took := w.finishedAt.Sub(began); took < 46*time.Second || took > 50*time.Second || !w.finished.NotEnded || len(w.finished.NotInService) != 1 {
+			t.Errorf("after %s: finished = %+v", took, w.finished)
+		}
+	})
+	t.Run("one call of the last fails: the next one ends it", func(t *testing.T) {
+		w := operates(t, given)
+		w.plan.Operations.AvailableTimeout = time.Second
+		w.endings = []activities.EndOperationsResult{{Left: 1}, {Left: 1, Again: true}, {}}
+		w.run(t)
+		w.want(t, "prepare", "select", "operate [0] over []", "create", "clean", "give back", "give back at last", "give back at last", "finish")
+		if w.finished.NotEnded {
+			t.Errorf("finished = %+v", w.finished)
+		}
+	})
+	t.Run("it is deleted, and the driver takes its time: status says that it is being cleaned", func(t *testing.T) {
+		w := operates(t, given)
+		w.endings = []activities.EndOperationsResult{{Left: 1}, {Left: 1}, {}}
+		w.after(time.Minute, w.end)
+		w.after(2*time.Minute, func() {
+			last := w.reports[len(w.reports)-1]
+			if last.Phase != v1beta1.PhaseCleaning || last.Ending != v1beta1.EndingDeleted {
+				t.Errorf("the last report is %+v, want phase Cleaning", last)
+			}
+			w.observe(contract.Observation{Hash: "1"})
+		})
+		w.after(3*time.Minute, func() { w.observe(contract.Observation{Hash: "2"}) })
+		w.run(t)
+		cleaning := 0
+		for _, report := range w.reports {
+			if report.Phase == v1beta1.PhaseCleaning {
+				cleaning++
+			}
+		}
+		if cleaning != 1 {
+			t.Errorf("phase Cleaning was reported %d times, want once: %+v", cleaning, w.reports)
 		}
 	})
 	t.Run("it is deleted: nobody waits for their service, and somebody for their labels", func(t *testing.T) {

@@ -102,6 +102,11 @@ type Operations struct {
 	Again bool `json:"again,omitempty"`
 	// NotInService are pods that were given back and are not in service.
 	NotInService []string `json:"notInService,omitempty"`
+	// NotEnded is true when the time for giving them back is over and some could not be
+	// written to.
+	NotEnded bool `json:"notEnded,omitempty"`
+	// Shown is true once phase Cleaning was reported because they take their time.
+	Shown bool `json:"shown,omitempty"`
 }
 
 // AskedShard is a shard with targets that are waited for until a time.

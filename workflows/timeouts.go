@@ -36,6 +36,11 @@ const (
 	// askAgainPeriod is when a pod is asked for again whose patch was refused: the
 	// webhook of its driver is away, and nothing tells when it is back.
 	askAgainPeriod = 15 * time.Second
+	// lastTries is how often Squall tries again to give a target back that it cannot write
+	// to when the time for that is over, and lastTryPause how long it waits before each:
+	// one failed call must not leave the target to the bridge.
+	lastTries    = 3
+	lastTryPause = 2 * time.Second
 	// localTimeout bounds a local activity: Temporal gives a workflow task 10 s.
 	localTimeout = 8 * time.Second
 	// localTargetLimit is up to how many targets their chaos pods are created by a

@@ -10,4 +10,7 @@ const (
 	// While one shard is cleaned and waits, such as for a cleaner, the others are cleaned
 	// of chaos pods that end. Before, these waited for it.
 	changeEndedMeanwhile = "ended-meanwhile"
+	// A deleted disruption that waits for its targets to be given back reports phase
+	// Cleaning. Before, its status stayed as it was before the deletion.
+	changeGivingBackShown = "giving-back-shown"
 )

@@ -31,6 +31,9 @@ type FinishInput struct {
 	// NotInService lists those that it gave back and that are not in service.
 	Operated     bool     `json:"operated,omitempty"`
 	NotInService []string `json:"notInService,omitempty"`
+	// NotEnded is true when the time for giving them back is over and some could not be
+	// written to: they are not waited for, and the bridge ends their operations.
+	NotEnded bool `json:"notEnded,omitempty"`
 	// At is when the workflow decided it.
 	At time.Time `json:"-"`
 }

@@ -304,7 +304,8 @@ func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 // nextClaims decides what the shards beyond those that stand are to hold, from
 // what was read in one round: pending is what they hold, sure has those of
 // pending that were there before anybody else claimed them, busy what others
-// claim, and left what budgets allow besides what is held and sure. wanted is how many there should be: a busy pod that keeps a place is one less.
+// claim, and left what budgets allow besides what is held and sure. wanted is how many there should be. Whatever is free is taken: a busy pod keeps
+// a place that is left after that.
 func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard, pending []Target, sure map[types.UID]bool, busy Holders, left *room) (next []Target, wanted int) {
 	tries := past(stand, time.Now())
 	for _, target := range pending {
@@ -318,7 +319,7 @@ func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard,
 	}
 	free = left.fit(free)
 	count := Tally(spec, healthy, stand)
-	wanted = max(0, count.Desired-count.Selected-keptPlaces(healthy, tries, busy)-notReplaced(spec, count.Desired, stand))
+	wanted = max(0, count.Desired-count.Selected-notReplaced(spec, count.Desired, stand))
 	return topUp(pending, sure, wanted, free), wanted
 }
 

@@ -29,8 +29,8 @@ const (
 	ConditionAborted = "Aborted"
 	// ConditionOperating is True while every target is given to a disruption that
 	// participates in operations, and out of service. It is False with the reason
-	// Waiting while some are waited for, and with Ended, NotAvailable or NotEnded when
-	// the operations are over.
+	// Waiting while some are waited for, with GivingBack or NotEnded while the
+	// operations end, and with Ended or NotAvailable when they are over.
 	ConditionOperating = "Operating"
 	// ConditionOrchestrated is False while Temporal cannot be reached. The
 	// bridge writes it.

@@ -22,7 +22,7 @@ type PodOpsLifecycle struct {
 	Policy OperationPolicy `json:"policy,omitempty"`
 	// WhenBusy says what becomes of a matching pod on which somebody operates while
 	// targets are chosen: with Skip, the default, others are chosen instead; with
-	// Wait a place is kept for it until it is free, for busyTimeoutSeconds.
+	// Wait a place that no free pod fills is kept for it, for busyTimeoutSeconds.
 	//
 	// +kubebuilder:validation:Enum=Skip;Wait;""
 	WhenBusy WhenBusy `json:"whenBusy,omitempty"`

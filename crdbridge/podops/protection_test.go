@@ -19,6 +19,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/kuperator"
 )
 
 // rule L16: no worker runs, and Temporal carries out nothing.
@@ -206,6 +207,37 @@ func TestAnOperationWithoutADisruptionEnds(t *testing.T) {
 			c.patch("web-0", []byte(`{"metadata":{"labels":{"`+podops.LabelOperationType+"/"+operation.ID+`":"chaos"}}}`))
 			c.until("web-0", "the label that was left of it is gone", func(pod *corev1.Pod) bool { return !operation.On(pod) })
 			bridgetest.Eventually(t, bridgetest.Soon, "the pod tells of it", func() bool { return strings.Contains(c.told("OperationOver", "Pod"), operation.ID) })
+		})
+	}
+}
+
+// Somebody has taken a label of it off, so that Kuperator refuses its end, or ignores that:
+// the bridge ends it, and the pod comes back into service. rule L6
+func TestAnOperationThatLacksALabelEnds(t *testing.T) {
+	for _, kind := range []string{podops.LabelOperating, podops.LabelOperationType} {
+		t.Run(kind, func(t *testing.T) {
+			c := newProtected(t)
+			kuperator.Serve(t, c.client, c.Namespace)
+			c.drive = func() { c.Must(kuperator.Settle(t.Context(), c.client, c.Namespace, true)) }
+			c.pod("web-0", "ReplicaSet", func(pod *corev1.Pod) {
+				pod.Annotations = nil
+				if kind == podops.LabelOperating { // it is not given
+					pod.Finalizers = []string{traffic}
+				}
+			})
+			c.drive()
+			operation := podops.OfDisruption("nobody")
+			c.patch("web-0", operation.Begin(c.get("web-0").UID, time.Now()))
+			c.drive()
+			c.patch("web-0", []byte(`{"metadata":{"labels":{"`+kind+"/"+operation.ID+`":null}}}`))
+			if !operation.On(c.get("web-0")) {
+				t.Fatal("no label is left of it: this proves nothing")
+			}
+			c.Start()
+			c.until("web-0", "no label of it is left, and it is in service", func(pod *corev1.Pod) bool {
+				available, _ := podops.Available(pod)
+				return available && len(left(pod)) == 0
+			})
 		})
 	}
 }

@@ -31,7 +31,7 @@ func DeletionAwaits(pod *corev1.Pod) string {
 	switch {
 	case !Drivable(pod), pod.DeletionTimestamp != nil, pod.Spec.NodeName == "", ended:
 		return ""
-	case Deletion.Holds(pod) && !Ready(pod):
+	case Deletion.given(pod) && !Ready(pod):
 		return ""
 	}
 	return Deletion.Awaits(pod)

@@ -39,7 +39,7 @@ func OfDisruptions(pod *corev1.Pod) (found []Operation) {
 	for key := range pod.Labels {
 		_, id, _ := strings.Cut(key, "/")
 		o := Operation{ID: id, Type: "chaos"}
-		if ofDisruption.MatchString(id) && o.owns(key) && (o.Begun(pod) || o.forgotten(pod)) && !slices.Contains(found, o) {
+		if ofDisruption.MatchString(id) && o.owns(key) && (o.Begun(pod) || o.forgotten(pod) || o.untyped(pod)) && !slices.Contains(found, o) {
 			found = append(found, o)
 		}
 	}
@@ -52,11 +52,16 @@ func (o Operation) Begin(pod types.UID, now time.Time) []byte {
 	return labelsPatch(pod, map[string]any{o.label(LabelOperating): fmt.Sprint(now.UnixNano()), o.label(LabelOperationType): o.Type})
 }
 
-// End is the patch that ends the operation on the pod, and nil when nothing is left to
-// ask for. Before it may change the pod it is undone, and after that finished: one
+// End is the next patch that ends the operation on the pod, and nil when nothing is left to
+// ask for. Before the operation may change the pod it is undone, and after that finished: one
 // that is finished too early leaves labels for good, and the next one of the same
-// id then skips what comes before an operation. That is undone, too, when somebody else
-// finished it so.
+// id then skips what comes before an operation.
+//
+// Labels that somebody took off need more. Kuperator refuses the end of an operation
+// without the label of its type, and reads that label from the pod as it was before the
+// write: the label is put back first, and the next patch ends the operation. Labels that
+// mean nothing to Kuperator, and all labels of a pod that no driver moves any more, are
+// taken off.
 func (o Operation) End(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.ending(pod)) }
 
 // EndUnchanged is End, and refused if somebody wrote to the pod since it was read: a
@@ -66,14 +71,14 @@ func (o Operation) EndUnchanged(pod *corev1.Pod) []byte { return unchangedPatch(
 // ending is what End changes of the labels.
 func (o Operation) ending(pod *corev1.Pod) map[string]any {
 	switch {
-	case !Managed(pod):
-		return o.stripped(pod) // no driver would take anything off
-	case !o.has(pod, LabelOperating) && !o.forgotten(pod):
-		return nil
+	case !Managed(pod), pod.DeletionTimestamp != nil, o.forgotten(pod):
+		return o.stripped(pod)
+	case o.untyped(pod):
+		return map[string]any{o.label(LabelOperationType): o.Type}
+	case !o.has(pod, LabelOperating), o.has(pod, LabelUndo):
+		return nil // the driver takes the labels off
 	case o.has(pod, LabelOperate):
 		return map[string]any{o.label(LabelOperating): nil}
-	case o.has(pod, LabelUndo):
-		return nil // the driver takes the labels off
 	}
 	return map[string]any{o.label(LabelUndo): o.Type}
 }
@@ -82,14 +87,28 @@ func (o Operation) ending(pod *corev1.Pod) map[string]any {
 // for a pod that no driver moves any more: it stays as that driver has left it.
 func (o Operation) Strip(pod *corev1.Pod) []byte { return labelsPatch(pod.UID, o.stripped(pod)) }
 
+// stripped has the permission of the type, too, unless another operation may have it:
+// Kuperator refuses a permission on a pod that has passed no pre-check.
 func (o Operation) stripped(pod *corev1.Pod) map[string]any {
 	labels := map[string]any{}
 	for key := range pod.Labels {
-		if o.owns(key) || key == LabelPermission+"/"+o.Type && !o.others(pod) {
+		if o.owns(key) || key == LabelPermission+"/"+o.Type && !o.shared(pod) {
 			labels[key] = nil
 		}
 	}
 	return labels
+}
+
+// shared is true for a pod with another operation that has passed its pre-check, and may
+// be of the same type.
+func (o Operation) shared(pod *corev1.Pod) bool {
+	for key := range pod.Labels {
+		kind, id, _ := strings.Cut(key, "/")
+		if of, known := pod.Labels[LabelOperationType+"/"+id]; kind == LabelPreChecked && id != o.ID && (!known || of == o.Type) {
+			return true
+		}
+	}
+	return false
 }
 
 // Stray is the patch that takes off the permission of the operation's type when no
@@ -119,10 +138,21 @@ func (o Operation) Stands(pod *corev1.Pod) bool {
 	return o.On(pod) && !o.any(pod, LabelPostCheck, LabelCompleting) && !o.others(pod)
 }
 
+// Completing is true for a pod on which a driver has accepted the end of the operation.
+func (o Operation) Completing(pod *corev1.Pod) bool {
+	return o.any(pod, LabelPostCheck, LabelPostChecked, LabelCompleting)
+}
+
 // forgotten is true for a pod with labels of the operation of which none makes Kuperator
-// do anything: somebody took off the one that did.
+// do anything, not even Undo: somebody took off those that did.
 func (o Operation) forgotten(pod *corev1.Pod) bool {
-	return o.On(pod) && !o.any(pod, LabelOperating, LabelUndo, LabelOperate, LabelPostCheck, LabelCompleting)
+	return o.On(pod) && !o.any(pod, LabelOperating, LabelOperate, LabelOperated)
+}
+
+// untyped is true for a pod on which the operation goes on without the label of its type:
+// somebody took that off.
+func (o Operation) untyped(pod *corev1.Pod) bool {
+	return o.any(pod, LabelOperating, LabelOperate) && !o.any(pod, LabelOperationType, LabelOperated, LabelUndo)
 }
 
 // On is true for a pod that has a label of the operation, whichever.
@@ -151,9 +181,23 @@ func (o Operation) owns(key string) bool {
 	return found && o.ID != "" && id == o.ID && strings.HasSuffix(kind, "."+Domain)
 }
 
-// Holds is true while the pod is given to the operation, in service or not.
-func (o Operation) Holds(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && o.has(pod, LabelOperating) && !o.has(pod, LabelUndo) && o.has(pod, LabelOperate)
+// Holds is true while the pod is given to the operation, in service or not. A label that
+// somebody took off, the one of the type too, takes the pod back.
+func (o Operation) Holds(pod *corev1.Pod) bool { return o.given(pod) && o.has(pod, LabelOperationType) }
+
+// given is Holds for an operation that needs no label of its type any more.
+func (o Operation) given(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && o.Begun(pod) && o.has(pod, LabelOperate)
+}
+
+// Missing is a label of Begin that somebody took off; empty when none is missing.
+func (o Operation) Missing(pod *corev1.Pod) string {
+	for _, kind := range []string{LabelOperating, LabelOperationType} {
+		if !o.has(pod, kind) {
+			return o.label(kind)
+		}
+	}
+	return ""
 }
 
 // Begun is true for a pod that was asked for and is not asked to be given back.
@@ -244,20 +288,28 @@ func Available(pod *corev1.Pod) (bool, error) {
 
 // expected is true when all are back that are to bring traffic to the pod.
 func expected(pod *corev1.Pod) (bool, error) {
+	missing, err := MissingFinalizers(pod)
+	return err == nil && len(missing) == 0, err
+}
+
+// MissingFinalizers are those of all that are to bring traffic to the pod and are not
+// back, in order. The error names an annotation that cannot be read.
+func MissingFinalizers(pod *corev1.Pod) (missing []string, err error) {
 	expected := struct {
 		ExpectedFinalizers map[string]string `json:"expectedFinalizers"`
 	}{}
 	if text := pod.Annotations[AnnotationAvailable]; text != "" {
 		if err := json.Unmarshal([]byte(text), &expected); err != nil {
-			return false, fmt.Errorf("annotation %s of pod %s/%s: %w", AnnotationAvailable, pod.Namespace, pod.Name, err)
+			return nil, fmt.Errorf("annotation %s of pod %s/%s: %w", AnnotationAvailable, pod.Namespace, pod.Name, err)
 		}
 	}
 	for _, finalizer := range expected.ExpectedFinalizers {
 		if !slices.Contains(pod.Finalizers, finalizer) {
-			return false, nil
+			missing = append(missing, finalizer)
 		}
 	}
-	return true, nil
+	slices.Sort(missing)
+	return missing, nil
 }
 
 func conditionIs(pod *corev1.Pod, condition corev1.PodConditionType, status corev1.ConditionStatus) bool {

@@ -48,13 +48,14 @@ func TestNext(t *testing.T) {
 		{"nothing was begun", managed(up), StepBegin},
 		{"begun, and the driver says nothing yet", managed(up, LabelOperating), StepWait},
 		{"out of service, and not given yet", managed(down, LabelOperating), StepWait},
-		{"given, and still in service", managed(up, LabelOperating, LabelOperate), StepWait},
-		{"given, and out of service", managed(down, LabelOperating, LabelOperate), StepOperate},
+		{"given, and still in service", managed(up, LabelOperating, LabelOperationType, LabelOperate), StepWait},
+		{"given, and out of service", managed(down, LabelOperating, LabelOperationType, LabelOperate), StepOperate},
+		{"given, and somebody took the label of the type off", managed(down, LabelOperating, LabelOperate), StepWait},
 		{"orphans of an operation that was finished too early", managed(up, LabelOperate), StepBegin},
 		{"given to another one", changed(managed(down, LabelOperating), func(p *corev1.Pod) { p.Labels[LabelOperate+"/scale"] = "1" }), StepWait},
 		{"it ends before it was begun", changed(managed(up), ends), StepGiveUp},
 		{"it ends while it is waited for", changed(managed(up, LabelOperating), ends), StepGiveUp},
-		{"it ends when it was given", changed(managed(down, LabelOperating, LabelOperate), ends), StepGiveUp},
+		{"it ends when it was given", changed(managed(down, LabelOperating, LabelOperationType, LabelOperate), ends), StepGiveUp},
 		{"no label", changed(managed(up), func(p *corev1.Pod) { p.Labels = nil }), StepUnmanaged},
 		{"no readiness gate", changed(managed(up), func(p *corev1.Pod) { p.Spec.ReadinessGates = nil }), StepUnmanaged},
 		{"a gate, and no condition", changed(managed(up), func(p *corev1.Pod) { p.Status.Conditions = nil }), StepUnmanaged},
@@ -72,6 +73,20 @@ func ends(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1,
 func TestEnd(t *testing.T) {
 	undo := `{"metadata":{"labels":{"undo-operation-type.podopslifecycle.kusionstack.io/chaos-1":"chaos"},"uid":"u"}}`
 	finish := `{"metadata":{"labels":{"operating.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`
+	retype := `{"metadata":{"labels":{"operation-type.podopslifecycle.kusionstack.io/chaos-1":"chaos"},"uid":"u"}}`
+	strip := func(kinds ...string) string {
+		labels := map[string]any{}
+		for _, kind := range kinds {
+			labels[ours.label(kind)] = nil
+			if kind == LabelPermission {
+				delete(labels, ours.label(kind))
+				labels[LabelPermission+"/chaos"] = nil
+			}
+		}
+		return string(labelsPatch("u", labels))
+	}
+	permitted := func(pod *corev1.Pod) *corev1.Pod { pod.Labels[LabelPermission+"/chaos"] = "1"; return pod }
+	ending := func(pod *corev1.Pod) *corev1.Pod { ends(pod); return pod }
 	up := corev1.ConditionTrue
 	for _, test := range []struct {
 		name string
@@ -79,16 +94,21 @@ func TestEnd(t *testing.T) {
 		want string
 	}{
 		{"nothing was begun", managed(up), ""},
-		{"begun: undone, never finished", managed(up, LabelOperating), undo},
-		{"preparing: undone, never finished", managed(up, LabelOperating, "preparing."+Domain), undo},
-		{"undone already, and the driver is late", managed(up, LabelOperating, LabelUndo), ""},
-		{"given: finished", managed(up, LabelOperating, LabelOperate), finish},
-		{"finished already, and another one goes on", managed(up, LabelOperate), ""},
+		{"begun: undone, never finished", managed(up, LabelOperating, LabelOperationType), undo},
+		{"preparing: undone, never finished", managed(up, LabelOperating, LabelOperationType, LabelPreChecked, LabelPreparing), undo},
+		{"undone already, and the driver is late", managed(up, LabelOperating, LabelOperationType, LabelUndo), ""},
+		{"given: finished", managed(up, LabelOperating, LabelOperationType, LabelOperate), finish},
+		{"finished already, and another one goes on", managed(up, LabelOperationType, LabelOperate), ""},
 		{"finished, and a driver completes it", managed(up, LabelOperated, LabelDoneType, LabelPostChecked, LabelCompleting), ""},
-		{"somebody took operating off as soon as it was begun: undone", managed(up, LabelOperationType), undo},
-		{"somebody took operating off before it was given: undone", managed(up, LabelOperationType, LabelPreChecked, LabelPreparing), undo},
-		{"somebody took completing off: undone", managed(up, LabelOperated, LabelDoneType, LabelPostChecked), undo},
-		{"undone after that already, and the driver is late", managed(up, LabelOperationType, LabelUndo), ""},
+		{"D1: somebody took the type off before it was given: put back first", managed(up, LabelOperating, LabelPreChecked, LabelPreparing), retype},
+		{"D1: somebody took the type off when it was given: put back first", managed(up, LabelOperating, LabelOperate), retype},
+		{"D1: somebody took the type off when it was finished, and another one goes on: put back", managed(up, LabelOperate), retype},
+		{"D2: somebody took operating off as soon as it was begun: all taken off", managed(up, LabelOperationType), strip(LabelOperationType)},
+		{"D2: somebody took operating off before it was given: all taken off", permitted(managed(up, LabelOperationType, LabelPreChecked, LabelPreparing)),
+			strip(LabelPermission, LabelOperationType, LabelPreChecked, LabelPreparing)},
+		{"D2: undone after that already, which Kuperator ignores: all taken off", managed(up, LabelOperationType, LabelUndo), strip(LabelOperationType, LabelUndo)},
+		{"somebody took completing off: Kuperator puts it back", managed(up, LabelOperated, LabelDoneType, LabelPostChecked), ""},
+		{"D10: the pod ends, and no driver moves it: all taken off", ending(managed(up, LabelOperating, LabelOperationType)), strip(LabelOperating, LabelOperationType)},
 		{"no driver moves it any more: every label is taken off", unmanaged(managed(up, LabelOperate)), `{"metadata":{"labels":{"operate.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`},
 		{"no driver moves it, and it has none", unmanaged(managed(up)), ""},
 	} {
@@ -112,6 +132,8 @@ func TestOfDisruptions(t *testing.T) {
 		{"given", []string{LabelOperating, LabelOperationType, LabelOperate}, true},
 		{"operating was taken off", []string{LabelOperationType}, true},
 		{"it is being undone", []string{LabelOperating, LabelOperationType, LabelUndo}, false},
+		{"D2: operating was taken off, and it is being undone, which Kuperator ignores", []string{LabelOperationType, LabelUndo}, true},
+		{"D1: the type was taken off when it was finished, which keeps others from it", []string{LabelOperate}, true},
 		{"it was finished", []string{LabelOperationType, LabelOperate}, false},
 		{"it is being completed", []string{LabelOperated, LabelDoneType, LabelPostCheck}, false},
 		{"it has another one's alone", nil, false},
@@ -148,8 +170,16 @@ func TestStrip(t *testing.T) {
 		t.Errorf("Strip (-want +got):\n%s", diff)
 	}
 	pod.Labels[LabelOperating+"/scale"] = "1"
-	if ours.Stands(pod) || strings.Contains(string(ours.Strip(pod)), LabelPermission) {
+	if ours.Stands(pod) || want != string(ours.Strip(pod)) {
 		t.Errorf("beside another operation: stands %t, %s", ours.Stands(pod), ours.Strip(pod))
+	}
+	pod.Labels[LabelPreChecked+"/scale"], pod.Labels[LabelOperationType+"/scale"] = "1", "scale"
+	if want != string(ours.Strip(pod)) {
+		t.Errorf("beside another operation of another type: %s", ours.Strip(pod))
+	}
+	pod.Labels[LabelOperationType+"/scale"] = "chaos"
+	if strings.Contains(string(ours.Strip(pod)), LabelPermission) {
+		t.Errorf("beside another operation that has the permission: %s", ours.Strip(pod))
 	}
 	if !ours.Stands(managed(corev1.ConditionTrue, LabelOperated, LabelPostChecked)) {
 		t.Error("one of which somebody took completing off counts as one that is moved")

@@ -64,8 +64,8 @@ func write(ctx context.Context, kube kubernetes.Interface, next *corev1.Pod) (*c
 	pods := kube.CoreV1().Pods(next.Namespace)
 	written, err := pods.Update(ctx, next, metav1.UpdateOptions{})
 	if err == nil {
-		next.ResourceVersion = written.ResourceVersion
-		written, err = pods.UpdateStatus(ctx, next, metav1.UpdateOptions{})
+		written.Status = next.Status // the webhook may have changed the rest
+		written, err = pods.UpdateStatus(ctx, written, metav1.UpdateOptions{})
 	}
 	if apierrors.IsConflict(err) {
 		written, err = pods.Get(ctx, next.Name, metav1.GetOptions{})

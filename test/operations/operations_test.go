@@ -47,28 +47,32 @@ func TestNothingIsLeftOfOperations(t *testing.T) {
 	kubeconfig := "KUBECONFIG=" + w.Kubeconfig("http://"+proxy.address)
 	worker := w.Worker(kubeconfig).Start()
 	bridge := w.Bridge(kubeconfig, "SQUALL_POD_OPS_DRIVER=true").Start()
-	for _, driver := range []struct {
-		name    string
-		webhook *admissionv1.MutatingWebhookConfiguration
-	}{
-		{"the bridge drives", &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: podops.BuiltInDriver}}},
-		{"Kuperator drives", kuperator.Webhook()},
-	} {
-		t.Run(driver.name, func(t *testing.T) {
+	for _, driver := range []string{"the bridge drives", "Kuperator drives"} {
+		t.Run(driver, func(t *testing.T) {
 			here := w.In(t)
 			here.Shop = w.NewNamespace("shop-")
-			webhooks := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
-			_, err := webhooks.Create(t.Context(), driver.webhook, metav1.CreateOptions{})
-			here.Must(err)
-			defer func() { here.Must(webhooks.Delete(t.Context(), driver.webhook.Name, metav1.DeleteOptions{})) }()
 			s := &storm{
-				shop: newShop(here, podops.OfKuperator(driver.webhook)), proxy: proxy, programs: []*world.Program{worker, bridge},
+				proxy: proxy, programs: []*world.Program{worker, bridge},
 				random: rand.New(rand.NewPCG(*seed, 0)), tally: map[string]int{},
 			}
+			if driver == "Kuperator drives" {
+				s.webhook = kuperator.Serve(t, w.Kube, here.Shop)
+			} else {
+				defer builtIn(here)()
+			}
+			s.shop = newShop(here, s.webhook != nil)
 			s.rage()
 			s.calm()
 		})
 	}
+}
+
+// builtIn has the cluster know that the bridge is a driver, until the function is called.
+func builtIn(w *world.World) (remove func()) {
+	webhooks := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err := webhooks.Create(w.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: podops.BuiltInDriver}}, metav1.CreateOptions{})
+	w.Must(err)
+	return func() { w.Must(webhooks.Delete(w.Context(), podops.BuiltInDriver, metav1.DeleteOptions{})) }
 }
 
 // storm is what happens to the disruptions of one namespace.
@@ -76,13 +80,16 @@ type storm struct {
 	*shop
 	proxy    *proxy
 	programs []*world.Program
-	random   *rand.Rand
-	made     int
-	courses  []*course
-	strikes  []strike
-	others   []*other
-	kills    int
-	tally    map[string]int
+	// webhook is Kuperator's; nil where the bridge drives. It is away until back.
+	webhook *kuperator.Server
+	back    time.Time
+	random  *rand.Rand
+	made    int
+	courses []*course
+	strikes []strike
+	others  []*other
+	kills   int
+	tally   map[string]int
 }
 
 // rage lasts until as many operations as wanted have begun and that shows something,
@@ -93,6 +100,7 @@ func (s *storm) rage() {
 	world.Eventually(s, s.Patience, "all pods are in service", func() bool { return s.inService() == pods })
 	s.proxy.harm(true)
 	defer s.proxy.harm(false)
+	defer s.reach()
 	began, patience := time.Now(), 5*time.Minute+time.Duration(*wanted)*2*time.Second
 	for begun := 0; !s.enough(begun) || len(s.courses)+len(s.others) > 0; begun = s.begun() {
 		if time.Since(began) > patience {
@@ -105,6 +113,7 @@ func (s *storm) rage() {
 		s.strike()
 		s.others = slices.DeleteFunc(s.others, s.ended)
 		s.kill(begun)
+		s.outage()
 		s.replace()
 		<-time.After(tick)
 	}
@@ -131,8 +140,30 @@ func (s *storm) kill(begun int) {
 	program.Start()
 }
 
+// outage has Kuperator's webhook be away for up to two seconds now and then: nobody can write to a pod.
+func (s *storm) outage() {
+	switch {
+	case s.webhook == nil:
+	case s.webhook.Away.Load() && time.Now().After(s.back):
+		s.reach()
+	case !s.webhook.Away.Load() && s.random.IntN(300) == 0:
+		s.back = time.Now().Add(time.Duration(s.random.IntN(2000)) * time.Millisecond)
+		s.webhook.Away.Store(true)
+		s.tally["outages of the webhook"]++
+	}
+}
+
+func (s *storm) reach() {
+	if s.webhook != nil {
+		s.webhook.Away.Store(false)
+	}
+}
+
 // replace makes pods in place of those that were deleted.
 func (s *storm) replace() {
+	if s.webhook != nil && s.webhook.Away.Load() {
+		return
+	}
 	for n := s.there(); n < pods; n++ {
 		s.made++
 		s.makePod(fmt.Sprintf("web-%05d", s.made), s.random.IntN(2) == 0)
@@ -154,9 +185,7 @@ func (s *storm) calm() {
 	for _, wrong := range s.judge() {
 		s.Errorf("seed %d: %s", *seed, wrong)
 	}
-	if !s.kuperator { // that one may be left with a pod out of service, once labels were taken off by hand
-		world.Eventually(s, s.Patience, "all pods are in service again", func() bool { return s.inService() == s.there() })
-	}
+	world.Eventually(s, s.Patience, "all pods are in service again", func() bool { return s.inService() == s.there() })
 	maps.Copy(s.tally, s.count())
 	s.tally["pods not in service at the end"] = s.there() - s.inService()
 	maps.Copy(s.tally, s.proxy.count())
