@@ -10,4 +10,10 @@ const (
 	// While one shard is cleaned and waits, such as for a cleaner, the others are cleaned
 	// of chaos pods that end. Before, these waited for it.
 	changeEndedMeanwhile = "ended-meanwhile"
+	// Only the shards that an observation names are cleaned while the disruption goes on.
+	// Before, one chaos pod that ended had all of them cleaned.
+	changeNamedShards = "named-shards"
+	// A round of cleaning goes on in a new run when the history is long. Before, a round of
+	// very many shards made the history longer than Temporal allows.
+	changeRoundInParts = "round-in-parts"
 )
