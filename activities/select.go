@@ -109,7 +109,7 @@ func (a *Activities) claim(ctx context.Context, d *v1beta1.Disruption, choice ta
 // targets that these may have.
 func (a *Activities) warnUnread(ctx context.Context, all []targets.Unread) {
 	for _, one := range all {
-		message := fmt.Sprintf("ConfigMap %s/%s, which lists targets of this disruption, cannot be read: %v; restore it, or delete this disruption: until then %s gets no new targets",
+		message := fmt.Sprintf("ConfigMap %s/%s, which lists targets of this disruption, cannot be read: %v; restore it, or delete this disruption: until then %s gets new targets",
 			a.Namespace, one.Record, one.Why, one.Keeps)
 		a.events().Warn(ctx, status.Named(one.Owner), "TargetsUnreadable", message, one.Record)
 	}
