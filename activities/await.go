@@ -45,6 +45,9 @@ type AwaitInput struct {
 	Disruption Ref `json:"disruption"`
 	// Announce are the shards whose targets were not told yet that they are disrupted.
 	Announce []int `json:"announce,omitempty"`
+	// AnnounceRun is the first choice of which they were not told: targets of earlier
+	// ones in these shards were.
+	AnnounceRun int `json:"announceRun,omitempty"`
 	// Versions are those of the records of all shards there are, from the first, if
 	// the workflow was told all of them.
 	Versions []string `json:"versions,omitempty"`
@@ -208,7 +211,7 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 				continue
 			}
 			w.targets = append(w.targets, target.InjectionTarget)
-			if slices.Contains(in.Announce, s.Number) {
+			if slices.Contains(in.Announce, s.Number) && target.Run >= in.AnnounceRun {
 				w.unannounced = append(w.unannounced, target.InjectionTarget)
 			}
 		}

@@ -43,6 +43,10 @@ type CleanInput struct {
 	// Operated is true for a disruption that is an operation on its targets: one that was
 	// not given yet has no chaos pod, and is waited for.
 	Operated bool `json:"operated,omitempty"`
+	// Runs is how often targets were chosen before this cleaning. An attempt of it that
+	// nobody waits for any more may come late: it must not end targets chosen since. 0
+	// means that there are none.
+	Runs int `json:"runs,omitempty"`
 	// Patience is how long to wait for chaos pods to end, at most. 0 means not at all.
 	Patience time.Duration `json:"patience"`
 }
@@ -212,8 +216,8 @@ func (c *cleaning) markAllUnverified(ctx context.Context) error {
 		if c.in.Shard.Number != AllShards && c.in.Shard.Number != s.Number {
 			continue
 		}
-		for _, target := range s.Targets {
-			c.unverified[target.NodeName] = true
+		for _, node := range s.Nodes() {
+			c.unverified[node] = true
 		}
 	}
 	return nil

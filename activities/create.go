@@ -25,6 +25,8 @@ type CreateInput struct {
 	// Version of the shard's record, if the workflow was told: then it need not be
 	// read again where the watch holds just that.
 	Version string `json:"version,omitempty"`
+	// Run is that of the choice: targets of an earlier one have their chaos pods, or had.
+	Run int `json:"run,omitempty"`
 	// Operated is true when only targets that are given to the disruption get chaos
 	// pods, or that no driver moves.
 	Operated bool `json:"operated,omitempty"`
@@ -58,7 +60,7 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (Create
 	if err != nil {
 		return CreateResult{}, err
 	}
-	wanted := record.Targets
+	wanted := chosenSince(record.Targets, s.Run)
 	if s.Operated {
 		if wanted, err = a.given(ctx, d, wanted); err != nil {
 			return CreateResult{}, err
@@ -90,7 +92,17 @@ func (a *Activities) CreateChaosPods(ctx context.Context, s CreateInput) (Create
 	created.Refused += len(all) - len(pods)
 	created.Why = cmp.Or(created.Why, shared)
 	metric.ChaosPodsCreated.Add(ctx, created.Pods, "")
-	return created, a.reportCreation(ctx, d, s.Shard, created)
+	return created, a.reportCreation(ctx, d, s, created)
+}
+
+// chosenSince are the targets of that choice and later ones.
+func chosenSince(all []targets.Target, run int) (some []targets.Target) {
+	for _, target := range all {
+		if target.Run >= run {
+			some = append(some, target)
+		}
+	}
+	return some
 }
 
 // chaosPods are those of a shard's targets. hosts are what services and clouds
@@ -165,14 +177,18 @@ func (a *Activities) createSome(ctx context.Context, pods []*corev1.Pod) (Create
 }
 
 // reportCreation records on the disruption what happened.
-func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, s Shard, c CreateResult) error {
+func (a *Activities) reportCreation(ctx context.Context, d *v1beta1.Disruption, s CreateInput, c CreateResult) error {
+	key := fmt.Sprint(s.Number)
+	if s.Run > 0 {
+		key += fmt.Sprint(" run ", s.Run)
+	}
 	if c.Pods > 0 {
 		message := fmt.Sprintf("%s created for shard %d", chaospod.ForPeople(c.Pods), s.Number)
-		a.events().Record(ctx, d, "ChaosPodCreated", message, fmt.Sprint(s.Number))
+		a.events().Record(ctx, d, "ChaosPodCreated", message, key)
 	}
 	if c.Refused > 0 {
 		message := fmt.Sprintf("%s refused: %s", chaospod.ForPeople(c.Refused), c.Why)
-		a.events().Warn(ctx, d, "CreateFailed", message, fmt.Sprint(s.Number))
+		a.events().Warn(ctx, d, "CreateFailed", message, key)
 		return a.showRefusal(ctx, d, message)
 	}
 	return nil

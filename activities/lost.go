@@ -137,7 +137,7 @@ func (c *cleaning) findSurplus(ctx context.Context, healthy []targets.Candidate)
 
 // Why a target is no longer disrupted though its disruption goes on.
 const (
-	targetGone      = "the target is gone"
+	targetGone      = targets.Gone
 	targetUnmatched = "the target no longer matches the selector"
 	targetSurplus   = "fewer targets match, and the percentage asks for fewer"
 	targetInUse     = "somebody else operates on the target: "
@@ -156,7 +156,7 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	ended, err := c.a.Targets.End(ctx, c.in.Shard.Disruption, c.in.Shard.Number, self, func(target targets.Target) targets.Ending {
 		pods := c.neverInjected[target.UID]
 		switch {
-		case c.held[target.UID]:
+		case c.held[target.UID], c.in.Runs > 0 && target.Run >= c.in.Runs: // chosen after this cleaning was asked for
 			return targets.Ending{}
 		case c.lost[target.UID]:
 			return targets.Ending{Why: targetGone, Lost: true}

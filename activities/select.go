@@ -20,6 +20,8 @@ type SelectInput struct {
 	Known      int `json:"known"`
 	// Run counts the injections before this one (spec.maxRuns).
 	Run int `json:"run"`
+	// Fill lets new targets take free places in shards that the workflow knows.
+	Fill bool `json:"fill,omitempty"`
 	// Waiting is true while nothing was injected yet and nothing may be: targets
 	// that are gone are let go, before others are chosen in their place.
 	Waiting bool `json:"waiting,omitempty"`
@@ -56,7 +58,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	if err != nil {
 		return Selection{}, err
 	}
-	claims, err := a.Targets.Claim(ctx, d, in.Known, healthy, slices.Concat(budgets, limits, nodes))
+	claims, err := a.claim(ctx, d, in.choice(), healthy, slices.Concat(budgets, limits, nodes))
 	if err != nil {
 		return Selection{}, err
 	}
@@ -68,9 +70,9 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteDenied(healthy, limits, claims)
 	selection.NoteNodes(healthy, nodes, claims, time.Now())
 	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
-	selection.NoteLost(d.Spec, shards)
+	selection.NoteLost(d.Spec, shards, time.Now())
 	selection.Caught = a.SafeMode.warning(d, healthy)
-	selection.NoteAdded(in.Known, shards)
+	selection.NoteAdded(in.choice(), shards)
 	if control == nil && d.Spec.SteadyState.Compares() && selection.Selected > 0 {
 		if control, err = a.Targets.ChooseControl(ctx, d, healthy, claims); err != nil {
 			return Selection{}, err
@@ -90,6 +92,27 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 		in.Run++ // status counts the one that waits
 	}
 	return selection, a.reportSelection(ctx, d, selection, shards, in.Run)
+}
+
+func (in SelectInput) choice() targets.Choice {
+	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill}
+}
+
+// claim claims targets, and warns on disruptions whose records cannot be read.
+func (a *Activities) claim(ctx context.Context, d *v1beta1.Disruption, choice targets.Choice, healthy []targets.Candidate, budgets targets.Budgets) (targets.Claims, error) {
+	claims, err := a.Targets.Claim(ctx, d, choice, healthy, budgets)
+	a.warnUnread(ctx, claims.Unread)
+	return claims, err
+}
+
+// warnUnread warns on disruptions whose records cannot be read: others do without the
+// targets that these may have.
+func (a *Activities) warnUnread(ctx context.Context, all []targets.Unread) {
+	for _, one := range all {
+		message := fmt.Sprintf("ConfigMap %s/%s, which lists targets of this disruption, cannot be read: %v; restore it, or delete this disruption: until then %s gets new targets",
+			a.Namespace, one.Record, one.Why, one.Keeps)
+		a.events().Warn(ctx, status.Named(one.Owner), "TargetsUnreadable", message, one.Record)
+	}
 }
 
 // nodeBudgets are what the nodes of the candidates have room for.
@@ -184,11 +207,19 @@ func showSelection(ctx context.Context, d *v1beta1.Disruption, s Selection, shar
 	return planned(ctx, d, func(live *v1beta1.Disruption) { status.ShowSelection(live, d, s, active, run) })
 }
 
+// lostKey has the event once, or once an hour where the bound is one of an hour.
+func lostKey(d *v1beta1.Disruption, s Selection) string {
+	if _, bounded := d.Spec.MostLost(s.Desired); bounded {
+		return "lost"
+	}
+	return "lost in the hour " + time.Now().UTC().Truncate(time.Hour).Format(time.RFC3339)
+}
+
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":
-		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, "lost")
+		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, lostKey(d, s))
 	case s.Selected > 0 && s.LeftOut() != "":
 		a.events().Warn(ctx, d, "FewerTargets", s.String(), fmt.Sprint(key, s.Selected, s.Desired))
 	case s.Selected > 0:

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -476,4 +477,35 @@ func TestNoMoreLostTargetsAreReplacedThanAskedFor(t *testing.T) {
 	}
 	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "not replaced (maxLostTargets)")
 	c.wantEvent("TooManyTargetsLost", "4 targets were lost")
+}
+
+// N4: targets that are chosen later fill places of earlier ones, and only they get chaos
+// pods. A late attempt of a cleaning of before does not end them.
+func TestTargetsChosenLaterFillPlaces(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	ref := c.started("churn", func(spec *v1beta1.DisruptionSpec) {
+		two, many := intstr.FromInt32(2), 1000
+		spec.Count, spec.MaxLostTargets = &two, &many
+	})
+	pod := c.ChaosPodsOf(ref)[0]
+	c.Must(c.Activities.force(t.Context(), &pod)) // its injector cleaned, as the target went
+	now := int64(0)
+	c.Must(c.Kube.CoreV1().Pods(c.Shop).Delete(t.Context(), chaospod.TargetName(&pod), metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	clean := CleanInput{Shard: Shard{ref, 0}, OnlyEnded: true, Runs: 1, Patience: time.Minute}
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 1 {
+		t.Fatalf("cleaned = %+v, want one target lost", cleaned)
+	}
+	c.MakeTargets(1, nil)
+	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	if !cmp.Equal(selected.Added, []int{0}) || selected.Shards != 1 || selected.Selected != 2 {
+		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
+	}
+	if cleaned := do[CleanResult](c, c.CleanChaosPods, clean); cleaned.Lost != 0 || len(c.chosen(ref)) != 2 {
+		t.Errorf("a cleaning of before ended %d targets, want none of those that were chosen since", cleaned.Lost)
+	}
+	created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Run: selected.Run, Version: selected.VersionOf(0)})
+	if created.Pods != 1 || len(c.ChaosPodsOf(ref)) != 2 {
+		t.Errorf("%d chaos pods were created, and there are %d; want one for the target that was chosen now, and two", created.Pods, len(c.ChaosPodsOf(ref)))
+	}
 }

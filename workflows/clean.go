@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -21,6 +22,11 @@ func (d *disruption) clean(ctx workflow.Context) bool {
 	for range cleaningRounds {
 		left, _ := d.cleanShards(ctx, false, nil)
 		d.updateLeft(left)
+		if d.newRunDue {
+			status.slow = true
+			status.wait(ctx)
+			return false // shards are left to the next run
+		}
 		if left.Remaining == 0 {
 			status.over = len(d.UnverifiedNodes) == 0
 			status.slow = !status.over
@@ -121,21 +127,41 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 }
 
 // cleanShards cleans shard by shard, several at once. onlyEnded spares the chaos
-// pods that still disrupt a live target; as long as a shard waits, the others are
-// cleaned again when more have ended than in the observation seen. A decision counts
-// for one round.
+// pods that still disrupt a live target, and shards that the observation seen does not
+// name; as long as a shard waits, the others are cleaned when more have ended than in
+// that observation. A decision counts for one round. When the history gets too long for
+// all shards, the round goes on in a new run, where this one ends.
 func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *contract.Observation) (all activities.CleanResult, lost int) {
-	d.round = d.nextRound(onlyEnded)
-	d.Retry, d.Release, d.ReleaseUntil = nil, nil, nil
 	shards, slots := d.shardsToClean(), workflow.NewSemaphore(ctx, parallelShards)
-	busy := len(shards)
+	named := shards
+	if onlyEnded && !d.leftToClean() {
+		named = d.namedShards(ctx, shards, seen)
+	}
+	from := d.roundBegins(onlyEnded)
+	if *from > 0 {
+		named = slices.DeleteFunc(slices.Clone(shards), func(number int) bool { return number < *from })
+		all.Left, all.Remaining = slices.Clone(d.Left), d.Remaining // of the shards before
+	}
+	part := &roundPart{retry: d.Retry, release: d.Release, releaseUntil: d.ReleaseUntil}
+	d.round = d.nextRound(onlyEnded)
+	d.Retry, d.Release, d.ReleaseUntil, *from = nil, nil, nil, 0
+	busy := len(named)
 	together(ctx, shards, func(ctx workflow.Context, number int) {
 		seen, in := seen, d.round
 		in.Shard = activities.Shard{Disruption: d.ref, Number: number}
 		var before, cleaned activities.CleanResult
-		for again := true; again; again = onlyEnded && d.awaitMoreEnded(ctx, &seen, &busy) {
-			inSlot(ctx, slots, func() { cleaned = d.cleanShard(ctx, in) })
+		again := slices.Contains(named, number) || onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy)
+		for ; again; again = onlyEnded && d.awaitMoreEnded(ctx, number, &seen, &busy) {
+			done := false
+			inSlot(ctx, slots, func() {
+				if done = part.may(ctx, number); done {
+					cleaned = d.cleanShard(ctx, in)
+				}
+			})
 			busy--
+			if !done {
+				return
+			}
 			cleaned.Left = keepFailed(before.Left, cleaned.Left)
 			all.Remaining += cleaned.Remaining - before.Remaining
 			all.Left = merge(without(all.Left, before.Left), cleaned.Left)
@@ -146,7 +172,78 @@ func (d *disruption) cleanShards(ctx workflow.Context, onlyEnded bool, seen *con
 			before, in = cleaned, onceMore(in, cleaned.Left)
 		}
 	})
+	d.keepRest(part, onlyEnded, seen)
 	return all, lost
+}
+
+// roundBegins is the shard with which a round begins.
+func (d *disruption) roundBegins(onlyEnded bool) *int {
+	if onlyEnded {
+		return &d.EndedFrom
+	}
+	return &d.CleanFrom
+}
+
+// roundPart is what one run does of a round of cleaning.
+type roundPart struct {
+	cleaned int
+	// rest are the shards that are left to the next run.
+	rest []int
+	// What people decided for this round.
+	retry, release []string
+	releaseUntil   *time.Time
+}
+
+// may tells whether a shard is cleaned in this run. Each run cleans shardsPerRun at least,
+// so that the round comes to its end.
+func (p *roundPart) may(ctx workflow.Context, number int) bool {
+	if p.cleaned >= shardsPerRun && workflow.GetInfo(ctx).GetContinueAsNewSuggested() &&
+		workflow.GetVersion(ctx, changeRoundInParts, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		p.rest = append(p.rest, number)
+		return false
+	}
+	p.cleaned++
+	return true
+}
+
+// keepRest notes what the next run is to do of a round.
+func (d *disruption) keepRest(part *roundPart, onlyEnded bool, seen *contract.Observation) {
+	if len(part.rest) == 0 {
+		return
+	}
+	d.newRunDue, *d.roundBegins(onlyEnded) = true, slices.Min(part.rest)
+	d.Retry, d.Release, d.ReleaseUntil = part.retry, part.release, part.releaseUntil
+	if !onlyEnded || d.Observed != nil {
+		return
+	}
+	if d.Observed = seen; seen == nil {
+		d.Observed = &contract.Observation{Ended: 1} // nothing was observed: all shards are looked at
+	}
+}
+
+// leftToClean is true when earlier rounds left something, or a person decided about it:
+// then any shard may have something to clean.
+func (d *disruption) leftToClean() bool {
+	return len(d.Left) > 0 || d.Retry != nil || d.Release != nil || d.ReleaseUntil != nil
+}
+
+// namedShards are those of the shards that the observation names; all if it names none
+// that this workflow made.
+func (d *disruption) namedShards(ctx workflow.Context, shards []int, seen *contract.Observation) []int {
+	var named []int
+	for _, number := range shards {
+		if d.names(ctx, seen, number) {
+			named = append(named, number)
+		}
+	}
+	if len(named) == 0 {
+		return shards
+	}
+	return named
+}
+
+func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, shard int) bool {
+	return seen.Names(shard) || workflow.GetVersion(ctx, changeNamedShards, workflow.DefaultVersion, 1) == workflow.DefaultVersion
 }
 
 // cleanShard cleans one shard.
@@ -166,15 +263,16 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 }
 
 // awaitMoreEnded waits, for a shard that is clean, until more chaos pods have ended or
-// more targets are lost than were when it was last cleaned, and counts it among the
-// busy ones again. false means that none is busy any more, or that the disruption ends.
-func (d *disruption) awaitMoreEnded(ctx workflow.Context, seen **contract.Observation, busy *int) bool {
+// more targets are lost than were when it was last cleaned, some of them in this shard,
+// and counts it among the busy ones again. false means that none is busy any more, or that
+// the disruption ends.
+func (d *disruption) awaitMoreEnded(ctx workflow.Context, number int, seen **contract.Observation, busy *int) bool {
 	for {
 		err := workflow.Await(ctx, func() bool { return *busy == 0 || d.Observed != nil && d.Observed != *seen })
 		if err != nil || *busy == 0 {
 			return false
 		}
-		more := d.Observed.MoreEnded(*seen)
+		more := d.Observed.MoreEnded(*seen) && d.names(ctx, d.Observed, number)
 		*seen = d.Observed
 		if more && workflow.GetVersion(ctx, changeEndedMeanwhile, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 			*busy++

@@ -6,6 +6,7 @@
 package workflows
 
 import (
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -143,7 +144,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		d.Observed = nil // SelectTargets reads the cluster live, and no chaos pod is there yet
 	}
 	var chosen activities.Selection
-	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs}
+	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: d.fillsPlaces()}
 	in.Told = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
@@ -156,12 +157,35 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 		return
 	}
 	d.Runs++
-	d.Shards += len(chosen.Added)
-	d.Unannounced = append(d.Unannounced, chosen.Added...)
+	d.noteAdded(chosen)
 	if in.Told {
 		d.untold = &chosen
 	}
 	d.begin(ctx, in.Known, chosen)
+}
+
+// fillsPlaces is true when targets that are chosen later may share a shard with earlier
+// ones. Targets that are asked for wait by shard, and those that the worker replaces stay
+// in theirs.
+func (d *disruption) fillsPlaces() bool {
+	return d.Plan.Kinds.By() == v1beta1.ByInjector && !d.operates()
+}
+
+// noteAdded notes the shards that got targets, which are to be told of. A worker of before
+// free places were filled, which may answer still, counts only new ones.
+func (d *disruption) noteAdded(chosen activities.Selection) {
+	d.Shards = max(chosen.Shards, d.Shards)
+	if chosen.Shards == 0 {
+		d.Shards += len(chosen.Added)
+	}
+	if len(d.Unannounced) == 0 {
+		d.UnannouncedRun = chosen.Run
+	}
+	for _, number := range chosen.Added {
+		if !slices.Contains(d.Unannounced, number) {
+			d.Unannounced = append(d.Unannounced, number)
+		}
+	}
 }
 
 // begin injects into the targets that were chosen, beside the known shards, when
@@ -216,7 +240,7 @@ func (d *disruption) replacePods(ctx workflow.Context) {
 // createChaosPods creates the chaos pods of the added shards, several at once.
 func (d *disruption) createChaosPods(ctx workflow.Context, chosen activities.Selection) {
 	d.forEach(ctx, chosen.Added, func(ctx workflow.Context, number int) {
-		shard := activities.CreateInput{Shard: activities.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Operated: d.operates()}
+		shard := activities.CreateInput{Shard: activities.Shard{Disruption: d.ref, Number: number}, Version: chosen.VersionOf(number), Run: chosen.Run, Operated: d.operates()}
 		var created activities.CreateResult
 		if err := d.executeCreation(ctx, shard, &created); err != nil {
 			d.fail(ctx, err)
@@ -247,7 +271,7 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	ctx, d.stopWatch = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
-		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, Versions: versions, Chosen: d.untold}
+		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.untold}
 		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // a new watch has begun, or the disruption ends
@@ -329,7 +353,7 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	seen := d.Observed
 	ended := seen == nil || seen.MoreEnded(nil)
 	d.Observed = nil
-	if !ended && len(d.Left) == 0 && d.Retry == nil && d.Release == nil && d.ReleaseUntil == nil {
+	if !ended && !d.leftToClean() {
 		return // only candidates came or went
 	}
 	left, lost := d.cleanShards(ctx, true, seen)

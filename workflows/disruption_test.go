@@ -446,10 +446,12 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 		second contract.Observation
 		want   []int // shards, in the order in which they are clean
 	}{
-		"one more ended":        {contract.Observation{Hash: "2", Ended: 2}, []int{0, 0, 1, 0, 1}},
-		"a target was lost":     {contract.Observation{Hash: "2", Ended: 1, TargetsLost: 1}, []int{0, 0, 1, 0, 1}},
-		"only a candidate came": {contract.Observation{Hash: "2", Ended: 1, Candidates: 9}, []int{0, 1, 0, 1}},
-		"nothing more is told":  {contract.Observation{}, []int{0, 1}},
+		"one more ended":                             {contract.Observation{Hash: "2", Ended: 2}, []int{0, 0, 1, 0, 1}},
+		"a target was lost":                          {contract.Observation{Hash: "2", Ended: 1, TargetsLost: 1}, []int{0, 0, 1, 0, 1}},
+		"only a candidate came":                      {contract.Observation{Hash: "2", Ended: 1, Candidates: 9}, []int{0, 1, 0, 1}},
+		"nothing more is told":                       {contract.Observation{}, []int{0, 1}},
+		"one more ended, in the shard that is clean": {contract.Observation{Hash: "2", Ended: 2, Shards: []int{0}}, []int{0, 0, 1, 0}},
+		"one more ended, in the shard that waits":    {contract.Observation{Hash: "2", Ended: 2, Shards: []int{1}}, []int{0, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -460,17 +462,18 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 				w.after(time.Minute+10*time.Second, func() { w.observe(c.second) })
 			}
 			w.run(t)
-			var got []int
-			for _, in := range w.asked {
-				if in.OnlyEnded {
-					got = append(got, in.Shard.Number)
-				}
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("shards cleaned while the disruption goes on (-want +got):\n%s", diff)
-			}
+			w.wantEndedCleaned(t, c.want...)
 		})
 	}
+	t.Run("one more ended in a shard that nobody has named before", func(t *testing.T) {
+		w := newWorld(t)
+		w.plan.Static, w.slow = true, 30*time.Second
+		w.selections = []activities.Selection{{Selected: 3, Added: []int{0, 1, 2}}}
+		w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1, Shards: []int{1}}) })
+		w.after(time.Minute+10*time.Second, func() { w.observe(contract.Observation{Hash: "2", Ended: 2, Shards: []int{1, 2}}) })
+		w.run(t)
+		w.wantEndedCleaned(t, 2, 1, 2, 1)
+	})
 	t.Run("a cleaner has just failed in a shard that is cleaned again", func(t *testing.T) {
 		w := newWorld(t)
 		w.plan.Static, w.slow = true, 30*time.Second
@@ -494,6 +497,48 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 			t.Errorf("chaos pods that no cleaner tries again (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// wantEndedCleaned wants these shards cleaned while the disruption goes on, in this order.
+func (w *world) wantEndedCleaned(t *testing.T, want ...int) {
+	t.Helper()
+	var got []int
+	for _, in := range w.asked {
+		if in.OnlyEnded {
+			got = append(got, in.Shard.Number)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("shards cleaned while the disruption goes on (-want +got):\n%s", diff)
+	}
+}
+
+// N4: only the shards that an observation names are cleaned, unless something is left
+// anywhere, or the observation names none.
+func TestOnlyNamedShardsAreCleaned(t *testing.T) {
+	stuck := activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{failedPod}}
+	for name, c := range map[string]struct {
+		shards []int
+		left   []activities.CleanResult
+		want   []int
+	}{
+		"one":                       {[]int{1}, nil, []int{1}},
+		"two":                       {[]int{0, 2}, nil, []int{0, 2}},
+		"none":                      {nil, nil, []int{0, 1, 2}},
+		"one that nobody knows":     {[]int{7}, nil, []int{0, 1, 2}},
+		"one, and something failed": {[]int{1}, []activities.CleanResult{stuck, {}}, []int{0, 1, 1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Static = true
+			w.selections = []activities.Selection{{Selected: 3, Added: []int{0, 1, 2}}}
+			w.endedCleans = c.left
+			w.after(time.Minute, func() { w.observe(contract.Observation{Hash: "1", Ended: 1, Shards: c.shards}) })
+			w.run(t)
+			slices.SortFunc(w.asked, func(a, b activities.CleanInput) int { return a.Shard.Number - b.Shard.Number })
+			w.wantEndedCleaned(t, c.want...)
+		})
+	}
 }
 
 func TestStuck(t *testing.T) {

@@ -95,13 +95,24 @@ func reasonOf(end any) string {
 }
 
 // observe keeps the newest observation, and that an earlier one said that the
-// spec changed or an effect turned.
+// spec changed or an effect turned, or in which shards something ended.
 func (d *disruption) observe(o contract.Observation) {
 	if d.Observed != nil {
+		if d.Observed.MoreEnded(nil) {
+			o.Shards = union(d.Observed.Shards, o.Shards)
+		}
 		o.SpecChanged = o.SpecChanged || d.Observed.SpecChanged
 		o.Unready = max(o.Unready, d.Observed.Unready)
 	}
 	d.Observed = &o
+}
+
+// union are the shards that two observations name; none when one of them names none.
+func union(a, b []int) []int {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // receiveResume takes a resume that came as a signal, which nobody checked yet.

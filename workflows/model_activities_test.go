@@ -66,18 +66,50 @@ func (c *cluster) choose(a *attempt, in activities.SelectInput) activities.Selec
 	}
 	s.Desired = min(c.wanted, s.Matching)
 	if n := min(s.Desired-s.Selected, len(free)); n > 0 {
-		number := len(c.shards)
-		a.write(fmt.Sprintf("claim shard %d", number), func(bool) {
-			if len(c.shards) == number {
-				c.shards = append(c.shards, free[:n])
-			}
-		})
+		for i := range free {
+			free[i].run = in.Run
+		}
+		c.claim(a, in, free[:n])
 		s.Selected += n
 	}
-	for number := in.Known; number < len(c.shards); number++ {
-		s.Added = append(s.Added, number)
+	for number, shard := range c.shards {
+		fresh := func(t claimed) bool { return in.Fill && !t.released && t.run >= in.Run }
+		if number >= in.Known || slices.ContainsFunc(shard, fresh) {
+			s.Added = append(s.Added, number)
+		}
+	}
+	if in.Fill {
+		s.Shards, s.Run = max(in.Known, len(c.shards)), in.Run
 	}
 	return s
+}
+
+// claim puts the targets into places of the first shard, which forgets those that are gone,
+// or into a new one.
+func (c *cluster) claim(a *attempt, in activities.SelectInput, chosen []claimed) {
+	if number := len(c.shards); !in.Fill || in.Known == 0 {
+		a.write(fmt.Sprintf("claim shard %d", number), func(bool) {
+			if len(c.shards) == number {
+				c.shards = append(c.shards, chosen)
+			}
+		})
+		return
+	}
+	before := slices.Clone(c.shards[0])
+	a.write("fill shard 0", func(bool) {
+		if len(c.shards) == 0 || !slices.Equal(before, c.shards[0]) {
+			return // the version is another one
+		}
+		var kept []claimed
+		for _, t := range before {
+			if t.released && t.gone {
+				c.forgotten = append(c.forgotten, t.node)
+				continue
+			}
+			kept = append(kept, t)
+		}
+		c.shards[0] = append(kept, chosen...)
+	})
 }
 
 func (c *cluster) createAll(a *attempt, in activities.CreateInput) activities.CreateResult {
@@ -87,7 +119,7 @@ func (c *cluster) createAll(a *attempt, in activities.CreateInput) activities.Cr
 	}
 	var names []*target
 	for _, t := range c.shards[number] {
-		if !t.released && (!in.Operated || t.mayBeDisrupted()) {
+		if !t.released && t.run >= in.Run && (!in.Operated || t.mayBeDisrupted()) {
 			names = append(names, t.target)
 		}
 	}
@@ -151,6 +183,9 @@ func (c *cluster) clean(a *attempt, in activities.CleanInput) activities.CleanRe
 				k.unproved[t.node] = k.unproved[t.node] || k.has(number)
 			}
 		}
+		for _, node := range c.forgotten { // those of shard 0
+			k.unproved[node] = k.unproved[node] || k.has(0)
+		}
 	}
 	for until := c.now().Add(in.Patience); ; a.wait(5 * time.Second) {
 		left := k.round()
@@ -178,7 +213,11 @@ func (k *cleaningAttempt) result(left []activities.LeftPod) activities.CleanResu
 		}
 		lost := func(mark bool) (n int) {
 			for i, t := range k.c.shards[number] {
-				if !t.released && !k.held[t.name] {
+				since := k.in.Runs > 0 && t.run >= k.in.Runs
+				if !t.released && !k.held[t.name] && !since {
+					if pod := k.c.pods["chaos-"+t.name]; mark && pod != nil && !pod.late && !pod.ended && pod.deletedAt.IsZero() && !t.gone {
+						k.c.violated("%s is given up while it is disrupted: another disruption may take it", t.name)
+					}
 					k.c.shards[number][i].released = mark
 					n++
 				}
@@ -349,7 +388,7 @@ func (c *cluster) finish(a *attempt, e activities.FinishInput) int {
 		}
 		c.said = append(c.said, e.NotVerified...)
 	})
-	a.write("forget the records", func(bool) { c.spec, c.shards = "", nil })
+	a.write("forget the records", func(bool) { c.spec, c.shards, c.forgotten = "", nil, nil })
 	a.write("take the finalizer off", func(bool) {
 		for _, pod := range c.sorted() {
 			if !pod.late {

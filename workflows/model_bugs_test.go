@@ -105,6 +105,18 @@ var bugs = []*bug{
 		},
 	},
 	{
+		name:     "a late cleaning ends targets that were chosen since",
+		scenario: "a target goes, and another is taken", fault: "goes on 4 minutes later",
+		want: "is given up while it is disrupted",
+		in: func(in any) any {
+			if clean, ok := in.(activities.CleanInput); ok {
+				clean.Runs = 0
+				return clean
+			}
+			return in
+		},
+	},
+	{
 		name:     "targets are disrupted before they are given",
 		scenario: "an operation", want: "was created while its target was not given",
 		in: func(in any) any {

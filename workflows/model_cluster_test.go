@@ -68,6 +68,7 @@ type claimed struct {
 	*target
 	released bool
 	state    recorded
+	run      int
 }
 
 // exit is how an injector ended.
@@ -165,6 +166,8 @@ type cluster struct {
 	// The records: spec is the run that keeps it.
 	spec   string
 	shards [][]claimed
+	// forgotten are the nodes of targets that the first shard held once.
+	forgotten []string
 
 	targets []*target
 	pods    map[string]*chaosPod

@@ -48,6 +48,7 @@ import (
 //  9. A disruption that is an operation on its targets disrupts none that is not
 //     given to it, gives none back that has a chaos pod, and leaves no label and
 //     no finalizer on any.
+//  10. A target that is disrupted is not given up: another disruption would take it.
 //
 // What may go wrong, at every write of every activity and while time passes:
 // a call fails; a worker dies before it, or before its answer arrives, so that
@@ -120,6 +121,7 @@ var scenes = []scenario{
 	{name: "a probe is lost", pods: 2, wanted: 2, probes: true, lasts: 24 * time.Hour, happens: shopIsLost},
 	{name: "an operation", pods: 2, wanted: 1, operates: true},
 	{name: "an operation that is undone", pods: 1, wanted: 1, operates: true, held: true},
+	{name: "a target goes, and another is taken", pods: 3, wanted: 2, lasts: 10 * time.Minute, happens: "web-0 vanishes, and takes along what was injected"},
 	{name: "injectors fail", pods: 2, wanted: 2, ends: 5, happens: "the injector of web-0 is killed"},
 }
 

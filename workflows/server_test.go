@@ -46,8 +46,10 @@ type stage struct {
 	// selections answer SelectTargets, the last for good; created answers
 	// CreateChaosPods, replaced ReplacePods.
 	selections []activities.Selection
-	created    activities.CreateResult
-	replaced   activities.ReplaceResult
+	// choose answers SelectTargets instead, if it is there.
+	choose   func(activities.SelectInput) activities.Selection
+	created  activities.CreateResult
+	replaced activities.ReplaceResult
 	// endedCleans and cleans answer CleanChaosPods, while the disruption goes on and
 	// at its end; the last answer counts for good.
 	endedCleans, cleans []activities.CleanResult
@@ -161,13 +163,16 @@ func (s *stage) activities() map[string]any {
 			}
 			return plan, s.may(ctx, "Prepare")
 		},
-		"SelectTargets": func(ctx context.Context, _ activities.SelectInput) (activities.Selection, error) {
+		"SelectTargets": func(ctx context.Context, in activities.SelectInput) (activities.Selection, error) {
 			<-s.found
 			if err := s.may(ctx, "SelectTargets"); err != nil {
 				return activities.Selection{}, err
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if s.choose != nil {
+				return s.choose(in), nil
+			}
 			return next(&s.selections), nil
 		},
 		"CreateChaosPods": func(ctx context.Context, _ activities.CreateInput) (activities.CreateResult, error) {

@@ -59,7 +59,10 @@ type Progress struct {
 	Injected bool `json:"injected,omitempty"`
 	// Unannounced are the shards whose targets have no event yet that says that
 	// they are disrupted.
-	Unannounced []int `json:"unannounced,omitempty"`
+	// UnannouncedRun is the choice of the first of them: targets of earlier ones in the
+	// same shards have their events.
+	Unannounced    []int `json:"unannounced,omitempty"`
+	UnannouncedRun int   `json:"unannouncedRun,omitempty"`
 	// Unproven is true while it is not known of all injections that they act.
 	Unproven bool `json:"unproven,omitempty"`
 	// Services is what Observation.Services was when chaos pods were last told.
@@ -75,6 +78,10 @@ type Cleaning struct {
 	LeftChanged bool `json:"leftChanged,omitempty"`
 	// Rounds counts the reports of what is left: each has events of its own.
 	Rounds int `json:"rounds,omitempty"`
+	// CleanFrom is the first shard that a round of cleaning has left to the next run, and
+	// EndedFrom that of a round while the disruption goes on; 0 when it begins with all.
+	CleanFrom int `json:"cleanFrom,omitempty"`
+	EndedFrom int `json:"endedFrom,omitempty"`
 	// Retry are the targets whose failed chaos pods are cleaned again.
 	Retry []string `json:"retry,omitempty"`
 	// Release are the chaos pods that a person lets go of, clean or not, by UID, and

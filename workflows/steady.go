@@ -112,8 +112,7 @@ func (d *disruption) replaceTargets(ctx workflow.Context, chosen *activities.Sel
 	}
 	d.Targets, d.Kept = again.Selected, again.Kept
 	d.noteControl(again)
-	d.Shards += len(again.Added)
-	d.Unannounced = append(d.Unannounced, again.Added...)
+	d.noteAdded(again)
 	chosen.Added, chosen.Versions = append(chosen.Added, again.Added...), nil // records were written anew
 	d.Observed = nil
 	if edited {

@@ -82,7 +82,7 @@ func (d *disruption) retryByItself() {
 // chaos pods on which they have failed often enough, and for what a person named.
 func (d *disruption) nextRound(onlyEnded bool) activities.CleanInput {
 	in := activities.CleanInput{
-		OnlyEnded: onlyEnded, Retry: d.Retry, Release: d.Release, ReleaseUntil: d.ReleaseUntil, Operated: d.operates(), Patience: cleaningPatience,
+		OnlyEnded: onlyEnded, Retry: d.Retry, Release: d.Release, ReleaseUntil: d.ReleaseUntil, Operated: d.operates(), Runs: d.Runs, Patience: cleaningPatience,
 	}
 	if slices.Equal(d.Retry, allTargets) || d.allExhausted() {
 		return in

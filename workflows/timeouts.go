@@ -33,6 +33,9 @@ const (
 	// parallelShards is how many shards are worked on at once. More only queue at
 	// the API server.
 	parallelShards = 6
+	// shardsPerRun is how many shards a round cleans though the history is long enough
+	// for a new run: some 2,000 events, of the 51,200 that Temporal allows.
+	shardsPerRun = 200
 	// askAgainPeriod is when a pod is asked for again whose patch was refused: the
 	// webhook of its driver is away, and nothing tells when it is back.
 	askAgainPeriod = 15 * time.Second

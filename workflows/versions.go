@@ -13,4 +13,10 @@ const (
 	// A deleted disruption that waits for its targets to be given back reports phase
 	// Cleaning. Before, its status stayed as it was before the deletion.
 	changeGivingBackShown = "giving-back-shown"
+	// Only the shards that an observation names are cleaned while the disruption goes on.
+	// Before, one chaos pod that ended had all of them cleaned.
+	changeNamedShards = "named-shards"
+	// A round of cleaning goes on in a new run when the history is long. Before, a round of
+	// very many shards made the history longer than Temporal allows.
+	changeRoundInParts = "round-in-parts"
 )

@@ -72,7 +72,7 @@ func TestDisruptionsTogetherKeepABudget(t *testing.T) {
 	}
 	held := c.together(together, func(d *v1beta1.Disruption) error {
 		d.Spec.PodDisruptionBudget = v1beta1.BudgetsRespected
-		_, err := c.Claim(t.Context(), d, 0, healthy, Budgets{web})
+		_, err := c.Claim(t.Context(), d, Choice{}, healthy, Budgets{web})
 		return err
 	})
 	if held > allowed || held == 0 {

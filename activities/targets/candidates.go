@@ -69,7 +69,7 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 	if err != nil {
 		return found, err
 	}
-	claims, err := s.claimed(ctx, d, nil, true)
+	claims, err := s.claimed(ctx, d, found.Healthy, nil, true)
 	if apierrors.IsForbidden(err) {
 		found.Unread = append(found.Unread, "ConfigMaps of namespace "+s.Namespace+", in which disruptions claim targets")
 	} else if err != nil {

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,8 +23,13 @@ type Selection struct {
 	Selected int `json:"selected"`
 	// Matching counts the healthy pods or nodes that match.
 	Matching int `json:"matching"`
-	// Added are the numbers of the shards that are new since Known.
+	// Added are the numbers of the shards that got targets: those that are new since
+	// Known, and those whose free places were filled.
 	Added []int `json:"added,omitempty"`
+	// Shards counts all shards, and Run the choices before this one, if free places may
+	// be filled. Targets of an earlier Run in the Added shards have chaos pods already.
+	Shards int `json:"shards,omitempty"`
+	Run    int `json:"run,omitempty"`
 	// Versions are those of their records.
 	Versions []string `json:"versions,omitempty"`
 	// Held says who has the matching targets that this disruption may not have.
@@ -74,12 +80,20 @@ func (s Selection) VersionOf(number int) string {
 	return ""
 }
 
-// NoteAdded writes into the selection which of the shards are new since known of them,
-// and the versions of their records.
-func (s *Selection) NoteAdded(known int, shards []Shard) {
-	for number := known; number < len(shards); number++ {
-		s.Added = append(s.Added, number)
-		s.Versions = append(s.Versions, shards[number].Version())
+// NoteAdded writes into the selection which of the shards got targets by the choice, and
+// the versions of their records.
+func (s *Selection) NoteAdded(choice Choice, shards []Shard) {
+	total := choice.Known
+	for _, shard := range shards {
+		total = max(total, shard.Number+1)
+		fresh := func(t Target) bool { return !choice.stands(shard.Number, t) }
+		if shard.Number >= choice.Known || slices.ContainsFunc(shard.Targets, fresh) {
+			s.Added = append(s.Added, shard.Number)
+			s.Versions = append(s.Versions, shard.Version())
+		}
+	}
+	if choice.Fill {
+		s.Shards, s.Run = total, choice.Run
 	}
 }
 
@@ -201,16 +215,14 @@ const notNow = 1 << 20
 // order.
 func past(shards []Shard, now time.Time) map[types.UID]int {
 	tries := map[types.UID]int{}
-	for _, shard := range shards {
-		for _, target := range shard.Targets {
-			switch {
-			case target.Returns:
-				tries[target.UID] = target.Tries
-			case target.Again && !now.Before(target.nextTry()):
-				tries[target.UID] = target.Tries + 1
-			default:
-				tries[target.UID] = notNow
-			}
+	for uid, target := range latest(shards) {
+		switch {
+		case target.Returns:
+			tries[uid] = target.Tries
+		case target.Again && !now.Before(target.nextTry()):
+			tries[uid] = target.Tries + 1
+		default:
+			tries[uid] = notNow
 		}
 	}
 	return tries
@@ -319,7 +331,7 @@ func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard,
 	}
 	free = left.fit(free)
 	count := Tally(spec, healthy, stand)
-	wanted = max(0, count.Desired-count.Selected-notReplaced(spec, count.Desired, stand))
+	wanted = max(0, count.Desired-count.Selected-notReplaced(spec, count.Desired, stand, time.Now()))
 	return topUp(pending, sure, wanted, free), wanted
 }
 
@@ -334,34 +346,67 @@ func Surplus(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) [
 		matches[c.Target.UID] = true
 	}
 	staying := slices.DeleteFunc(Active(shards), func(t Target) bool { return !matches[t.UID] })
+	slices.SortStableFunc(staying, func(a, b Target) int { return cmp.Compare(a.Run, b.Run) })
 	return uidsOf(staying[min(len(staying), spec.Wanted(len(healthy))):])
 }
 
 // notReplaced counts the lost targets in whose place nobody is chosen, so that a
 // disruption whose targets die of it does not go through all that match.
-func notReplaced(spec v1beta1.DisruptionSpec, desired int, shards []Shard) int {
-	most, bounded := spec.MostLost(desired)
-	if !bounded {
-		return 0
+func notReplaced(spec v1beta1.DisruptionSpec, desired int, shards []Shard, now time.Time) int {
+	if most, bounded := spec.MostLost(desired); bounded {
+		return max(0, lost(shards)-most)
 	}
-	return max(0, lost(shards)-most)
+	return max(0, lostInHour(shards, hourOf(now))-lossesAnHour*desired)
+}
+
+// lossesAnHour is how many lost targets are replaced an hour for each that is wanted, when
+// neither count nor maxLostTargets bounds how many.
+const lossesAnHour = 10
+
+func lostInHour(shards []Shard, hour int64) (n int) {
+	for _, shard := range shards {
+		if shard.forgotten.Hour == hour {
+			n += shard.forgotten.LostInHour
+		}
+		for _, target := range shard.Targets {
+			if target.Lost && target.EndedAt != nil && hourOf(target.EndedAt.Time) == hour {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func lost(shards []Shard) (n int) {
-	for _, target := range targetsOf(shards) {
-		if target.Lost {
-			n++
+	for _, shard := range shards {
+		n += shard.forgotten.Lost
+		for _, target := range shard.Targets {
+			if target.Lost {
+				n++
+			}
 		}
 	}
 	return n
 }
 
 // NoteLost writes into the selection that fewer are disrupted than are wanted, as too
-// many were lost.
-func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard) {
-	if n := notReplaced(spec, s.Desired, shards); n > 0 && s.Selected < s.Desired {
-		s.Lost = fmt.Sprintf("%d targets were lost and %d of them are not replaced (maxLostTargets)", lost(shards), min(n, s.Desired-s.Selected))
+// many were lost, and when others are chosen again if the bound is one of an hour.
+func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard, now time.Time) {
+	n := notReplaced(spec, s.Desired, shards, now)
+	if n == 0 || s.Selected >= s.Desired {
+		return
 	}
+	n = min(n, s.Desired-s.Selected)
+	if _, bounded := spec.MostLost(s.Desired); bounded {
+		s.Lost = fmt.Sprintf("%d targets were lost and %d of them are not replaced (maxLostTargets)", lost(shards), n)
+		return
+	}
+	next := time.Unix((hourOf(now)+1)*int64(time.Hour/time.Second), 0)
+	if s.RetryAt == nil || next.Before(*s.RetryAt) {
+		s.RetryAt = &next
+	}
+	s.Lost = fmt.Sprintf("%d targets were lost this hour and %d of them are not replaced before %s: Squall replaces %d an hour for each target that count asks for; maxLostTargets sets another bound",
+		lostInHour(shards, hourOf(now)), n, next.UTC().Format(time.RFC3339), lossesAnHour)
 }
 
 // NoteFailed writes into the selection which of the candidates were never injected, and
@@ -370,10 +415,7 @@ func (s *Selection) NoteFailed(spec v1beta1.DisruptionSpec, healthy []Candidate,
 	if s.Selected >= s.Desired || spec.StaticTargeting {
 		return
 	}
-	last := map[types.UID]Target{}
-	for _, target := range targetsOf(shards) {
-		last[target.UID] = target
-	}
+	last := latest(shards)
 	failed, why := 0, ""
 	for _, c := range healthy {
 		target := last[c.Target.UID]

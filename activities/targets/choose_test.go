@@ -101,6 +101,45 @@ func TestWhatIsUsedUp(t *testing.T) {
 	}
 }
 
+// N4: with count 100 %, ten lost targets an hour are replaced for each that is wanted.
+func TestHowManyLostTargetsAreReplacedAnHour(t *testing.T) {
+	hour := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	every, most := intstr.FromString("100%"), 1000
+	for name, test := range map[string]struct {
+		now, before int // lost in this hour, and in the one before
+		forgotten   Forgotten
+		most        *int
+		want        int
+	}{
+		"as many as are replaced":          {20, 0, Forgotten{}, nil, 0},
+		"one more":                         {21, 0, Forgotten{}, nil, 1},
+		"many more, an hour ago":           {0, 99, Forgotten{}, nil, 0},
+		"some of them are forgotten":       {11, 0, Forgotten{Lost: 99, Hour: hourOf(hour), LostInHour: 10}, nil, 1},
+		"forgotten an hour ago":            {11, 0, Forgotten{Lost: 99, Hour: hourOf(hour) - 1, LostInHour: 99}, nil, 0},
+		"many more, and a bound that fits": {99, 0, Forgotten{}, &most, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shard := Shard{forgotten: test.forgotten}
+			for i := range test.now + test.before {
+				at := metav1.NewTime(hour.Add(time.Minute))
+				if i >= test.now {
+					at = metav1.NewTime(hour.Add(-time.Minute))
+				}
+				shard.Targets = append(shard.Targets, Target{InjectionTarget: v1beta1.InjectionTarget{UID: types.UID(fmt.Sprint(i))}, Ended: Gone, Lost: true, EndedAt: &at})
+			}
+			spec := v1beta1.DisruptionSpec{Count: &every, MaxLostTargets: test.most}
+			if got := notReplaced(spec, 2, []Shard{shard}, hour.Add(30*time.Minute)); got != test.want {
+				t.Errorf("%d are not replaced, want %d", got, test.want)
+			}
+			selection := Selection{Desired: 2, Matching: 2, Selected: 1}
+			selection.NoteLost(spec, []Shard{shard}, hour.Add(30*time.Minute))
+			if (selection.Lost != "") != (test.want > 0) || test.want > 0 && (selection.RetryAt == nil || !selection.RetryAt.Equal(hour.Add(time.Hour)) || !strings.Contains(selection.LeftOut(), "maxLostTargets")) {
+				t.Errorf("selection = %+v, want that told, and when others are chosen again", selection)
+			}
+		})
+	}
+}
+
 func TestWhatFailedIsNamedWithItsNextAttempt(t *testing.T) {
 	now := time.Now()
 	at := metav1.NewTime(now.Add(-5 * time.Second))
@@ -143,6 +182,8 @@ func TestWhichTargetsAreSurplus(t *testing.T) {
 		}
 		return []Shard{{Targets: all[:2]}, {Number: 1, Targets: all[2:]}}
 	}
+	filled := shards()
+	filled[0].Targets[1].Run = 3
 	matching := func(uids ...string) (healthy []Candidate) {
 		for _, uid := range uids {
 			healthy = append(healthy, Candidate{Target: v1beta1.InjectionTarget{UID: types.UID(uid)}})
@@ -155,12 +196,13 @@ func TestWhichTargetsAreSurplus(t *testing.T) {
 		static  bool
 		want    []types.UID
 	}{
-		"as many as are wanted":     {matching("p0", "p1", "p2", "p3", "q0", "q1", "q2"), shards(), false, nil},
-		"half of four":              {matching("p0", "p1", "p2", "p3"), shards(), false, []types.UID{"p2", "p3"}},
-		"what is gone is none":      {matching("p0", "p3"), shards(), false, []types.UID{"p3"}},
-		"what ended before is none": {matching("p1", "p3", "q0", "q1"), shards(0, 2), false, nil},
-		"the last target stays":     {matching("p2"), shards(), false, nil},
-		"targeting is static":       {matching("p0", "p1", "p2", "p3"), shards(), true, nil},
+		"as many as are wanted":                    {matching("p0", "p1", "p2", "p3", "q0", "q1", "q2"), shards(), false, nil},
+		"half of four":                             {matching("p0", "p1", "p2", "p3"), shards(), false, []types.UID{"p2", "p3"}},
+		"the newest is in a place of an older one": {matching("p0", "p1", "p2", "p3"), filled, false, []types.UID{"p3", "p1"}},
+		"what is gone is none":                     {matching("p0", "p3"), shards(), false, []types.UID{"p3"}},
+		"what ended before is none":                {matching("p1", "p3", "q0", "q1"), shards(0, 2), false, nil},
+		"the last target stays":                    {matching("p2"), shards(), false, nil},
+		"targeting is static":                      {matching("p0", "p1", "p2", "p3"), shards(), true, nil},
 	} {
 		spec := v1beta1.DisruptionSpec{Count: &half, StaticTargeting: c.static}
 		if got := Surplus(spec, c.healthy, c.shards); !slices.Equal(got, c.want) {
@@ -244,7 +286,7 @@ func TestHowManyLostTargetsAreReplaced(t *testing.T) {
 			}
 			shards := append(stand, Shard{Number: len(stand), Targets: next})
 			selection := Tally(spec, healthy, shards)
-			if selection.NoteLost(spec, shards); selection.Lost != test.told {
+			if selection.NoteLost(spec, shards, time.Now()); selection.Lost != test.told {
 				t.Errorf("told %q, want %q", selection.Lost, test.told)
 			}
 		})

@@ -38,28 +38,42 @@ type Claims struct {
 	held map[types.UID]bool
 	// others are the shards of all other disruptions.
 	others []Shard
+	// Unread are records of others that cannot be read.
+	Unread []Unread
+}
+
+// Unread is a record of targets that cannot be read.
+type Unread struct {
+	Owner  v1beta1.DisruptionRef
+	Record string
+	Why    error
+	// Keeps says which disruptions must leave alone all that its owner may have.
+	Keeps string
 }
 
 // Claim chooses targets until there are as many as wanted, or no more are
-// free or fit into the budgets, and returns all claims. The
-// first known of the shards stand. Others are new or left from an attempt whose
-// answer was lost; nothing was created for them.
-func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, known int, healthy []Candidate, budgets Budgets) (Claims, error) {
+// free or fit into the budgets, and returns all claims. The choice says which
+// of its targets stand. Others are left from an attempt whose answer was lost;
+// nothing was created for them.
+func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, choice Choice, healthy []Candidate, budgets Budgets) (Claims, error) {
 	sure := map[types.UID]bool{}
-	var written versions
-	// The first look may be at what the watch has seen so far, if it finds enough.
-	live := known > 0
+	// The first look may be at what the watch has seen so far, if it finds enough, and
+	// if that is not older than the disruption's own records.
+	written, err := s.ownVersions(ctx, d, choice)
+	if err != nil {
+		return Claims{}, err
+	}
+	first, live := true, false
 	for round := 0; ; {
-		claims, err := s.claimed(ctx, d, written, live)
+		claims, err := s.claimed(ctx, d, healthy, written, live)
 		if err != nil {
 			return Claims{}, err
 		}
 		own := claims.Own
-		stand := min(known, len(own))
-		pending := targetsOf(own[stand:])
-		left := makeSure(sure, pending, own[:stand], claims, budgets) // they were written before this read
-		next, wanted := nextClaims(d.Spec, healthy, own[:stand], pending, sure, claims.Holders, left)
-		if written == nil && !live && len(next) < wanted {
+		stand, pending := choice.split(own)
+		left := makeSure(sure, pending, stand, claims, budgets) // they were written before this read
+		next, wanted := nextClaims(d.Spec, healthy, stand, pending, sure, claims.Holders, left)
+		if first && !live && len(next) < wanted {
 			live = true
 			continue
 		}
@@ -73,16 +87,33 @@ func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, known int, hea
 			case <-time.After(time.Duration(20+rand.IntN(200)) * time.Millisecond):
 			}
 		}
-		written, err = s.writeClaims(ctx, d, known, own, next)
+		written, err = s.writeClaims(ctx, d, own, len(pending) > 0, choice.layout(stand, next))
 		switch {
 		case err == nil:
-			live = false
+			first, live = false, false
 		case !live && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 			live = true // the watch had not seen all that an earlier attempt wrote
 		default:
 			return Claims{}, err
 		}
 	}
+}
+
+// ownVersions are those of the disruption's records, read live: another worker may have
+// written them last. None are there before the first choice.
+func (s *Store) ownVersions(ctx context.Context, d *v1beta1.Disruption, choice Choice) (versions, error) {
+	if choice.Known == 0 {
+		return nil, nil
+	}
+	own, err := s.Shards(ctx, d.Ref())
+	if err != nil {
+		return nil, err
+	}
+	now := versions{}
+	for _, shard := range own {
+		now[shard.object.Name] = shard.Version()
+	}
+	return now, nil
 }
 
 // makeSure adds to sure the pending targets that nobody else claims and that fit into
@@ -106,8 +137,9 @@ func makeSure(sure map[types.UID]bool, pending []Target, stand []Shard, claims C
 
 // claimed reads all claims, as they were after what was written, and live if
 // that is asked for: the disruption's own shards, in order, and every target
-// that others claim and this one must leave alone.
-func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written versions, live bool) (claims Claims, err error) {
+// that others claim and this one must leave alone. Of a claim that cannot be read it
+// counts all candidates that its owner may have.
+func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, healthy []Candidate, written versions, live bool) (claims Claims, err error) {
 	var all []Shard
 	seen := false
 	if !live {
@@ -128,8 +160,12 @@ func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written vers
 		if shares && !d.Spec.RespectsBudgets() {
 			continue
 		}
-		if shard.broken != nil {
+		if shard.broken != nil && mine {
 			return Claims{}, shard.broken
+		}
+		if shard.broken != nil {
+			s.holdAll(ctx, d, healthy, shard, &claims)
+			continue
 		}
 		if mine {
 			shard.Targets = slices.Clone(shard.Targets)
@@ -150,6 +186,32 @@ func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, written vers
 	return claims, nil
 }
 
+// holdAll counts as held what the owner of a shard that cannot be read may hold: all pods
+// of its namespace, or all nodes.
+func (s *Store) holdAll(ctx context.Context, d *v1beta1.Disruption, healthy []Candidate, shard Shard, claims *Claims) {
+	labels := shard.object.Labels
+	owner := v1beta1.DisruptionRef{
+		Namespace: labels[v1beta1.LabelDisruptionNamespace], Name: labels[v1beta1.LabelDisruptionName], UID: types.UID(labels[v1beta1.LabelDisruptionUID]),
+	}
+	pods, nodes := owner.Namespace == d.Namespace || owner.Namespace == "", true
+	unread := Unread{Owner: owner, Record: shard.object.Name, Why: shard.broken, Keeps: "no disruption of namespace " + owner.Namespace + ", and none of level node,"}
+	if spec, err := s.LoadSpec(ctx, owner); err == nil {
+		unread.Owner, unread.Keeps = spec.Ref(), "no disruption of namespace "+owner.Namespace
+		nodes = spec.Spec.Level == v1beta1.LevelNode
+		if nodes {
+			pods, unread.Keeps = false, "no disruption of level node"
+		}
+	}
+	claims.Unread = append(claims.Unread, unread)
+	if onNodes := d.Spec.Level == v1beta1.LevelNode; onNodes && !nodes || !onNodes && !pods {
+		return
+	}
+	for _, c := range healthy {
+		claims.held[c.Target.UID] = true
+		claims.Holders[c.Target.UID] = holder(shard.object) + ", whose targets cannot be read"
+	}
+}
+
 // tolerated is true when the disruption may share its targets with the claim:
 // allowDisruptedTargets, and kinds that stack.
 func tolerated(spec v1beta1.DisruptionSpec, claim *corev1.ConfigMap) bool {
@@ -162,37 +224,35 @@ func holder(claim *corev1.ConfigMap) string {
 		claim.Annotations[annotationKinds])
 }
 
-// writeClaims makes the shards from number first on hold these targets. They
-// are written in order, so that one that moves to an earlier shard is in either
-// at any time; the first ones, of which none can move, all at once.
-func (s *Store) writeClaims(ctx context.Context, d *v1beta1.Disruption, first int, own []Shard, targets []Target) (versions, error) {
+// writeClaims makes the own shards hold what the parts say, and deletes those that no part
+// is for. They are written in order, so that a target that moves to an earlier shard is in
+// either at any time; when none can move, all at once.
+func (s *Store) writeClaims(ctx context.Context, d *v1beta1.Disruption, own []Shard, moves bool, parts []Shard) (versions, error) {
 	before := map[int]Shard{}
 	for _, shard := range own {
 		before[shard.Number] = shard
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(1)
-	if len(own) <= first {
-		group.SetLimit(s.Parallel)
+	group.SetLimit(s.Parallel)
+	if moves {
+		group.SetLimit(1)
 	}
-	parts := slices.Collect(slices.Chunk(targets, shardSize))
 	records := make([]*corev1.ConfigMap, len(parts))
 	for i, part := range parts {
-		number := first + i
-		old, found := before[number]
-		delete(before, number)
-		if found && slices.Equal(uidsOf(old.Targets), uidsOf(part)) {
+		old, found := before[part.Number]
+		delete(before, part.Number)
+		if found && slices.Equal(uidsOf(old.Targets), uidsOf(part.Targets)) {
 			records[i] = old.object
 			continue
 		}
 		group.Go(func() (err error) {
 			if found {
-				old.Targets = part
-				err = s.Write(groupCtx, &old)
-				records[i] = old.object
+				part.object = old.object
+				err = s.Write(groupCtx, &part)
+				records[i] = part.object
 				return err
 			}
-			records[i], err = s.createShard(groupCtx, d, number, part)
+			records[i], err = s.createShard(groupCtx, d, part.Number, part.Targets)
 			return err
 		})
 	}
@@ -203,17 +263,19 @@ func (s *Store) writeClaims(ctx context.Context, d *v1beta1.Disruption, first in
 	for _, record := range records {
 		written[record.Name] = record.ResourceVersion
 	}
-	for _, number := range slices.Sorted(maps.Keys(before)) {
-		if number < first {
-			continue
-		}
-		name := before[number].object.Name
+	return written, s.withdraw(ctx, before, written)
+}
+
+// withdraw deletes shards in which no target is claimed any more.
+func (s *Store) withdraw(ctx context.Context, shards map[int]Shard, written versions) error {
+	for _, number := range slices.Sorted(maps.Keys(shards)) {
+		name := shards[number].object.Name
 		if err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("withdraw claim %s: %w", name, err)
+			return fmt.Errorf("withdraw claim %s: %w", name, err)
 		}
 		written[name] = ""
 	}
-	return written, nil
+	return nil
 }
 
 func (s *Store) createShard(ctx context.Context, d *v1beta1.Disruption, number int, targets []Target) (*corev1.ConfigMap, error) {

@@ -95,7 +95,7 @@ func (c *cluster) claim(d *v1beta1.Disruption) []types.UID {
 	c.Helper()
 	healthy, err := c.Healthy(c.Context(), d)
 	c.must(err)
-	_, err = c.Claim(c.Context(), d, 0, healthy, nil)
+	_, err = c.Claim(c.Context(), d, Choice{}, healthy, nil)
 	c.must(err)
 	return c.chosen(d)
 }

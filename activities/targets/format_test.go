@@ -31,7 +31,7 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 			Namespace: "shop", Name: "web-0", UID: "target-uid", NodeName: "node-1", NodeIPs: []string{"10.0.0.1"}, PodIPs: []string{"10.1.0.1"},
 			Containers: []v1beta1.InjectionContainer{{Name: "web", ID: "0123abcd"}}, SomeContainers: true,
 		},
-		Ended: "the target is gone", EndedBy: "activity 7", Lost: true,
+		Ended: "the target is gone", EndedBy: "activity 7", Lost: true, EndedAt: &metav1.Time{Time: older}, Run: 2,
 	}
 	for v, i := reflect.ValueOf(target.InjectionTarget), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -50,11 +50,21 @@ func TestRecordsStayAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	forgotten := Forgotten{Lost: 7, Hour: 498756, LostInHour: 2, Nodes: []string{"node-2"}}
+	if err := (Shard{forgotten: forgotten}).noteForgotten(shard); err != nil {
+		t.Fatal(err)
+	}
 	spec.Namespace, spec.TypeMeta, spec.ManagedFields = "", metav1.TypeMeta{}, nil
 	wantRecord(t, "testdata/records/spec.yaml", spec)
 	wantRecord(t, "testdata/records/shard.yaml", shard)
 
 	read, err := readShard(fileRecord(t, "testdata/records/shard.yaml"))
+	for i := range read.Targets {
+		read.Targets[i].EndedAt.Time = read.Targets[i].EndedAt.UTC()
+	}
+	if diff := cmp.Diff(forgotten, read.forgotten); diff != "" {
+		t.Errorf("of targets that it held once (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff([]Target{target}, read.Targets); err != nil || read.Number != 3 || diff != "" {
 		t.Errorf("shard %d, %v (-want +got):\n%s", read.Number, err, diff)
 	}

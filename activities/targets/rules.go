@@ -58,18 +58,20 @@ func (b *budget) see(claims Claims) {
 		}
 	}
 	for _, shard := range claims.others {
+		namespace := shard.object.Labels[v1beta1.LabelDisruptionNamespace]
+		kinds := v1beta1.ParseKinds(shard.object.Annotations[annotationKinds])
 		if shard.broken != nil {
-			b.allowed = 0 // nobody knows what it holds
+			if b.rule.Concerns(kinds, namespace, v1beta1.LevelPod) || b.rule.Concerns(kinds, namespace, v1beta1.LevelNode) {
+				b.allowed = 0 // nobody knows what it holds
+			}
 			continue
 		}
-		labels := shard.object.Labels
-		kinds := v1beta1.ParseKinds(shard.object.Annotations[annotationKinds])
 		for _, target := range shard.Targets {
 			level := v1beta1.LevelPod
 			if target.Namespace == "" {
 				level = v1beta1.LevelNode
 			}
-			if !target.Active() || !b.rule.Concerns(kinds, labels[v1beta1.LabelDisruptionNamespace], level) {
+			if !target.Active() || !b.rule.Concerns(kinds, namespace, level) {
 				continue
 			}
 			if about[target.UID] || !b.rule.Selective() || slices.Contains(target.Limits, b.rule.ID()) {

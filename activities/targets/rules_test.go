@@ -61,6 +61,8 @@ func TestRoomOfRules(t *testing.T) {
 	ended.Ended = "gone"
 	broken := claim("shop", "cpu-pressure")
 	broken.broken = fmt.Errorf("no JSON")
+	elsewhere := claim("cart", "cpu-pressure")
+	elsewhere.broken = broken.broken
 	half := int32(50)
 	for _, test := range []struct {
 		name   string
@@ -91,6 +93,7 @@ func TestRoomOfRules(t *testing.T) {
 			[]Shard{claim("shop", "dns-disruption", claimed("a"))}, []types.UID{"a"}},
 		{"own targets that are healthy no more", v1beta1.PolicyRule{AtMost: atMost(2)}, []Target{claimed("o")}, nil, []types.UID{"a"}},
 		{"a record that cannot be read", v1beta1.PolicyRule{AtMost: atMost(3)}, nil, []Shard{broken}, nil},
+		{"one of a namespace that it is not about", v1beta1.PolicyRule{AtMost: atMost(2), Namespaces: []string{"shop"}}, nil, []Shard{elsewhere}, []types.UID{"a", "b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.rule.Name = "r"
@@ -140,7 +143,7 @@ func TestDisruptionsTogetherKeepARule(t *testing.T) {
 		healthy, err := c.Healthy(t.Context(), d)
 		if err == nil {
 			limits := Deny(rulesFor(t, v1beta1.PolicyRule{Name: "five", AtMost: atMost(allowed)}), healthy)
-			_, err = c.Claim(t.Context(), d, 0, healthy, limits)
+			_, err = c.Claim(t.Context(), d, Choice{}, healthy, limits)
 		}
 		return err
 	})

@@ -46,7 +46,7 @@ type Target struct {
 	EndedBy string `json:"endedBy,omitempty"`
 	// Again is true for one that ended and was never injected: it may be chosen
 	// again, with the containers it has then. Tries counts how often that was
-	// done before. EndedAt is when it ended, of one with Again.
+	// done before. EndedAt is when it ended, of one with Again or Lost.
 	Again   bool         `json:"again,omitempty"`
 	Tries   int          `json:"tries,omitempty"`
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
@@ -56,6 +56,8 @@ type Target struct {
 	// Lost is true for one that ended without anybody having asked for it:
 	// spec.maxLostTargets bounds how many such are replaced.
 	Lost bool `json:"lost,omitempty"`
+	// Run counts the choices of targets before the one that chose this target.
+	Run int `json:"run,omitempty"`
 	// Limits are the rules of policies that are about some targets only, bound how
 	// many are disrupted at once, and count this one.
 	Limits []string `json:"limits,omitempty"`
@@ -135,6 +137,8 @@ type Shard struct {
 	Number  int
 	Targets []Target
 	object  *corev1.ConfigMap
+	// forgotten is what is kept of targets that it held once.
+	forgotten Forgotten
 	// broken says why the record cannot be read; nil when it can.
 	broken error
 }
@@ -254,7 +258,7 @@ func readShard(object *corev1.ConfigMap) (Shard, error) {
 	if err := json.Unmarshal([]byte(object.Data[keyTargets]), &read.Targets); err != nil {
 		return Shard{}, fmt.Errorf("decode record %s: %w", object.Name, err)
 	}
-	return read, nil
+	return read, read.readForgotten(object)
 }
 
 // newShard is the record of freshly chosen targets, not yet written.
@@ -306,11 +310,11 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 // End marks the target as no longer disrupted; by names the activity that does it.
 func (t *Target) End(ending Ending, by string) {
 	t.Ended, t.EndedBy = ending.Why, by
-	if t.Again = ending.NeverInjected; t.Again {
+	t.Again, t.Lost, t.Returns = ending.NeverInjected, ending.Lost, ending.Returns
+	if t.Again || t.Lost {
 		now := metav1.Now()
 		t.EndedAt = &now
 	}
-	t.Lost, t.Returns = ending.Lost, ending.Returns
 }
 
 // Write stores the shard's targets as they are in memory, guarded by the
@@ -322,6 +326,9 @@ func (s *Store) Write(ctx context.Context, shard *Shard) error {
 	}
 	object := shard.object.DeepCopy()
 	object.Data = map[string]string{keyTargets: string(document)}
+	if err := shard.noteForgotten(object); err != nil {
+		return err
+	}
 	written, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Update(ctx, object, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("write shard %s: %w", shard.object.Name, err)

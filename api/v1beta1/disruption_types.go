@@ -152,7 +152,7 @@ type DisruptionSpec struct {
 	MaxRuns *int `json:"maxRuns,omitempty"`
 	// MaxLostTargets is how many targets are replaced by others after they were lost:
 	// ended, deleted, or left by their chaos pod, at least 0. Nothing means as many
-	// as count asks for, without a limit for "100%".
+	// as count asks for, or 10 an hour for each of them with "100%".
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,8 +94,36 @@ func observe(s snapshot) contract.Observation {
 		TargetsLost: len(lost),
 		Candidates:  len(candidates),
 		Services:    services,
+		Shards:      shardsOf(slices.Concat(ended, lost), s.chaosPods),
 		SpecChanged: changed != "",
 	}
+}
+
+// shardsOf are the shards of what ended and is lost, each the name of a sort and a UID, in
+// order; nil when not all have a chaos pod that says its shard, or when there are too many.
+func shardsOf(news []string, pods []corev1.Pod) []int {
+	if len(news) == 0 {
+		return nil
+	}
+	labels := make(map[string]string, 2*len(pods))
+	for i := range pods {
+		shard := pods[i].Labels[v1beta1.LabelShard]
+		labels[string(pods[i].UID)], labels[pods[i].Labels[v1beta1.LabelTargetUID]] = shard, shard
+	}
+	delete(labels, "")
+	numbers := map[int]bool{}
+	for _, one := range news {
+		_, uid, _ := strings.Cut(one, " ")
+		number, err := strconv.Atoi(labels[uid])
+		if err != nil {
+			return nil
+		}
+		numbers[number] = true
+	}
+	if len(numbers) > contract.MaxShards {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(numbers))
 }
 
 // alreadyInStatus is true when status says everything that was observed, so that

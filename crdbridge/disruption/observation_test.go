@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +74,40 @@ func TestObserveLeavesReplacedPodsToTheWorker(t *testing.T) {
 	s.d.Status.TargetInjections, s.d.Status.SelectedTargetsCount, s.d.Status.InjectedTargetsCount = nil, 600, 600
 	if missing := unlisted(s.d, nil); missing != 0 {
 		t.Errorf("unlisted() = %d, want none: there are no chaos pods", missing)
+	}
+}
+
+// N4: an observation names the shards in which something ended or is lost, if it knows all.
+func TestObserveNamesShards(t *testing.T) {
+	now := metav1.Now()
+	for name, c := range map[string]struct {
+		change func(*scene)
+		want   []int
+	}{
+		"nothing ended":                       {func(*scene) {}, nil},
+		"a chaos pod ended":                   {func(s *scene) { s.chaos[0].DeletionTimestamp = &now }, []int{4}},
+		"a target is gone":                    {func(s *scene) { s.pods = s.pods[1:] }, []int{4}},
+		"a target and a chaos pod of another": {func(s *scene) { s.pods = s.pods[1:]; s.chaos[1].DeletionTimestamp = &now }, []int{1, 4}},
+		"a chaos pod is missing":              {func(s *scene) { s.chaos = s.chaos[1:] }, nil},
+		"a chaos pod does not say its shard":  {func(s *scene) { delete(s.chaos[0].Labels, v1beta1.LabelShard); s.pods = s.pods[1:] }, nil},
+		"too many": {func(s *scene) {
+			for i := range contract.MaxShards {
+				pod := chaosPod(fmt.Sprint("chaos-", i), fmt.Sprint("gone-", i))
+				pod.Labels[v1beta1.LabelShard] = fmt.Sprint(10 + i)
+				s.chaos = append(s.chaos, pod)
+			}
+			s.pods = s.pods[1:]
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := holding()
+			s.chaos = append(s.chaos, chaosPod("chaos-b", "uid-shop-b"))
+			s.chaos[0].Labels[v1beta1.LabelShard], s.chaos[1].Labels[v1beta1.LabelShard] = "4", "1"
+			c.change(s)
+			if got := observe(s.snapshot()); !slices.Equal(got.Shards, c.want) {
+				t.Errorf("observe = %+v, want shards %v", got, c.want)
+			}
+		})
 	}
 }
 
@@ -290,7 +326,7 @@ func TestObserveIgnoresTheRest(t *testing.T) {
 			}
 			before := observe(s.snapshot())
 			test.change(s)
-			if after := observe(s.snapshot()); after != before {
+			if after := observe(s.snapshot()); !reflect.DeepEqual(after, before) {
 				t.Errorf("observe = %+v, before %+v", after, before)
 			}
 		})
@@ -390,7 +426,7 @@ func TestObservePodsThatWait(t *testing.T) {
 	}
 	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
 		state(&s.pods[0], phase, ended)
-		if got := observe(s.snapshot()); got != chosen {
+		if got := observe(s.snapshot()); !reflect.DeepEqual(got, chosen) {
 			t.Errorf("let go and %s: observe = %+v, before %+v", phase, got, chosen)
 		}
 	}

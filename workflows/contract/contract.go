@@ -5,6 +5,7 @@ package contract
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -70,6 +71,9 @@ type Observation struct {
 	// TargetsLost counts chosen targets that are gone, replaced or ending, match the
 	// selector no longer, or are more than a percentage asks for.
 	TargetsLost int `json:"targetsLost,omitempty"`
+	// Shards are those of all that Ended and TargetsLost count, at most MaxShards; empty
+	// when there are more, or some are not known.
+	Shards []int `json:"shards,omitempty"`
 	// Operations counts pods on which the disruption's own operation goes on.
 	Operations int `json:"operations,omitempty"`
 	// Candidates counts running targets that match the selector.
@@ -82,6 +86,14 @@ type Observation struct {
 	Services string `json:"services,omitempty"`
 	// SpecChanged is true when the spec is not the one in status.specHash.
 	SpecChanged bool `json:"specChanged,omitempty"`
+}
+
+// MaxShards is how many shards an observation names at most.
+const MaxShards = 50
+
+// Names is true when something of this shard may have ended or be lost.
+func (o *Observation) Names(shard int) bool {
+	return o == nil || len(o.Shards) == 0 || slices.Contains(o.Shards, shard)
 }
 
 // MoreEnded tells whether more chaos pods have ended, or more targets are lost, than in

@@ -1,0 +1,120 @@
+package workflows
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/squall-chaos/squall/activities"
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/contract"
+)
+
+var churned = flag.Int("churned", 90, "how many targets come and go in the test of churn")
+
+// atOnce is how many of them come and go at once, as in an observation of the bridge,
+// which sends one in four seconds at most while much changes.
+const atOnce = 3
+
+// N4: a target that goes and is replaced costs the same number of events of history,
+// however many did before. Real server, real worker.
+func TestReplacedTargetsCostTheSameForEver(t *testing.T) {
+	s := newStage(t, temporalserver.New(t).Start())
+	s.plan.Static = false
+	s.endedCleans = []activities.CleanResult{{Lost: atOnce}}
+	free := true
+	s.choose = func(in activities.SelectInput) activities.Selection {
+		chosen := activities.Selection{Desired: atOnce, Selected: atOnce, Matching: atOnce}
+		if free {
+			chosen.Added, chosen.Shards, chosen.Run = []int{0}, max(in.Known, 1), in.Run
+			if !in.Fill {
+				chosen.Added, chosen.Shards = []int{in.Known}, 0
+			}
+		}
+		free = false
+		return chosen
+	}
+	s.begin()
+	s.enters(v1beta1.PhaseHolding)
+	cycles := *churned / atOnce
+	before, half := s.allEvents(), 0
+	for i := range cycles {
+		if i == cycles/2 {
+			half = s.allEvents()
+		}
+		s.mu.Lock()
+		free = true
+		s.mu.Unlock()
+		seen := contract.Observation{Hash: fmt.Sprint(i), Ended: atOnce, TargetsLost: atOnce, Candidates: atOnce}
+		if i%2 == 0 {
+			seen.Shards = []int{0} // else the bridge does not know all of them
+		}
+		s.signal(contract.SignalObserved, seen)
+		s.eventually("the targets are replaced", func() bool {
+			state := s.state()
+			return state.Runs == i+2 && state.Phase == v1beta1.PhaseHolding && len(state.Unannounced) == 0
+		})
+	}
+	first, second := eventsEach(half-before, cycles/2), eventsEach(s.allEvents()-half, cycles-cycles/2)
+	t.Logf("%d targets came and went: %.1f events each in the first half, %.1f in the second", cycles*atOnce, first, second)
+	if second > 10 || second > 1.2*first {
+		t.Errorf("a replaced target costs %.1f events, and %.1f after %d of them; want at most 10, and no more than a fifth more", first, second, cycles*atOnce/2)
+	}
+	s.end()
+}
+
+func eventsEach(events, cycles int) float64 { return float64(events) / float64(cycles*atOnce) }
+
+// allEvents counts the events of all runs so far.
+func (s *stage) allEvents() (n int) {
+	s.Helper()
+	for run := ""; ; {
+		described, err := s.temporal.DescribeWorkflowExecution(s.Context(), s.id, run)
+		s.must(err)
+		info := described.GetWorkflowExecutionInfo()
+		n += int(info.GetHistoryLength())
+		first := s.history(info.GetExecution().GetRunId())[0].GetWorkflowExecutionStartedEventAttributes()
+		if run = first.GetContinuedExecutionRunId(); run == "" {
+			return n
+		}
+	}
+}
+
+// A round of so many shards that the history gets too long goes on in a new run, with
+// those that are left.
+func TestARoundOfVeryManyShardsGoesOnInANewRun(t *testing.T) {
+	const all = shardsPerRun + 3*parallelShards
+	var added []int
+	for number := range all {
+		added = append(added, number)
+	}
+	w := newWorld(t)
+	w.plan.Static, w.cleaning = true, time.Second
+	w.selections = []activities.Selection{{Selected: 2, Added: added}}
+	w.after(time.Minute, w.end)
+	w.after(time.Minute+10*time.Second, func() { w.env.SetContinueAsNewSuggested(true) })
+	state := w.renews(t)
+	if len(w.cleaned) != shardsPerRun || state.CleanFrom == 0 || state.CleanFrom > shardsPerRun {
+		t.Fatalf("%d shards were cleaned, and the next run begins with shard %d; want %d, and one that was not cleaned", len(w.cleaned), state.CleanFrom, shardsPerRun)
+	}
+	cleaned := map[int]bool{}
+	for _, number := range w.cleaned {
+		cleaned[number] = true
+	}
+	again := newWorld(t)
+	again.env.ExecuteWorkflow(contract.WorkflowType, Input{Input: contract.Input{Disruption: ref}, Carried: &state})
+	if err := again.env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range again.cleaned {
+		if number < state.CleanFrom {
+			t.Errorf("shard %d was cleaned again", number)
+		}
+		cleaned[number] = true
+	}
+	if len(cleaned) != all {
+		t.Errorf("%d shards were cleaned in two runs, want %d", len(cleaned), all)
+	}
+}
