@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/plan"
 )
@@ -144,7 +145,7 @@ func TestPlanOfHeldTargets(t *testing.T) {
 	holder := l.Get(l.Disruption("holder", nil))
 	healthy, err := l.Store.Healthy(t.Context(), holder)
 	l.Must(err)
-	claims, err := l.Store.Claim(t.Context(), holder, 0, healthy, nil)
+	claims, err := l.Store.Claim(t.Context(), holder, targets.Choice{}, healthy, nil)
 	l.Must(err)
 	p := l.plan()
 	if len(claims.Own) != 1 || p.Wanted != 2 || p.Chosen != 2 || len(p.Candidates) != len(pods)-2 || len(p.LeftOut) != 1 {

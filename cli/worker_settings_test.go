@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/targets"
 )
 
 // workerWith makes a worker in the namespace of targets, which has these settings.
@@ -87,7 +89,7 @@ func TestPlanByTheSettingsOfTheWorker(t *testing.T) {
 	holder := l.Get(l.Disruption("holder", nil))
 	healthy, err := l.Store.Healthy(t.Context(), holder)
 	l.Must(err)
-	_, err = l.Store.Claim(t.Context(), holder, 0, healthy, nil)
+	_, err = l.Store.Claim(t.Context(), holder, targets.Choice{}, healthy, nil)
 	l.Must(err)
 	l.set(map[string]string{"SQUALL_CHAOS_NAMESPACE": l.Chaos})
 	l.want(plan(planned), exitOK, "held by "+l.Shop+"/holder")

@@ -73,6 +73,11 @@ func (r Runner) run(ctx context.Context, owner chaospod.Owner, node *corev1.Node
 	if err != nil {
 		return nil, "", err
 	}
+	leave, err := commands.enter(ctx, node.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	defer leave()
 	defer func() {
 		if left := r.remove(context.WithoutCancel(ctx), pod.Name); left != nil && err == nil {
 			err = left
