@@ -59,10 +59,10 @@ type Progress struct {
 	Injected bool `json:"injected,omitempty"`
 	// Unannounced are the shards whose targets have no event yet that says that
 	// they are disrupted.
-	// UnannouncedRun is the choice of the first of them: targets of earlier ones in the
-	// same shards have their events.
-	Unannounced    []int `json:"unannounced,omitempty"`
-	UnannouncedRun int   `json:"unannouncedRun,omitempty"`
+	Unannounced []int `json:"unannounced,omitempty"`
+	// UnannouncedRun is the choice of the first of these targets: those of earlier ones
+	// in the same shards have their events.
+	UnannouncedRun int `json:"unannouncedRun,omitempty"`
 	// Unproven is true while it is not known of all injections that they act.
 	Unproven bool `json:"unproven,omitempty"`
 	// Services is what Observation.Services was when chaos pods were last told.
