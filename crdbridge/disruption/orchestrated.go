@@ -24,6 +24,8 @@ const (
 	reasonRefused     = "TemporalRefused"
 	reasonEnded       = "WorkflowEnded"
 	reasonTaskFailing = "WorkflowTaskFailing"
+	// reasonNoChaosNamespace: somebody deleted the namespace of chaos pods.
+	reasonNoChaosNamespace = "ChaosNamespaceMissing"
 	// reasonOtherCluster: two clusters use one Temporal namespace, and this one came second.
 	reasonOtherCluster = "OtherCluster"
 )
@@ -56,6 +58,9 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	case errors.Is(err, start.ErrCompleted):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."
+	case errors.Is(err, errNoChaosNamespace):
+		return metav1.ConditionFalse, reasonNoChaosNamespace, fmt.Sprintf("Nothing begins, and nothing can be cleaned on nodes: %s. Injectors that still run end at their own deadline. "+
+			"Apply the installation again, as by kubectl apply -k deploy or helm upgrade; then this goes on by itself.", err)
 	case errors.Is(err, start.ErrOtherCluster):
 		return metav1.ConditionFalse, reasonOtherCluster, "Nothing begins: " + err.Error()
 	case errors.Is(err, temporal.ErrNoWorker):

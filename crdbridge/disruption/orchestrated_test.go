@@ -33,6 +33,7 @@ func TestVerdict(t *testing.T) {
 		{"no right", serviceerror.NewPermissionDenied("no", ""), metav1.ConditionFalse, reasonRefused},
 		{"a search attribute is missing", serviceerror.NewInvalidArgument("no mapping for SquallPhase"), metav1.ConditionFalse, reasonRefused},
 		{"the workflow is over", start.ErrCompleted, metav1.ConditionFalse, reasonEnded},
+		{"somebody deleted the namespace", fmt.Errorf("%w: namespace squall-chaos is missing", errNoChaosNamespace), metav1.ConditionFalse, reasonNoChaosNamespace},
 		{"of another cluster", start.OtherCluster("there", "here"), metav1.ConditionFalse, reasonOtherCluster},
 		{"nobody works", temporal.ErrNoWorker, metav1.ConditionFalse, condition.ReasonNoWorker},
 		{"the workflow cannot go on", fmt.Errorf("%w: NonDeterministicError", temporal.ErrTaskFailing), metav1.ConditionFalse, reasonTaskFailing},

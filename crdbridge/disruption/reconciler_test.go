@@ -463,6 +463,23 @@ func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
 	})
 }
 
+// A person deletes the namespace of chaos pods: what goes on says so, and what to do. N16
+func TestTheNamespaceOfChaosPodsIsDeleted(t *testing.T) {
+	b := newBridge(t).start()
+	d := b.Disrupt("goes-on")
+	b.Told(d)
+	b.Must(b.Kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.ChaosNamespace}}))
+	for _, name := range []string{"goes-on", "new"} {
+		if name == "new" {
+			d = b.Disrupt(name)
+		}
+		bridgetest.Eventually(t, chaosNamespaceEvery+bridgetest.Soon, name+" says so", func() bool {
+			c := bridgetest.Condition(b.Get(d))
+			return c.Reason == reasonNoChaosNamespace && strings.Contains(c.Message, b.ChaosNamespace+" is being deleted")
+		})
+	}
+}
+
 // The workers of the other cluster are there and refuse all that is asked for this one, so
 // that nothing but whose the Temporal namespace is tells why nothing begins. N13
 func TestADisruptionInTheTemporalNamespaceOfAnotherCluster(t *testing.T) {

@@ -33,14 +33,15 @@ func Setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 	return setup(m, workflows, chaosNamespace, ttl, time.Now)
 }
 
-func setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace string, ttl time.Duration, now func() time.Time) error {
+func setup(m manager.Manager, workflows *temporal.Workflows, chaosPods string, ttl time.Duration, now func() time.Time) error {
 	services, err := service.New(m.GetConfig())
 	if err != nil {
 		return err
 	}
 	r := &reconciler{
-		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosNamespace, sent: newSentStates(), services: services, ttl: ttl, now: now,
+		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosPods, sent: newSentStates(), services: services, ttl: ttl, now: now,
 	}
+	r.chaos = &chaosNamespace{live: m.GetAPIReader(), name: chaosPods, every: chaosNamespaceEvery, changed: make(chan event.GenericEvent)}
 	terminations := workflows.NewTerminationPoller(contract.WorkflowType, r.lost)
 	err = builder.ControllerManagedBy(m).
 		Named("disruption").
@@ -54,13 +55,14 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosNamespace stri
 		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(workflows.Health.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(workflows.Problems.Changed, handler.EnqueueRequestsFromMapFunc(r.named))).
+		WatchesRawSource(source.Channel(r.chaos.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(services.Changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the controller of disruptions: %w", err)
 	}
-	return errors.Join(m.Add(services), m.Add(terminations))
+	return errors.Join(m.Add(services), m.Add(terminations), m.Add(r.chaos))
 }
 
 // lost is the Disruption of a workflow that was terminated, which then counts as never
