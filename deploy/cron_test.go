@@ -169,7 +169,7 @@ func TestAnEditOfACronNeedsTheRightToo(t *testing.T) {
 		_, err := resourcesAs(t, "cron-editor", "disruptioncrons", "default").Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	eventually(t, "cron-editor may edit", func() bool { return patch("of-pods", `{"spec":{"schedule":"@hourly"}}`) == nil })
+	eventually(t, "cron-editor may edit", func() bool { return patch("of-pods", `{"spec":{"schedule":"@daily"}}`) == nil })
 	const words = "create nodedisruptions.chaos.squall.dev"
 	refused(t, func() error {
 		return patch("of-pods", `{"spec":{"disruptionTemplate":{"cpuPressure":null,"nodeFailure":{}}}}`)
