@@ -569,7 +569,7 @@ func TestObserveFollowsOperations(t *testing.T) {
 	if got := news("nothing is begun"); got.Operations != 0 || got.TargetsLost != 0 {
 		t.Errorf("observe = %+v, want no operation", got)
 	}
-	target.Labels[podops.LabelOperating+"/"+id] = "1"
+	target.Labels[podops.LabelOperating+"/"+id], target.Labels[podops.LabelOperationType+"/"+id] = "1", "chaos"
 	if got := news("begun"); got.Operations != 1 || alreadyInStatus(s.d, got) {
 		t.Errorf("observe = %+v, want it told", got)
 	}
@@ -583,6 +583,10 @@ func TestObserveFollowsOperations(t *testing.T) {
 	s.chaos = chaos
 	if got := observe(s.snapshot()); got.TargetsLost != 0 || got.Hash != given.Hash {
 		t.Errorf("observe = %+v beside its chaos pod, want nothing lost and nothing new", got)
+	}
+	delete(target.Labels, podops.LabelOperationType+"/"+id)
+	if got := news("taken by its type"); got.TargetsLost != 1 {
+		t.Errorf("observe = %+v without the label of the type, want the target lost", got)
 	}
 	delete(target.Labels, podops.LabelOperating+"/"+id)
 	if got := news("taken"); got.TargetsLost != 1 {
