@@ -90,7 +90,7 @@ func TestWhatKubectlGetShows(t *testing.T) {
 	if diff := cmp.Diff([]string{"NAME", "KINDS", "LEVEL", "TARGETS", "INJECTION", "PHASE", "VERDICT", "TEMPORAL", "EXPIRES", "AGE"}, narrow); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"EFFECT", "WORKFLOW", "ENDING", "REQUESTER"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"EFFECT", "REQUESTER", "WORKFLOW", "ENDING"}, wide); diff != "" {
 		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
 	}
 	want := map[string]any{
