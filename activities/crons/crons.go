@@ -39,7 +39,8 @@ type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
 
-// Events records what became of a run. key tells apart happenings of a reason.
+// Events records events of DisruptionCrons and DisruptionRollouts. Two events with the
+// same reason and key are stored once.
 type Events interface {
 	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// tellBegin records that a run began, or why not. What status says already was told: a
-// run that waits is looked at every few seconds.
+// tellBegin records that a run began, or why it did not. It records nothing that status
+// has already: BeginRun runs every few seconds while a run waits.
 func (a *Activities) tellBegin(ctx context.Context, c *parent, at time.Time, b Begun) {
 	message := ofRun(at, b.Message)
 	if last := meta.FindStatusCondition(*c.conditions, v1beta1.ConditionLastRun); last != nil && last.Reason == b.Reason && last.Message == message {
@@ -28,12 +28,11 @@ func (a *Activities) tellBegin(ctx context.Context, c *parent, at time.Time, b B
 // tellEnd records how a run ended.
 func (a *Activities) tellEnd(ctx context.Context, c *parent, run v1beta1.DisruptionRun, ended Ended) {
 	eventType, message := corev1.EventTypeNormal, "its disruption is over: "+ended.Ending
-	switch ended.Verdict {
-	case "":
-	case v1beta1.VerdictPassed:
+	if ended.Verdict != "" {
 		message += ", " + string(ended.Verdict)
-	default:
-		eventType, message = corev1.EventTypeWarning, message+", "+string(ended.Verdict)
+	}
+	if ended.Verdict != "" && ended.Verdict != v1beta1.VerdictPassed {
+		eventType = corev1.EventTypeWarning
 	}
 	if run.ScheduledAt != nil {
 		message = ofRun(run.ScheduledAt.UTC(), message)

@@ -38,7 +38,8 @@ type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
 
-// Events records what became of a scenario. key tells apart happenings of a reason.
+// Events records events of DisruptionScenarios. Two events with the same reason and key
+// are stored once.
 type Events interface {
 	Of(ctx context.Context, kind string, object metav1.Object, eventType, reason, message, key string)
 }

@@ -46,19 +46,43 @@ func TestNodesThatAreBeingDeletedAreNotChosen(t *testing.T) {
 	}
 }
 
+// runningPod is a healthy pod of one container that the selector of app=web matches.
+func runningPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}},
+	}
+}
+
+// wantChosen wants that all pods are candidates, which of them are chosen, and how the
+// explanation begins if none is.
+func wantChosen(t *testing.T, d *v1beta1.Disruption, pods []*corev1.Pod, chosen []types.UID, told string) {
+	t.Helper()
+	var objects []runtime.Object
+	for _, pod := range pods {
+		objects = append(objects, pod)
+	}
+	healthy, err := NewStore(fake.NewClientset(objects...), "squall-chaos", nil, 1).Healthy(t.Context(), d)
+	if err != nil || len(healthy) != len(pods) {
+		t.Fatalf("%d candidates, %v, want %d", len(healthy), err, len(pods))
+	}
+	next, _ := nextClaims(d.Spec, healthy, nil, nil, nil, nil, Budgets(nil).without(nil))
+	if diff := cmp.Diff(chosen, uidsOf(next), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("chosen (-want +got):\n%s", diff)
+	}
+	if got := Unusable(d.Spec, healthy); !strings.HasPrefix(got, told) || told == "" && got != "" {
+		t.Errorf("told %q, want %q", got, told)
+	}
+}
+
 // A static pod cannot be told from what somebody says is one, so it is no target;
 // whoever names one is told, and other pods beside it are chosen.
 func TestStaticPodsAreRefusedInWords(t *testing.T) {
 	yes := true
-	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			}}},
-		}
-	}
-	mirror, owned, plain := pod("mirror"), pod("owned"), pod("plain")
+	mirror, owned, plain := runningPod("mirror"), runningPod("owned"), runningPod("plain")
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "0123", "kubernetes.io/config.hash": "0123"}
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", Controller: &yes}}
 	every := intstr.FromString("100%")
@@ -76,21 +100,7 @@ func TestStaticPodsAreRefusedInWords(t *testing.T) {
 			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
 				Faults: test.fault, Count: &every, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
 			}}
-			var objects []runtime.Object
-			for _, pod := range test.pods {
-				objects = append(objects, pod)
-			}
-			healthy, err := NewStore(fake.NewClientset(objects...), "squall-chaos", nil, 1).Healthy(t.Context(), d)
-			if err != nil || len(healthy) != len(test.pods) {
-				t.Fatalf("%d candidates, %v, want %d", len(healthy), err, len(test.pods))
-			}
-			next, _ := nextClaims(d.Spec, healthy, nil, nil, nil, nil, Budgets(nil).without(nil))
-			if diff := cmp.Diff(test.chosen, uidsOf(next), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("chosen (-want +got):\n%s", diff)
-			}
-			if told := Unusable(d.Spec, healthy); !strings.HasPrefix(told, test.told) || test.told == "" && told != "" {
-				t.Errorf("told %q, want %q", told, test.told)
-			}
+			wantChosen(t, d, test.pods, test.chosen, test.told)
 		})
 	}
 }
@@ -204,44 +214,26 @@ func TestCandidatesThatWait(t *testing.T) {
 
 // Without a limit memory pressure at level pod would take the memory of the node. N9
 func TestMemoryPressureNeedsALimit(t *testing.T) {
-	pod := func(name string, limits corev1.ResourceList) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits}}}},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "main", ContainerID: "containerd://abc", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			}}},
-		}
-	}
-	limited, free := pod("limited", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}), pod("free", nil)
+	limited, free := runningPod("limited"), runningPod("free")
+	limited.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
 	every := intstr.FromString("100%")
 	for name, test := range map[string]struct {
-		pods   []runtime.Object
+		pods   []*corev1.Pod
 		fault  v1beta1.Faults
 		unsafe *v1beta1.UnsafeMode
 		chosen []types.UID
 		told   string
 	}{
-		"one of two has a limit": {[]runtime.Object{free, limited}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, []types.UID{"limited"}, ""},
-		"none has":               {[]runtime.Object{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, nil, `pod free cannot be disrupted, nor can any other matching pod: container "main" has no memory limit`},
-		"the spec allows it":     {[]runtime.Object{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, &v1beta1.UnsafeMode{AllowMemoryPressureWithoutLimit: true}, []types.UID{"free"}, ""},
-		"another fault":          {[]runtime.Object{free}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, nil, []types.UID{"free"}, ""},
+		"one of two has a limit": {[]*corev1.Pod{free, limited}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, []types.UID{"limited"}, ""},
+		"none has":               {[]*corev1.Pod{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, nil, `pod free cannot be disrupted, nor can any other matching pod: container "main" has no memory limit`},
+		"the spec allows it":     {[]*corev1.Pod{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, &v1beta1.UnsafeMode{AllowMemoryPressureWithoutLimit: true}, []types.UID{"free"}, ""},
+		"another fault":          {[]*corev1.Pod{free}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, nil, []types.UID{"free"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
 				Faults: test.fault, Count: &every, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"}, UnsafeMode: test.unsafe,
 			}}
-			healthy, err := NewStore(fake.NewClientset(test.pods...), "squall-chaos", nil, 1).Healthy(t.Context(), d)
-			if err != nil {
-				t.Fatal(err)
-			}
-			next, _ := nextClaims(d.Spec, healthy, nil, nil, nil, nil, Budgets(nil).without(nil))
-			if diff := cmp.Diff(test.chosen, uidsOf(next), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("chosen (-want +got):\n%s", diff)
-			}
-			if told := Unusable(d.Spec, healthy); !strings.HasPrefix(told, test.told) || test.told == "" && told != "" {
-				t.Errorf("told %q, want %q", told, test.told)
-			}
+			wantChosen(t, d, test.pods, test.chosen, test.told)
 		})
 	}
 }

@@ -26,9 +26,8 @@ const chaosNamespaceEvery = 15 * time.Second
 
 // chaosNamespace knows whether the namespace of chaos pods is there.
 type chaosNamespace struct {
-	live  client.Reader
-	name  string
-	every time.Duration
+	live client.Reader
+	name string
 	// changed has an event without a name when it went or came back.
 	changed chan event.GenericEvent
 
@@ -48,7 +47,7 @@ func (n *chaosNamespace) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(n.every):
+		case <-time.After(chaosNamespaceEvery):
 		}
 	}
 }

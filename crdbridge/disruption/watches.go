@@ -41,7 +41,7 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosPods string, t
 	r := &reconciler{
 		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosPods, sent: newSentStates(), services: services, ttl: ttl, now: now,
 	}
-	r.chaos = &chaosNamespace{live: m.GetAPIReader(), name: chaosPods, every: chaosNamespaceEvery, changed: make(chan event.GenericEvent)}
+	r.chaos = &chaosNamespace{live: m.GetAPIReader(), name: chaosPods, changed: make(chan event.GenericEvent)}
 	terminations := workflows.NewTerminationPoller(contract.WorkflowType, r.lost)
 	err = builder.ControllerManagedBy(m).
 		Named("disruption").
