@@ -20,6 +20,11 @@ func OnUpdate(changed func(before, after client.Object) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }}
 }
 
+// DeletionBegan is true when an object waits for its finalizers and did not before.
+func DeletionBegan(before, after client.Object) bool {
+	return (before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil)
+}
+
 func PodChanged(before, after client.Object) bool {
 	old, ok := before.(*corev1.Pod)
 	now, found := after.(*corev1.Pod)

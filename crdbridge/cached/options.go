@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -47,6 +48,7 @@ func Options(chaosNamespace string, watched []string) cache.Options {
 			&v1beta1.EmergencyStop{}:      {Transform: cache.TransformStripManagedFields()},
 			&corev1.Pod{}:                 {Transform: stripPod, Namespaces: only(watched, chaosNamespace)},
 			&corev1.Node{}:                {Transform: stripNode},
+			&corev1.Namespace{}:           {Transform: cache.TransformStripManagedFields(), Field: fields.OneTermEqualSelector("metadata.name", chaosNamespace)},
 
 			&policyv1.PodDisruptionBudget{}: {Transform: stripBudget, Namespaces: only(watched)},
 		},

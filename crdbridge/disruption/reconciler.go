@@ -39,9 +39,7 @@ type reconciler struct {
 	live           client.Reader
 	workflows      *temporal.Workflows
 	chaosNamespace string
-	// chaos knows whether that namespace is there.
-	chaos *chaosNamespace
-	sent  *sentStates
+	sent           *sentStates
 	// services are those that disruptions name.
 	services *service.Watches
 	// freed counts how often Disruptions gave targets back.
@@ -87,7 +85,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return retry(errors.Join(failed, err))
 		}
 	}
-	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.chaos.Err(), r.workflows.Problems.Err(d.Ref()))); news {
+	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.checkChaosNamespace(ctx), r.workflows.Problems.Err(d.Ref()))); news {
 		if failed := condition.Apply(ctx, r.client, d, fieldManager, want); failed != nil {
 			return retry(errors.Join(failed, err))
 		}

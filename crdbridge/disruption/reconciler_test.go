@@ -473,7 +473,7 @@ func TestTheNamespaceOfChaosPodsIsDeleted(t *testing.T) {
 		if name == "new" {
 			d = b.Disrupt(name)
 		}
-		bridgetest.Eventually(t, chaosNamespaceEvery+bridgetest.Soon, name+" says so", func() bool {
+		bridgetest.Eventually(t, bridgetest.Soon, name+" says so", func() bool {
 			c := bridgetest.Condition(b.Get(d))
 			return c.Reason == reasonNoChaosNamespace && strings.Contains(c.Message, b.ChaosNamespace+" is being deleted")
 		})

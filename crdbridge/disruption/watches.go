@@ -41,7 +41,6 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosPods string, t
 	r := &reconciler{
 		client: m.GetClient(), live: m.GetAPIReader(), workflows: workflows, chaosNamespace: chaosPods, sent: newSentStates(), services: services, ttl: ttl, now: now,
 	}
-	r.chaos = &chaosNamespace{live: m.GetAPIReader(), name: chaosPods, changed: make(chan event.GenericEvent)}
 	terminations := workflows.NewTerminationPoller(contract.WorkflowType, r.lost)
 	err = builder.ControllerManagedBy(m).
 		Named("disruption").
@@ -52,17 +51,17 @@ func setup(m manager.Manager, workflows *temporal.Workflows, chaosPods string, t
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.concernedByNode), builder.WithPredicates(cached.OnUpdate(cached.NodeChanged))).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.concernedByBudget), builder.WithPredicates(cached.OnUpdate(cached.BudgetChanged))).
 		Watches(&v1beta1.DisruptionPolicy{}, handler.EnqueueRequestsFromMapFunc(r.concernedByPolicies), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(cached.OnUpdate(cached.DeletionBegan))).
 		Watches(&v1beta1.EmergencyStop{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(workflows.Health.Changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(workflows.Problems.Changed, handler.EnqueueRequestsFromMapFunc(r.named))).
-		WatchesRawSource(source.Channel(r.chaos.changed, handler.EnqueueRequestsFromMapFunc(r.all))).
 		WatchesRawSource(source.Channel(services.Changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("build the controller of disruptions: %w", err)
 	}
-	return errors.Join(m.Add(services), m.Add(terminations), m.Add(r.chaos))
+	return errors.Join(m.Add(services), m.Add(terminations))
 }
 
 // lost is the Disruption of a workflow that was terminated, which then counts as never
