@@ -230,17 +230,18 @@ func (s *storm) operationsOn(pod *corev1.Pod) (found []podops.Operation) {
 	return found
 }
 
-// patch writes to a pod; one that is gone, or another, is none any more. Kuperator refuses
-// some labels to be taken off, and nothing is written while it is away.
-func (s *storm) patch(pod *corev1.Pod, patch string) {
+// patch writes to a pod and returns false if Kuperator's webhook refused that, as it does
+// for some labels and while it is away. A pod that is gone is no error.
+func (s *storm) patch(pod *corev1.Pod, patch string) (accepted bool) {
 	_, err := s.Kube.CoreV1().Pods(s.Shop).Patch(s.Context(), pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	if s.webhook != nil && (apierrors.IsForbidden(err) || apierrors.IsInternalError(err)) {
 		s.tally["writes of others refused"]++
-		return
+		return false
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 		s.Fatal(err)
 	}
+	return true
 }
 
 // other is an operation of somebody else on a pod.
@@ -255,8 +256,9 @@ func (s *storm) beginOther(pod *corev1.Pod) {
 	s.made++
 	o := &other{operation: podops.Operation{ID: fmt.Sprintf("rollout-%d", s.made), Type: "rollout"}, target: pod.UID}
 	o.until = time.Now().Add(time.Duration(s.random.IntN(8000)) * time.Millisecond)
-	s.others = append(s.others, o)
-	s.patch(pod, string(o.operation.Begin(pod.UID, time.Now())))
+	if s.patch(pod, string(o.operation.Begin(pod.UID, time.Now()))) {
+		s.others = append(s.others, o)
+	}
 }
 
 // ended lets who operates give the pod back when his time is over, and is true when
