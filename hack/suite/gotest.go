@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -352,6 +353,25 @@ func (f failure) ends(most int) []string {
 		between = append(between, fmt.Sprintf("... %d lines\n", dropped))
 	}
 	return slices.Concat(lines[:most], between, lines[len(lines)-most:])
+}
+
+// testLine matches what a test file logs or reports.
+var testLine = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
+
+// cause is the line that most likely says why a test failed: the first of a test file with
+// ", want ", else the last of a test file. It is cut at 400 bytes, and empty where there is none.
+func (f failure) cause() (cause string) {
+	for _, line := range f.output {
+		if !testLine.MatchString(line) {
+			continue
+		}
+		cause = strings.TrimSpace(line)
+		cause = cause[:min(len(cause), 400)]
+		if strings.Contains(line, ", want ") {
+			break
+		}
+	}
+	return cause
 }
 
 func indent(lines []string) string {

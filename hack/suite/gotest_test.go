@@ -59,6 +59,18 @@ func TestSummaryRepeatsBothEndsOfAFailure(t *testing.T) {
 	}
 }
 
+func TestCauseOfAFailure(t *testing.T) {
+	for want, output := range map[string][]string{
+		"a_test.go:7: 2, want 1": {"    a_test.go:6: took 3 s\n", "    a_test.go:7: 2, want 1\n", "    server.go:86: 3, want 4\n", "    a_test.go:9: left\n"},
+		"a_test.go:9: not ended": {"    a_test.go:6: took 3 s\n", "    a_test.go:9: not ended\n", "    server.go:86: what it logged\n"},
+		"":                       {"panic: nil\n"},
+	} {
+		if got := (failure{output: output}).cause(); got != want {
+			t.Errorf("cause of %q = %q, want %q", output, got, want)
+		}
+	}
+}
+
 func TestReadingNamesAPackageThatDidNotStart(t *testing.T) {
 	var c counts
 	r := newReading(&c, func(string, ...any) {}, io.Discard)

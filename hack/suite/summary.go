@@ -41,6 +41,11 @@ func (s *suite) summary() bool {
 			s.printf("stage %s: %v\n%s", r.name, r.err, indent(r.saidLast))
 		}
 	}
+	for _, failed := range all.failures {
+		if cause := failed.cause(); cause != "" {
+			s.printf("cause       %s: %s\n", failed.name, cause)
+		}
+	}
 	return ok
 }
 
