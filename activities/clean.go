@@ -11,13 +11,16 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/kube"
 )
 
 // CleanInput says which chaos pods to take away.
@@ -66,6 +69,10 @@ type CleanResult struct {
 	Lost int `json:"lost,omitempty"`
 }
 
+// ErrorUnreachable is the type of the error of CleanChaosPods that did not reach the API
+// server: nothing is known of the chaos pods, and no cleaner has failed.
+const ErrorUnreachable = "APIServerUnreachable"
+
 // maxLeft bounds what a history carries; the pods themselves are the full list.
 const maxLeft = 50
 
@@ -74,7 +81,18 @@ const maxLeft = 50
 // not clean, rather than failing: one bad node does not stop the others. Of a
 // disruption that the worker carries out it takes off the cordons instead, and
 // nothing before the end.
+//
+// While the API server does not answer it fails with the type ErrorUnreachable.
 func (a *Activities) CleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
+	result, err := a.cleanChaosPods(ctx, in)
+	if kube.Unreachable(err) {
+		metric.CleaningUnreachable.Add(ctx, 1, "")
+		err = temporal.NewApplicationErrorWithCause(err.Error(), ErrorUnreachable, err)
+	}
+	return result, err
+}
+
+func (a *Activities) cleanChaosPods(ctx context.Context, in CleanInput) (CleanResult, error) {
 	c, err := a.newCleaning(ctx, in)
 	if err != nil {
 		return CleanResult{}, err

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/temporal"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -650,4 +653,27 @@ func (n *testNode) goes() {
 // disrupted makes a disruption one of this node.
 func (n *testNode) disrupted(spec *v1beta1.DisruptionSpec) {
 	spec.Level, spec.Selector = v1beta1.LevelNode, n.live.Labels
+}
+
+// The API server is away while chaos pods are cleaned: the error says so by its type. N15
+func TestCleaningDoesNotReachTheAPIServer(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	ref := c.injected("away", nil)
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for name, answers := range map[string]func(*http.Request) (*http.Response, error){
+		"from the start": func(*http.Request) (*http.Response, error) { return nil, refused },
+		"when pods are deleted": func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete {
+				return nil, refused
+			}
+			return nil, nil
+		},
+	} {
+		c.through(answers)
+		_, err := c.env.ExecuteActivity(c.CleanChaosPods, CleanInput{Shard: Shard{ref, 0}, Patience: time.Minute})
+		if application, found := errors.AsType[*temporal.ApplicationError](err); !found || application.Type() != ErrorUnreachable {
+			t.Errorf("away %s: %v, want an error of type %s", name, err, ErrorUnreachable)
+		}
+	}
 }

@@ -246,16 +246,20 @@ func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, sha
 	return seen.Names(shard) || workflow.GetVersion(ctx, changeNamedShards, workflow.DefaultVersion, 1) == workflow.DefaultVersion
 }
 
-// cleanShard cleans one shard.
+// cleanShard cleans one shard. While the API server does not answer it keeps trying: no
+// person can help, and no cleaner has failed.
 func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
-	in.ResultLost = d.ResultLost
-	err := workflow.ExecuteActivity(cleaningOptions(ctx, in.OnlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned)
-	if err == nil {
-		return cleaned
-	}
-	d.ResultLost = true // it may have finalized some chaos pods before it failed
-	if in.OnlyEnded && ctx.Err() != nil {
-		return activities.CleanResult{} // the disruption ends, and everything is cleaned next
+	var err error
+	for unreachable := true; unreachable; unreachable = errorType(err) == activities.ErrorUnreachable {
+		in.ResultLost = d.ResultLost
+		err = workflow.ExecuteActivity(cleaningOptions(ctx, in.OnlyEnded), a.CleanChaosPods, in).Get(ctx, &cleaned)
+		if err == nil {
+			return cleaned
+		}
+		d.ResultLost = true // it may have finalized some chaos pods before it failed
+		if in.OnlyEnded && ctx.Err() != nil {
+			return activities.CleanResult{} // the disruption ends, and everything is cleaned next
+		}
 	}
 	return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
 		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: activities.Failed, Why: cause(err),

@@ -62,6 +62,10 @@ type world struct {
 	unproven, looks int
 	finished        activities.FinishInput
 	finishedAt      time.Time
+	// unreachableUntil is when CleanChaosPods reaches the API server again, unreached how
+	// often it did not.
+	unreachableUntil time.Time
+	unreached        int
 	// cleaning is how long CleanChaosPods takes, slow how long that of shard 1 takes
 	// while the disruption goes on.
 	cleaning, slow time.Duration
@@ -106,6 +110,10 @@ func newWorld(t *testing.T) *world {
 			return w.created, w.createError
 		})
 	clean := func(_ context.Context, in activities.CleanInput) (activities.CleanResult, error) {
+		if w.env.Now().Before(w.unreachableUntil) {
+			w.unreached++
+			return activities.CleanResult{}, temporal.NewApplicationError("connect: connection refused", activities.ErrorUnreachable)
+		}
 		w.retried, w.asked = append(w.retried, in.Retry), append(w.asked, in)
 		if in.OnlyEnded {
 			return next(&w.endedCleans), w.did("clean ended")
@@ -565,6 +573,22 @@ func TestStuck(t *testing.T) {
 		}
 		// rule 46
 		w.want(t, "prepare", "select", "create", "clean", "clean", "clean", "clean", "finish")
+	})
+	t.Run("an API server that is away for two hours is no reason to ask a person", func(t *testing.T) {
+		w := newWorld(t) // N15
+		w.unreachableUntil = w.env.Now().Add(3 * time.Hour) // it expires after one
+		result := w.run(t)
+		for _, r := range w.reports {
+			if r.Phase == v1beta1.PhaseStuck {
+				t.Error("reported Stuck, want Cleaning until the API server answers")
+			}
+		}
+		if late := w.finishedAt.Sub(w.unreachableUntil); w.unreached < 8 || late > 20*time.Minute {
+			t.Errorf("%d attempts did not reach it, and it ended %s after it was back, want 8 at least, and within 20m", w.unreached, late)
+		}
+		if !strings.Contains(result.Summary, "nothing is left") {
+			t.Errorf("result = %+v", result)
+		}
 	})
 	t.Run("cleaners are tried a few times before a person is asked", func(t *testing.T) {
 		w := newWorld(t)

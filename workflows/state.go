@@ -297,6 +297,15 @@ func cause(err error) string {
 	return err.Error()
 }
 
+// errorType is the type of the application error in err, also of the last one before a
+// timeout; empty if there is none.
+func errorType(err error) string {
+	if application, found := errors.AsType[*temporal.ApplicationError](err); found {
+		return application.Type()
+	}
+	return ""
+}
+
 // Result is what the Temporal UI shows of a disruption that is over.
 type Result struct {
 	Summary      string   `json:"summary"`

@@ -18,22 +18,24 @@ type Counter struct {
 // What activities count. Of orphans there is no gauge of those that are left: it
 // would be set by one worker and contradicted by another.
 var (
-	ChaosPodsCreated  = Counter{"squall_chaos_pods_created_total", "Chaos pods that were created.", ""}
-	Stuck             = Counter{"squall_stuck_total", "Times that a disruption came to wait for a person, because something could not be cleaned.", ""}
-	EventsLost        = Counter{"squall_events_lost_total", "Kubernetes events that could not be stored within 3 s, or were refused.", ""}
-	OrphansFound      = Counter{"squall_orphans_found_total", "Orphans that sweeps found.", "what"}
-	OrphansCleaned    = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
-	OrphansLeft       = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
-	Notifications     = Counter{"squall_notifications_total", "Notifications that a recipient was sent, or was not in spite of all attempts.", "result"}
-	ProbeAnswers      = Counter{"squall_probe_answers_total", "Answers to probes, and questions that nobody could be asked.", "result"}
-	SweepNodesSkipped = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
-	InjectorInjected  = Counter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
-	InjectorCleaned   = Counter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}
+	ChaosPodsCreated = Counter{"squall_chaos_pods_created_total", "Chaos pods that were created.", ""}
+	Stuck            = Counter{"squall_stuck_total", "Times that a disruption came to wait for a person, because something could not be cleaned.", ""}
+	// CleaningUnreachable grows while the API server is away and something is to be cleaned.
+	CleaningUnreachable = Counter{"squall_cleaning_unreachable_total", "Attempts to clean that did not reach the API server.", ""}
+	EventsLost          = Counter{"squall_events_lost_total", "Kubernetes events that could not be stored within 3 s, or were refused.", ""}
+	OrphansFound        = Counter{"squall_orphans_found_total", "Orphans that sweeps found.", "what"}
+	OrphansCleaned      = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
+	OrphansLeft         = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
+	Notifications       = Counter{"squall_notifications_total", "Notifications that a recipient was sent, or was not in spite of all attempts.", "result"}
+	ProbeAnswers        = Counter{"squall_probe_answers_total", "Answers to probes, and questions that nobody could be asked.", "result"}
+	SweepNodesSkipped   = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
+	InjectorInjected    = Counter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
+	InjectorCleaned     = Counter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}
 )
 
 // All are all counters.
 func All() []Counter {
-	return []Counter{ChaosPodsCreated, Stuck, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, Notifications, ProbeAnswers, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
+	return []Counter{ChaosPodsCreated, Stuck, CleaningUnreachable, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, Notifications, ProbeAnswers, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
 }
 
 // Parts are the values that the label of c may have. Prometheus sees nothing of
