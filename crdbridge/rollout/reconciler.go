@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,9 @@ const (
 	fieldManager = client.FieldOwner("squall-bridge-rollout")
 	// staleAfter is when to try again after a write hit an old version.
 	staleAfter = time.Second
+	// recheck is how often a run without an end is looked for in Temporal, which may have
+	// been restored from a backup.
+	recheck = 10 * time.Minute
 )
 
 type reconciler struct {
@@ -39,6 +43,8 @@ type reconciler struct {
 	runs      runs.Keeper
 	workflows *temporal.Workflows
 	workloads *watches
+	// terminated has the IDs of workflows that a person terminated, until they run again.
+	terminated sync.Map
 }
 
 // Setup adds the controller of DisruptionRollouts to m.
@@ -50,6 +56,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 	r := &reconciler{client: m.GetClient(), workflows: workflows, workloads: workloads, runs: runs.Keeper{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Kind: v1beta1.KindDisruptionRollout, Owner: fieldManager,
 	}}
+	terminations := workflows.NewTerminationPoller(contract.RolloutWorkflowType, r.lost)
 	err = builder.ControllerManagedBy(m).
 		Named("rollout").
 		WithOptions(queue.Options[reconcile.Request]()).
@@ -57,11 +64,24 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 		For(&v1beta1.DisruptionRollout{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(r.runs.ThatWaits(func() client.Object { return &v1beta1.DisruptionRollout{} }))).
 		WatchesRawSource(source.Channel(workloads.changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
 		Complete(r)
-	if err = errors.Join(err, m.Add(workloads)); err != nil {
+	if err = errors.Join(err, m.Add(workloads), m.Add(terminations)); err != nil {
 		return fmt.Errorf("build the controller of DisruptionRollouts: %w", err)
 	}
 	return nil
+}
+
+// lost remembers a workflow that was terminated, and returns its rollout.
+func (r *reconciler) lost(workflowID string) client.Object {
+	ref, ours := contract.ParseRolloutWorkflowID(workflowID)
+	if !ours {
+		return nil
+	}
+	r.terminated.Store(workflowID, true)
+	o := &v1beta1.DisruptionRollout{}
+	o.Namespace, o.Name = ref.Namespace, ref.Name
+	return o
 }
 
 // Reconcile makes sure that a rollout has its finalizer, that its last release is
@@ -86,7 +106,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !listed {
 		return reconcile.Result{}, nil // it comes back once it is
 	}
-	return retry(r.keep(ctx, o, state{release, time.Now()}))
+	result, err := retry(r.keep(ctx, o, state{release, time.Now()}))
+	if result.IsZero() && o.Status.Releases > 0 {
+		result.RequeueAfter = recheck
+	}
+	return result, err
 }
 
 // keep writes what was seen before a workflow is started for it: whatever is in
@@ -96,11 +120,8 @@ func (r *reconciler) keep(ctx context.Context, o *v1beta1.DisruptionRollout, s s
 		return err
 	}
 	var refused error
-	if o.Status.Releases > o.Status.StartedRelease {
-		refused = r.workflows.StartRun(ctx, o, contract.Release{
-			Number: o.Status.Releases, SeenAt: o.Status.LastContainerChangeTime.UTC(),
-			Containers: o.Status.LatestContainersHash, InitContainers: o.Status.LatestInitContainersHash,
-		})
+	if o.Status.Releases > 0 {
+		refused = r.startRun(ctx, o)
 	}
 	if ctx.Err() != nil {
 		return nil // the bridge is stopping, which says nothing about Temporal
@@ -110,6 +131,35 @@ func (r *reconciler) keep(ctx context.Context, o *v1beta1.DisruptionRollout, s s
 		refused = connect.Advise(refused)
 	}
 	return errors.Join(err, refused)
+}
+
+// startRun starts the workflow of the last release unless it was started. It starts it again
+// if it was terminated, or if the run began and status does not say how it ended.
+func (r *reconciler) startRun(ctx context.Context, o *v1beta1.DisruptionRollout) error {
+	release := contract.Release{
+		Number: o.Status.Releases, SeenAt: o.Status.LastContainerChangeTime.UTC(),
+		Containers: o.Status.LatestContainersHash, InitContainers: o.Status.LatestInitContainersHash,
+	}
+	id := contract.RolloutWorkflowID(contract.CronRef{Namespace: o.Namespace, Name: o.Name, UID: o.UID}, release)
+	_, terminated := r.terminated.Load(id)
+	if o.Status.Releases == o.Status.StartedRelease && !terminated && !unfinished(o) {
+		return nil
+	}
+	err := r.workflows.StartRun(ctx, o, release)
+	if err == nil {
+		r.terminated.Delete(id)
+	}
+	return err
+}
+
+// unfinished is true while the run of the last release is in status without its end.
+func unfinished(o *v1beta1.DisruptionRollout) bool {
+	history := o.Status.History
+	if len(history) == 0 || o.Status.LastContainerChangeTime == nil {
+		return false
+	}
+	last := history[len(history)-1]
+	return last.EndedAt == nil && last.ScheduledAt.Equal(o.Status.LastContainerChangeTime)
 }
 
 // end has the run cleaned that goes on; then the rollout may go. While it waits, the

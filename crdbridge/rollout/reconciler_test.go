@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/api/serviceerror"
@@ -236,6 +237,46 @@ func TestAReleaseWhileNobodyLooks(t *testing.T) {
 	b.says(r, reasonWatching)
 	if in := b.started(r, two); in == nil || !in.Release.SeenAt.Equal(seen.Time) {
 		t.Errorf("started with %+v, want what was seen at %s", in, seen)
+	}
+}
+
+// A workflow that a person terminates is started again, though nothing in the cluster
+// changes; one that completed is not. N6
+func TestAWorkflowOfARolloutIsTerminated(t *testing.T) {
+	b := begin(t)
+	b.deploy()
+	r := b.create("releases")
+	b.says(r, reasonWatching)
+	b.release(2)
+	release := b.released(r, 1)
+	id := contract.RolloutWorkflowID(contract.CronRef{Namespace: r.Namespace, Name: r.Name, UID: r.UID}, release)
+	b.Must(b.there.TerminateWorkflow(t.Context(), id, "", "a person did it"))
+	bridgetest.Eventually(t, bridgetest.Soon, "another workflow has begun", func() bool {
+		found, err := b.there.DescribeWorkflowExecution(t.Context(), id, "")
+		b.Must(err)
+		return found.WorkflowExecutionInfo.CloseTime == nil
+	})
+	if in := b.started(r, release); in == nil || *in.Release != release {
+		t.Errorf("started again with %+v, want %+v", in, release)
+	}
+}
+
+func TestUnfinished(t *testing.T) {
+	at, before := metav1.Now(), metav1.NewTime(time.Now().Add(-time.Hour))
+	for name, c := range map[string]struct {
+		history []v1beta1.DisruptionRun
+		want    bool
+	}{
+		"no run":                      {nil, false},
+		"its run has not ended":       {[]v1beta1.DisruptionRun{{ScheduledAt: &before, EndedAt: &at}, {ScheduledAt: &at}}, true},
+		"its run has ended":           {[]v1beta1.DisruptionRun{{ScheduledAt: &at, EndedAt: &at}}, false},
+		"a run of an earlier release": {[]v1beta1.DisruptionRun{{ScheduledAt: &before}}, false},
+		"a run of an unknown release": {[]v1beta1.DisruptionRun{{}}, false},
+	} {
+		o := &v1beta1.DisruptionRollout{Status: v1beta1.DisruptionRolloutStatus{History: c.history, LastContainerChangeTime: &at}}
+		if got := unfinished(o); got != c.want {
+			t.Errorf("%s: unfinished = %t, want %t", name, got, c.want)
+		}
 	}
 }
 

@@ -64,6 +64,15 @@ func RolloutWorkflowID(ref CronRef, r Release) string {
 	return fmt.Sprintf("%s%d-%.12s", rolloutPrefix(ref), r.Number, r.Containers)
 }
 
+// ParseRolloutWorkflowID returns the rollout of RolloutWorkflowID; ok is false for any other ID.
+func ParseRolloutWorkflowID(id string) (ref CronRef, ok bool) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 5 || parts[0] != "rollout" {
+		return ref, false
+	}
+	return CronRef{Namespace: parts[1], Name: parts[2], UID: types.UID(parts[3]), Kind: v1beta1.KindDisruptionRollout}, true
+}
+
 func rolloutPrefix(ref CronRef) string {
 	return fmt.Sprintf("rollout/%s/%s/%s/", ref.Namespace, ref.Name, ref.UID)
 }

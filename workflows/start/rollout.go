@@ -13,14 +13,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Rollout makes sure that the workflow for a release was started, once.
+// Rollout makes sure that the workflow for a release was started. One that was terminated is
+// started again; one that runs or has completed is not.
 func Rollout(ctx context.Context, t Temporal, ref contract.CronRef, r contract.Release) error {
 	if cluster, known := t.(inCluster); known {
 		ref.Cluster = cluster.uid
 	}
 	o := client.StartWorkflowOptions{
 		ID: contract.RolloutWorkflowID(ref, r), TaskQueue: contract.TaskQueue,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		StaticSummary:                            text.Shorten(fmt.Sprintf("the run of the DisruptionRollout %s for release %d", ref, r.Number), longestSummary),
 	}
