@@ -139,6 +139,19 @@ var walks = map[string]func(s *stage){
 		let()
 		s.end()
 	},
+	"another-shard-named": func(s *stage) {
+		s.plan.Static, s.oneWaits = true, true
+		s.selections = []activities.Selection{{Desired: 250, Selected: 250, Added: []int{0, 1}}}
+		s.beginAndHold()
+		let := s.hold()
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1, Shards: []int{0}})
+		s.eventually("shard 0 is being cleaned", func() bool { return s.count(&s.cleaning) == 1 })
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "2", Ended: 2, Shards: []int{0}})
+		s.signal(contract.SignalObserved, contract.Observation{Hash: "3", Ended: 3, Shards: []int{1}})
+		s.eventually("shard 1 is cleaned while shard 0 waits", func() bool { return s.count(&s.cleaning) == 2 })
+		let()
+		s.end()
+	},
 	"looked-after-six-hours": func(s *stage) {
 		s.hoursPass.Store(true)
 		s.beginAndHold()

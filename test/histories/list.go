@@ -59,6 +59,7 @@ var Files = []File{
 	{"target-replaced", Stage, []string{"signal observed", "local SelectTargets:2", "local CreateChaosPods:2", "activity AwaitInjection:3", "activity CleanChaosPods:3", "ended: deleted"}},
 	{"static", Stage, []string{"signal observed", "local SelectTargets:1", "activity CleanChaosPods:2", "ended: deleted"}},
 	{"ended-while-a-shard-waits", Stage, []string{"signal observed:2", "marker Version", "activity CleanChaosPods:5", "ended: deleted"}},
+	{"another-shard-named", Stage, []string{"signal observed:3", "marker Version", "activity CleanChaosPods:4", "ended: deleted"}},
 	{"looked-after-six-hours", Stage, []string{"timer fired", "activity CleanChaosPods:2", "ended: deleted"}},
 	{"creation-timed-out", Stage, []string{"cancel CreateChaosPods", "timed out CreateChaosPods", "activity CleanChaosPods", "ended: deleted"}},
 	{"no-target-at-first", Stage, []string{"signal observed", "local SelectTargets:2", "local CreateChaosPods", "ended: deleted"}},
