@@ -176,7 +176,7 @@ func indexed() []byte {
 
 // finding N21
 func TestHostileListener(t *testing.T) {
-	const peak = 128 << 10 // KiB
+	const peak = 256 << 10 // KiB
 	fill := field("x-fill", strings.Repeat("x", frameSize-100))
 	for _, test := range []struct {
 		name   string
