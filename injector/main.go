@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/injector/resolve"
 )
 
 // Exit codes.
@@ -64,8 +63,10 @@ func (p program) run(ctx context.Context, args []string) int {
 			return p.runChild(ctx, kind.child, rest)
 		}
 	}
-	if name == resolve.Command {
-		return p.runChild(ctx, child{resolve.Command, resolve.Child}, rest)
+	for _, reader := range readers() {
+		if reader.command == name {
+			return p.runChild(ctx, reader, rest)
+		}
 	}
 	if name == "--help" || name == "-h" || name == "help" {
 		p.usage(p.stdout)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +25,6 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/grpcdisruption/testapp"
-	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/testcontainer"
 )
 
@@ -33,7 +33,7 @@ const withFakes = "INJECTOR_TEST_WITH_FAKES"
 
 func TestMain(m *testing.M) {
 	testapp.Run()
-	if len(os.Args) == 2 && os.Args[1] == resolve.Command {
+	if len(os.Args) == 2 && slices.ContainsFunc(readers(), func(reader child) bool { return reader.command == os.Args[1] }) {
 		os.Exit(program{stdout: os.Stdout, stderr: os.Stderr}.run(context.Background(), os.Args[1:]))
 	}
 	if os.Getenv(withFakes) != "" {

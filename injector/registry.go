@@ -21,6 +21,7 @@ import (
 	"github.com/squall-chaos/squall/injector/memorypressure"
 	"github.com/squall-chaos/squall/injector/network"
 	"github.com/squall-chaos/squall/injector/nodefailure"
+	"github.com/squall-chaos/squall/injector/resolve"
 	"github.com/squall-chaos/squall/injector/target"
 )
 
@@ -66,6 +67,12 @@ type entry struct {
 type child struct {
 	command string
 	run     func(ctx context.Context, args []string) error
+}
+
+// readers are the hidden subcommands, of processes without rights, that read what
+// targets send. The processes need no mark: each ends with its question.
+func readers() []child {
+	return []child{{resolve.Command, resolve.Child}, {grpcdisruption.Command, grpcdisruption.Child}}
 }
 
 // holder is an injector whose effect needs something to keep it up, which may end

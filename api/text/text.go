@@ -3,6 +3,7 @@ package text
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -38,4 +39,18 @@ func Line(text string) string {
 		}
 	}
 	return strings.Join(lines, "; ")
+}
+
+// Printable replaces control characters. The text of a target or of another program
+// then cannot move the cursor of a terminal or set its title.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return utf8.RuneError
+		}
+		return r
+	}, text)
 }

@@ -32,3 +32,17 @@ func TestLine(t *testing.T) {
 		}
 	}
 }
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "",
+		"plain, äöü…":               "plain, äöü…",
+		"a\x1b]0;title\x07\u009bb":  "a\ufffd]0;title\ufffd\ufffdb",
+		"lines\nand\ttabs\r":        "lines and tabs\ufffd",
+		"not UTF-8: \xff\xfe, ends": "not UTF-8: \ufffd\ufffd, ends",
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

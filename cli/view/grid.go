@@ -4,8 +4,9 @@ package view
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/squall-chaos/squall/api/text"
 )
 
 // Cell is a piece of text and how bad it is.
@@ -31,17 +32,7 @@ type Paint func(Tone, string) string
 
 // Printable replaces what a terminal would act on: what others wrote into names of
 // steps, reasons and messages cannot move the cursor or set a title.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case unicode.IsControl(r):
-			return utf8.RuneError
-		}
-		return r
-	}, text)
-}
+func Printable(written string) string { return text.Printable(written) }
 
 // Grid writes rows in columns of equal width.
 func Grid(rows [][]Cell, paint Paint) string {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,6 +28,12 @@ import (
 var lingerers = Family{Kind: "linger", Command: "linger", Prefix: "squall-child-test=", Noun: "lingerer"}
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == readCommand {
+		if err := readAs(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if len(os.Args) < 2 || os.Args[1] != lingerers.Command {
 		os.Exit(m.Run())
 	}

@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/squall-chaos/squall/injector/child"
 	"github.com/squall-chaos/squall/injector/grpcdisruption/listener/protocol"
 	"github.com/squall-chaos/squall/injector/target"
 )
@@ -38,34 +37,31 @@ func (i *Injector) ask(ctx context.Context, netns target.Netns) error {
 }
 
 func (i *Injector) tell(ctx context.Context, netns target.Netns, spec protocol.Spec) error {
-	message, err := protocol.Encode(spec)
-	if err != nil {
-		return err
-	}
-	return i.call(ctx, netns, protocol.Disrupt, message)
+	return i.call(ctx, netns, request{Method: protocol.Disrupt, Spec: spec})
 }
 
 func (i *Injector) reset(ctx context.Context, netns target.Netns) error {
-	return i.call(ctx, netns, protocol.ResetDisruptions, &emptypb.Empty{})
+	return i.call(ctx, netns, request{Method: protocol.ResetDisruptions})
 }
 
-// call calls the listener in a network namespace, on a connection of its own.
-func (i *Injector) call(ctx context.Context, netns target.Netns, method string, message proto.Message) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	conn, err := i.dial(ctx, netns)
+// call calls the listener in a network namespace, on a connection of its own. A
+// process without rights makes the call.
+func (i *Injector) call(ctx context.Context, netns target.Netns, asked request) error {
+	until := time.Now().Add(callTime)
+	conn, err := i.dial(ctx, netns, until)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	given := func(context.Context, string) (net.Conn, error) { return conn, nil }
-	client, err := grpc.NewClient("passthrough:///"+conn.RemoteAddr().String(), grpc.WithContextDialer(given),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig())
-	if err != nil {
-		return err
+	ctx, cancel := context.WithDeadline(ctx, until.Add(processTime)) // whatever the process does
+	defer cancel()
+	asked.Timeout = time.Until(until)
+	reader := child.Reader{Command: Command, Netns: netns.Path, MaxAnswer: maxReply, Files: []*os.File{conn}}
+	var answered reply
+	if err = reader.Ask(ctx, asked, &answered); err == nil {
+		err = answered.error()
 	}
-	defer client.Close()
-	if err := client.Invoke(ctx, protocol.Path(method), message, &emptypb.Empty{}); err != nil {
+	if err != nil {
 		return fmt.Errorf("the application on port %d of %s: %w", i.params.Port, i.pod(), explain(err))
 	}
 	return nil
@@ -85,8 +81,10 @@ func explain(err error) error {
 
 // dial connects to the application from within its network namespace: at loopback
 // or, where it does not listen there, at the pod's addresses.
-func (i *Injector) dial(ctx context.Context, netns target.Netns) (net.Conn, error) {
-	var conn net.Conn
+func (i *Injector) dial(ctx context.Context, netns target.Netns, until time.Time) (*os.File, error) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	var conn *os.File
 	var refusals []error
 	err := target.Do(netns.Path, func() error {
 		for _, address := range i.addresses() {
@@ -115,16 +113,19 @@ func (i *Injector) dial(ctx context.Context, netns target.Netns) (net.Conn, erro
 
 // dialFrom connects from a local port, 0 for any. The connection leaves nothing
 // behind that would keep the next one from the same port.
-func dialFrom(ctx context.Context, port int, address string) (net.Conn, error) {
+func dialFrom(ctx context.Context, port int, address string) (*os.File, error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // or the port is busy for a minute
+	defer conn.Close() // the file is another descriptor of the same connection
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil, fmt.Errorf("the connection to %s is not TCP", address)
 	}
-	return conn, nil
+	_ = tcp.SetLinger(0) // or the port is busy for a minute
+	return tcp.File()
 }
 
 // addresses are those at which a pod's own processes can be reached.

@@ -4,7 +4,8 @@
 // with nothing: it tells the listener that the application was built with. It
 // promises that an application without one, or one that somebody else disrupts, is
 // refused before anything is changed, and that what it told is in the journal
-// before, as the application goes on with it when the injector is killed.
+// before, as the application goes on with it when the injector is killed. A process
+// without capabilities reads the answers of the application.
 package grpcdisruption
 
 import (
@@ -30,6 +31,9 @@ const (
 	notOurs  = "altered by somebody else"
 	page     = "docs/kinds/grpc-disruption.md"
 	callTime = 10 * time.Second
+	// processTime is how much longer the process of a call may run: it takes time
+	// to start on a busy node.
+	processTime = 10 * time.Second
 )
 
 // Injector disrupts the application of one target.

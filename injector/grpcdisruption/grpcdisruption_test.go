@@ -5,6 +5,7 @@ package grpcdisruption
 import (
 	"context"
 	"errors"
+	"log"
 	"math"
 	"os"
 	"strings"
@@ -25,6 +26,12 @@ import (
 
 func TestMain(m *testing.M) {
 	testapp.Run()
+	if len(os.Args) == 2 && os.Args[1] == Command {
+		if err := Child(context.Background(), nil); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

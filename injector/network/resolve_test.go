@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -165,11 +162,8 @@ func TestNamesAreResolvedWithoutRights(t *testing.T) {
 	server := serveNames(t, w.peer, hostIPv4, map[string][]string{"db.example.com": {hostIPv4}})
 	resolvers := map[int]error{}
 	server.asked = func() {
-		for _, pid := range childrenOfThis() {
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if strings.HasSuffix(string(line), "\x00"+resolve.Command+"\x00") {
-				resolvers[pid] = testcontainer.Powerless(pid)
-			}
+		for _, pid := range testcontainer.Children(resolve.Command) {
+			resolvers[pid] = testcontainer.Powerless(pid)
 		}
 	}
 	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 1, Hosts: []v1beta1.NetworkHost{{Host: "db.example.com", DNSResolver: "pod"}}})
@@ -185,20 +179,6 @@ func TestNamesAreResolvedWithoutRights(t *testing.T) {
 			t.Errorf("process %d, which talks to the name server: %v", pid, err)
 		}
 	}
-}
-
-// childrenOfThis are the processes that this one has started.
-func childrenOfThis() []int {
-	var pids []int
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, path := range lists {
-		list, _ := os.ReadFile(path)
-		for _, text := range strings.Fields(string(list)) {
-			pid, _ := strconv.Atoi(text)
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 func TestUnknownNameChangesNothing(t *testing.T) {

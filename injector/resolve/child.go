@@ -3,23 +3,15 @@
 package resolve
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/squall-chaos/squall/injector/child"
-	"github.com/squall-chaos/squall/injector/target"
 )
 
 // What a target's files and name servers say is read in a child process: the injector
@@ -70,40 +62,11 @@ func (r Resolver) askChild(ctx context.Context, names []string, answers *[]answe
 	if asked.Conf = conf; err != nil {
 		asked.NoConf = err.Error()
 	}
-	document, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	netns, err := target.OpenNetns(r.Netns)
-	if err != nil {
-		return err
-	}
-	defer netns.Close()
 	rounds := time.Duration((len(names) + namesAtOnce - 1) / namesAtOnce)
 	ctx, cancel := context.WithTimeout(ctx, (rounds+1)*nameTimeout) // whatever the child does
 	defer cancel()
-	said, words := bounded{}, bounded{}
-	command := exec.CommandContext(ctx, "/proc/self/exe", Command)
-	command.Env = []string{}
-	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(document), &said, &words
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = target.OnThrowawayThread(func() error {
-		if err := unix.Setns(int(netns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter %s: %w", r.Netns, err)
-		}
-		if err := child.GiveUpRights(); err != nil {
-			return err
-		}
-		return command.Run()
-	})
-	if ctx.Err() != nil {
-		return fmt.Errorf("resolve names: %w", context.Cause(ctx))
-	}
-	if err == nil {
-		err = json.Unmarshal(said.Bytes(), answers)
-	}
-	if err != nil {
-		return fmt.Errorf("resolve names in a process of its own: %w %s", err, strings.TrimSpace(words.String()))
+	if err := (child.Reader{Command: Command, Netns: r.Netns, MaxAnswer: maxAnswers}).Ask(ctx, asked, answers); err != nil {
+		return fmt.Errorf("resolve names in a process of its own: %w", err)
 	}
 	return nil
 }
@@ -111,32 +74,20 @@ func (r Resolver) askChild(ctx context.Context, names []string, answers *[]answe
 // Child answers a question on its standard input. It is in the target's network
 // namespace and has no rights.
 func Child(ctx context.Context, _ []string) error {
-	var asked question
-	if err := json.NewDecoder(os.Stdin).Decode(&asked); err != nil {
-		return fmt.Errorf("%s: it is started by the injector, not by hand: %w", Command, err)
-	}
-	answers := make([]answer, len(asked.Names))
-	var group errgroup.Group
-	group.SetLimit(namesAtOnce)
-	for i, name := range asked.Names {
-		group.Go(func() error {
-			addresses, err := asked.lookup(ctx, name)
-			if answers[i].Addresses = addresses; err != nil {
-				answers[i].Error = err.Error()
-			}
-			return nil
-		})
-	}
-	_ = group.Wait()
-	return json.NewEncoder(os.Stdout).Encode(answers)
-}
-
-// bounded takes no more than maxAnswers.
-type bounded struct{ bytes.Buffer }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxAnswers {
-		return 0, errors.New("it says too much")
-	}
-	return b.Buffer.Write(p)
+	return child.Reply(func(asked question) []answer {
+		answers := make([]answer, len(asked.Names))
+		var group errgroup.Group
+		group.SetLimit(namesAtOnce)
+		for i, name := range asked.Names {
+			group.Go(func() error {
+				addresses, err := asked.lookup(ctx, name)
+				if answers[i].Addresses = addresses; err != nil {
+					answers[i].Error = err.Error()
+				}
+				return nil
+			})
+		}
+		_ = group.Wait()
+		return answers
+	})
 }

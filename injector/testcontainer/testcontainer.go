@@ -327,6 +327,23 @@ func hierarchies() []string {
 	return found
 }
 
+// Children are the processes that this one has started and that execute a hidden
+// subcommand of the injector without arguments.
+func Children(command string) []int {
+	var pids []int
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, path := range lists {
+		list, _ := os.ReadFile(path)
+		for _, text := range strings.Fields(string(list)) {
+			line, _ := os.ReadFile("/proc/" + text + "/cmdline")
+			if pid, err := strconv.Atoi(text); err == nil && strings.HasSuffix(string(line), "\x00"+command+"\x00") {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
 // Powerless is an error unless no thread of a process has a capability or can get one.
 func Powerless(pid int) error {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
