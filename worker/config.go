@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -80,6 +81,9 @@ type Config struct {
 	// PrometheusTokenFile holds a bearer token for it.
 	PrometheusAddress   string `mapstructure:"prometheus-address"`
 	PrometheusTokenFile string `mapstructure:"prometheus-token-file"`
+	// PrometheusNamespaceLabel is the label of series that holds their namespace. A
+	// query reads only series of its probe's namespace; empty for all.
+	PrometheusNamespaceLabel string `mapstructure:"prometheus-namespace-label"`
 	// Notify says whom to tell of disruptions, and how.
 	Notify notify.Settings `mapstructure:",squash"`
 	// SweepInterval is how often the cluster is searched for what no live
@@ -132,6 +136,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
 	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
 	flags.String("prometheus-token-file", "", "file with a bearer token for that server")
+	flags.String("prometheus-namespace-label", "namespace", "label that holds the namespace of a series: a query reads only series of its probe's namespace; empty: all that the server has")
 	flags.String(notify.SettingWebhookURL, "", "URL to which notifications of all disruptions are posted as CloudEvents")
 	flags.String(notify.SettingWebhookSecretFile, "", "file with the secret by which these are signed; whsec_ and base64, or plain")
 	flags.String(notify.SettingSlackTokenFile, "", "file with the token of a Slack app, for notifications as spec.reporting says; empty: none")
@@ -206,6 +211,8 @@ func (c Config) checkSwitches() error {
 	return nil
 }
 
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
 // checkProbes looks at the settings of probes.
 func (c Config) checkProbes() error {
 	if c.PrometheusTokenFile != "" && c.PrometheusAddress == "" {
@@ -215,6 +222,9 @@ func (c Config) checkProbes() error {
 		if u, err := url.Parse(c.PrometheusAddress); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return fmt.Errorf("setting prometheus-address %q: want a URL such as http://prometheus.monitoring:9090", c.PrometheusAddress)
 		}
+	}
+	if c.PrometheusNamespaceLabel != "" && !labelName.MatchString(c.PrometheusNamespaceLabel) {
+		return fmt.Errorf("setting prometheus-namespace-label %q: want the name of a label, such as namespace, or nothing", c.PrometheusNamespaceLabel)
 	}
 	for _, host := range c.ProbeHosts {
 		if strings.Contains(host, "://") || host == "" {

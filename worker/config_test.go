@@ -79,6 +79,7 @@ func TestReadConfig(t *testing.T) {
 		"a safe mode that is none":            {[]string{"--safe-mode", "on"}, `safe-mode "on": want off, warn or enforce`},
 		"a share that is none":                {[]string{"--safe-mode-cluster-threshold", "101"}, "safe-mode-cluster-threshold 101: want 1 to 100"},
 		"an opt-in that is none":              {[]string{"--namespace-opt-in", "on"}, `namespace-opt-in "on": want off, warn or enforce`},
+		"a label that is none":                {[]string{"--prometheus-namespace-label", "name-space"}, `prometheus-namespace-label "name-space": want the name of a label`},
 		"a sweep as often as can be":          {[]string{"--sweep-interval", "1s"}, "at least 1m"},
 		"a sweep interval that is none":       {[]string{"--sweep-interval", "often"}, "sweep-interval"},
 		"a webhook that is no URL":            {[]string{"--notify-webhook-url", "hooks"}, "notify-webhook-url"},

@@ -227,7 +227,7 @@ func (c Config) prober(kube kubernetes.Interface, config *rest.Config) *steadyst
 		return p
 	}
 	p.Prometheus = func() (*probe.Prometheus, error) {
-		server := &probe.Prometheus{URL: c.PrometheusAddress}
+		server := &probe.Prometheus{URL: c.PrometheusAddress, NamespaceLabel: c.PrometheusNamespaceLabel}
 		if c.PrometheusTokenFile == "" {
 			return server, nil
 		}

@@ -23,6 +23,12 @@ type Prometheus struct {
 	URL string
 	// Token is sent as a bearer token. Empty means none.
 	Token string
+	// NamespaceLabel is the label that holds a series' namespace, such as
+	// namespace. If it is set, a query reads only series of Namespace. Empty means
+	// that a query reads all that the server has.
+	NamespaceLabel string
+	// Namespace of the probe. Required with NamespaceLabel.
+	Namespace string
 }
 
 // ask succeeds when the query's value compares as it should. A server that does
@@ -36,7 +42,13 @@ func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe) (A
 	if err != nil {
 		return Answer{}, fmt.Errorf("prometheus.comparison %q: %w", probe.Comparison, err)
 	}
-	value, err := p.query(ctx, probe.Query)
+	query := probe.Query
+	if p.NamespaceLabel != "" {
+		if query, err = limit(query, p.NamespaceLabel, p.Namespace); err != nil {
+			return Answer{}, fmt.Errorf("prometheus.query: %w", err)
+		}
+	}
+	value, err := p.query(ctx, query)
 	if err != nil {
 		return Answer{}, fmt.Errorf("prometheus.query: %w", err)
 	}

@@ -26,7 +26,8 @@ type Prober struct {
 	Hosts []string
 	// Exec runs commands in targets. nil refuses to.
 	Exec *probe.Exec
-	// Prometheus answers queries. It is called for each phase; nil for none.
+	// Prometheus answers queries. It is called for each phase and returns a new
+	// value, whose Namespace In sets; nil for none.
 	Prometheus func() (*probe.Prometheus, error)
 
 	mu         sync.Mutex
@@ -66,6 +67,7 @@ func (p *Prober) In(ctx context.Context, name string) (asks *probe.Prober, names
 			release()
 			return nil, nil, nil, err
 		}
+		asks.Prometheus.Namespace = name
 	}
 	return asks, namespace, release, nil
 }
