@@ -108,6 +108,7 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 		_, _ = w.Write([]byte(`{"data":{"resultType":"scalar","result":[1,"1"]}}`))
 	}))
 	defer server.Close()
+	c.Prober.Rate = probe.NewRate(1000)
 	c.Prober.Prometheus = func() (*probe.Prometheus, error) {
 		return &probe.Prometheus{URL: server.URL, NamespaceLabel: "namespace"}, nil
 	}
@@ -134,6 +135,9 @@ func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
 		c.Must(err)
 		answer := who.by.Ask(c.Context(), who.spec.WithDefaults().Probes[0], nil)
 		release()
+		if who.by.Rate != c.Prober.Rate {
+			t.Errorf("%+v: the questions are not bounded", in)
+		}
 		if want := fmt.Sprintf("up{namespace=%q}", c.Shop); got != want || answer.Result != probe.Success {
 			t.Errorf("%+v: the server got %q, want %q; %+v", in, got, want, answer)
 		}

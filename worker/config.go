@@ -75,6 +75,9 @@ type Config struct {
 	// ProbeHosts are whom probes may ask besides what belongs to the disruption's
 	// namespace: names, addresses and ranges.
 	ProbeHosts []string `mapstructure:"probe-hosts"`
+	// ProbeRequests is how many questions of probes this worker asks in a second at
+	// most.
+	ProbeRequests int `mapstructure:"probe-requests-per-second"`
 	// ProbeExec lets probes run commands in targets.
 	ProbeExec bool `mapstructure:"probe-exec"`
 	// PrometheusAddress is the URL of the server that probes query; empty for none.
@@ -133,6 +136,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Int("parallel", 32, "API calls that one activity has under way at once")
 	flags.Int("cordons-at-once", 1, "nodes that one disruption with podReplacement keeps cordoned at once; at least 1")
 	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may ask besides pods and Services of the disruption's namespace")
+	flags.Int("probe-requests-per-second", 500, "most questions of probes in a second, at least 1, shared by turns among the namespaces whose questions wait")
 	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
 	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
 	flags.String("prometheus-token-file", "", "file with a bearer token for that server")
@@ -215,6 +219,9 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // checkProbes looks at the settings of probes.
 func (c Config) checkProbes() error {
+	if c.ProbeRequests < 1 {
+		return fmt.Errorf("setting probe-requests-per-second %d: want at least 1", c.ProbeRequests)
+	}
 	if c.PrometheusTokenFile != "" && c.PrometheusAddress == "" {
 		return fmt.Errorf("setting prometheus-token-file %q: there is no prometheus-address that the token is for", c.PrometheusTokenFile)
 	}

@@ -24,17 +24,15 @@ type Prometheus struct {
 	// Token is sent as a bearer token. Empty means none.
 	Token string
 	// NamespaceLabel is the label that holds a series' namespace, such as
-	// namespace. If it is set, a query reads only series of Namespace. Empty means
-	// that a query reads all that the server has.
+	// namespace. If it is set, a query reads only series of its probe's namespace.
+	// Empty means that a query reads all that the server has.
 	NamespaceLabel string
-	// Namespace of the probe. Required with NamespaceLabel.
-	Namespace string
 }
 
 // ask succeeds when the query's value compares as it should. A server that does
 // not answer, an empty answer and one of several values say nothing about the
 // steady state: they are errors.
-func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe) (Answer, error) {
+func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe, namespace string) (Answer, error) {
 	if p == nil {
 		return Answer{}, errors.New("no Prometheus server is set: the operator has to name one, or use another handler")
 	}
@@ -44,7 +42,7 @@ func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe) (A
 	}
 	query := probe.Query
 	if p.NamespaceLabel != "" {
-		if query, err = limit(query, p.NamespaceLabel, p.Namespace); err != nil {
+		if query, err = limit(query, p.NamespaceLabel, namespace); err != nil {
 			return Answer{}, fmt.Errorf("prometheus.query: %w", err)
 		}
 	}

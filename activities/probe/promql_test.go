@@ -48,7 +48,7 @@ func TestQueriesAreLimitedToTheNamespace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := anyProber()
-			p.Prometheus = &Prometheus{URL: server.URL, NamespaceLabel: "namespace", Namespace: "shop"}
+			p.Prometheus, p.Namespace = &Prometheus{URL: server.URL, NamespaceLabel: "namespace"}, "shop"
 			got = ""
 			want := succeeds
 			if c.want == "" {
@@ -64,7 +64,7 @@ func TestQueriesAreLimitedToTheNamespace(t *testing.T) {
 	}
 	t.Run("without the label queries stay as they are", func(t *testing.T) {
 		p := anyProber()
-		p.Prometheus = &Prometheus{URL: server.URL, Namespace: "shop"}
+		p.Prometheus, p.Namespace = &Prometheus{URL: server.URL}, "shop"
 		if wantOutcome(t, p, queries(`info(up{namespace="other"})`), nil, succeeds); got != `info(up{namespace="other"})` {
 			t.Errorf("the server got %q", got)
 		}

@@ -24,10 +24,11 @@ type Prober struct {
 	// Hosts that probes may ask besides what belongs to the disruption's namespace:
 	// names, addresses and ranges.
 	Hosts []string
+	// Rate bounds the questions of all namespaces together; nil does not.
+	Rate *probe.Rate
 	// Exec runs commands in targets. nil refuses to.
 	Exec *probe.Exec
-	// Prometheus answers queries. It is called for each phase and returns a new
-	// value, whose Namespace In sets; nil for none.
+	// Prometheus answers queries. It is called for each phase; nil for none.
 	Prometheus func() (*probe.Prometheus, error)
 
 	mu         sync.Mutex
@@ -61,13 +62,12 @@ func (p *Prober) In(ctx context.Context, name string) (asks *probe.Prober, names
 		return nil, nil, nil, err
 	}
 	reach := probe.Reach{Hosts: p.Hosts, APIServer: apiServer, Belongs: namespace.Belongs}
-	asks = &probe.Prober{Version: p.Version, Allow: reach.Allow, Pods: namespace.Pods, Exec: p.Exec}
+	asks = &probe.Prober{Version: p.Version, Namespace: name, Rate: p.Rate, Allow: reach.Allow, Pods: namespace.Pods, Exec: p.Exec}
 	if p.Prometheus != nil {
 		if asks.Prometheus, err = p.Prometheus(); err != nil {
 			release()
 			return nil, nil, nil, err
 		}
-		asks.Prometheus.Namespace = name
 	}
 	return asks, namespace, release, nil
 }
@@ -102,7 +102,7 @@ func (p *Prober) watch(ctx context.Context, name string) (*probe.Namespace, func
 		p.namespaces[name] = w
 		go func() {
 			defer close(w.done)
-			w.namespace, w.err = probe.WatchNamespace(watching, p.Kube, name)
+			w.namespace, w.err = probe.WatchNamespace(watching, p.Kube, name, p.Exec != nil)
 		}()
 	}
 	w.users++
