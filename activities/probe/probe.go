@@ -65,7 +65,13 @@ type Target struct {
 	Pod *corev1.Pod
 	// Container by name. Empty means the first.
 	Container string
+	// Current is false once this container must not be asked by what Pod says,
+	// as its address may be another pod's. nil means that it always may.
+	Current func() bool
 }
+
+// errOutdated says that the target changed while the question waited.
+var errOutdated = errors.New("the target changed while the question waited")
 
 // Prober asks questions. It may be used by several goroutines.
 type Prober struct {
@@ -103,6 +109,10 @@ func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) A
 	for attempt := 1; attempt <= maxAttempts; attempt++ {
 		waited, err := p.Rate.Wait(ctx, p.Namespace)
 		if err != nil {
+			break
+		}
+		if waited && target != nil && target.Current != nil && !target.Current() {
+			answer = Answer{Result: Unknown, Err: errOutdated, Attempts: answer.Attempts}
 			break
 		}
 		began := time.Now()

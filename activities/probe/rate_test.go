@@ -121,3 +121,47 @@ func TestAQuestionThatWaitsIsDelayed(t *testing.T) {
 		}
 	})
 }
+
+// What changed while its question waited is not asked, and nothing is said of it:
+// its address may be another pod's.
+func TestATargetThatChangedWhileItsQuestionWaited(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*asked)
+		asked  int
+	}{
+		{"nothing changed", func(*asked) {}, 1},
+		{"another container runs", func(a *asked) { a.set("1", "c2") }, 0},
+		{"the pod has ended", func(a *asked) { a.end("1") }, 0},
+		{"the pod is gone", func(a *asked) { a.mu.Lock(); defer a.mu.Unlock(); delete(a.pods, "1") }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				perTarget := v1beta1.Probe{Name: "web", PeriodSeconds: 10, FailureThreshold: 1, Scope: v1beta1.ProbePerTarget,
+					ProbeHandler: v1beta1.ProbeHandler{Exec: &v1beta1.ExecProbe{Command: []string{"true"}}}}
+				a := newAsked(t, v1beta1.ProbeDuring, nil, perTarget)
+				a.set("1", "c1")
+				p, attempts, told := anyProber(), 0, 0
+				p.Rate, p.Namespace = NewRate(1), "shop"
+				a.Told = func(Tick) { told++ }
+				a.Ask = func(ctx context.Context, probe v1beta1.Probe, target *Target) Answer {
+					for range 100 { // questions of others, which wait before this one
+						go func() { _, _ = p.Rate.Wait(ctx, "shop") }()
+					}
+					synctest.Wait()
+					time.AfterFunc(time.Second, func() { c.change(a) })
+					answer := p.Ask(ctx, probe, target)
+					attempts += min(answer.Attempts, 1)
+					return answer
+				}
+				a.start()
+				a.targets <- []TargetContainer{{Pod: "1"}}
+				time.Sleep(150 * time.Second) // the first question alone is asked by then
+				a.stop()
+				if attempts != c.asked || told != c.asked {
+					t.Errorf("it was asked %d times, and %d answers were told, want %d", attempts, told, c.asked)
+				}
+			})
+		})
+	}
+}
