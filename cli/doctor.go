@@ -21,9 +21,10 @@ func (c *command) doctor() *cobra.Command {
 	var isolation bool
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say whether Squall works here, and what to do where it does not",
-		Long: "Examines the cluster (resources, rights, admission, programs, what is stuck) and Temporal (retention, search\n" +
-			"attributes, workers, the sweep's schedule). It changes nothing. The exit code is 1 when anything fails.",
+		Short: "Check the installation and suggest fixes",
+		Long: "Check the cluster (resources, rights, admission, programs, stuck disruptions)\n" +
+			"and Temporal (retention, search attributes, workers, the schedule of the sweep).\n" +
+			"The command changes nothing. It exits with 1 if any check fails.",
 		Example: "  squall doctor\n  squall doctor -o json | jq '.[] | select(.health != \"ok\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,7 +28,7 @@ func TestSite(t *testing.T) {
 	b := newBrowser(t, program, cmp.Or(*shots, t.TempDir()))
 
 	b.open(server.URL)
-	b.see("Squall breaks things in a Kubernetes cluster on purpose", "Getting started", "Runbooks")
+	b.see("always cleans up", "Getting started", "Runbooks")
 	b.drawn()
 	b.shoot("site-front")
 	b.click("link", "Concepts")
