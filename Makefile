@@ -31,7 +31,9 @@ SOAK ?=
 # The pages whose language make verify checks by the rules in hack/vale. A page
 # is added when it is rewritten, until every page for users is here.
 WRITTEN := README.md
-WRITTEN += docs/install.md
+WRITTEN += docs/api.md docs/comparison.md docs/concepts.md docs/cron.md docs/emergency-stop.md docs/faq.md
+WRITTEN += docs/getting-started.md docs/glossary.md docs/install.md docs/migration.md docs/policies.md docs/requesters.md
+WRITTEN += docs/rollout.md docs/runbooks.md docs/scenario.md docs/stuck.md docs/support.md
 # The pages that make vale checks.
 PAGES ?= $(WRITTEN)
 # The mutant that make mutants tries; empty: every one.
