@@ -60,6 +60,9 @@ func hearAnswers(ctx context.Context, phase v1beta1.ProbePhase, who asked) (hear
 	chosen, over := failureEvents{map[string]time.Time{}, map[probe.Key]bool{}}, false
 	heard = func(tick probe.Tick) {
 		metric.ProbeAnswers.Add(ctx, 1, outcomeOf(tick.Answer))
+		if tick.Answer.Waited {
+			metric.ProbeWaits.Add(ctx, 1, "")
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if over || !chosen.worth(tick, time.Now()) {

@@ -3,6 +3,9 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -91,6 +94,53 @@ func TestAskProbesOfAScenario(t *testing.T) {
 	c.Must(c.Disruptions.Client().Put().Namespace(c.Shop).Resource("disruptionscenarios").Name(scenario.Name).Body(scenario).Do(c.Context()).Error())
 	if _, _, err := c.whoIsAsked(c.Context(), asks); err == nil || !strings.Contains(err.Error(), "has no steady state") {
 		t.Errorf("without a steady state: %v", err)
+	}
+}
+
+// A query reads series of the namespace of its Disruption or scenario alone, at
+// level node too.
+func TestQueriesReadTheNamespaceOfTheirObject(t *testing.T) {
+	c := newCluster(t)
+	c.prober()
+	var got string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.PostFormValue("query")
+		_, _ = w.Write([]byte(`{"data":{"resultType":"scalar","result":[1,"1"]}}`))
+	}))
+	defer server.Close()
+	c.Prober.Rate = probe.NewRate(1000)
+	c.Prober.Prometheus = func() (*probe.Prometheus, error) {
+		return &probe.Prometheus{URL: server.URL, NamespaceLabel: "namespace"}, nil
+	}
+	steady := &v1beta1.SteadyState{Probes: []v1beta1.Probe{{
+		Name: "up", TimeoutSeconds: 60, ProbeHandler: v1beta1.ProbeHandler{Prometheus: &v1beta1.PrometheusProbe{Query: "up", Comparison: "> 0"}},
+	}}}
+	scenario := &v1beta1.DisruptionScenario{
+		ObjectMeta: metav1.ObjectMeta{Name: "queries", Namespace: c.Shop},
+		Spec: v1beta1.DisruptionScenarioSpec{
+			SteadyState: steady, Steps: []v1beta1.ScenarioStep{{Name: "rest", Wait: &v1beta1.Duration{Duration: time.Minute}}},
+		},
+	}
+	c.Must(c.Disruptions.Client().Post().Namespace(c.Shop).Resource("disruptionscenarios").Body(scenario).Do(c.Context()).Into(scenario))
+	pods := c.Disruption("pods", func(spec *v1beta1.DisruptionSpec) { spec.SteadyState = steady })
+	nodes := c.Disruption("nodes", func(spec *v1beta1.DisruptionSpec) { spec.SteadyState, spec.Level = steady, v1beta1.LevelNode })
+	for _, ref := range []v1beta1.DisruptionRef{pods, nodes} {
+		do[Plan](c, c.Prepare, ref)
+	}
+	for _, in := range []AskProbesInput{
+		{Disruption: pods}, {Disruption: nodes}, {Scenario: &contract.ScenarioRef{Namespace: c.Shop, Name: scenario.Name, UID: scenario.UID}},
+	} {
+		got = ""
+		who, release, err := c.whoIsAsked(c.Context(), in)
+		c.Must(err)
+		answer := who.by.Ask(c.Context(), who.spec.WithDefaults().Probes[0], nil)
+		release()
+		if who.by.Rate != c.Prober.Rate {
+			t.Errorf("%+v: the questions are not bounded", in)
+		}
+		if want := fmt.Sprintf("up{namespace=%q}", c.Shop); got != want || answer.Result != probe.Success {
+			t.Errorf("%+v: the server got %q, want %q; %+v", in, got, want, answer)
+		}
 	}
 }
 

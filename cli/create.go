@@ -23,10 +23,11 @@ func (c *command) create() *cobra.Command {
 	var file, chaosNamespace string
 	command := &cobra.Command{
 		Use:   "create [KIND]",
-		Short: "Ask what is to be done, and write a manifest",
-		Long: "Asks for the fields that the sample of a kind has, and proposes its values: an empty line takes what is proposed,\n" +
-			create.Nothing + " leaves the field out. Each answer is judged at once, by the rules of squall validate. Nothing is created in a\n" +
-			"cluster, and nothing is written before the manifest is valid.",
+		Short: "Create a manifest interactively",
+		Long: "Ask for the fields of a fault and propose the values of its sample. An empty\n" +
+			"line accepts the proposal, " + create.Nothing + " leaves the field out. Each answer is checked by the\n" +
+			"rules of squall validate. The command creates nothing in a cluster, and writes\n" +
+			"the manifest only if it is valid.",
 		Example: "  squall create\n  squall create network-disruption -f lossy.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/squall-chaos/squall/cli/doctor"
+	"github.com/squall-chaos/squall/settings"
+	"github.com/squall-chaos/squall/workflows/connect"
 )
 
 func (c *command) doctor() *cobra.Command {
@@ -13,14 +18,19 @@ func (c *command) doctor() *cobra.Command {
 	var reach temporalFlags
 	var output format
 	var place doctor.Place
+	var isolation bool
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say whether Squall works here, and what to do where it does not",
-		Long: "Examines the cluster (resources, rights, admission, programs, what is stuck) and Temporal (retention, search\n" +
-			"attributes, workers, the sweep's schedule). It changes nothing. The exit code is 1 when anything fails.",
+		Short: "Check the installation and suggest fixes",
+		Long: "Check the cluster (resources, rights, admission, programs, stuck disruptions)\n" +
+			"and Temporal (retention, search attributes, workers, the schedule of the sweep).\n" +
+			"The command changes nothing. It exits with 1 if any check fails.",
 		Example: "  squall doctor\n  squall doctor -o json | jq '.[] | select(.health != \"ok\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if isolation {
+				return c.examineIsolation(cmd, output)
+			}
 			client, err := flags.connect(c)
 			if err != nil {
 				return err
@@ -41,8 +51,30 @@ func (c *command) doctor() *cobra.Command {
 	flags.add(command)
 	reach.add(command)
 	chaosNamespaceFlag(command, &place.Chaos)
+	command.Flags().BoolVar(&isolation, "isolation", false, "examine only whether Temporal is out of reach from here, and fail if it answers; for a pod that must not reach it")
 	output.flag(command, "json", "yaml")
 	return command
+}
+
+// examineIsolation tries to reach Temporal. It asks no API server: the pod that helm test
+// runs it in has no account.
+func (c *command) examineIsolation(cmd *cobra.Command, output format) error {
+	where, err := settings.ReadTemporal(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(where.Address)
+	if err != nil {
+		return fmt.Errorf("--temporal-address %q: %w", where.Address, err)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), dialTimeout)
+	defer cancel()
+	_, unresolved := net.DefaultResolver.LookupHost(ctx, host)
+	temporal, unreached := connect.Dial(ctx, where.Connect(), zap.NewNop(), nil)
+	if unreached == nil {
+		temporal.Close()
+	}
+	return c.showFindings([]doctor.Finding{doctor.Isolation(where.Address, unresolved, unreached)}, output)
 }
 
 func (c *command) showFindings(findings []doctor.Finding, output format) error {

@@ -53,7 +53,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		return strings.Contains(last.out, "ok    workers: ")
 	})
 	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: whoever disrupts a namespace without the label chaos.squall.dev/disruptions=allowed", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "warn  squall-crdbridge: 1 of 2 ready",
-		"ok    rights of squall-worker: all", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
+		"ok    rights of squall-worker: all", "warn  bundled temporal: "+l.Shop+"/squall-temporal has no authentication", "a drain of its node loses all workflows", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
 	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
 	l.letGo(stuck)
 }
@@ -75,7 +75,18 @@ func (l *live) install() {
 		_, err = l.Client.AppsV1().Deployments(l.Shop).UpdateStatus(l.Context(), made, metav1.UpdateOptions{})
 		l.Must(err)
 	}
-	_, err := l.Client.RbacV1().ClusterRoleBindings().Create(l.Context(), &rbacv1.ClusterRoleBinding{
+	labels := map[string]string{"app.kubernetes.io/name": "squall-temporal"}
+	_, err := l.Client.AppsV1().StatefulSets(l.Shop).Create(l.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "squall-temporal"},
+		Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "main", Image: "temporal:test"}},
+				Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			},
+		}},
+	}, metav1.CreateOptions{})
+	l.Must(err)
+	_, err = l.Client.RbacV1().ClusterRoleBindings().Create(l.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: l.Shop}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + l.Shop}},
 	}, metav1.CreateOptions{})
@@ -94,6 +105,24 @@ func (l *live) install() {
 func TestDoctorWithoutTemporal(t *testing.T) {
 	l := newLive(t)
 	l.want(l.squall("doctor", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "fail  temporal: ", "nobody listens there", "a Service is reached through the API server")
+}
+
+// A pod that must not reach Temporal fails when Temporal answers. It needs no API server.
+func TestDoctorOfIsolation(t *testing.T) {
+	answers, silent := temporalserver.New(t).Start().Address, temporalserver.FreeAddress(t)
+	for _, test := range []struct {
+		address string
+		code    int
+		want    string
+	}{
+		{answers, exitError, "fail  isolation: " + answers + " answers this pod"},
+		{silent, exitOK, "ok    isolation: " + silent + " does not answer this pod"},
+	} {
+		got := do(t.Context(), "", "doctor", "--isolation", "--temporal-address", test.address)
+		if got.code != test.code || !strings.Contains(got.out, test.want) {
+			t.Errorf("squall doctor --isolation = %d, %s%s, want %d and %q", got.code, got.out, got.err, test.code, test.want)
+		}
+	}
 }
 
 // Nobody says where Temporal is: the worker knows.

@@ -28,9 +28,11 @@ func (c *command) estop() *cobra.Command {
 	var flags stopFlags
 	estop := &cobra.Command{
 		Use:   "estop [on|off]",
-		Short: "Stop everything in the cluster, or allow it again",
-		Long: "on makes an EmergencyStop: everything that runs is taken off, and nothing new begins. It waits until the cluster\n" +
-			"is clean. off deletes it. Without a word it says whether one is in force; the exit code is 0 in both cases.",
+		Short: "Stop all disruptions in the cluster, or allow them again",
+		Long: "on creates an EmergencyStop, which ends all disruptions and blocks new ones, and\n" +
+			"waits until everything is cleaned up. off deletes it. Without an argument the\n" +
+			"command shows whether an EmergencyStop is in force; the exit code is 0 in both\n" +
+			"cases.",
 		Example:   "  squall estop on --reason 'payment is down, incident 1234'\n  squall estop\n  squall estop off",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"on", "off"},

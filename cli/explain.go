@@ -21,9 +21,10 @@ func (c *command) explain() *cobra.Command {
 	var chaosNamespace string
 	command := &cobra.Command{
 		Use:   "explain FILE... | -",
-		Short: "Say in plain words what a manifest does",
-		Long: "Says of each Disruption, and of the runs of each DisruptionCron and DisruptionRollout, of the files what it does, to whom, for how long, what ends it, and what it leaves out;\n" +
-			"of each DisruptionScenario its steps, with the same of each disruption in short.",
+		Short: "Explain what a manifest does",
+		Long: "Explain for each Disruption what it does, to which targets, for how long, what\n" +
+			"ends it and what it leaves out. A DisruptionCron or DisruptionRollout is\n" +
+			"explained by its runs, a DisruptionScenario by its steps.",
 		Example: "  squall explain lossy.yaml\n  kubectl get disruption lossy -o yaml | squall explain -",
 	}
 	takesFiles(command, 0, func(_ *cobra.Command, files []string) error {

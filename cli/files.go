@@ -21,11 +21,11 @@ const mostInput = 16 << 20
 // wants most of them at most, or any number if that is 0.
 func takesFiles(command *cobra.Command, most int, run func(cmd *cobra.Command, files []string) error) {
 	var named []string
-	command.Flags().StringArrayVarP(&named, "filename", "f", nil, "a file, as the argument is; - is the standard input")
+	command.Flags().StringArrayVarP(&named, "filename", "f", nil, "file to read, as the argument; - is stdin")
 	command.Args = func(_ *cobra.Command, args []string) error {
 		switch n := len(args) + len(named); {
 		case n == 0:
-			return usage("no file: name one, or - for the standard input")
+			return usage("no file given: pass a path, or - for stdin")
 		case most > 0 && n > most:
 			return usage("%d files: want %d", n, most)
 		}

@@ -40,7 +40,7 @@ func (f formatFlag) Set(text string) error {
 
 // flag adds --output with these formats.
 func (f *format) flag(to *cobra.Command, known ...string) {
-	to.Flags().VarP(formatFlag{f, known}, "output", "o", strings.Join(known, " or ")+"; nothing: for people")
+	to.Flags().VarP(formatFlag{f, known}, "output", "o", "output format, one of "+strings.Join(known, ", ")+" (default: a table)")
 	_ = to.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -19,9 +19,10 @@ func (c *command) history() *cobra.Command {
 	var picture string
 	command := &cobra.Command{
 		Use:   "history [NAME]",
-		Short: "List disruptions that have ended, or tell the story of one",
-		Long: "Asks Temporal, which keeps what was done for as long as its namespace's retention says, also when the Disruption is\n" +
-			"long deleted. With a name it tells the story of the newest disruption of that name.",
+		Short: "List ended disruptions, or show the steps of one",
+		Long: "Read Temporal, which keeps the steps of each disruption for the retention time\n" +
+			"of its namespace, even if the Disruption was deleted. With a name, show the\n" +
+			"steps of the newest disruption of that name.",
 		Example: "  squall history\n  squall history -A --limit 100 -o json\n  squall history lossy\n  squall history lossy --chart lossy.svg",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

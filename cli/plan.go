@@ -28,11 +28,13 @@ func (c *command) plan() *cobra.Command {
 	var chaosNamespace, systemNamespace string
 	command := &cobra.Command{
 		Use:   "plan FILE | -",
-		Short: "Say what a disruption or scenario would do to the cluster, without doing it",
-		Long: "Reads the cluster as the worker would, and says which pods or nodes the disruption would choose from, how many, on\n" +
-			"which nodes, and why others are left out, by the worker's own settings if you may read them. Then it asks the API server whether it would take the disruption, by a dry\n" +
-			"run through all of its admission. Nothing is written. The exit code is 1 when it would disrupt nothing.\n" +
-			"Of a scenario it says all that of each disruption of each step, as if it were created now and alone.",
+		Short: "Preview the targets of a disruption or scenario, without injecting",
+		Long: "Read the cluster as the worker does, and show the candidates, how many targets\n" +
+			"would be selected, on which nodes, and why other pods are left out. The command\n" +
+			"uses the worker's settings if you may read them. It then sends a dry run to the\n" +
+			"API server, which runs all admission. Nothing is written.\n\n" +
+			"A scenario is previewed disruption by disruption, as if each were created now\n" +
+			"and alone. The exit code is 1 if nothing would be disrupted.",
 		Example: "  squall plan lossy.yaml\n  squall plan lossy.yaml -o json | jq .chosen",
 	}
 	takesFiles(command, 1, func(cmd *cobra.Command, files []string) error {

@@ -18,9 +18,10 @@ func (c *command) resume() *cobra.Command {
 	var decision contract.Resume
 	resume := &cobra.Command{
 		Use:   "resume NAME --action retry|release",
-		Short: "Decide what becomes of a stuck disruption",
-		Long: "retry cleans again, from the journal on the node: mend what is wrong first. release lets go of what is left there,\n" +
-			"for good, and needs --by and --reason, which are recorded. The workflow checks the decision and answers.",
+		Short: "Retry or force-release a stuck disruption",
+		Long: "retry cleans up again from the journal on the node; fix the cause first. release\n" +
+			"gives up what is left on the node for good. It needs --by and --reason, which\n" +
+			"are recorded. The workflow checks the decision and answers.",
 		Example: "  squall resume lossy --action retry\n" +
 			"  squall resume lossy --action release --targets web-0 --by ann --reason 'the node is scrapped today'",
 		Args: cobra.ExactArgs(1),

@@ -21,7 +21,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	c := &command{streams: s}
 	root := c.root(filepath.Base(args[0]))
 	root.SetArgs(args[1:])
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	code, told := codeOf(err)
 	if err != nil && !c.started {
 		code, told = exitUsage, false
@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		_, _ = fmt.Fprintf(s.err, "%s %v\n", s.paint(red, "error:"), err)
 	}
 	if code == exitUsage && !told {
-		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", root.DisplayName())
+		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", command.CommandPath())
 	}
 	return code
 }
@@ -40,15 +40,17 @@ func (c *command) root(called string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "squall",
 		Short: "Run, watch and stop disruptions of a Kubernetes cluster",
-		Long: "Squall breaks things in a Kubernetes cluster on purpose, and takes them back.\n\n" +
-			"Exit codes: 0 all is well, 1 error, 2 wrong command line; of a disruption that has ended:\n" +
+		Long: "Run controlled faults on Kubernetes, with guaranteed clean-up.\n\n" +
+			"Exit codes: 0 success, 1 error, 2 wrong command line. A disruption that has ended:\n" +
 			"3 Failed, 4 Aborted, 5 Inconclusive, 6 stuck.",
+		Version:       thisBuild().line(),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { c.started = true },
 	}
 	if strings.HasPrefix(called, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl squall"}
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)

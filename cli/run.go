@@ -18,13 +18,15 @@ func (c *command) run() *cobra.Command {
 	var chaosNamespace string
 	run := &cobra.Command{
 		Use:   "run FILE | -",
-		Short: "Create a disruption or a scenario and watch it until its end",
-		Long: "Creates the Disruption or DisruptionScenario of a file and shows how far it is, until it has ended and nothing of it\n" +
-			"is left. A step that waits for a person is told, with the command that lets it go on.\n\n" +
-			"On a terminal Ctrl-C asks what is to be done. Elsewhere one SIGINT or SIGTERM stops what was created and waits until it\n" +
-			"is taken off; a second one ends the waiting.\n\n" +
-			"Exit codes: 0 it passed, or ended well without probes; 1 error or rejected; 3 Failed; 4 Aborted, by a probe, a person\n" +
-			"or an emergency stop; 5 Inconclusive, also when not every target was injected; 6 stuck.",
+		Short: "Run a disruption or scenario and follow it until it is cleaned up",
+		Long: "Create the Disruption or DisruptionScenario of a file and follow it until it has\n" +
+			"ended and is cleaned up. If a step waits for an approval, the command shows how\n" +
+			"to approve it.\n\n" +
+			"On a terminal, Ctrl-C asks whether to stop. Elsewhere, one SIGINT or SIGTERM\n" +
+			"ends the disruption and waits for the clean-up; a second one stops waiting.\n\n" +
+			"Exit codes: 0 passed, or ended without probes; 1 error or rejected; 3 Failed; 4\n" +
+			"Aborted by a probe, a person or an emergency stop; 5 Inconclusive, also if not\n" +
+			"every target was injected; 6 stuck.",
 		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy\n  squall run game-day.yaml",
 	}
 	takesFiles(run, 1, func(cmd *cobra.Command, files []string) error {

@@ -39,10 +39,11 @@ func (c *command) approve() *cobra.Command {
 	var flags clusterFlags
 	approve := &cobra.Command{
 		Use:   "approve SCENARIO STEP",
-		Short: "Let a scenario go on that waits for a person",
-		Long: "Writes the annotation " + v1beta1.AnnotationApprovedBy + "STEP with your name on the DisruptionScenario. It needs the right to\n" +
-			"approve scenarios, which the ClusterRole squall-scenario-approvals has, and stands in the scenario's status for good.",
-		Example: "  squall status shop-game-day    # says what is to be looked at\n  squall approve shop-game-day look",
+		Short: "Approve a step of a scenario",
+		Long: "Approve a step that waits. The command writes your name into the annotation\n" +
+			v1beta1.AnnotationApprovedBy + "STEP, and the status of the scenario\n" +
+			"keeps it. You need the ClusterRole squall-scenario-approvals.",
+		Example: "  squall status shop-game-day    # shows what to check\n  squall approve shop-game-day look",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := flags.connect(c)

@@ -17,7 +17,7 @@ func (c *command) list() *cobra.Command {
 	var stuck, scenarios bool
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List disruptions or scenarios, those that need somebody first",
+		Short: "List disruptions or scenarios, stuck ones first",
 		Example: "  squall list\n  squall list -A --stuck\n  squall list --scenarios -o wide\n" +
 			"  squall list -A -o json | jq -r '.items[].metadata.name'",
 		Args: cobra.NoArgs,
@@ -86,10 +86,11 @@ func (c *command) status() *cobra.Command {
 	var output format
 	status := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Say how a disruption or a scenario is, or how all disruptions are",
-		Long: "Says all that is known of a disruption: phase, targets, effect, problems and a hint for each. Of a scenario it says\n" +
-			"how far its steps are; scenario/NAME means the scenario where a disruption has the name, too. Without a name it\n" +
-			"says whether an emergency stop is in force, and lists what is not over.",
+		Short: "Show the state of one disruption or scenario, or of all",
+		Long: "Show everything about a disruption: phase, targets, effect, problems and a hint\n" +
+			"for each problem. For a scenario, show its steps; scenario/NAME selects the\n" +
+			"scenario if a disruption has the same name. Without a name, show whether an\n" +
+			"emergency stop is in force and list what has not ended.",
 		Example: "  squall status lossy\n  squall status shop-game-day\n  squall status lossy -o wide    # all targets\n  squall status -A",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,9 +18,11 @@ func (c *command) stop() *cobra.Command {
 	var timeout time.Duration
 	stop := &cobra.Command{
 		Use:   "stop NAME",
-		Short: "End a disruption or a scenario and wait until nothing of it is left",
-		Long: "Deletes the Disruption, or the DisruptionScenario with all that runs of it, and waits until its workflow has taken everything off. Ctrl-C ends the waiting, not the\n" +
-			"cleaning. scenario/NAME means the scenario where a disruption has the name, too. The exit code is 6 when it is stuck: then a person must decide.",
+		Short: "End a disruption or scenario and wait until it is cleaned up",
+		Long: "Delete the Disruption, or the DisruptionScenario with its disruptions, and wait\n" +
+			"until the workflow has cleaned up. Ctrl-C stops waiting, not the clean-up.\n" +
+			"scenario/NAME selects the scenario if a disruption has the same name. The exit\n" +
+			"code is 6 if the disruption is stuck.",
 		Example: "  squall stop lossy\n  squall stop lossy --detach",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ func (c *command) uninstall() *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "uninstall",
-		Short: "End everything, so that Squall can be removed, and say how",
+		Short: "Prepare the cluster for uninstalling Squall",
 		Long: "Makes an EmergencyStop, deletes all DisruptionCrons, DisruptionRollouts, DisruptionScenarios and Disruptions of the cluster, also those that\n" +
 			"have ended, and waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
 			"removes them, as it says in the end. Without --yes it only counts. The exit code is 6 when nothing but stuck\n" +

@@ -25,7 +25,7 @@ func (c *command) validate() *cobra.Command {
 	var chaosNamespace string
 	validate := &cobra.Command{
 		Use:   "validate FILE... | -",
-		Short: "Say what is wrong with manifests, without a cluster",
+		Short: "Check manifests without a cluster",
 		Long: "Checks each Disruption, DisruptionCron, DisruptionRollout, DisruptionScenario and EmergencyStop of the files by the rules of the API server and of the workflow.\n" +
 			"Unknown fields are errors, and the name that was probably meant is told. Documents of other API groups are\n" +
 			"skipped. The exit code is 1 when anything is wrong, or when there is nothing to check.",

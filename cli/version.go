@@ -39,12 +39,15 @@ func thisBuild() build {
 	return b
 }
 
+// line is the build for people.
+func (b build) line() string { return version.Line(b.Version, b.Revision, b.Modified) }
+
 // version is what package version says by itself where it can, and more.
 func (c *command) version() *cobra.Command {
 	var output format
 	command := &cobra.Command{
 		Use:     version.Command,
-		Short:   "Say which version this is",
+		Short:   "Print the version",
 		Example: "  squall version\n  squall version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -52,7 +55,7 @@ func (c *command) version() *cobra.Command {
 			if output != "" {
 				return output.write(c.out, b)
 			}
-			_, err := fmt.Fprintln(c.out, version.Line(b.Version, b.Revision, b.Modified))
+			_, err := fmt.Fprintln(c.out, b.line())
 			return err
 		},
 	}

@@ -3,11 +3,12 @@ package deploy
 import (
 	"embed"
 	"fmt"
+	"strings"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-//go:embed samples/*.yaml crds/chaos.squall.dev_disruptions.yaml
+//go:embed samples/*.yaml crds/*.yaml
 var documents embed.FS
 
 // Sample is the example of a kind, a manifest with comments.
@@ -19,8 +20,16 @@ func Sample(kind v1beta1.Kind) ([]byte, error) {
 	return sample, nil
 }
 
-// DisruptionCRD is the manifest that tells a cluster what a Disruption is, with
-// the description of every field.
-func DisruptionCRD() ([]byte, error) {
-	return documents.ReadFile("crds/chaos.squall.dev_disruptions.yaml")
+// CRD returns the CustomResourceDefinition of a kind such as Disruption, with the description
+// of every field.
+func CRD(kind string) ([]byte, error) {
+	name := strings.ToLower(kind) + "s"
+	if kind == "DisruptionPolicy" {
+		name = "disruptionpolicies"
+	}
+	crd, err := documents.ReadFile("crds/chaos.squall.dev_" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("no CustomResourceDefinition of %s: %w", kind, err)
+	}
+	return crd, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -74,12 +75,18 @@ type Config struct {
 	// ProbeHosts are whom probes may ask besides what belongs to the disruption's
 	// namespace: names, addresses and ranges.
 	ProbeHosts []string `mapstructure:"probe-hosts"`
+	// ProbeRequests is how many questions of probes this worker asks in a second at
+	// most.
+	ProbeRequests int `mapstructure:"probe-requests-per-second"`
 	// ProbeExec lets probes run commands in targets.
 	ProbeExec bool `mapstructure:"probe-exec"`
 	// PrometheusAddress is the URL of the server that probes query; empty for none.
 	// PrometheusTokenFile holds a bearer token for it.
 	PrometheusAddress   string `mapstructure:"prometheus-address"`
 	PrometheusTokenFile string `mapstructure:"prometheus-token-file"`
+	// PrometheusNamespaceLabel is the label of series that holds their namespace. A
+	// query reads only series of its probe's namespace; empty for all.
+	PrometheusNamespaceLabel string `mapstructure:"prometheus-namespace-label"`
 	// Notify says whom to tell of disruptions, and how.
 	Notify notify.Settings `mapstructure:",squash"`
 	// SweepInterval is how often the cluster is searched for what no live
@@ -129,9 +136,11 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Int("parallel", 32, "API calls that one activity has under way at once")
 	flags.Int("cordons-at-once", 1, "nodes that one disruption with podReplacement keeps cordoned at once; at least 1")
 	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may ask besides pods and Services of the disruption's namespace")
+	flags.Int("probe-requests-per-second", 500, "most questions of probes in a second, at least 1, shared by turns among the namespaces whose questions wait")
 	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
 	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
 	flags.String("prometheus-token-file", "", "file with a bearer token for that server")
+	flags.String("prometheus-namespace-label", "namespace", "label that holds the namespace of a series: a query reads only series of its probe's namespace; empty: all that the server has")
 	flags.String(notify.SettingWebhookURL, "", "URL to which notifications of all disruptions are posted as CloudEvents")
 	flags.String(notify.SettingWebhookSecretFile, "", "file with the secret by which these are signed; whsec_ and base64, or plain")
 	flags.String(notify.SettingSlackTokenFile, "", "file with the token of a Slack app, for notifications as spec.reporting says; empty: none")
@@ -206,8 +215,13 @@ func (c Config) checkSwitches() error {
 	return nil
 }
 
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
 // checkProbes looks at the settings of probes.
 func (c Config) checkProbes() error {
+	if c.ProbeRequests < 1 {
+		return fmt.Errorf("setting probe-requests-per-second %d: want at least 1", c.ProbeRequests)
+	}
 	if c.PrometheusTokenFile != "" && c.PrometheusAddress == "" {
 		return fmt.Errorf("setting prometheus-token-file %q: there is no prometheus-address that the token is for", c.PrometheusTokenFile)
 	}
@@ -215,6 +229,9 @@ func (c Config) checkProbes() error {
 		if u, err := url.Parse(c.PrometheusAddress); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return fmt.Errorf("setting prometheus-address %q: want a URL such as http://prometheus.monitoring:9090", c.PrometheusAddress)
 		}
+	}
+	if c.PrometheusNamespaceLabel != "" && !labelName.MatchString(c.PrometheusNamespaceLabel) {
+		return fmt.Errorf("setting prometheus-namespace-label %q: want the name of a label, such as namespace, or nothing", c.PrometheusNamespaceLabel)
 	}
 	for _, host := range c.ProbeHosts {
 		if strings.Contains(host, "://") || host == "" {

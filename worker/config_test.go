@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"k8s.io/client-go/rest"
 )
 
 func TestReadConfig(t *testing.T) {
@@ -79,6 +80,8 @@ func TestReadConfig(t *testing.T) {
 		"a safe mode that is none":            {[]string{"--safe-mode", "on"}, `safe-mode "on": want off, warn or enforce`},
 		"a share that is none":                {[]string{"--safe-mode-cluster-threshold", "101"}, "safe-mode-cluster-threshold 101: want 1 to 100"},
 		"an opt-in that is none":              {[]string{"--namespace-opt-in", "on"}, `namespace-opt-in "on": want off, warn or enforce`},
+		"a label that is none":                {[]string{"--prometheus-namespace-label", "name-space"}, `prometheus-namespace-label "name-space": want the name of a label`},
+		"no question of a probe at all":       {[]string{"--probe-requests-per-second", "0"}, "setting probe-requests-per-second 0: want at least 1"},
 		"a sweep as often as can be":          {[]string{"--sweep-interval", "1s"}, "at least 1m"},
 		"a sweep interval that is none":       {[]string{"--sweep-interval", "often"}, "sweep-interval"},
 		"a webhook that is no URL":            {[]string{"--notify-webhook-url", "hooks"}, "notify-webhook-url"},
@@ -93,6 +96,25 @@ func TestReadConfig(t *testing.T) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestProbersAreLimited(t *testing.T) {
+	c, err := readConfig([]string{"--prometheus-address", "http://prometheus.monitoring:9090"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.prober(nil, &rest.Config{})
+	server, err := p.Prometheus()
+	if err != nil || server.NamespaceLabel != "namespace" {
+		t.Errorf("queries are limited by the label %q, %v, want namespace", server.NamespaceLabel, err)
+	}
+	if p.Rate == nil || c.ProbeRequests != 500 {
+		t.Errorf("Rate %v of %d questions a second, want one of 500", p.Rate, c.ProbeRequests)
+	}
+	c.PrometheusNamespaceLabel = ""
+	if server, err := c.prober(nil, &rest.Config{}).Prometheus(); err != nil || server.NamespaceLabel != "" {
+		t.Errorf("queries are limited by the label %q, %v, want no limit", server.NamespaceLabel, err)
 	}
 }
 

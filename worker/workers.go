@@ -219,7 +219,7 @@ func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
 
 // prober asks probes, as far as the settings allow it.
 func (c Config) prober(kube kubernetes.Interface, config *rest.Config) *steadystate.Prober {
-	p := &steadystate.Prober{Kube: kube, APIServer: config.Host, Version: version(), Hosts: c.ProbeHosts}
+	p := &steadystate.Prober{Kube: kube, APIServer: config.Host, Version: version(), Hosts: c.ProbeHosts, Rate: probe.NewRate(c.ProbeRequests)}
 	if c.ProbeExec {
 		p.Exec = &probe.Exec{Client: kube, Config: config}
 	}
@@ -227,7 +227,7 @@ func (c Config) prober(kube kubernetes.Interface, config *rest.Config) *steadyst
 		return p
 	}
 	p.Prometheus = func() (*probe.Prometheus, error) {
-		server := &probe.Prometheus{URL: c.PrometheusAddress}
+		server := &probe.Prometheus{URL: c.PrometheusAddress, NamespaceLabel: c.PrometheusNamespaceLabel}
 		if c.PrometheusTokenFile == "" {
 			return server, nil
 		}

@@ -28,6 +28,7 @@ var (
 	OrphansLeft         = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
 	Notifications       = Counter{"squall_notifications_total", "Notifications that a recipient was sent, or was not in spite of all attempts.", "result"}
 	ProbeAnswers        = Counter{"squall_probe_answers_total", "Answers to probes, and questions that nobody could be asked.", "result"}
+	ProbeWaits          = Counter{"squall_probe_waits_total", "Questions of probes that waited, because the worker asks no more in a second.", ""}
 	SweepNodesSkipped   = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
 	InjectorInjected    = Counter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
 	InjectorCleaned     = Counter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}
@@ -35,7 +36,7 @@ var (
 
 // All are all counters.
 func All() []Counter {
-	return []Counter{ChaosPodsCreated, Stuck, CleaningUnreachable, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, Notifications, ProbeAnswers, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
+	return []Counter{ChaosPodsCreated, Stuck, CleaningUnreachable, EventsLost, OrphansFound, OrphansCleaned, OrphansLeft, Notifications, ProbeAnswers, ProbeWaits, SweepNodesSkipped, InjectorInjected, InjectorCleaned}
 }
 
 // Parts are the values that the label of c may have. Prometheus sees nothing of

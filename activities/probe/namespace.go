@@ -28,9 +28,10 @@ type Namespace struct {
 }
 
 // WatchNamespace watches a namespace's pods, Services and EndpointSlices until
-// ctx ends. It returns once it knows them.
-func WatchNamespace(ctx context.Context, client kubernetes.Interface, name string) (*Namespace, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(name), informers.WithTransform(dropManagedFields))
+// ctx ends. It returns once it knows them. It keeps what probes read of them, and
+// the variables of containers if env is true.
+func WatchNamespace(ctx context.Context, client kubernetes.Interface, name string, env bool) (*Namespace, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(name), informers.WithTransform(strip(env)))
 	namespace := &Namespace{
 		Pods:     factory.Core().V1().Pods().Lister().Pods(name),
 		services: factory.Core().V1().Services().Lister().Services(name),
@@ -45,13 +46,6 @@ func WatchNamespace(ctx context.Context, client kubernetes.Interface, name strin
 		return nil, fmt.Errorf("watch namespace %s for probes: %w", name, err)
 	}
 	return namespace, nil
-}
-
-func dropManagedFields(object any) (any, error) {
-	if meta, ok := object.(metav1.Object); ok {
-		meta.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // Belongs says why an address is none of a pod or a Service of the namespace, or

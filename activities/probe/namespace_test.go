@@ -66,7 +66,7 @@ func (s shop) pod(name, address string, phase corev1.PodPhase, ready bool, chang
 
 func (s shop) watched() *Namespace {
 	s.Helper()
-	namespace, err := WatchNamespace(s.Context(), s.client, s.namespace)
+	namespace, err := WatchNamespace(s.Context(), s.client, s.namespace, false)
 	if err != nil {
 		s.Fatal(err)
 	}

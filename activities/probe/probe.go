@@ -54,8 +54,10 @@ type Answer struct {
 	// Err is why there is no result: nobody could be asked. It says nothing of
 	// the steady state.
 	Err error
-	// Took is the time of all attempts.
+	// Took is the time of all attempts, without the time before their turn.
 	Took time.Duration
+	// Waited is true if an attempt had to wait for its turn by Prober.Rate.
+	Waited bool
 }
 
 // Target is a container of a target pod.
@@ -63,12 +65,22 @@ type Target struct {
 	Pod *corev1.Pod
 	// Container by name. Empty means the first.
 	Container string
+	// Current is false once this container must not be asked by what Pod says,
+	// as its address may be another pod's. nil means that it always may.
+	Current func() bool
 }
+
+// errOutdated says that the target changed while the question waited.
+var errOutdated = errors.New("the target changed while the question waited")
 
 // Prober asks questions. It may be used by several goroutines.
 type Prober struct {
 	// Version of Squall, for the user agent squall-probe/<version>.
 	Version string
+	// Namespace of the Disruption or scenario whose probes these are.
+	Namespace string
+	// Rate bounds the questions; nil does not.
+	Rate *Rate
 	// Allow says why an address must not be asked, or returns nil. It is called
 	// for every connection, with the address that the host was resolved to just
 	// now. target is nil with scope Once. Without Allow nobody is asked.
@@ -86,15 +98,27 @@ type handler func(ctx context.Context) (Answer, error)
 
 // Ask asks once, and up to three times as long as the question cannot be asked:
 // a refused connection, a bad status or a time-out is an answer (rule P2). It
-// returns at once when ctx ends, and then its answer is Unknown. probe has its
-// defaults; target is nil with scope Once.
+// returns at once when ctx ends, and then its answer is Unknown. Each attempt
+// waits for its turn by Rate before its time-out begins. probe has its defaults;
+// target is nil with scope Once.
 func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) Answer {
-	began := time.Now()
 	ask := p.handler(probe, target)
 	var answer Answer
+	var took time.Duration
+	anyWaited := false
 	for attempt := 1; attempt <= maxAttempts; attempt++ {
+		waited, err := p.Rate.Wait(ctx, p.Namespace)
+		if err != nil {
+			break
+		}
+		if waited && target != nil && target.Current != nil && !target.Current() {
+			answer = Answer{Result: Unknown, Err: errOutdated, Attempts: answer.Attempts}
+			break
+		}
+		began := time.Now()
 		answer = attemptOnce(ctx, probe.Timeout(), ask)
 		answer.Attempts = attempt
+		took, anyWaited = took+time.Since(began), anyWaited || waited
 		if answer.Err == nil || ctx.Err() != nil {
 			break
 		}
@@ -103,7 +127,7 @@ func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) A
 		// A question that was called off has failed for that alone.
 		answer = Answer{Result: Unknown, Err: err, Attempts: answer.Attempts}
 	}
-	answer.Text, answer.Took = text.Shorten(answer.Text, maxText), time.Since(began)
+	answer.Text, answer.Took, answer.Waited = text.Shorten(answer.Text, maxText), took, anyWaited
 	return answer
 }
 
@@ -130,7 +154,7 @@ func (p *Prober) handler(probe v1beta1.Probe, target *Target) handler {
 	case probe.PodsReady != nil:
 		return func(context.Context) (Answer, error) { return p.podsReady(probe.PodsReady) }
 	case probe.Prometheus != nil:
-		return func(ctx context.Context) (Answer, error) { return p.Prometheus.ask(ctx, probe.Prometheus) }
+		return func(ctx context.Context) (Answer, error) { return p.Prometheus.ask(ctx, probe.Prometheus, p.Namespace) }
 	}
 	return func(context.Context) (Answer, error) {
 		return Answer{}, fmt.Errorf("probe %s has no handler", probe.Name)

@@ -23,12 +23,16 @@ type Prometheus struct {
 	URL string
 	// Token is sent as a bearer token. Empty means none.
 	Token string
+	// NamespaceLabel is the label that holds a series' namespace, such as
+	// namespace. If it is set, a query reads only series of its probe's namespace.
+	// Empty means that a query reads all that the server has.
+	NamespaceLabel string
 }
 
 // ask succeeds when the query's value compares as it should. A server that does
 // not answer, an empty answer and one of several values say nothing about the
 // steady state: they are errors.
-func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe) (Answer, error) {
+func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe, namespace string) (Answer, error) {
 	if p == nil {
 		return Answer{}, errors.New("no Prometheus server is set: the operator has to name one, or use another handler")
 	}
@@ -36,7 +40,13 @@ func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe) (A
 	if err != nil {
 		return Answer{}, fmt.Errorf("prometheus.comparison %q: %w", probe.Comparison, err)
 	}
-	value, err := p.query(ctx, probe.Query)
+	query := probe.Query
+	if p.NamespaceLabel != "" {
+		if query, err = limit(query, p.NamespaceLabel, namespace); err != nil {
+			return Answer{}, fmt.Errorf("prometheus.query: %w", err)
+		}
+	}
+	value, err := p.query(ctx, query)
 	if err != nil {
 		return Answer{}, fmt.Errorf("prometheus.query: %w", err)
 	}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -79,7 +80,7 @@ func (w *worker) tick(ctx context.Context, state State) (_ State, over bool) {
 	} else {
 		var pod *corev1.Pod
 		if pod = w.Pod(w.key.Target); pod != nil {
-			target = &Target{Pod: pod, Container: w.key.Container}
+			target = &Target{Pod: pod, Container: w.key.Container, Current: func() bool { return w.current(state, pod) }}
 		}
 		var why string
 		if state, next, why = state.look(w.probe, pod, time.Now()); state.ContainerID != "" {
@@ -90,7 +91,7 @@ func (w *worker) tick(ctx context.Context, state State) (_ State, over bool) {
 		return state, next == end
 	}
 	answer := w.Ask(ctx, w.probe, target)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(answer.Err, errOutdated) {
 		return state, false // it was called off
 	}
 	if answer.Err == nil {
@@ -101,4 +102,12 @@ func (w *worker) tick(ctx context.Context, state State) (_ State, over bool) {
 		w.Told(Tick{Key: w.key, Phase: w.Phase, Answer: answer, Run: state.Run})
 	}
 	return state, false
+}
+
+// current is true as long as what is known of the target now has it asked in the
+// same container, at the same address.
+func (w *worker) current(state State, pod *corev1.Pod) bool {
+	now := w.Pod(w.key.Target)
+	again, next, _ := state.look(w.probe, now, time.Now())
+	return next == ask && again.ContainerID == state.ContainerID && now.Status.PodIP == pod.Status.PodIP
 }

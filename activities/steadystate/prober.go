@@ -24,6 +24,8 @@ type Prober struct {
 	// Hosts that probes may ask besides what belongs to the disruption's namespace:
 	// names, addresses and ranges.
 	Hosts []string
+	// Rate bounds the questions of all namespaces together; nil does not.
+	Rate *probe.Rate
 	// Exec runs commands in targets. nil refuses to.
 	Exec *probe.Exec
 	// Prometheus answers queries. It is called for each phase; nil for none.
@@ -60,7 +62,7 @@ func (p *Prober) In(ctx context.Context, name string) (asks *probe.Prober, names
 		return nil, nil, nil, err
 	}
 	reach := probe.Reach{Hosts: p.Hosts, APIServer: apiServer, Belongs: namespace.Belongs}
-	asks = &probe.Prober{Version: p.Version, Allow: reach.Allow, Pods: namespace.Pods, Exec: p.Exec}
+	asks = &probe.Prober{Version: p.Version, Namespace: name, Rate: p.Rate, Allow: reach.Allow, Pods: namespace.Pods, Exec: p.Exec}
 	if p.Prometheus != nil {
 		if asks.Prometheus, err = p.Prometheus(); err != nil {
 			release()
@@ -100,7 +102,7 @@ func (p *Prober) watch(ctx context.Context, name string) (*probe.Namespace, func
 		p.namespaces[name] = w
 		go func() {
 			defer close(w.done)
-			w.namespace, w.err = probe.WatchNamespace(watching, p.Kube, name)
+			w.namespace, w.err = probe.WatchNamespace(watching, p.Kube, name, p.Exec != nil)
 		}()
 	}
 	w.users++

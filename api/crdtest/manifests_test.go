@@ -77,6 +77,8 @@ steadyState:
 	{"probe of ready pods by a bad label", guarded("podsReady: {selector: {a: 'b c'}}"), "selector"},
 	{"probe of too few ready pods", guarded("podsReady: {selector: {a: b}, min: 0%}"), "want a number of 1 or more, or 1% to 100%"},
 	{"probe of a value of each target", guarded("scope: PerTarget, prometheus: {query: up, comparison: '> 0'}"), "use scope Once"},
+	{"probe of a value each 9 s", guarded("periodSeconds: 9, prometheus: {query: up, comparison: '> 0'}"), "a prometheus probe asks at most once in 10 s"},
+	{"probe of a value each 10 s", guarded("periodSeconds: 10, prometheus: {query: up, comparison: '> 0'}"), ""},
 	{"probe of a value without a query", guarded("prometheus: {query: '', comparison: '> 0'}"), "query"},
 	{"probe of a value without a comparison", guarded("prometheus: {query: up, comparison: '0'}"), "want <, <=, >, >=, == or != and a number"},
 	{"probe of a node", kind("level: node\ncpuPressure: {}\nsteadyState: {probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]}"), "nodes cannot be probed"},

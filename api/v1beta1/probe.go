@@ -47,6 +47,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.exec) || (has(self.scope) && self.scope == 'PerTarget')",message="a command runs in a target: use scope PerTarget",fieldPath=".exec"
 // +kubebuilder:validation:XValidation:rule="!has(self.podsReady) || !(has(self.scope) && self.scope == 'PerTarget')",message="it asks about no single target: use scope Once",fieldPath=".podsReady"
 // +kubebuilder:validation:XValidation:rule="!has(self.prometheus) || !(has(self.scope) && self.scope == 'PerTarget')",message="it asks about no single target: use scope Once",fieldPath=".prometheus"
+// +kubebuilder:validation:XValidation:rule="!has(self.prometheus) || !has(self.periodSeconds) || self.periodSeconds == 0 || self.periodSeconds >= 10",message="a prometheus probe asks at most once in 10 s: set 10 or more",fieldPath=".periodSeconds"
 // +kubebuilder:validation:XValidation:rule="!(has(self.scope) && self.scope == 'PerTarget') || [has(self.httpGet) && has(self.httpGet.host) ? self.httpGet.host : \"\", has(self.tcpSocket) && has(self.tcpSocket.host) ? self.tcpSocket.host : \"\", has(self.grpc) && has(self.grpc.host) ? self.grpc.host : \"\"].all(h, h == \"\")",message="with scope PerTarget the host is each target: remove it, or use scope Once",fieldPath=".scope"
 // +kubebuilder:validation:XValidation:rule="(has(self.scope) && self.scope == 'PerTarget') || !(has(self.httpGet) || has(self.tcpSocket) || has(self.grpc)) || [has(self.httpGet) && has(self.httpGet.host) ? self.httpGet.host : \"\", has(self.tcpSocket) && has(self.tcpSocket.host) ? self.tcpSocket.host : \"\", has(self.grpc) && has(self.grpc.host) ? self.grpc.host : \"\"].exists(h, h != \"\")",message="with scope Once nothing else says whom to ask: set host to a Service such as checkout.shop.svc, or use scope PerTarget"
 // +kubebuilder:validation:XValidation:rule="(has(self.scope) && self.scope == 'PerTarget') || ((!has(self.httpGet) || type(self.httpGet.port) == int) && (!has(self.tcpSocket) || type(self.tcpSocket.port) == int))",message="with scope Once there is no container that could have a port of this name: want a number"
@@ -84,8 +85,8 @@ type Probe struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
-	// PeriodSeconds is the time from one question to the next, up to 3600.
-	// 0 means 10.
+	// PeriodSeconds is the time from one question to the next, up to 3600, and at
+	// least 10 with prometheus. 0 means 10.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600

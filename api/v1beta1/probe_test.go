@@ -37,6 +37,10 @@ func TestValidateProbes(t *testing.T) {
 	}
 	app := map[string]string{"app": "checkout"}
 	http := intstr.FromString("http")
+	often := func(p Probe, seconds int32) Probe {
+		p.PeriodSeconds = seconds
+		return p
+	}
 	for _, c := range []struct {
 		name   string
 		level  Level
@@ -97,6 +101,8 @@ func TestValidateProbes(t *testing.T) {
 		{"prometheus per target", LevelPod, []Probe{query(ProbePerTarget, "up", "> 0")}, "probes[0].prometheus: it asks about no single target"},
 		{"prometheus without a query", LevelPod, []Probe{query("", "", "> 0")}, "probes[0].prometheus.query: has 0 characters"},
 		{"prometheus without a comparison", LevelPod, []Probe{query("", "up", "0.05")}, `probes[0].prometheus.comparison: want <, <=, >, >=, == or != and a number, such as "< 0.05"`},
+		{"prometheus each second", LevelPod, []Probe{often(query("", "up", "> 0"), 1)}, "probes[0].periodSeconds: a prometheus probe asks at most once in 10 s"},
+		{"prometheus each 10 s", LevelPod, []Probe{often(query("", "up", "> 0"), 10)}, ""},
 		{"prometheus with a word", LevelPod, []Probe{query("", "up", "< much")}, `probes[0].prometheus.comparison: much is no number: write one such as "< 0.05"`},
 		{"prometheus with no number", LevelPod, []Probe{query("", "up", "< NaN")}, "probes[0].prometheus.comparison: NaN is no number"},
 	} {

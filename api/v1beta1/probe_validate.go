@@ -59,6 +59,9 @@ func (p Probe) validate(path *field.Path, level Level) field.ErrorList {
 	} {
 		errs = append(errs, within(path.Child(number.name), int(number.value), 0, 3600)...)
 	}
+	if p.Prometheus != nil && p.PeriodSeconds > 0 && p.PeriodSeconds < 10 {
+		errs = append(errs, field.Invalid(path.Child("periodSeconds"), p.PeriodSeconds, "a prometheus probe asks at most once in 10 s: set 10 or more"))
+	}
 	errs = append(errs, p.validateBudget(path.Child("budget"))...)
 	return append(errs, p.validateHandler(path)...)
 }

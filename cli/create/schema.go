@@ -16,7 +16,7 @@ type schema = apiextensions.JSONSchemaProps
 
 // specSchema reads the schema that the API server judges by.
 var specSchema = sync.OnceValues(func() (schema, error) {
-	text, err := deploy.DisruptionCRD()
+	text, err := deploy.CRD("Disruption")
 	if err != nil {
 		return schema{}, err
 	}

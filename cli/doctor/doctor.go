@@ -64,6 +64,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
 		findings = append(findings, examineProgram(ctx, c, place.System, program), examineAccount(ctx, c, place, program))
 	}
+	findings = append(findings, examineBundled(ctx, c, place.System)...)
 	return append(findings, examineDisruptions(ctx, c)...)
 }
 

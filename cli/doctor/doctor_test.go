@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,37 @@ func TestPrograms(t *testing.T) {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &two}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready}}
 		if got := programFinding(d, ""); got.Health != want || (got.WayOut == "") != (want == OK) {
 			t.Errorf("%d of 2 ready: %+v, want %s", ready, got, want)
+		}
+	}
+}
+
+func TestBundledTemporal(t *testing.T) {
+	installed := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "squall-system", Name: "squall-temporal"}}
+	const lost = "a drain of its node loses all workflows"
+	got := judgeBundled(installed)
+	if got.Health != Warn || !strings.Contains(got.Text, "squall-system/squall-temporal has no authentication") || !strings.Contains(got.Text, "your CNI must enforce it") || strings.Contains(got.Text, lost) {
+		t.Errorf("with a volume claim: %+v, want a warning without the loss at a drain", got)
+	}
+	installed.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	if got := judgeBundled(installed); !strings.Contains(got.Text, lost) || !strings.Contains(got.WayOut, "temporal.storage") {
+		t.Errorf("with an emptyDir: %+v, want the loss at a drain", got)
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	for _, test := range []struct {
+		name                  string
+		unresolved, unreached error
+		health                Health
+		want                  string
+	}{
+		{"it answers", nil, nil, Fail, "the CNI does not enforce the NetworkPolicy squall-temporal"},
+		{"a policy keeps the pod away", nil, errors.New("no answer in 10s"), OK, "does not answer this pod"},
+		{"its name is unknown", errors.New("no such host"), errors.New("no such host"), Fail, "cannot find out whether"},
+	} {
+		got := Isolation("squall-temporal:7233", test.unresolved, test.unreached)
+		if got.Health != test.health || !strings.Contains(got.Text, test.want) || !strings.Contains(got.Text, "squall-temporal:7233") {
+			t.Errorf("%s: %+v, want %s with %q", test.name, got, test.health, test.want)
 		}
 	}
 }

@@ -54,6 +54,28 @@ func TestTriggersAreJudgedNow(t *testing.T) {
 	}
 }
 
+// A value of another type, and a policy that the API server refuses, get the path of the
+// field, the value and what is allowed.
+func TestTheSchemaIsJudged(t *testing.T) {
+	const head = "apiVersion: chaos.squall.dev/v1beta1\nmetadata: {name: a}\n"
+	for document, want := range map[string][]string{
+		"kind: Disruption\nspec: {selector: {a: b}, count: 1, network: {delay: 200ms, drop: 40%}}": {
+			`spec.network.delay: want the type integer, found "200ms"; write 200`, `spec.network.drop: want the type integer, found "40%"; write 40`},
+		"kind: Disruption\nspec: {selector: {a: true}, count: 1.5, cpuPressure: {}}": {"spec.count: want the type integer, found 1.5", "spec.selector.a: want the type string, found true"},
+		"kind: DisruptionPolicy\nspec: {}":                                           {"spec.rules: is required"},
+		"kind: DisruptionPolicy\nspec: {rules: [{name: x, windows: [{timeZone: UTC, from: \"25:00\", to: \"09:00\"}]}]}": {
+			`spec.rules[0].windows[0].from: "25:00" should match`},
+		"kind: DisruptionPolicy\nspec: {rules: [{name: x, kinds: [cpu-pressure]}]}": nil,
+	} {
+		got := Read("f", []byte(head+document))[0].Problems
+		matches := func(problem, wanted string) bool { return strings.HasPrefix(problem, wanted) }
+		slices.Sort(got)
+		if !slices.EqualFunc(got, want, matches) {
+			t.Errorf("problems of %s: %q, want %q", document, got, want)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nspec: {cuont: 1}\n---\nkind: List\napiVersion: v1\nitems: [{}]")
 	f.Add("kind: DisruptionCron\napiVersion: chaos.squall.dev/v1beta1\nspec: {schedule: '@every 1s', disruptionTemplate: {}}")

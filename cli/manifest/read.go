@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +101,7 @@ func read(file string, line int, text []byte) []Document {
 	}
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
-		d.Problems = []string{"it is no YAML: " + err.Error()}
+		d.Problems = []string{invalidYAML(err, line)}
 		return []Document{d}
 	}
 	if content == nil {
@@ -127,8 +129,34 @@ func read(file string, line int, text []byte) []Document {
 	if err := kinds[d.Kind](&d, text); err != nil {
 		d.Disruption, d.DisruptionCron, d.DisruptionRollout, d.DisruptionScenario, d.EmergencyStop, d.Policy = nil, nil, nil, nil, nil, nil
 		d.Problems = problemsOf(err, d.Kind)
+		if typeMismatch.MatchString(err.Error()) {
+			d.Problems = append(d.Problems[:0], judgeSchema(d.Kind, text)...)
+		}
+	} else if d.Policy != nil {
+		d.Problems = judgeSchema(d.Kind, text)
 	}
 	return []Document{d}
+}
+
+// typeMismatch matches the error of a decoder about a value of another type.
+var typeMismatch = regexp.MustCompile(`json: cannot unmarshal `)
+
+// yamlLine matches the line of an error of the YAML parser, counted from the document.
+var yamlLine = regexp.MustCompile(`yaml: line (\d+): `)
+
+// invalidYAML words an error of the YAML parser, with the line of the file in which the
+// document begins at first.
+func invalidYAML(err error, first int) string {
+	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	if found := yamlLine.FindStringSubmatchIndex(text); found != nil {
+		if line, bad := strconv.Atoi(text[found[2]:found[3]]); bad == nil {
+			text = fmt.Sprintf("line %d: %s", first+line-1, text[found[1]:])
+		}
+	}
+	if strings.Contains(text, "tab character") || strings.Contains(text, "cannot start any token") {
+		text += "; indent with spaces"
+	}
+	return "invalid YAML: " + text
 }
 
 // unknown says what is wrong with kind and apiVersion, and finds documents of others.

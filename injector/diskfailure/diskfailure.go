@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -54,22 +55,38 @@ func New(params v1beta1.DiskFailure, t *target.Target, j *journal.Journal) *Inje
 // Inject starts one listener per container, or one for the whole node, and returns
 // when opens fail by all of them; or it mounts covers over the paths, for errors that the
 // kernel does not take from a listener. An error that this kernel cannot give is
-// refused by its name before anything is changed. After an error a part may be done;
-// Clean undoes it.
+// refused by its name before anything is changed, and so are more programs at a hook
+// of the node than programsPerHook. After an error a part may be done; Clean undoes it.
 func (i *Injector) Inject(ctx context.Context) error {
 	i.notes = nil
 	p, err := planOf(i.params)
 	if err != nil {
 		return err
 	}
+	turn, err := i.awaitTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer turn.Close()
 	way, err := i.way(p)
 	if err != nil {
 		return err
+	}
+	if _, is := hooks[way]; !is {
+		turn.Close() // nothing is counted in this way: the next injector may go on
 	}
 	if way == byMount {
 		return i.cover(p)
 	}
 	return i.listenAll(ctx, p, way)
+}
+
+// awaitTurn waits until no other injector of this node counts programs, or attaches
+// one, also for a moment to find out what the kernel gives.
+func (i *Injector) awaitTurn(ctx context.Context) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, turnPatience, fmt.Errorf("it took longer than %s", turnPatience))
+	defer cancel()
+	return i.journal.AwaitTurn(ctx)
 }
 
 // Clean ends the listeners of this disruption on this target, also those that
@@ -197,11 +214,15 @@ func (i *Injector) way(p plan) (string, error) {
 // refused says what this node cannot do, and what it can.
 func (i *Injector) refused(what string) error {
 	can, _ := i.offers()
-	node := "this node"
+	return fmt.Errorf("%s: %s (kernel %s) cannot make opens fail that way: %s; nothing was changed", what, i.node(), target.KernelRelease(), can)
+}
+
+// node names this node for people.
+func (i *Injector) node() string {
 	if name := i.target.Injection.Target.NodeName; name != "" {
-		node = "node " + name
+		return "node " + name
 	}
-	return fmt.Errorf("%s: %s (kernel %s) cannot make opens fail that way: %s; nothing was changed", what, node, target.KernelRelease(), can)
+	return "this node"
 }
 
 // note adds a sentence once.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -20,8 +21,18 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// programName is what bpftool shows.
-const programName = "squall_open"
+// The names of programs, which bpftool shows. One that only finds out what the kernel
+// gives is attached for a moment and does not count for the limit.
+const (
+	programName = "squall_open"
+	probeName   = "squall_probe"
+)
+
+// How often a count is tried, and after which pauses.
+const (
+	countTries = 100
+	countPause = 20 * time.Millisecond
+)
 
 // programLicense is what the kernel wants of a program at one of these hooks.
 const programLicense = "Dual MIT/GPL"
@@ -47,9 +58,9 @@ type denier struct {
 	attached link.Link
 }
 
-// deny puts a program for an order at the hook. The kernel's types are read once for
-// a cache.
-func (h hook) deny(types *btf.Cache, o order) (*denier, error) {
+// deny puts a program of this name for an order at the hook. The kernel's types are
+// read once for a cache.
+func (h hook) deny(name string, types *btf.Cache, o order) (*denier, error) {
 	j := judge{prefixes: o.Prefixes, devices: o.Devices, errno: o.Errno, percent: o.Percent}
 	var err error
 	if j.namespace, err = namespaceNumber(o.Namespace); err != nil {
@@ -60,7 +71,7 @@ func (h hook) deny(types *btf.Cache, o order) (*denier, error) {
 	}
 	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{
 		Maps:     j.maps(),
-		Programs: map[string]*ebpf.ProgramSpec{programName: h.program(j.program())},
+		Programs: map[string]*ebpf.ProgramSpec{programName: h.program(name, j.program())},
 	}, ebpf.CollectionOptions{Cache: types})
 	if errors.Is(err, unix.EPERM) {
 		err = unix.EPERM // the library adds a guess about limits that kernels with this hook do not have
@@ -76,9 +87,9 @@ func (h hook) deny(types *btf.Cache, o order) (*denier, error) {
 	return &denier{loaded, attached}, nil
 }
 
-func (h hook) program(instructions asm.Instructions) *ebpf.ProgramSpec {
+func (h hook) program(name string, instructions asm.Instructions) *ebpf.ProgramSpec {
 	return &ebpf.ProgramSpec{
-		Name: programName, Type: h.kind, AttachType: h.attach, AttachTo: h.function, License: programLicense, Instructions: instructions,
+		Name: name, Type: h.kind, AttachType: h.attach, AttachTo: h.function, License: programLicense, Instructions: instructions,
 	}
 }
 
@@ -87,6 +98,50 @@ func (h hook) put(program *ebpf.Program) (link.Link, error) {
 		return link.AttachLSM(link.LSMOptions{Program: program})
 	}
 	return link.AttachTracing(link.TracingOptions{Program: program, AttachType: h.attach})
+}
+
+// countAttached counts the programs of a type and name that are attached on this node
+// now, whichever process holds them. A program that is only loaded has no link.
+//
+// The kernel answers EAGAIN for a link that some process makes at this moment. As the
+// caller has a turn, it is foreign software, so the count begins again.
+func countAttached(kind ebpf.ProgramType, name string) (count int, err error) {
+	for range countTries {
+		if count, err = countLinks(kind, name); !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		time.Sleep(countPause)
+	}
+	return count, err
+}
+
+func countLinks(kind ebpf.ProgramType, name string) (int, error) {
+	links := &link.Iterator{}
+	defer links.Close()
+	count := 0
+	for links.Next() {
+		attached, err := links.Link.Info()
+		if err != nil {
+			return 0, fmt.Errorf("read link %d: %w", links.ID, err)
+		}
+		// Between the two calls the program may have ended with its process.
+		program, err := ebpf.NewProgramFromID(attached.Program)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("open program %d of link %d: %w", attached.Program, links.ID, err)
+		}
+		info, err := program.Info()
+		program.Close()
+		if err != nil {
+			return 0, fmt.Errorf("read program %d: %w", attached.Program, err)
+		}
+		if info.Type == kind && info.Name == name {
+			count++
+		}
+	}
+	return count, links.Err()
 }
 
 // denied is how many opens failed so far.
@@ -111,7 +166,7 @@ func (h hook) hold(o order) error {
 	if child.Ended(0) {
 		return nil
 	}
-	d, err := h.deny(btf.NewCache(), o)
+	d, err := h.deny(programName, btf.NewCache(), o)
 	if err != nil {
 		return err
 	}
@@ -151,7 +206,7 @@ func (h hook) errnos(types *btf.Cache) ([]string, error) {
 		if err := unix.Fstat(made, &stat); err != nil {
 			return err
 		}
-		d, err := h.deny(types, order{
+		d, err := h.deny(probeName, types, order{
 			Namespace: namespace, Devices: []uint32{deviceNumber(unix.Major(stat.Dev), unix.Minor(stat.Dev))},
 			Prefixes: []string{stage + "/" + name}, Errno: unix.EDQUOT, Percent: 100,
 		})

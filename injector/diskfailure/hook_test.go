@@ -61,8 +61,7 @@ func programsAndLinks(t *testing.T, names ...string) string {
 // ours does.
 func TestNoProgramStays(t *testing.T) {
 	inEachHook(t, func(t *testing.T, by string) {
-		spec := hooks[by].program(asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()})
-		spec.Name = "foreign"
+		spec := hooks[by].program("foreign", asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()})
 		foreign, err := ebpf.NewProgram(spec)
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,8 @@ type job struct {
 	check   func() error
 }
 
-// listenAll starts all listeners.
+// listenAll starts all listeners. For a hook the caller has a turn, so that the count
+// stays true until the last program is attached.
 func (i *Injector) listenAll(ctx context.Context, p plan, way string) error {
 	i.orders = map[string]order{}
 	jobs, err := i.jobs(p)
@@ -34,6 +35,15 @@ func (i *Injector) listenAll(ctx context.Context, p plan, way string) error {
 	}()
 	if err != nil {
 		return err
+	}
+	if hook, is := hooks[way]; is {
+		attached, err := countAttached(hook.kind, programName)
+		if err != nil {
+			return fmt.Errorf("count the BPF programs of this node: %w", err)
+		}
+		if err := checkRoom(i.node(), hook.function, attached, len(jobs)); err != nil {
+			return err
+		}
 	}
 	for _, job := range jobs {
 		job.Way = way

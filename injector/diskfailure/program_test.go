@@ -95,7 +95,7 @@ func TestVerifierTakesEveryProgram(t *testing.T) {
 				for n := range 300 {
 					o.Devices = append(o.Devices, uint32(n))
 				}
-				d, err := hooks[by].deny(btf.NewCache(), o)
+				d, err := hooks[by].deny(programName, btf.NewCache(), o)
 				if err != nil {
 					t.Fatalf("%d prefixes: %+v", prefixes, err)
 				}

@@ -220,7 +220,13 @@ func newInjector(t *testing.T, by string, params v1beta1.DiskFailure, containers
 
 func injectorFor(t *testing.T, by string, params v1beta1.DiskFailure, loaded *target.Target) *Injector {
 	t.Helper()
-	notes, err := journal.Open(t.TempDir(), loaded)
+	return injectorIn(t, t.TempDir(), by, params, loaded)
+}
+
+// injectorIn makes one with its journal in dir, which injectors of one node share.
+func injectorIn(t *testing.T, dir, by string, params v1beta1.DiskFailure, loaded *target.Target) *Injector {
+	t.Helper()
+	notes, err := journal.Open(dir, loaded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,6 +207,61 @@ func TestOwnTemporal(t *testing.T) {
 	}
 }
 
+// helm test tries the chart's own Temporal from a pod that its NetworkPolicy keeps out.
+func TestIsolationIsTested(t *testing.T) {
+	const pod = "Pod/squall-system/squall-test-isolation"
+	all, err := helm(load(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[pod] == nil {
+		t.Fatalf("the chart has no %s", pod)
+	}
+	labels, _, err := unstructured.NestedStringMap(all[pod], "metadata", "labels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := yaml.Marshal(all["NetworkPolicy/squall-system/squall-temporal"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := labels["app.kubernetes.io/name"]
+	if !strings.Contains(string(policy), "- squall-test\n") || name == "" || strings.Contains(string(policy), "- "+name+"\n") {
+		t.Errorf("the pod is called %q, want a name that the NetworkPolicy does not let in:\n%s", name, policy)
+	}
+	for _, values := range []map[string]any{{"address": "temporal.example:7233"}, {"testIsolation": false}} {
+		all, err := helm(load(t), map[string]any{"temporal": values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[pod] != nil {
+			t.Errorf("with %v there is %s, want none", values, pod)
+		}
+	}
+}
+
+// After an installation Helm prints what the chart's own Temporal costs.
+func TestNotesWarnOfTheOwnTemporal(t *testing.T) {
+	const open, lost = "no authentication", "Its store is an emptyDir"
+	for _, test := range []struct {
+		values     map[string]any
+		open, lost bool
+	}{
+		{nil, true, true},
+		{map[string]any{"storage": "2Gi"}, true, false},
+		{map[string]any{"address": "temporal.example:7233"}, false, false},
+	} {
+		files, err := renderedFiles(load(t), map[string]any{"temporal": test.values}, "squall-system")
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["squall/templates/NOTES.txt"]
+		if strings.Contains(notes, open) != test.open || strings.Contains(notes, lost) != test.lost {
+			t.Errorf("notes with %v:\n%s\nwant %q in them: %t, and %q: %t", test.values, notes, open, test.open, lost, test.lost)
+		}
+	}
+}
+
 // A change of settings restarts the programs, and nothing else does.
 func TestSettingsRestart(t *testing.T) {
 	template := func(values map[string]any) string {
@@ -325,11 +380,7 @@ func helm(c *chart.Chart, values map[string]any) (objects, error) {
 
 // rendered is what `helm install` into a namespace would create.
 func rendered(c *chart.Chart, values map[string]any, namespace string) (objects, error) {
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "squall", Namespace: namespace, IsInstall: true}, chartutil.DefaultCapabilities)
-	if err != nil {
-		return nil, err
-	}
-	files, err := engine.Render(c, all)
+	files, err := renderedFiles(c, values, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -342,6 +393,15 @@ func rendered(c *chart.Chart, values map[string]any, namespace string) (objects,
 		}
 	}
 	return found, nil
+}
+
+// renderedFiles are the texts of all templates, by the name of the template.
+func renderedFiles(c *chart.Chart, values map[string]any, namespace string) (map[string]string, error) {
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "squall", Namespace: namespace, IsInstall: true}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, all)
 }
 
 // kustomize is what `kubectl apply -k` would, with components.

@@ -41,7 +41,7 @@ func TestHelm(t *testing.T) {
 	t.Cleanup(h.leaveNothing)
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace, install.CreateNamespace, install.Wait, install.Timeout = name, system, true, true, patience
-	_, err := install.RunWithContext(t.Context(), load(t), map[string]any{})
+	_, err := install.RunWithContext(t.Context(), load(t), withoutIsolation(map[string]any{}))
 	h.must("helm install", err)
 
 	h.disrupt()
@@ -159,8 +159,15 @@ func (h *helmed) upgrade(values map[string]any) {
 	h.Helper()
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace, upgrade.Wait, upgrade.Timeout = system, true, patience
-	_, err := upgrade.RunWithContext(h.Context(), name, load(h.T), values)
+	_, err := upgrade.RunWithContext(h.Context(), name, load(h.T), withoutIsolation(values))
 	h.must("helm upgrade", err)
+}
+
+// withoutIsolation skips the test for a CNI that enforces NetworkPolicies: the one of the
+// development cluster does not.
+func withoutIsolation(values map[string]any) map[string]any {
+	values["temporal"] = map[string]any{"testIsolation": false}
+	return values
 }
 
 // wantTested runs helm test, whose pod has to say that nothing fails, or that this does.
