@@ -28,6 +28,12 @@ VERBOSE ?= -v
 KINDS ?=
 # Flags of make soak; bin/soak --help lists them.
 SOAK ?=
+# The pages whose language make verify checks by the rules in hack/vale. A page
+# is added when it is rewritten, until every page for users is here.
+WRITTEN := README.md
+WRITTEN += docs/install.md
+# The pages that make vale checks.
+PAGES ?= $(WRITTEN)
 # The mutant that make mutants tries; empty: every one.
 MUTANT ?=
 # A cluster of the user's own, by KUBECONFIG=... on the command line or in the
@@ -158,7 +164,7 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 	cd hack && go run ./suite packages build compile measure unit
 
 .PHONY: verify
-verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, workflowcheck
+verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, workflowcheck, language of pages
 	git diff --exit-code -- api deploy/crds
 	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
@@ -168,6 +174,13 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 	$(tool) actionlint -shellcheck= -pyflakes=
+	$(MAKE) --no-print-directory vale PAGES="$(WRITTEN)"
+
+.PHONY: vale
+vale: ## check the language of pages by the rules in hack/vale (PAGES="docs/cli.md docs/cron.md"; a directory means its pages)
+	@ls -d $(PAGES) > /dev/null
+	@cd hack/tools/vale && go build -o $(ROOT)/bin/vale github.com/vale-cli/vale/v3/cmd/vale
+	@bin/vale --config=.vale.ini --no-global --output=line $(PAGES)
 
 .PHONY: vet-macos
 vet-macos: ## go vet for macOS, where only the injector and test/probe are left out; minutes, the first time

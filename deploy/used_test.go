@@ -54,7 +54,7 @@ var uses = map[string]map[string]use{
 		"list nodes everywhere":                          {"crdbridge/disruption/watches.go", `Watches(&corev1.Node{}`},
 		"watch nodes everywhere":                         {"crdbridge/disruption/watches.go", `Watches(&corev1.Node{}`},
 		"get namespaces named kube-system everywhere":    {"crdbridge/temporal/identity.go", `i.reader.Get(ctx, client.ObjectKey{Name: name}, namespace)`},
-		"list namespaces named squall-chaos everywhere":  {"crdbridge/cached/options.go", `&corev1.Namespace{}:           {Transform`},
+		"list namespaces named squall-chaos everywhere":  {"crdbridge/disruption/watches.go", `Watches(&corev1.Namespace{}`},
 		"watch namespaces named squall-chaos everywhere": {"crdbridge/disruption/watches.go", `Watches(&corev1.Namespace{}`},
 		"list services everywhere":                       {"crdbridge/service/watches.go", `cache.NewListWatchFromClient(w.client.CoreV1().RESTClient(), "services"`},
 		"watch services everywhere":                      {"crdbridge/service/watches.go", `cache.NewListWatchFromClient(w.client.CoreV1().RESTClient(), "services"`},

@@ -54,6 +54,28 @@ func TestEveryPageIsInTheNavigation(t *testing.T) {
 	}
 }
 
+// Vale checks every sentence of a page: no comment switches a rule off, and the
+// configuration switches none off.
+func TestNoPageSwitchesValeOff(t *testing.T) {
+	off := regexp.MustCompile(`(?i)<!--\s*vale\b`)
+	for _, page := range goFiles(t, ".md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off.Match(text) {
+			t.Errorf("%s: remove the comment for Vale, and rewrite the sentence", page)
+		}
+	}
+	config, err := os.ReadFile("../.vale.ini")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if regexp.MustCompile(`(?i)=\s*(NO|suggestion|warning)\b|Ignore|Skipped`).Match(config) {
+		t.Error(".vale.ini has an exception; remove it")
+	}
+}
+
 // followed says what is wrong with a link of a page.
 func followed(t *testing.T, page, link string) string {
 	t.Helper()

@@ -575,7 +575,7 @@ func TestStuck(t *testing.T) {
 		w.want(t, "prepare", "select", "create", "clean", "clean", "clean", "clean", "finish")
 	})
 	t.Run("an API server that is away for two hours is no reason to ask a person", func(t *testing.T) {
-		w := newWorld(t) // N15
+		w := newWorld(t)                                    // N15
 		w.unreachableUntil = w.env.Now().Add(3 * time.Hour) // it expires after one
 		result := w.run(t)
 		for _, r := range w.reports {

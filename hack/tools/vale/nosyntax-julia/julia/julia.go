@@ -1,0 +1,5 @@
+// Package julia has no grammar.
+package julia
+
+// GetLanguage returns nil.
+func GetLanguage() *struct{} { return nil }

@@ -1,0 +1,5 @@
+// Package bash has no grammar.
+package bash
+
+// GetLanguage returns nil.
+func GetLanguage() *struct{} { return nil }

@@ -1,0 +1,5 @@
+// Package c has no grammar.
+package c
+
+// GetLanguage returns nil.
+func GetLanguage() *struct{} { return nil }

@@ -1,0 +1,5 @@
+// Package cpp has no grammar.
+package cpp
+
+// GetLanguage returns nil.
+func GetLanguage() *struct{} { return nil }

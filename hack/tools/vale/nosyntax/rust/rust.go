@@ -1,0 +1,5 @@
+// Package rust has no grammar.
+package rust
+
+// GetLanguage returns nil.
+func GetLanguage() *struct{} { return nil }
