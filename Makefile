@@ -34,6 +34,7 @@ WRITTEN := README.md
 WRITTEN += docs/api.md docs/comparison.md docs/concepts.md docs/cron.md docs/emergency-stop.md docs/faq.md
 WRITTEN += docs/getting-started.md docs/glossary.md docs/install.md docs/migration.md docs/policies.md docs/requesters.md
 WRITTEN += docs/rollout.md docs/runbooks.md docs/scenario.md docs/stuck.md docs/support.md
+WRITTEN += $(filter-out docs/kinds/README.md,$(wildcard docs/kinds/*.md))
 # The pages that make vale checks.
 PAGES ?= $(WRITTEN)
 # The mutant that make mutants tries; empty: every one.
@@ -118,7 +119,7 @@ campaign: ## Disruptions generated from the schema, and single fields changed wh
 	set -a; [ -n "$$KUBECONFIG" ] || . $(DEV)/env; go test -tags e2e -count=1 -timeout 90m $(VERBOSE) ./test/campaign $(if $(SEED),-seed $(SEED)) -attempts 0 -slots 12 -corruptions 120
 
 .PHONY: figures
-figures: ## how long the injector takes for each kind (docs/kinds/README.md); as root
+figures: ## how long the injector takes for each kind; as root
 	SQUALL_REQUIRE=1 go test ./injector -run '^TestHowLong' -count=1 -timeout 50m -v -figures 20
 
 .PHONY: bench

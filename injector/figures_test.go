@@ -19,8 +19,8 @@ import (
 var figures = flag.Int("figures", 1, "how often TestHowLongAnInjectorTakes has each kind injected")
 
 // Tells what an injector takes from its start, which reads the document, to its
-// ready file, and from SIGTERM to its exit with everything undone; with -figures 20
-// for docs/kinds/README.md. It bounds nothing: machines differ. The processor time
+// ready file, and from SIGTERM to its exit with everything undone. -figures 20
+// injects twenty times. It bounds nothing: machines differ. The processor time
 // of it all, its children's included, differs least when others work too.
 func TestHowLongAnInjectorTakes(t *testing.T) {
 	for _, kind := range []v1beta1.Kind{

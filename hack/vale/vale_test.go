@@ -27,7 +27,6 @@ var bad = map[string][]string{
 	},
 	"Squall.Openings": {
 		"What it injects is a fault.",
-		"## What it injects",
 		"- **What** a worker holds stays.",
 		"Whatever it injects is a fault.",
 		"Who approves a step is free.",
@@ -54,6 +53,8 @@ const good = `# What is Squall?
 
 Squall injects faults into targets, and cleans them up. You choose the targets with a selector.
 Who may disrupt a target?
+
+## What it does
 
 The controller (crdbridge) reports an event. This page, the history and a sale are fine: they contain ` + "`he`" + `.
 
