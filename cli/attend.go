@@ -96,7 +96,7 @@ func (c *command) attend(ctx context.Context, s subject) error {
 				return err
 			}
 		case <-clock.C:
-			if c.terminal && !a.asking {
+			if c.errTerminal && !a.asking {
 				a.show()
 			}
 		}

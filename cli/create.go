@@ -145,17 +145,20 @@ func (q questions) kind(args []string) (v1beta1.Kind, error) {
 				return kind.Kind, nil
 			}
 		}
-		err := fmt.Errorf("there is no kind %q", name)
-		if near := manifest.Nearest(name, v1beta1.AllKinds().Names()); near != "" {
-			err = fmt.Errorf("%w: did you mean %s?", err, near)
+		var names []string
+		for _, kind := range kinds {
+			names = append(names, kind.Field)
 		}
-		return "", err
+		if near := manifest.Nearest(name, append(names, v1beta1.AllKinds().Names()...)); near != "" {
+			return "", fmt.Errorf("there is no fault %q: did you mean %s?", name, near)
+		}
+		return "", fmt.Errorf("there is no fault %q; choose one of %s", name, strings.Join(names, ", "))
 	}
 	if len(args) > 0 {
 		return known(args[0])
 	}
 	for _, kind := range kinds {
-		q.say("%s  %s\n", q.paint(bold, fmt.Sprintf("%-18s", kind.Kind)), kind.About)
+		q.say("%s  %s\n", q.paintErr(bold, fmt.Sprintf("%-18s", kind.Kind)), kind.About)
 	}
 	for {
 		q.say("What is to be done? [%s] ", v1beta1.KindNetwork)
@@ -182,7 +185,7 @@ func (q questions) all(draft *create.Draft) error {
 			return err
 		}
 	}
-	q.say("\n%s %s\n", q.paint(dim, "there are also:"), strings.Join(draft.Others(), ", "))
+	q.say("\n%s %s\n", q.paintErr(dim, "there are also:"), strings.Join(draft.Others(), ", "))
 	for {
 		problems := draft.Problems()
 		for _, problem := range problems {
@@ -214,7 +217,7 @@ func (q questions) all(draft *create.Draft) error {
 func (q questions) ask(draft *create.Draft, question create.Question) error {
 	q.say("\n%s\n", question.About)
 	for {
-		q.say("%s [%s] ", q.paint(bold, strings.TrimPrefix(question.Field, "spec.")), question.Proposed)
+		q.say("%s [%s] ", q.paintErr(bold, strings.TrimPrefix(question.Field, "spec.")), question.Proposed)
 		answer, err := q.lines()
 		if err != nil {
 			return err
@@ -230,4 +233,4 @@ func (q questions) ask(draft *create.Draft, question create.Question) error {
 	}
 }
 
-func (q questions) refuse(err error) { q.say("%s\n", q.paint(red, "  "+err.Error())) }
+func (q questions) refuse(err error) { q.say("%s\n", q.paintErr(red, "  "+err.Error())) }

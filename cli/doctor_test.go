@@ -35,7 +35,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		"ok    resources: chaos.squall.dev/v1beta1, with all fields", "ok    your rights: ",
 		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "hint: install them",
 		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
-		"fail  rights of squall-worker: "+account+" may not ", "kubectl apply -k deploy",
+		"fail  rights of squall-worker: "+account+" may not ", "install Squall again",
 		"ok    emergency stop: none is in force", "ok    opt-in: off", "ok    safe mode: off", "requesters: ",
 		"ok    temporal: "+server.Address+" answers", "ok    search attributes", "ok    retention: finished workflows are kept for 840h",
 		"fail  workers: no worker asks for work on task queue squall-disruptions", "warn  sweep: there is no schedule")

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +68,12 @@ func filesOf(name string) ([]string, error) {
 		return []string{name}, nil
 	}
 	info, err := os.Stat(name)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "://"):
+		return nil, fmt.Errorf("%s is a URL: download it, or pass its content to stdin: curl -fsSL %[1]s | squall ... -", name)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("no file %s", name)
+	case err != nil:
 		return nil, err
 	}
 	if !info.IsDir() {

@@ -255,7 +255,7 @@ func TestUninstall(t *testing.T) {
 	ended := l.begin("uninstall", "--yes", "--chaos-namespace", l.Chaos)
 	l.letGo(ref)
 	l.Must(l.Client.CoreV1().ConfigMaps(l.Chaos).Delete(l.Context(), record.Name, metav1.DeleteOptions{}))
-	l.want(<-ended, exitOK, "nothing is left to be cleaned", "kubectl delete -k deploy", "squall-sweep")
+	l.want(<-ended, exitOK, "nothing is left to be cleaned", "helm uninstall squall", "squall-sweep")
 	l.want(l.squall("estop", "off", "--name", "uninstall"), exitOK, "is called off")
 }
 

@@ -13,7 +13,7 @@ type progress struct {
 	last     string
 }
 
-func (c *command) progress() *progress { return &progress{out: c.err, terminal: c.terminal} }
+func (c *command) progress() *progress { return &progress{out: c.err, terminal: c.errTerminal} }
 
 // say shows what is so now. key is what makes a new line where nobody sits at a
 // terminal; text may have more, such as a clock.

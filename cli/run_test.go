@@ -146,7 +146,9 @@ func TestRunTellsWhatHappens(t *testing.T) {
 func TestRunIsInterrupted(t *testing.T) {
 	l := newLive(t)
 	person := func(answer string) func(*streams) {
-		return func(s *streams) { s.asks, s.terminal, s.in = true, true, strings.NewReader(answer) }
+		return func(s *streams) {
+			s.asks, s.terminal, s.errTerminal, s.in = true, true, true, strings.NewReader(answer)
+		}
 	}
 	t.Run("without a person a signal stops the disruption and waits", func(t *testing.T) {
 		w := l.in(t).watch("pipeline", nil)

@@ -17,34 +17,29 @@ func (c *command) stop() *cobra.Command {
 	var detach bool
 	var timeout time.Duration
 	stop := &cobra.Command{
-		Use:   "stop NAME",
+		Use:   "stop NAME...",
 		Short: "End a disruption or scenario and wait until it is cleaned up",
 		Long: "Delete the Disruption, or the DisruptionScenario with its disruptions, and wait\n" +
 			"until the workflow has cleaned up. Ctrl-C stops waiting, not the clean-up.\n" +
 			"scenario/NAME selects the scenario if a disruption has the same name. The exit\n" +
 			"code is 6 if the disruption is stuck.",
-		Example: "  squall stop lossy\n  squall stop lossy --detach",
-		Args:    cobra.ExactArgs(1),
+		Example: "  squall stop lossy\n  squall stop lossy slow-disk --detach",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := flags.connect(c)
 			if err != nil {
 				return err
 			}
-			d, s, err := either(cmd.Context(), client, args[0])
-			if err != nil {
-				return err
+			worst := exitOK
+			for _, name := range args {
+				err := c.stopOne(cmd.Context(), client, name, detach, timeout)
+				code, printed := codeOf(err)
+				if !printed {
+					_, _ = fmt.Fprintf(c.err, "%s %v\n", c.paintErr(red, "error:"), err)
+				}
+				worst = max(worst, code)
 			}
-			if s != nil {
-				return c.stopScenario(cmd.Context(), client, s, detach, timeout)
-			}
-			if err := client.Delete(cmd.Context(), d.Ref()); err != nil {
-				return err
-			}
-			if detach {
-				_, _ = fmt.Fprintf(c.out, "disruption %s/%s is being ended\n", d.Namespace, d.Name)
-				return nil
-			}
-			return c.awaitGone(cmd.Context(), client, d.Ref(), timeout)
+			return silently(worst)
 		},
 	}
 	flags.add(stop)
@@ -52,6 +47,24 @@ func (c *command) stop() *cobra.Command {
 	stop.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 5m; 0 is for ever")
 	stop.ValidArgsFunction = c.disruptionNames(&flags)
 	return stop
+}
+
+func (c *command) stopOne(ctx context.Context, client *cluster.Client, name string, detach bool, timeout time.Duration) error {
+	d, s, err := either(ctx, client, name)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		return c.stopScenario(ctx, client, s, detach, timeout)
+	}
+	if err := client.Delete(ctx, d.Ref()); err != nil {
+		return err
+	}
+	if detach {
+		_, _ = fmt.Fprintf(c.out, "disruption %s/%s is being ended\n", d.Namespace, d.Name)
+		return nil
+	}
+	return c.awaitGone(ctx, client, d.Ref(), timeout)
 }
 
 // awaitGone waits until a disruption that is being deleted is gone, or stuck.

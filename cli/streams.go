@@ -14,8 +14,10 @@ import (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	// terminal is true when a person reads out, and color when that person wants it.
-	terminal, color bool
+	// terminal is true if out is a terminal, and color if it takes colours. errTerminal and
+	// errColor are the same of err.
+	terminal, color       bool
+	errTerminal, errColor bool
 	// asks is true when a person can answer questions.
 	asks bool
 	// interrupts are the signals that a command answers which does not simply end.
@@ -34,12 +36,13 @@ func (s streams) now() time.Time {
 func standardStreams() streams {
 	interrupts := make(chan os.Signal, 2)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
-	terminal := term.IsTerminal(int(os.Stdout.Fd()))
+	terminal, errTerminal := term.IsTerminal(int(os.Stdout.Fd())), term.IsTerminal(int(os.Stderr.Fd()))
+	colors := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return streams{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		terminal:   terminal,
-		color:      terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-		asks:       terminal && term.IsTerminal(int(os.Stdin.Fd())),
+		terminal: terminal, color: terminal && colors,
+		errTerminal: errTerminal, errColor: errTerminal && colors,
+		asks:       errTerminal && term.IsTerminal(int(os.Stdin.Fd())), // questions go to err
 		interrupts: interrupts,
 	}
 }
@@ -53,9 +56,14 @@ const (
 	dim    = "2"
 )
 
-// paint gives text a colour, on a terminal only.
-func (s streams) paint(color, text string) string {
-	if !s.color || text == "" {
+// paint gives text for out a colour, on a terminal only.
+func (s streams) paint(color, text string) string { return paint(s.color, color, text) }
+
+// paintErr is paint for err.
+func (s streams) paintErr(color, text string) string { return paint(s.errColor, color, text) }
+
+func paint(takesColors bool, color, text string) string {
+	if !takesColors || text == "" {
 		return text
 	}
 	return "\x1b[" + color + "m" + text + "\x1b[0m"

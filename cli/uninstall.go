@@ -32,7 +32,7 @@ func (c *command) uninstall() *cobra.Command {
 			"have ended, and waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
 			"removes them, as it says in the end. Without --yes it only counts. The exit code is 6 when nothing but stuck\n" +
 			"disruptions is left: then a person must decide.",
-		Example: "  squall uninstall --yes && kubectl delete -k deploy",
+		Example: "  squall uninstall --yes && helm uninstall squall -n squall-system",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := flags.connect(c)
@@ -93,8 +93,10 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 			return err
 		case left.repeated+left.disruptions+left.chaosPods+left.records == 0:
 			p.end()
-			_, _ = fmt.Fprintf(c.out, "%s; remove Squall the way it was installed, Temporal's schedule too:\n"+
-				"  kubectl delete -k deploy\n  temporal schedule delete --schedule-id %s\n", c.paint(green, "nothing is left to be cleaned"), contract.SweepSchedule)
+			_, _ = fmt.Fprintf(c.out, "%s. Now delete Squall as you installed it, and its schedule in Temporal:\n"+
+				"  helm uninstall squall -n squall-system      or  kubectl delete -f squall.yaml\n"+
+				"  kubectl delete crd -l app.kubernetes.io/part-of=squall     # Helm keeps them\n"+
+				"  temporal schedule delete --schedule-id %s\n", c.paint(green, "nothing is left to be cleaned"), contract.SweepSchedule)
 			return nil
 		case left.disruptions > 0 && left.disruptions == len(left.stuck):
 			p.end()

@@ -17,6 +17,31 @@ var (
 	aPage = regexp.MustCompile(`(?m)^\s*- [^:\n]+: (\S+\.md)$`)
 )
 
+// aStop is a row of docs/contributing/walk.md: a file and a function in it.
+var aStop = regexp.MustCompile("(?m)^\\| \\d+ \\| `([^`]+)` \\| `(\\w+)` \\|")
+
+// Each stop of the walk through the code is where the page says.
+func TestStopsOfTheWalk(t *testing.T) {
+	page, err := os.ReadFile("../docs/contributing/walk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := aStop.FindAllStringSubmatch(string(page), -1)
+	if len(stops) != 10 {
+		t.Errorf("%d stops, want 10", len(stops))
+	}
+	for _, stop := range stops {
+		code, err := os.ReadFile(filepath.Join("..", stop[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !regexp.MustCompile(`(?m)^func (\([^)]+\) )?` + stop[2] + `\(`).Match(code) {
+			t.Errorf("%s has no function %s", stop[1], stop[2])
+		}
+	}
+}
+
 // Every link between files of the repository, and every anchor, is there.
 func TestLinksLeadSomewhere(t *testing.T) {
 	links := 0

@@ -55,3 +55,31 @@ func TestEveryFindingIsFixedOrBound(t *testing.T) {
 		t.Errorf("findings %v, want each once", later)
 	}
 }
+
+// Each row of docs/contributing/failures.md names a test that exists, or its bound.
+func TestEveryFailureInTheLargeIsTestedOrBound(t *testing.T) {
+	content, err := os.ReadFile("../docs/contributing/failures.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, _ := testFunctions(t)
+	rows := 0
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| failure ") {
+			continue
+		}
+		rows++
+		tests := quoted.FindAllStringSubmatch(line, -1)
+		for _, q := range tests {
+			if !slices.Contains(folders[q[2]], q[1]) {
+				t.Errorf("%s names a test that does not exist: %s", strings.TrimSpace(line), q[0])
+			}
+		}
+		if len(tests) == 0 && !strings.Contains(line, "ound: ") {
+			t.Errorf("%s has neither a test nor a bound", strings.TrimSpace(line))
+		}
+	}
+	if rows < 13 {
+		t.Errorf("%d rows, want 13 at least", rows)
+	}
+}

@@ -19,7 +19,7 @@ func (c *Client) advise(ctx context.Context, err error, namespace, name string) 
 	case err == nil || ctx.Err() != nil:
 		return err
 	case noSuchResource(err):
-		return fmt.Errorf("the cluster does not know Squall's resources: install Squall (kubectl apply -k deploy), or choose another cluster by --context: %w", err)
+		return fmt.Errorf("the cluster does not know Squall's resources: install Squall, or choose another cluster by --context: %w", err)
 	case apierrors.IsNotFound(err) && name != "":
 		return missing{fmt.Sprintf("there is no disruption %q in namespace %q%s", name, namespace, c.others(ctx, namespace, name))}
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):

@@ -23,6 +23,9 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
+// reinstall is how an installation gets back what it lacks.
+const reinstall = "helm upgrade, or kubectl apply of its manifests"
+
 // Health is what a finding says.
 type Health string
 
@@ -70,7 +73,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 
 // examineResources finds out whether the cluster knows the API, and all its fields.
 func examineResources(c *cluster.Client) Finding {
-	const what, way = "resources", "install them: kubectl apply -k deploy"
+	const what, way = "resources", "install Squall again: " + reinstall
 	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(v1beta1.GroupVersion.String())
 	if err != nil {
 		return Finding{what, Fail, fmt.Sprintf("the cluster does not know %s: %v", v1beta1.GroupVersion, err), way}
@@ -157,7 +160,7 @@ func examineRights(ctx context.Context, c *cluster.Client) Finding {
 
 // examineAdmission looks for the policy without which an emergency stop refuses nothing.
 func examineAdmission(ctx context.Context, c *cluster.Client) Finding {
-	const name, way = "squall-emergency-stop", "install them: kubectl apply -k deploy"
+	const name, way = "squall-emergency-stop", "install Squall again: " + reinstall
 	_, err := c.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -248,7 +251,7 @@ func examineProgram(ctx context.Context, c *cluster.Client, namespace, name stri
 	deployment, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return Finding{name, Fail, fmt.Sprintf("there is no deployment %s in namespace %s", name, namespace), "kubectl apply -k deploy; --system-namespace says where else it is"}
+		return Finding{name, Fail, fmt.Sprintf("there is no deployment %s in namespace %s", name, namespace), "install Squall, or name its namespace by --system-namespace"}
 	case err != nil:
 		return Finding{name, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read deployments in namespace " + namespace}
 	}
@@ -324,7 +327,7 @@ func examineAccount(ctx context.Context, c *cluster.Client, place Place, program
 	case err != nil:
 		return Finding{what, Warn, err.Error(), "see kubectl auth can-i --list --as=" + account}
 	case len(missing) > 0:
-		return Finding{what, Fail, account + " may not " + strings.Join(missing, ", "), "kubectl apply -k deploy"}
+		return Finding{what, Fail, account + " may not " + strings.Join(missing, ", "), "install Squall again: " + reinstall}
 	}
 	return Finding{what, OK, fmt.Sprintf("all %d that it needs", len(rights)), ""}
 }
