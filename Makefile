@@ -36,6 +36,7 @@ WRITTEN += docs/getting-started.md docs/glossary.md docs/install.md docs/migrati
 WRITTEN += docs/rollout.md docs/runbooks.md docs/scenario.md docs/stuck.md docs/support.md
 WRITTEN += docs/architecture.md docs/guarantees.md docs/performance.md
 WRITTEN += $(filter-out docs/kinds/README.md,$(wildcard docs/kinds/*.md))
+WRITTEN += docs/cli.md docs/events.md docs/probes.md
 # The pages that make vale checks.
 PAGES ?= $(WRITTEN)
 # The mutant that make mutants tries; empty: every one.
