@@ -34,6 +34,7 @@ WRITTEN := README.md
 WRITTEN += docs/api.md docs/comparison.md docs/concepts.md docs/cron.md docs/emergency-stop.md docs/faq.md
 WRITTEN += docs/getting-started.md docs/glossary.md docs/install.md docs/migration.md docs/policies.md docs/requesters.md
 WRITTEN += docs/rollout.md docs/runbooks.md docs/scenario.md docs/stuck.md docs/support.md
+WRITTEN += CONTRIBUTING.md SECURITY.md docs/hardening.md docs/upgrades.md hack/README.md
 WRITTEN += $(filter-out docs/kinds/README.md,$(wildcard docs/kinds/*.md))
 # The pages that make vale checks.
 PAGES ?= $(WRITTEN)
