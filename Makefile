@@ -35,6 +35,7 @@ WRITTEN += docs/api.md docs/comparison.md docs/concepts.md docs/cron.md docs/eme
 WRITTEN += docs/getting-started.md docs/glossary.md docs/install.md docs/migration.md docs/policies.md docs/requesters.md
 WRITTEN += docs/rollout.md docs/runbooks.md docs/scenario.md docs/stuck.md docs/support.md
 WRITTEN += docs/architecture.md docs/guarantees.md docs/performance.md
+WRITTEN += CONTRIBUTING.md SECURITY.md docs/hardening.md docs/upgrades.md hack/README.md
 WRITTEN += $(filter-out docs/kinds/README.md,$(wildcard docs/kinds/*.md))
 WRITTEN += docs/cli.md docs/events.md docs/probes.md
 # The pages that make vale checks.
