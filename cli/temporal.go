@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 
@@ -32,7 +33,13 @@ func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluste
 	}
 	to := where.Connect()
 	if !given(cmd, "temporal-address") {
-		worker, _ := of.WorkerSettings(ctx, f.system) // who may not read them names Temporal
+		worker, err := of.WorkerSettings(ctx, f.system)
+		if err == nil && worker == nil {
+			err = fmt.Errorf("no deployment squall-worker in namespace %s", f.system)
+		}
+		if err != nil {
+			return nil, where, fmt.Errorf("the address of Temporal is unknown: cannot read the settings of the worker: %w; pass --temporal-address", err)
+		}
 		if address := worker[settings.Variable("temporal-address")]; address != "" {
 			where.Address, to.Address = address, address
 			if !given(cmd, "temporal-namespace") && worker[settings.Variable("temporal-namespace")] != "" {

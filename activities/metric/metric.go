@@ -27,8 +27,8 @@ var (
 	OrphansCleaned      = Counter{"squall_orphans_cleaned_total", "Orphans that sweeps cleaned.", "what"}
 	OrphansLeft         = Counter{"squall_orphans_left_total", "Orphans that a sweep could not clean; the same orphan counts again with each sweep.", "what"}
 	Notifications       = Counter{"squall_notifications_total", "Notifications that a recipient was sent, or was not in spite of all attempts.", "result"}
-	ProbeAnswers        = Counter{"squall_probe_answers_total", "Answers to probes, and questions that nobody could be asked.", "result"}
-	ProbeWaits          = Counter{"squall_probe_waits_total", "Questions of probes that waited, because the worker asks no more in a second.", ""}
+	ProbeAnswers        = Counter{"squall_probe_answers_total", "Answers to probes, and probes without an answer.", "result"}
+	ProbeWaits          = Counter{"squall_probe_waits_total", "Probe requests that waited for the rate limit of the worker.", ""}
 	SweepNodesSkipped   = Counter{"squall_sweep_nodes_skipped_total", "Nodes that a sweep could not look at, because they were not ready.", ""}
 	InjectorInjected    = Counter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
 	InjectorCleaned     = Counter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}

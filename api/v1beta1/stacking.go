@@ -22,20 +22,20 @@ type StackingRow struct {
 // counts. Nothing ever takes the place of what another disruption did.
 var stackingTable = []StackingRow{
 	{Same: true, Refused: true,
-		How: "refused: the second leaves the target out when it chooses, and says who has it; an injector that meets the journal of the first changes nothing and names it"},
+		How: "refused: the second disruption skips the target and reports which disruption has it"},
 	{Kinds: []Kind{KindPodReplacement},
-		How: "the pod is deleted; the other disruption has lost that target, and takes another one unless its targets are static"},
+		How: "the pod is deleted. The other disruption replaces that target, unless its targets are static"},
 	{Kinds: []Kind{KindNodeFailure},
-		How: "the node ends, and with it all that was injected there; the cleaning of the other disruption waits until the node is back"},
+		How: "the node ends, with everything injected there. The clean-up of the other disruption waits until the node is back"},
 	{Kinds: []Kind{KindContainerFailure},
-		How: "the container ends; the other disruption is injected again in the one that the kubelet starts in its place, or stays where it acts on the whole pod"},
+		How: "the container ends. The other fault is injected again into the restarted container, or stays if it acts on the whole pod"},
 	{Kinds: []Kind{KindDNS, KindNetwork},
-		How: "both act: questions, the false answers and what is asked of the true resolver are packets of the target, and are disturbed like any others"},
+		How: "both act. DNS queries and answers are packets of the target too, so the network fault disrupts them"},
 	{Kinds: []Kind{KindGRPC, KindNetwork},
-		How: "both act: calls and their answers are packets of the target, and are disturbed like any others; what the injector tells the application passes"},
+		How: "both act. Calls and answers are packets of the target, so the network fault disrupts them; requests of the injector pass"},
 	{Kinds: []Kind{KindDiskFailure, KindDiskPressure},
-		How: "both act; a path that disk failure has covered by a mount has no disk any more, and disk pressure of that very path is refused on the target"},
-	{How: "both act, each as if it were alone"},
+		How: "both act. If disk failure covers a path with a mount, disk pressure of the same path is refused on the target"},
+	{How: "both act, independently of each other"},
 }
 
 // StackingTable returns the rows for all pairs of kinds, the first that is about a

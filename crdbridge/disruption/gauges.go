@@ -24,7 +24,7 @@ type Gauge struct {
 
 // What the bridge sees of the Disruptions it looks after.
 var (
-	byPhase     = Gauge{"squall_disruptions", "Disruptions by phase; finished ones until somebody deletes them.", "phase"}
+	byPhase     = Gauge{"squall_disruptions", "Disruptions by phase. Finished ones count until they are deleted.", "phase"}
 	unattended  = Gauge{"squall_disruptions_unattended", "Disruptions that Temporal or its workers leave alone, by the reason of the condition Orchestrated.", "reason"}
 	stuck       = Gauge{"squall_disruptions_stuck", "Disruptions that wait for a person, because something could not be cleaned.", ""}
 	failing     = Gauge{"squall_disruptions_injection_failing", "Disruptions that run and of whose targets one cannot be injected.", ""}

@@ -17,7 +17,7 @@ type Counter struct {
 var (
 	Signals = Counter{"squall_signals_total", "Signals sent to workflows.", "signal"}
 	Starts  = Counter{"squall_workflow_starts_total",
-		"Starts asked of Temporal. One that finds the workflow running changes nothing and is counted too.", ""}
+		"Requests to Temporal to start a workflow. A request that finds the workflow running changes nothing and counts too.", ""}
 )
 
 // Counters are all of them.
