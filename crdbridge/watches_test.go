@@ -48,7 +48,7 @@ func TestOneWatchPerTypeAndNoList(t *testing.T) {
 	if diff := cmp.Diff([]string{"PATCH disruptions"}, slices.DeleteFunc(b.Traffic.All(), isWatch)); diff != "" {
 		t.Errorf("requests for the whole life of a disruption but its status (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int{"WATCH disruptioncrons": 1, "WATCH disruptionpolicies": 1, "WATCH disruptionrollouts": 1, "WATCH disruptions": 1, "WATCH disruptionscenarios": 1, "WATCH emergencystops": 1, "WATCH nodes": 1, "WATCH poddisruptionbudgets": 1, "WATCH pods": 1}, b.Traffic.MostWatches()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"WATCH disruptioncrons": 1, "WATCH disruptionpolicies": 1, "WATCH disruptionrollouts": 1, "WATCH disruptions": 1, "WATCH disruptionscenarios": 1, "WATCH emergencystops": 1, "WATCH namespaces": 1, "WATCH nodes": 1, "WATCH poddisruptionbudgets": 1, "WATCH pods": 1}, b.Traffic.MostWatches()); diff != "" {
 		t.Errorf("watches at one time (-want +got):\n%s", diff)
 	}
 }
