@@ -33,7 +33,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 	})
 	l.want(first, exitError,
 		"ok    resources: chaos.squall.dev/v1beta1, with all fields", "ok    your rights: ",
-		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "hint: install them",
+		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "hint: install Squall again",
 		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
 		"fail  rights of squall-worker: "+account+" may not ", "install Squall again",
 		"ok    emergency stop: none is in force", "ok    opt-in: off", "ok    safe mode: off", "requesters: ",
