@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		code, told = exitUsage, false
 	}
 	if !told {
-		_, _ = fmt.Fprintf(s.err, "%s %v\n", s.paintErr(red, "error:"), err)
+		s.fail(err)
 	}
 	if code == exitUsage && !told {
 		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", command.CommandPath())

@@ -35,7 +35,7 @@ func (c *command) stop() *cobra.Command {
 				err := c.stopOne(cmd.Context(), client, name, detach, timeout)
 				code, printed := codeOf(err)
 				if !printed {
-					_, _ = fmt.Fprintf(c.err, "%s %v\n", c.paintErr(red, "error:"), err)
+					c.fail(err)
 				}
 				worst = max(worst, code)
 			}

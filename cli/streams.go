@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -55,6 +56,11 @@ const (
 	bold   = "1"
 	dim    = "2"
 )
+
+// fail prints an error.
+func (s streams) fail(err error) {
+	_, _ = fmt.Fprintf(s.err, "%s %v\n", s.paintErr(red, "error:"), err)
+}
 
 // paint gives text for out a colour, on a terminal only.
 func (s streams) paint(color, text string) string { return paint(s.color, color, text) }

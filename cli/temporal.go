@@ -34,9 +34,6 @@ func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluste
 	to := where.Connect()
 	if !given(cmd, "temporal-address") {
 		worker, err := of.WorkerSettings(ctx, f.system)
-		if err == nil && worker == nil {
-			err = fmt.Errorf("no deployment squall-worker in namespace %s", f.system)
-		}
 		if err != nil {
 			return nil, where, fmt.Errorf("the address of Temporal is unknown: cannot read the settings of the worker: %w; pass --temporal-address", err)
 		}

@@ -36,9 +36,6 @@ func systemNamespaceFlag(to *cobra.Command, into *string) {
 func workerSettingsOf(ctx context.Context, client *cluster.Client, system, chaos string, chaosNamed bool) workerSettings {
 	s := workerSettings{chaos: chaos, system: system, safeMode: policy.SwitchWarn, thresholds: policy.DefaultThresholds}
 	values, err := client.WorkerSettings(ctx, system)
-	if err == nil && values == nil {
-		err = fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", system)
-	}
 	if err == nil {
 		err = s.take(values, chaosNamed)
 	}

@@ -23,11 +23,11 @@ import (
 )
 
 // WorkerSettings are the settings that Squall's worker takes from its ConfigMap,
-// by the names of its environment. Nothing when there is no worker.
+// by the names of its environment. It is an error if the namespace has no worker.
 func (c *Client) WorkerSettings(ctx context.Context, namespace string) (map[string]string, error) {
 	worker, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, "squall-worker", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", namespace)
 	}
 	if err != nil {
 		return nil, c.advise(ctx, err, "", "")

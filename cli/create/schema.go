@@ -1,14 +1,12 @@
 package create
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 
-	"github.com/squall-chaos/squall/deploy"
+	"github.com/squall-chaos/squall/cli/manifest"
 )
 
 // schema is that of a Disruption's spec.
@@ -16,15 +14,11 @@ type schema = apiextensions.JSONSchemaProps
 
 // specSchema reads the schema that the API server judges by.
 var specSchema = sync.OnceValues(func() (schema, error) {
-	text, err := deploy.CRD("Disruption")
+	disruption, err := manifest.SchemaOf("Disruption")
 	if err != nil {
 		return schema{}, err
 	}
-	var crd apiextensions.CustomResourceDefinition
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		return schema{}, fmt.Errorf("read the CRD: %w", err)
-	}
-	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"], nil
+	return disruption.Properties["spec"], nil
 })
 
 // at is the schema of a field such as hosts[0].port below s, false if there is none.

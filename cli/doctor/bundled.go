@@ -32,7 +32,7 @@ func examineBundled(ctx context.Context, c *cluster.Client, system string) []Fin
 
 // judgeBundled warns in each case: nothing but a NetworkPolicy protects this Temporal.
 func judgeBundled(installed *appsv1.StatefulSet) Finding {
-	text := fmt.Sprintf("%s/%s has no authentication: whoever reaches its port 7233 can end disruptions and release stuck ones. Only a NetworkPolicy keeps other pods away, and your CNI must enforce it",
+	text := fmt.Sprintf("%s/%s has no authentication: any pod that reaches its port 7233 can end disruptions and release stuck ones. Only a NetworkPolicy keeps other pods away, and your CNI must enforce it",
 		installed.Namespace, installed.Name)
 	way := "for production, use a Temporal with authentication (chart value temporal.address); helm test checks whether the CNI enforces the NetworkPolicy"
 	for _, volume := range installed.Spec.Template.Spec.Volumes {

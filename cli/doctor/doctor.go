@@ -24,7 +24,7 @@ import (
 )
 
 // reinstall is how an installation gets back what it lacks.
-const reinstall = "helm upgrade, or kubectl apply of its manifests"
+const reinstall = "install Squall again: helm upgrade, or kubectl apply of its manifests"
 
 // Health is what a finding says.
 type Health string
@@ -73,7 +73,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 
 // examineResources finds out whether the cluster knows the API, and all its fields.
 func examineResources(c *cluster.Client) Finding {
-	const what, way = "resources", "install Squall again: " + reinstall
+	const what, way = "resources", reinstall
 	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(v1beta1.GroupVersion.String())
 	if err != nil {
 		return Finding{what, Fail, fmt.Sprintf("the cluster does not know %s: %v", v1beta1.GroupVersion, err), way}
@@ -160,7 +160,7 @@ func examineRights(ctx context.Context, c *cluster.Client) Finding {
 
 // examineAdmission looks for the policy without which an emergency stop refuses nothing.
 func examineAdmission(ctx context.Context, c *cluster.Client) Finding {
-	const name, way = "squall-emergency-stop", "install Squall again: " + reinstall
+	const name, way = "squall-emergency-stop", reinstall
 	_, err := c.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -327,7 +327,7 @@ func examineAccount(ctx context.Context, c *cluster.Client, place Place, program
 	case err != nil:
 		return Finding{what, Warn, err.Error(), "see kubectl auth can-i --list --as=" + account}
 	case len(missing) > 0:
-		return Finding{what, Fail, account + " may not " + strings.Join(missing, ", "), "install Squall again: " + reinstall}
+		return Finding{what, Fail, account + " may not " + strings.Join(missing, ", "), reinstall}
 	}
 	return Finding{what, OK, fmt.Sprintf("all %d that it needs", len(rights)), ""}
 }

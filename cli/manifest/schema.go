@@ -21,7 +21,7 @@ import (
 // CustomResourceDefinition. It does not evaluate CEL rules.
 func judgeSchema(kind string, document []byte) []string {
 	var content any
-	schema, err := schemaOf(kind)
+	schema, err := validatable(kind)
 	if err = errors.Join(err, yaml.Unmarshal(document, &content)); err != nil {
 		return []string{err.Error()}
 	}
@@ -34,7 +34,8 @@ func judgeSchema(kind string, document []byte) []string {
 	return problems
 }
 
-func schemaOf(kind string) (*spec.Schema, error) {
+// SchemaOf returns the schema of kind's CustomResourceDefinition, by which the API server judges.
+func SchemaOf(kind string) (*apiextensions.JSONSchemaProps, error) {
 	text, err := deploy.CRD(kind)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,16 @@ func schemaOf(kind string) (*spec.Schema, error) {
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		return nil, fmt.Errorf("read the CustomResourceDefinition of %s: %w", kind, err)
 	}
-	data, err := json.Marshal(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema, nil
+}
+
+// validatable returns SchemaOf in the form that the validator takes.
+func validatable(kind string) (*spec.Schema, error) {
+	props, err := SchemaOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(props)
 	if err != nil {
 		return nil, err
 	}
