@@ -51,24 +51,6 @@ func TestEverythingKilledMidway(t *testing.T) {
 	s.awaitSystem()
 }
 
-// With nobody alive to take it off, an injection takes itself off when its time
-// is over.
-func TestInjectorEndsByItselfWhenAllElseIsDead(t *testing.T) {
-	s := newSpace(t)
-	pods := s.targets(2)
-	before := s.snapshots(pods)
-	d := s.injected(s.create("alone", "{selector: {app: target}, count: 2, duration: 45s, "+quick+"}"))
-	s.scale("squall-worker", 0)
-	defer func() { s.scale("squall-worker", 2); s.awaitSystem() }()
-	s.injectorsSucceed(d)
-	s.wantSame(before, s.snapshots(pods))
-	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
-		t.Error("the disruption finished without a worker: the test killed nobody")
-	}
-	s.scale("squall-worker", 2)
-	s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
-}
-
 // rule 42: chaos pods that never start are told with the reason and let
 // go at the end.
 func TestImageThatCannotBePulled(t *testing.T) {
@@ -126,8 +108,7 @@ func (s *space) killSystem() {
 				return ""
 			}
 			if err == nil {
-				err = s.exec(s.t.Context(), nil, probeNamespace, s.probes[pod.Spec.NodeName],
-					"/probe", "kill", "--name", pod.Spec.Containers[0].Name, "--container", containerID(pod))
+				err = s.probes.Run(s.t.Context(), nil, pod.Spec.NodeName, "kill", "--name", pod.Spec.Containers[0].Name, "--container", containerID(pod))
 			}
 			if err != nil {
 				return fmt.Sprintf("kill %s: %v", pod.Name, err)
@@ -219,28 +200,6 @@ func (s *space) patchDeployment(name string, patch []byte) *appsv1.Deployment {
 		s.t.Fatal(err)
 	}
 	return deployment
-}
-
-// rule T8: Temporal hangs from before the end of a disruption until long
-// after it. The injectors end by themselves, `kubectl get` says why nothing
-// else moves, and it finishes when Temporal is back.
-func TestTemporalIsAwayAtTheExpiry(t *testing.T) {
-	s := newSpace(t)
-	pods := s.targets(2)
-	before := s.snapshots(pods)
-	d := s.injected(s.create("hung", "{selector: {app: target}, count: 2, duration: 40s, "+quick+"}"))
-	s.hurtTemporal("freeze")
-	defer s.hurtTemporal("thaw")
-	s.await(d, "told that Temporal cannot be reached", func(d *v1beta1.Disruption) bool {
-		return condition(d, v1beta1.ConditionOrchestrated).Reason == "TemporalUnreachable"
-	})
-	s.injectorsSucceed(d)
-	s.wantSame(before, s.snapshots(pods))
-	if live := s.read(d); live.Status.Phase == v1beta1.PhaseFinished {
-		t.Error("the disruption finished without Temporal: the test hurt nobody")
-	}
-	s.hurtTemporal("thaw")
-	s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 }
 
 // rule T5: Temporal is killed while the disruption is injected and again

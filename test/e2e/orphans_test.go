@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,58 +31,6 @@ func TestRippedOffDisruptionIsCleaned(t *testing.T) {
 	eventually(t, func() string { return s.left(t.Context()) })
 	t.Logf("nothing is left after %s", time.Since(began).Round(100*time.Millisecond))
 	s.wantSame(before, s.snapshots(pods))
-}
-
-// Everything that would clean is lost while nobody looks: injectors are killed,
-// their chaos pods, the records and the Disruption deleted by force, the
-// workflow is terminated. The sweep finds what is left on the nodes and takes it
-// off.
-func TestSweepCleansWhatNobodyKnowsOf(t *testing.T) {
-	s := newSpace(t)
-	pods := s.targets(2)
-	before := s.snapshots(pods)
-	d := s.injected(s.create("lost", "{selector: {app: target}, count: 2, duration: 10m, "+quick+", diskPressure: {path: /data, throttling: {writeBytesPerSec: 1048576}}}"))
-	chaos := s.chaosPods(t, d)
-	s.scale("squall-crdbridge", 0)
-	s.scale("squall-worker", 0)
-	for _, pod := range chaos {
-		s.killInjector(pod)
-		s.force(pod)
-	}
-	s.ripOff(d)
-	if err := s.temporal.TerminateWorkflow(t.Context(), workflowID(d), "", "by the test"); err != nil {
-		t.Fatal(err)
-	}
-	// With a record, the disruption's own workflow would come back and clean.
-	records := metav1.ListOptions{LabelSelector: v1beta1.LabelDisruptionUID + "=" + string(d.UID)}
-	if err := s.kube.CoreV1().ConfigMaps(chaosNamespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, records); err != nil {
-		t.Fatal(err)
-	}
-	node := chaos[0].Spec.NodeName
-	if said := s.injector(node, "audit"); !strings.Contains(said, string(d.UID)) {
-		t.Fatalf("%s carries nothing of %s: nothing is to be swept\n%s", node, d.UID, said)
-	}
-	s.scale("squall-worker", 2)
-	s.scale("squall-crdbridge", 2)
-	s.awaitSystem()
-
-	swept := s.sweep()
-	t.Logf("%s", swept.Summary)
-	if swept.Nodes != len(s.nodes) || swept.Audited != len(s.nodes) || len(swept.Skipped) > 0 {
-		t.Errorf("%d of %d nodes audited, skipped %v; want all %d", swept.Audited, swept.Nodes, swept.Skipped, len(s.nodes))
-	}
-	if swept.Marks.Found == 0 || swept.Marks.Left+swept.Records.Left > 0 {
-		t.Errorf("marks %+v, records %+v, left %v; want marks found and all of them cleaned", swept.Marks, swept.Records, swept.Left)
-	}
-	for _, node := range s.nodes {
-		if said := s.injector(node, "audit"); strings.Contains(said, string(d.UID)) {
-			t.Errorf("%s still carries marks of %s: %s", node, d.UID, said)
-		}
-	}
-	s.wantSame(before, s.snapshots(pods))
-	if left := s.left(t.Context()); left != "" {
-		t.Error(left)
-	}
 }
 
 // ripOff lets a Disruption go by force, also where a bridge puts the finalizer

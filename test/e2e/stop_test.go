@@ -65,41 +65,6 @@ func TestEmergencyStop(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods))
 }
 
-// The bridge reaches no Temporal and no worker runs: the injectors clean all the
-// same, and what was stopped stays so when both are back.
-func TestEmergencyStopWithoutTemporal(t *testing.T) {
-	s := newSpace(t)
-	pods := s.targets(4)
-	before := s.snapshots(pods)
-	all := s.threeKinds()
-	s.scale("squall-worker", 0)
-	s.bridgeTemporal("127.0.0.1:1")
-	back := func() { s.bridgeTemporal(""); s.scale("squall-worker", 2); s.awaitSystem() }
-	defer func() { back() }()
-	for _, d := range all {
-		s.await(d, "told that Temporal is away", func(d *v1beta1.Disruption) bool {
-			return condition(d, v1beta1.ConditionOrchestrated).Status == metav1.ConditionFalse
-		})
-	}
-
-	began := time.Now()
-	s.stop()
-	s.awaitSame(before, pods, began)
-	s.saysStop(metav1.ConditionFalse, "Temporal cannot be reached", 3, 0)
-	for _, d := range all {
-		if live := s.read(d); live.Stopped() != fire || len(s.chaosPods(t, d)) != 1 {
-			t.Errorf("%s is stopped by %q with %d chaos pods, want %q and one to be judged", d.Name, live.Stopped(), len(s.chaosPods(t, d)), fire)
-		}
-	}
-	s.callOff()
-	back()
-	back = func() {}
-	for _, d := range all {
-		s.stopped(d)
-	}
-	s.wantSame(before, s.snapshots(pods))
-}
-
 // threeKinds are three disruptions of one target each, injected.
 func (s *space) threeKinds() []*v1beta1.Disruption {
 	s.t.Helper()
@@ -186,15 +151,4 @@ func (s *space) saysStop(clean metav1.ConditionStatus, words string, stopped, in
 		}
 		return ""
 	})
-}
-
-// bridgeTemporal points the bridges at another Temporal; "" is their own.
-func (s *space) bridgeTemporal(address string) {
-	s.t.Helper()
-	env := `[{"name":"SQUALL_TEMPORAL_ADDRESS","$patch":"delete"}]`
-	if address != "" {
-		env = fmt.Sprintf(`[{"name":"SQUALL_TEMPORAL_ADDRESS","value":%q}]`, address)
-	}
-	s.patchDeployment("squall-crdbridge", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"crdbridge","env":`+env+`}]}}}}`))
-	s.awaitSystem()
 }

@@ -39,9 +39,9 @@ type world struct {
 	kube     *kubernetes.Clientset
 	temporal client.Client
 	nodes    []string
-	hosts    []string          // nodes of targets, in turn
-	image    string            // of chaos pods
-	probes   map[string]string // probe pod by node
+	hosts    []string // nodes of targets, in turn
+	image    string   // of chaos pods
+	probes   *promise.Probes
 }
 
 var shared = sync.OnceValues(newWorld)
@@ -114,7 +114,7 @@ func (w *world) execIn(ctx context.Context, into any, namespace, pod, container 
 // probe asks the probe on a node.
 func (w *world) probe(t *testing.T, into any, node string, command ...string) {
 	t.Helper()
-	if err := w.exec(t.Context(), into, probeNamespace, w.probes[node], append([]string{"/probe"}, command...)...); err != nil {
+	if err := w.probes.Run(t.Context(), into, node, command...); err != nil {
 		t.Fatal(err)
 	}
 }

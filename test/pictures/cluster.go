@@ -38,9 +38,9 @@ type cluster struct {
 	promise.Pods
 	api     client.Client
 	nodes   []string
-	own     *corev1.Node      // has a kernel of its own; nil if none has
-	probes  map[string]string // probe pod by node
-	machine string            // of a node, in words
+	own     *corev1.Node // has a kernel of its own; nil if none has
+	probes  *promise.Probes
+	machine string // of a node, in words
 }
 
 // findCluster connects to the cluster of KUBECONFIG, and starts probes.

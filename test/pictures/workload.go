@@ -108,7 +108,7 @@ func deployment(ctx context.Context, s *space) error {
 
 // ask asks the probe on the target's node.
 func (s *space) ask(ctx context.Context, into any, command ...string) error {
-	return s.Exec(ctx, into, probeNamespace, s.probes[s.target.Spec.NodeName], "", append([]string{"/probe"}, command...)...)
+	return s.probes.Run(ctx, into, s.target.Spec.NodeName, command...)
 }
 
 // containerID is the runtime's name of a pod's container.

@@ -4,7 +4,7 @@
 // tests and benchmarks: it sees what is really in force, by other means than the injector's
 // own. It changes nothing but what it is told to break.
 //
-//	probe serve                       waits to be asked, by exec
+//	probe serve [--listen ADDRESS]    runs the commands below for HTTP requests that carry $PROBE_TOKEN
 //	probe snapshot [--container ID]   settings that a disruption could leave changed, as JSON
 //	probe cpu --container ID          the cores the container takes, as JSON
 //	probe memory --container ID       the memory that is charged to the container, and its limit, as JSON
@@ -37,17 +37,17 @@ import (
 )
 
 func main() {
-	commands := map[string]func(context.Context, []string) (any, error){
+	programs := map[string]func(context.Context, []string) (any, error){
 		"serve": serve, "snapshot": snapshot, "cpu": cpu, "memory": memory, "kill": kill, "spoil": spoil, "mend": mend,
 		"hold": hold, "heal": heal, "busy": busy, "grpc": serveGRPC, "call": callGRPC,
 	}
-	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+	if len(os.Args) < 2 || programs[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, memory, kill, spoil, mend, hold, heal, busy, grpc or call")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	result, err := commands[os.Args[1]](ctx, os.Args[2:])
+	result, err := programs[os.Args[1]](ctx, os.Args[2:])
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(result)
 	}
@@ -55,11 +55,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "probe:", err)
 		os.Exit(1)
 	}
-}
-
-func serve(ctx context.Context, _ []string) (any, error) {
-	<-ctx.Done()
-	return "ended", nil
 }
 
 // snapshot maps what is set to its value: links of the container's network

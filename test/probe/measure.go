@@ -18,11 +18,12 @@ import (
 
 // hold is the least an injector could do: it writes the ready file at once and
 // waits to be ended. Bare pods that run it are what chaos pods are measured by.
-func hold(ctx context.Context, args []string) (any, error) {
+func hold(ctx context.Context, _ []string) (any, error) {
 	if err := os.WriteFile(v1beta1.ReadyFile, nil, 0o644); err != nil {
 		return nil, err
 	}
-	return serve(ctx, args)
+	<-ctx.Done()
+	return "ended", nil
 }
 
 // heal kills an injector and says how long its disruption's journals stay on
