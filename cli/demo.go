@@ -122,6 +122,9 @@ func (o *demonstration) run(ctx context.Context) (err error) {
 	if err := shop.AwaitReady(starting); err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
+	if err := shop.AwaitSteady(starting); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
 	line.end()
 	return o.compare(ctx, shop, slow, line)
 }

@@ -3,8 +3,10 @@ package demo
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -101,43 +103,79 @@ func (s Shop) notReady(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+// AwaitSteady waits until the client has had no error for three seconds: names and
+// Services take a moment after the pods are ready.
+func (s Shop) AwaitSteady(ctx context.Context) error {
+	log, err := s.log(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	lines := bufio.NewScanner(log)
+	for steady := 0; steady < 3; {
+		second, err := next(lines)
+		if err != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		steady++
+		if second.Errors > 0 || second.Requests == 0 {
+			steady = 0
+		}
+	}
+	return nil
+}
+
 // Measure is what the client measures in some seconds from now on.
 func (s Shop) Measure(ctx context.Context, seconds int) (Phase, error) {
-	pods, err := s.Kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=client"})
+	log, err := s.log(ctx)
 	if err != nil {
-		return Phase{}, fmt.Errorf("look for the client of the shop: %w", err)
-	}
-	if len(pods.Items) == 0 {
-		return Phase{}, fmt.Errorf("the client of the shop is gone: no pod in namespace %s has the label app=client", Namespace)
-	}
-	since := metav1.Now()
-	log, err := s.Kube.CoreV1().Pods(Namespace).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Follow: true, SinceTime: &since}).Stream(ctx)
-	if err != nil {
-		return Phase{}, fmt.Errorf("read the log of the client: %w", err)
+		return Phase{}, err
 	}
 	defer func() { _ = log.Close() }()
 	measured, err := read(log, seconds)
 	return Sum(measured), err
 }
 
-// read decodes lines of the client.
-func read(log io.Reader, lines int) ([]Second, error) {
-	var all []Second
-	scanner := bufio.NewScanner(log)
-	for len(all) < lines && scanner.Scan() {
-		var s Second
-		if err := json.Unmarshal(scanner.Bytes(), &s); err != nil {
-			return nil, fmt.Errorf("the client printed %q: %w", scanner.Text(), err)
-		}
-		all = append(all, s)
+// log follows what the client prints from now on.
+func (s Shop) log(ctx context.Context) (io.ReadCloser, error) {
+	pods, err := s.Kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=client"})
+	if err != nil {
+		return nil, fmt.Errorf("look for the client of the shop: %w", err)
 	}
-	if err := scanner.Err(); err != nil {
+	if len(pods.Items) == 0 {
+		return nil, fmt.Errorf("the client of the shop is gone: no pod in namespace %s has the label app=client", Namespace)
+	}
+	since := metav1.Now()
+	log, err := s.Kube.CoreV1().Pods(Namespace).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Follow: true, SinceTime: &since}).Stream(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("read the log of the client: %w", err)
 	}
-	if len(all) < lines {
-		return nil, fmt.Errorf("the log of the client ended after %d of %d seconds", len(all), lines)
+	return log, nil
+}
+
+// read decodes lines of the client.
+func read(log io.Reader, seconds int) ([]Second, error) {
+	var all []Second
+	lines := bufio.NewScanner(log)
+	for len(all) < seconds {
+		second, err := next(lines)
+		if err != nil {
+			return nil, fmt.Errorf("after %d of %d seconds: %w", len(all), seconds, err)
+		}
+		all = append(all, second)
 	}
 	return all, nil
+}
+
+func next(lines *bufio.Scanner) (Second, error) {
+	if !lines.Scan() {
+		return Second{}, fmt.Errorf("the log of the client ended: %w", cmp.Or(lines.Err(), io.EOF))
+	}
+	var second Second
+	if err := json.Unmarshal(lines.Bytes(), &second); err != nil {
+		return Second{}, fmt.Errorf("the client printed %q: %w", lines.Text(), err)
+	}
+	return second, nil
 }
 
 // Delete removes the shop and waits until it is gone.

@@ -71,7 +71,7 @@ func TestSum(t *testing.T) {
 }
 
 func TestALogThatEndsIsAnError(t *testing.T) {
-	for log, want := range map[string]string{`{"requests":20}`: "ended after 1 of 2 seconds", "panic: x\n": `printed "panic: x"`} {
+	for log, want := range map[string]string{`{"requests":20}`: "after 1 of 2 seconds: the log of the client ended", "panic: x\n": `printed "panic: x"`} {
 		if _, err := read(strings.NewReader(log), 2); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one that contains %q", log, err, want)
 		}
