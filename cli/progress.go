@@ -35,6 +35,14 @@ func (p *progress) end() {
 	p.last = ""
 }
 
+// clear removes the line from a terminal.
+func (p *progress) clear() {
+	if p.terminal && p.last != "" {
+		_, _ = fmt.Fprint(p.out, "\r\x1b[K")
+	}
+	p.last = ""
+}
+
 // note writes a line that stays, above the one that changes.
 func (p *progress) note(text string) {
 	if p.terminal {

@@ -54,6 +54,6 @@ func (c *command) root(called string) *cobra.Command {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.AddCommand(c.create(), c.validate(), c.explain(), c.plan(), c.run(), c.list(), c.status(), c.stop(), c.approve(), c.resume(), c.estop(), c.uninstall(), c.history(), c.doctor(), c.version())
+	root.AddCommand(c.create(), c.validate(), c.explain(), c.plan(), c.run(), c.list(), c.status(), c.stop(), c.approve(), c.resume(), c.estop(), c.uninstall(), c.history(), c.doctor(), c.demo(), c.version())
 	return root
 }

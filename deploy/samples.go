@@ -8,7 +8,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-//go:embed samples/*.yaml crds/*.yaml
+//go:embed samples/*.yaml samples/demo/*.yaml crds/*.yaml
 var documents embed.FS
 
 // Sample is the example of a kind, a manifest with comments.
@@ -32,4 +32,14 @@ func CRD(kind string) ([]byte, error) {
 		return nil, fmt.Errorf("no CustomResourceDefinition of %s: %w", kind, err)
 	}
 	return crd, nil
+}
+
+// Demo returns the manifest of the shop that `squall demo` disrupts, and that of its
+// Disruption.
+func Demo() (shop, disruption []byte, err error) {
+	if shop, err = documents.ReadFile("samples/demo/shop.yaml"); err != nil {
+		return nil, nil, err
+	}
+	disruption, err = documents.ReadFile("samples/demo/slow-cart.yaml")
+	return shop, disruption, err
 }

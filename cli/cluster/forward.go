@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,12 +26,9 @@ import (
 // WorkerSettings are the settings that Squall's worker takes from its ConfigMap,
 // by the names of its environment. It is an error if the namespace has no worker.
 func (c *Client) WorkerSettings(ctx context.Context, namespace string) (map[string]string, error) {
-	worker, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, "squall-worker", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", namespace)
-	}
+	worker, err := c.worker(ctx, namespace)
 	if err != nil {
-		return nil, c.advise(ctx, err, "", "")
+		return nil, err
 	}
 	set := map[string]string{}
 	for _, container := range worker.Spec.Template.Spec.Containers {
@@ -53,6 +51,23 @@ func (c *Client) WorkerSettings(ctx context.Context, namespace string) (map[stri
 		}
 	}
 	return set, nil
+}
+
+// WorkerImage is the image of Squall's worker. It is an error if the namespace has no worker.
+func (c *Client) WorkerImage(ctx context.Context, namespace string) (string, error) {
+	worker, err := c.worker(ctx, namespace)
+	if err != nil {
+		return "", err
+	}
+	return worker.Spec.Template.Spec.Containers[0].Image, nil
+}
+
+func (c *Client) worker(ctx context.Context, namespace string) (*appsv1.Deployment, error) {
+	worker, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, "squall-worker", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no deployment squall-worker in namespace %s (--system-namespace)", namespace)
+	}
+	return worker, c.advise(ctx, err, "", "")
 }
 
 // ServiceOf reads an address such as temporal-frontend.temporal:7233 as that of
