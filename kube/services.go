@@ -40,7 +40,7 @@ func ServiceHosts(want v1beta1.NetworkService, service *corev1.Service, parts []
 		err = fmt.Errorf("service %s has neither a cluster address nor a ready endpoint now", name)
 	}
 	if want.Percentage != nil {
-		found = shareOf(found, *want.Percentage, name, disruption)
+		found = shareOf(found, int(*want.Percentage), name, disruption)
 	}
 	return hostsOf(found), err
 }

@@ -48,7 +48,7 @@ func TestServiceHosts(t *testing.T) {
 		return v1beta1.NetworkHost{Host: address, Port: port, Protocol: protocol}
 	}
 	hosts := func(all ...v1beta1.NetworkHost) []v1beta1.NetworkHost { return all }
-	half := 50
+	half := v1beta1.PercentNumber(50)
 	withSCTP := web("10.0.0.1")
 	withSCTP.Spec.Ports = append(withSCTP.Spec.Ports, servicePort("sig", 99, corev1.ProtocolSCTP))
 	portless := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}
@@ -107,7 +107,7 @@ func TestServiceHosts(t *testing.T) {
 }
 
 func TestServiceHostsAreAShareOfTheAddresses(t *testing.T) {
-	quarter := 25
+	quarter := v1beta1.PercentNumber(25)
 	want := v1beta1.NetworkService{Name: "db", Namespace: "shop", Percentage: &quarter}
 	got, err := ServiceHosts(want, web("None"), []discoveryv1.EndpointSlice{endpoints("10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5")}, "uid")
 	if err != nil || len(got) != 4 || got[0].Host == got[3].Host {

@@ -179,10 +179,10 @@ func TestMost(t *testing.T) {
 	}{
 		{nil, 10, 0, ""},
 		{&v1beta1.PolicyLimit{Targets: ptr(3)}, 10, 3, "at most 3 targets at once"},
-		{&v1beta1.PolicyLimit{Percent: ptr(50)}, 5, 2, "at most 50 % of those selected at once"},
-		{&v1beta1.PolicyLimit{Percent: ptr(20)}, 4, 0, "at most 20 % of those selected at once"},
-		{&v1beta1.PolicyLimit{Targets: ptr(3), Percent: ptr(50)}, 100, 3, "at most 3 targets and 50 % of those selected at once"},
-		{&v1beta1.PolicyLimit{Targets: ptr(30), Percent: ptr(10)}, 100, 10, "at most 30 targets and 10 % of those selected at once"},
+		{&v1beta1.PolicyLimit{Percent: new(v1beta1.PercentNumber(50))}, 5, 2, "at most 50 % of those selected at once"},
+		{&v1beta1.PolicyLimit{Percent: new(v1beta1.PercentNumber(20))}, 4, 0, "at most 20 % of those selected at once"},
+		{&v1beta1.PolicyLimit{Targets: ptr(3), Percent: new(v1beta1.PercentNumber(50))}, 100, 3, "at most 3 targets and 50 % of those selected at once"},
+		{&v1beta1.PolicyLimit{Targets: ptr(30), Percent: new(v1beta1.PercentNumber(10))}, 100, 10, "at most 30 targets and 10 % of those selected at once"},
 		{&v1beta1.PolicyLimit{Targets: ptr(0)}, 100, 0, "at most 0 targets at once"},
 	} {
 		r := Rule{PolicyRule: v1beta1.PolicyRule{AtMost: test.limit}}

@@ -33,7 +33,7 @@ func TestBudget(t *testing.T) {
 		{"until the next full one", 20, 60 * s, [][]answered{good(120, s), bad(1, time.Hour), bad(60, s)}, 181},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			budget := v1beta1.ProbeBudget{Percent: c.percent, Window: v1beta1.Duration{Duration: c.window}}
+			budget := v1beta1.ProbeBudget{Percent: v1beta1.PercentNumber(c.percent), Window: v1beta1.Duration{Duration: c.window}}
 			var spent Spent
 			at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 			burned := 0

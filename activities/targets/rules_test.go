@@ -63,7 +63,7 @@ func TestRoomOfRules(t *testing.T) {
 	broken.broken = fmt.Errorf("no JSON")
 	elsewhere := claim("cart", "cpu-pressure")
 	elsewhere.broken = broken.broken
-	half := int32(50)
+	half := v1beta1.PercentNumber(50)
 	for _, test := range []struct {
 		name   string
 		rule   v1beta1.PolicyRule

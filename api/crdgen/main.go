@@ -49,6 +49,7 @@ func run(file, field string) error {
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
+	boundNumbers(crd)
 	spec, err := specOf(crd)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)

@@ -20,6 +20,7 @@ func unruled(file string) error {
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
+	boundNumbers(crd)
 	spec, err := specOf(crd)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)

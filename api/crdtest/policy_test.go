@@ -48,7 +48,7 @@ func TestAPIServerJudgesPolicies(t *testing.T) {
 		{"[{name: a, level: nodes}]", `"nodes"`},
 		{"[{name: a, kind: node-failure}]", "unknown field"},
 		{"[{name: a, atMost: {}}]", "at least 1 properties"},
-		{"[{name: a, atMost: {percent: 101}}]", "less than or equal to 100"},
+		{"[{name: a, atMost: {percent: 101}}]", "want 0 to 100 percent"},
 		{"[{name: a, atMost: {targets: -1}}]", "greater than or equal to 0"},
 		{`[{name: a, windows: [{timeZone: America/New_York, days: [Monday], from: "09:00", to: "17:30"}]}]`, ""},
 		{"[{name: a, windows: [{timeZone: Europe/Atlantis}]}]", "Europe/Atlantis"},

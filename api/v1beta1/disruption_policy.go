@@ -158,7 +158,6 @@ type PolicyLimit struct {
 	// Percent of the pods, or nodes, that the disruption's own selector selects and
 	// that are healthy, rounded down.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	Percent *int32 `json:"percent,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
+	Percent *PercentNumber `json:"percent,omitempty"`
 }

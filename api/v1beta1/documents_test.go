@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write testdata/documents anew; a field 
 func documents() map[string]any {
 	disruption := DisruptionRef{Namespace: "shop", Name: "lossy", UID: "disruption-uid", Cluster: "cluster-uid"}
 	notBefore := metav1.NewTime(time.Date(2026, 11, 22, 10, 1, 0, 0, time.UTC))
-	percentage := 50
+	percentage := PercentNumber(50)
 	beat := func(d time.Duration) *Duration { return &Duration{Duration: d} }
 	host := NetworkHost{
 		Host: "db.example.com", Port: 5432, Protocol: "tcp", Flow: "egress", ConnState: "new", DNSResolver: "pod", Percentage: &percentage,

@@ -18,7 +18,7 @@ type GRPCDisruption struct {
 	// share of its calls. Required.
 	//
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:XValidation:rule="self.all(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && o.queryPercent > 0 ? o.queryPercent : 1).sum() <= 100)",message="the alterations of an endpoint share 100% of its calls, and each needs at least 1%: lower a queryPercent",messageExpression="'%s: the alterations of an endpoint share 100%% of its calls, and each needs at least 1%%: lower a queryPercent'.format([self.filter(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && o.queryPercent > 0 ? o.queryPercent : 1).sum() > 100)[0].endpoint])"
+	// +kubebuilder:validation:XValidation:rule="self.all(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && type(o.queryPercent) == int && o.queryPercent > 0 ? o.queryPercent : 1).sum() <= 100)",message="the alterations of an endpoint share 100% of its calls, and each needs at least 1%: lower a queryPercent",messageExpression="'%s: the alterations of an endpoint share 100%% of its calls, and each needs at least 1%%: lower a queryPercent'.format([self.filter(e, self.filter(o, o.endpoint == e.endpoint).map(o, has(o.queryPercent) && type(o.queryPercent) == int && o.queryPercent > 0 ? o.queryPercent : 1).sum() > 100)[0].endpoint])"
 	// +listType=atomic
 	Endpoints []GRPCEndpoint `json:"endpoints"`
 }
@@ -44,9 +44,8 @@ type GRPCEndpoint struct {
 	// percent, 1 to 100. 0, the default, means an equal share of what the
 	// endpoint's other alterations leave.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	QueryPercent int `json:"queryPercent,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
+	QueryPercent PercentNumber `json:"queryPercent,omitempty"`
 }
 
 var grpcCodes = strings.Fields(`OK CANCELED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS
@@ -63,7 +62,7 @@ func (g *GRPCDisruption) validate(path *field.Path) field.ErrorList {
 	claimed := map[string]int{}
 	for i, e := range g.Endpoints {
 		errs = append(errs, e.validate(endpoints.Index(i))...)
-		claimed[e.TargetEndpoint] += max(e.QueryPercent, 1)
+		claimed[e.TargetEndpoint] += max(int(e.QueryPercent), 1)
 	}
 	for i, e := range g.Endpoints {
 		if claimed[e.TargetEndpoint] > 100 {
@@ -85,5 +84,5 @@ func (e GRPCEndpoint) validate(path *field.Path) field.ErrorList {
 	if e.OverrideToReturn != "" {
 		errs = append(errs, oneOf(path.Child("override"), e.OverrideToReturn, "{}")...)
 	}
-	return append(errs, within(path.Child("queryPercent"), e.QueryPercent, 0, 100)...)
+	return append(errs, within(path.Child("queryPercent"), int(e.QueryPercent), 0, 100)...)
 }

@@ -24,33 +24,29 @@ type NetworkDisruption struct {
 	// each by itself: of what is not dropped, a share is corrupted, and a share
 	// is duplicated.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	Drop int `json:"drop,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
+	Drop PercentNumber `json:"drop,omitempty"`
 	// Duplicate is the share of matching packets that is sent twice, in
 	// percent, 0 to 100. Default 0.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	Duplicate int `json:"duplicate,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
+	Duplicate PercentNumber `json:"duplicate,omitempty"`
 	// Corrupt is the share of matching packets with a flipped bit and a wrong
 	// checksum, in percent, 0 to 100. Default 0.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	Corrupt int `json:"corrupt,omitempty"`
-	// Delay is what matching packets wait, in milliseconds, 0 to 60000. Default 0.
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
+	Corrupt PercentNumber `json:"corrupt,omitempty"`
+	// Delay is what matching packets wait, in milliseconds, 0 to 60000, or as a
+	// string such as "200ms". Default 0.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=60000
-	Delay int `json:"delay,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 60000 : duration(self) <= duration('60s')",message="want 0 to 60000 milliseconds",messageExpression="string(self) + ': want 0 to 60000 milliseconds'"
+	Delay Milliseconds `json:"delay,omitempty"`
 	// DelayJitter is the largest deviation from delay, as a share of delay in
 	// percent, 0 to 100, but at least 1 ms. 0, the default, means 10. Every
 	// deviation is as likely, so that packets can overtake each other.
 	//
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	DelayJitter int `json:"delayJitter,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
+	DelayJitter PercentNumber `json:"delayJitter,omitempty"`
 	// BandwidthLimit is the rate of all matching packets of a direction
 	// together, in bytes per second, 32 or more. 0, the default, means
 	// unlimited.
@@ -133,10 +129,9 @@ type NetworkHost struct {
 	// disturbed, 1 to 100, rounded up, the same addresses for every target.
 	// Nothing means 100.
 	//
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100 : !self.startsWith('0')",message="want 1 to 100 percent",messageExpression="string(self) + ': want 1 to 100 percent'"
 	// +nullable
-	Percentage *int `json:"percentage,omitempty"`
+	Percentage *PercentNumber `json:"percentage,omitempty"`
 }
 
 func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
@@ -145,11 +140,11 @@ func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(path,
 			"nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"))
 	}
-	errs = append(errs, within(path.Child("drop"), n.Drop, 0, 100)...)
-	errs = append(errs, within(path.Child("duplicate"), n.Duplicate, 0, 100)...)
-	errs = append(errs, within(path.Child("corrupt"), n.Corrupt, 0, 100)...)
-	errs = append(errs, within(path.Child("delay"), n.Delay, 0, 60000)...)
-	errs = append(errs, within(path.Child("delayJitter"), n.DelayJitter, 0, 100)...)
+	errs = append(errs, within(path.Child("drop"), int(n.Drop), 0, 100)...)
+	errs = append(errs, within(path.Child("duplicate"), int(n.Duplicate), 0, 100)...)
+	errs = append(errs, within(path.Child("corrupt"), int(n.Corrupt), 0, 100)...)
+	errs = append(errs, within(path.Child("delay"), int(n.Delay), 0, 60000)...)
+	errs = append(errs, within(path.Child("delayJitter"), int(n.DelayJitter), 0, 100)...)
 	if n.BandwidthLimit != 0 && n.BandwidthLimit < 32 {
 		errs = append(errs, field.Invalid(path.Child("bandwidthLimit"), n.BandwidthLimit,
 			"want 0 for unlimited, or at least 32 bytes per second"))
@@ -227,7 +222,7 @@ func validateHosts(path *field.Path, hosts []NetworkHost) field.ErrorList {
 		errs = append(errs, oneOf(at.Child("dnsResolver"), h.DNSResolver,
 			"", "pod", "node", "pod-fallback-node", "node-fallback-pod")...)
 		if h.Percentage != nil {
-			errs = append(errs, within(at.Child("percentage"), *h.Percentage, 1, 100)...)
+			errs = append(errs, within(at.Child("percentage"), int(*h.Percentage), 1, 100)...)
 		}
 	}
 	return errs

@@ -31,10 +31,9 @@ type NetworkService struct {
 	// Percentage is the share of the service's addresses that is disturbed, 1
 	// to 100, rounded up. Nothing means 100.
 	//
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100 : !self.startsWith('0')",message="want 1 to 100 percent",messageExpression="string(self) + ': want 1 to 100 percent'"
 	// +nullable
-	Percentage *int `json:"percentage,omitempty"`
+	Percentage *PercentNumber `json:"percentage,omitempty"`
 }
 
 // In is the service as a Disruption of this namespace means it.
@@ -147,7 +146,7 @@ func validateServices(path *field.Path, services []NetworkService) field.ErrorLi
 			errs = append(errs, within(at.Child("ports").Index(j).Child("port"), port.Port, 0, 65535)...)
 		}
 		if s.Percentage != nil {
-			errs = append(errs, within(at.Child("percentage"), *s.Percentage, 1, 100)...)
+			errs = append(errs, within(at.Child("percentage"), int(*s.Percentage), 1, 100)...)
 		}
 	}
 	return errs

@@ -129,9 +129,8 @@ type ProbeHandler struct {
 type ProbeBudget struct {
 	// Percent of the answers, from 1 to 99. Required.
 	//
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=99
-	Percent int32 `json:"percent"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 99 : !self.startsWith('0') && !self.startsWith('100')",message="want 1 to 99 percent",messageExpression="string(self) + ': want 1 to 99 percent'"
+	Percent PercentNumber `json:"percent"`
 	// Window is the time that is looked back, at most 24h and at least ten
 	// periods: of fewer answers a single one would be too much. Nothing is judged
 	// before a full window. Required.

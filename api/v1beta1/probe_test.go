@@ -32,7 +32,7 @@ func TestValidateProbes(t *testing.T) {
 	exec := func(scope ProbeScope, command ...string) Probe {
 		return Probe{Name: "exec", Scope: scope, ProbeHandler: ProbeHandler{Exec: &ExecProbe{Command: command}}}
 	}
-	budget := func(percent int32, window time.Duration) func(*Probe) {
+	budget := func(percent PercentNumber, window time.Duration) func(*Probe) {
 		return func(p *Probe) { p.Budget = &ProbeBudget{Percent: percent, Window: Duration{Duration: window}} }
 	}
 	app := map[string]string{"app": "checkout"}

@@ -1527,7 +1527,7 @@ func (in *NetworkHost) DeepCopyInto(out *NetworkHost) {
 	*out = *in
 	if in.Percentage != nil {
 		in, out := &in.Percentage, &out.Percentage
-		*out = new(int)
+		*out = new(PercentNumber)
 		**out = **in
 	}
 }
@@ -1552,7 +1552,7 @@ func (in *NetworkService) DeepCopyInto(out *NetworkService) {
 	}
 	if in.Percentage != nil {
 		in, out := &in.Percentage, &out.Percentage
-		*out = new(int)
+		*out = new(PercentNumber)
 		**out = **in
 	}
 }
@@ -1724,7 +1724,7 @@ func (in *PolicyLimit) DeepCopyInto(out *PolicyLimit) {
 	}
 	if in.Percent != nil {
 		in, out := &in.Percent, &out.Percent
-		*out = new(int32)
+		*out = new(PercentNumber)
 		**out = **in
 	}
 }

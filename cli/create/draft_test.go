@@ -60,7 +60,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{name: "a number", kind: v1beta1.KindNetwork, field: "spec.network.drop", answer: "35", want: "drop: 35"},
 		{name: "a number out of bounds", kind: v1beta1.KindNetwork, field: "spec.network.drop", answer: "135", want: "drop: 20", refused: "135"},
-		{name: "a word for a number", kind: v1beta1.KindNetwork, field: "spec.network.drop", answer: "many", want: "drop: 20", refused: `want the type integer, found "many"`},
+		{name: "a word for a number", kind: v1beta1.KindNetwork, field: "spec.network.drop", answer: "many", want: "drop: 20", refused: `percentage "many": want a whole number`},
 		{name: "labels in short", kind: v1beta1.KindNetwork, field: "spec.selector", answer: "app=shop, tier=web", want: "selector: {app: shop, tier: web}"},
 		{name: "a list in short", kind: v1beta1.KindDiskFailure, field: "spec.diskFailure.paths", answer: "/a, /b", want: "paths: [/a, /b]"},
 		{name: "a percentage", kind: v1beta1.KindNetwork, field: "spec.count", answer: "10%", want: "count: 10%"},

@@ -42,9 +42,9 @@ func effects(n *v1beta1.NetworkDisruption) []string {
 			all = append(all, fmt.Sprintf("%s %d%% of the packets", what, percent))
 		}
 	}
-	share(n.Drop, "drops")
-	share(n.Corrupt, "corrupts")
-	share(n.Duplicate, "duplicates")
+	share(int(n.Drop), "drops")
+	share(int(n.Corrupt), "corrupts")
+	share(int(n.Duplicate), "duplicates")
 	if n.Delay > 0 {
 		jitter := n.DelayJitter
 		if jitter == 0 {

@@ -59,8 +59,9 @@ func TestTriggersAreJudgedNow(t *testing.T) {
 func TestTheSchemaIsJudged(t *testing.T) {
 	const head = "apiVersion: chaos.squall.dev/v1beta1\nmetadata: {name: a}\n"
 	for document, want := range map[string][]string{
-		"kind: Disruption\nspec: {selector: {a: b}, count: 1, network: {delay: 200ms, drop: 40%}}": {
-			`spec.network.delay: want the type integer, found "200ms"; write 200`, `spec.network.drop: want the type integer, found "40%"; write 40`},
+		"kind: Disruption\nspec: {selector: {a: b}, count: 1, network: {delay: 200ms, drop: 40%}}": nil,
+		"kind: Disruption\nspec: {selector: {a: b}, count: 1, network: {drop: 101%, bandwidthLimit: \"1024\"}}": {
+			`spec.network.bandwidthLimit: want the type integer, found "1024"; write 1024`, `spec.network.drop: "101%" should match`},
 		"kind: Disruption\nspec: {selector: {a: true}, count: 1.5, cpuPressure: {}}": {"spec.count: want the type integer, found 1.5", "spec.selector.a: want the type string, found true"},
 		"kind: DisruptionPolicy\nspec: {}":                                           {"spec.rules: is required"},
 		"kind: DisruptionPolicy\nspec: {rules: [{name: x, windows: [{timeZone: UTC, from: \"25:00\", to: \"09:00\"}]}]}": {

@@ -108,7 +108,7 @@ func fails(code string) v1beta1.GRPCEndpoint {
 }
 
 func share(percent int, e v1beta1.GRPCEndpoint) v1beta1.GRPCEndpoint {
-	e.QueryPercent = percent
+	e.QueryPercent = v1beta1.PercentNumber(percent)
 	return e
 }
 

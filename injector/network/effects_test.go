@@ -199,9 +199,9 @@ func TestSharesOfWhatGoesOut(t *testing.T) {
 					t.Errorf("%s: the receiver got datagram %d %d times, want %d", name, n, good[n], want)
 				}
 			}
-			inBounds(t, name+": lost", count-len(sights), count, test.params.Drop)
-			inBounds(t, name+": twice", twice, len(sights), test.params.Duplicate)
-			inBounds(t, name+": damaged", damaged, len(sights), test.params.Corrupt)
+			inBounds(t, name+": lost", count-len(sights), count, int(test.params.Drop))
+			inBounds(t, name+": twice", twice, len(sights), int(test.params.Duplicate))
+			inBounds(t, name+": damaged", damaged, len(sights), int(test.params.Corrupt))
 			if bad > luckyChecksums {
 				t.Errorf("%s: %d damaged datagrams reached the receiver, want none: their checksums are wrong", name, bad)
 			}
@@ -256,11 +256,11 @@ func TestSharesOfWhatComesIn(t *testing.T) {
 				}
 			}
 			arrived := (100 - params.Drop) * (100 - params.Corrupt) / 100
-			inBounds(t, name+": whole", len(good), count, arrived)
-			inBounds(t, name+": twice", twice, len(good), params.Duplicate)
+			inBounds(t, name+": whole", len(good), count, int(arrived))
+			inBounds(t, name+": twice", twice, len(good), int(params.Duplicate))
 			// A damaged copy counts as well.
 			if params.Duplicate == 0 {
-				inBounds(t, name+": wrong checksums", wrong, count, params.Corrupt)
+				inBounds(t, name+": wrong checksums", wrong, count, int(params.Corrupt))
 			}
 			if bad > luckyChecksums {
 				t.Errorf("%s: %d damaged datagrams reached the receiver, want none", name, bad)

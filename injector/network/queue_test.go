@@ -339,9 +339,9 @@ func TestDelayJitterIsAShareOfTheDelay(t *testing.T) {
 		delay, percent int
 		want           time.Duration
 	}{{100, 50, 50 * time.Millisecond}, {200, 0, 20 * time.Millisecond}, {5, 10, time.Millisecond}, {100, 1, time.Millisecond}, {0, 50, 0}} {
-		got := demandOf(v1beta1.NetworkDisruption{Delay: test.delay, DelayJitter: test.percent}).Jitter
+		got := demandOf(v1beta1.NetworkDisruption{Delay: v1beta1.Milliseconds(test.delay), DelayJitter: v1beta1.PercentNumber(test.percent)}).Jitter
 		if got != test.want {
-			t.Errorf("delay %d ms, jitter %d %%: %s, want %s", test.delay, test.percent, got, test.want)
+			t.Errorf("delay %d ms, jitter %d %%: %s, want %s", test.delay, v1beta1.PercentNumber(test.percent), got, test.want)
 		}
 	}
 	params := v1beta1.NetworkDisruption{Delay: 100, DelayJitter: 50}

@@ -90,7 +90,7 @@ func (s Site) expandHost(host v1beta1.NetworkHost) ([]classifier.Match, error) {
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	addresses = slices.Compact(addresses)
 	if host.Percentage != nil {
-		addresses = v1beta1.Share(addresses, *host.Percentage, host.Host, s.Disruption)
+		addresses = v1beta1.Share(addresses, int(*host.Percentage), host.Host, s.Disruption)
 	}
 	var matches []classifier.Match
 	for _, address := range addresses {

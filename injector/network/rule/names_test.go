@@ -21,7 +21,7 @@ func addressesOf(count int) []netip.Addr {
 }
 
 func TestPlanDisturbsAShareOfAHost(t *testing.T) {
-	half, wrong := 50, 0
+	half, wrong := v1beta1.PercentNumber(50), v1beta1.PercentNumber(0)
 	site := Site{
 		Level: v1beta1.LevelPod, Disruption: types.UID("uid"),
 		Resolved: map[Name][]netip.Addr{byDefault("db"): addressesOf(5), {"db", "node"}: addressesOf(2)},

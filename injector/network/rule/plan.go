@@ -91,7 +91,7 @@ func effectOf(params v1beta1.NetworkDisruption) (classifier.Effect, error) {
 	for _, share := range []struct {
 		name  string
 		value int
-	}{{"drop", params.Drop}, {"corrupt", params.Corrupt}, {"duplicate", params.Duplicate}} {
+	}{{"drop", int(params.Drop)}, {"corrupt", int(params.Corrupt)}, {"duplicate", int(params.Duplicate)}} {
 		if share.value < 0 || share.value > 100 {
 			return classifier.Effect{}, fmt.Errorf("%s %d: want a share in percent, 0 to 100", share.name, share.value)
 		}
