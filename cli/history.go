@@ -43,7 +43,11 @@ func (c *command) history() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.showRuns(runs, output)
+				where := flags.where(client)
+				if !flags.everywhere {
+					where += ": squall history -A lists those of all namespaces"
+				}
+				return c.showRuns(runs, where, output)
 			}
 			told, err := story.Of(cmd.Context(), temporal, client.Namespace, args[0])
 			if err != nil {
@@ -72,12 +76,12 @@ func writeChart(path string, told story.Story) error {
 	return os.WriteFile(path, []byte(chart.SVG(told.Disruption, told.Answers)), 0o644)
 }
 
-func (c *command) showRuns(runs []story.Run, output format) error {
+func (c *command) showRuns(runs []story.Run, where string, output format) error {
 	if output != "" {
 		return output.write(c.out, runs)
 	}
 	if len(runs) == 0 {
-		_, _ = fmt.Fprintln(c.err, "Temporal knows of no disruption that has ended")
+		_, _ = fmt.Fprintln(c.err, "Temporal knows of no disruption that has ended "+where)
 		return nil
 	}
 	rows := [][]view.Cell{{{Text: "ENDED", Tone: view.Quiet}, {Text: "DISRUPTION", Tone: view.Quiet}, {Text: "LASTED", Tone: view.Quiet},

@@ -32,7 +32,10 @@ func TestHistory(t *testing.T) {
 	l := newLive(t)
 	server := temporalserver.New(t).Start()
 	squall := func(args ...string) call { return l.squall(append(args, "--temporal-address", server.Address)...) }
-	l.want(squall("history"), exitOK, "Temporal knows of no disruption that has ended")
+	l.want(squall("history"), exitOK, "Temporal knows of no disruption that has ended in namespace "+l.Shop+": squall history -A")
+	if all := squall("history", "-A"); strings.Contains(all.err, "in namespace") || strings.Contains(all.err, "squall history -A") {
+		t.Errorf("history -A = %q, want no advice to list all namespaces", all.err)
+	}
 	l.want(squall("history", "lossy"), exitError, "temporal knows of no disruption "+l.Shop+"/lossy: squall history -A")
 	c := server.Dial(client.DefaultNamespace)
 	w := worker.New(c, contract.TaskQueue, worker.Options{})

@@ -159,6 +159,12 @@ func TestListAndStatus(t *testing.T) {
 	})
 	l.want(l.squall("list"), exitOK, "NAME    PHASE", "lossy   Holding   cpu-pressure   2/2       Injected")
 	l.want(l.squall("list", "-A"), exitOK, "NAMESPACE", l.Shop)
+	if bare := l.squall("list", "--no-headers"); strings.Contains(bare.out, "PHASE") || !strings.HasPrefix(bare.out, "lossy ") {
+		t.Errorf("list --no-headers = %q, want the row of lossy only", bare.out)
+	}
+	l.want(l.squall("list", "-l", "no.such/label=x"), exitOK, "no disruption in namespace "+l.Shop)
+	l.want(l.squall("list", "-l", "!no.such/label"), exitOK, "lossy   Holding")
+	l.want(l.squall("list", "-l", "a=b=c"), exitUsage, "such as -l team=shop")
 	l.want(l.squall("status"), exitOK, "lossy   Holding")
 	l.want(l.squall("status", "lossy"), exitOK, l.Shop+"/lossy", "2/2 injected, Injected")
 	l.want(l.squall("status", "losy"), exitError, `there is no disruption "losy" in namespace "`+l.Shop+`": did you mean "lossy"?`)
@@ -245,7 +251,7 @@ func TestUninstall(t *testing.T) {
 		t.Error("without --yes it deletes")
 	}
 	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.IsStuckOnRemoval = true })
-	uninstall := func() call { return l.squall("uninstall", "--yes", "--chaos-namespace", l.Chaos) }
+	uninstall := func() call { return l.squall("uninstall", "-y", "--chaos-namespace", l.Chaos) }
 	l.want(uninstall(), exitStuck, l.Shop+"/lossy")
 	l.want(l.squall("estop"), exitOK, "Squall is being uninstalled")
 	if err := l.Plain.Get().Namespace(l.Shop).Resource("disruptioncrons").Name("noon").Do(l.Context()).Error(); !apierrors.IsNotFound(err) {

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
@@ -122,11 +124,12 @@ func (c *command) approvals(f *clusterFlags) cobra.CompletionFunc {
 }
 
 // listScenarios is squall list --scenarios.
-func (c *command) listScenarios(ctx context.Context, client *cluster.Client, flags *clusterFlags, output format) error {
+func (c *command) listScenarios(ctx context.Context, client *cluster.Client, flags *clusterFlags, chosen labels.Selector, table view.List, output format) error {
 	found, err := client.Scenarios(ctx, flags.namespace(client))
 	if err != nil {
 		return err
 	}
+	found.Items = slices.DeleteFunc(found.Items, func(s v1beta1.DisruptionScenario) bool { return !chosen.Matches(labels.Set(s.Labels)) })
 	if output == asJSON || output == asYAML {
 		return output.write(c.out, found)
 	}
@@ -134,8 +137,8 @@ func (c *command) listScenarios(ctx context.Context, client *cluster.Client, fla
 		_, _ = fmt.Fprintln(c.err, "no scenario "+flags.where(client))
 		return nil
 	}
-	list := view.List{Now: c.now(), Namespaces: flags.everywhere, Wide: output == asWide}
-	_, _ = fmt.Fprint(c.out, view.Grid(list.ScenarioRows(found.Items), c.tone))
+	table.Now = c.now()
+	_, _ = fmt.Fprint(c.out, view.Grid(table.Body(table.ScenarioRows(found.Items)), c.tone))
 	return nil
 }
 

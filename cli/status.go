@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/view"
@@ -14,31 +15,37 @@ import (
 func (c *command) list() *cobra.Command {
 	var flags clusterFlags
 	var output format
-	var stuck, scenarios bool
+	var stuck, scenarios, noHeaders bool
+	var selector string
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List disruptions or scenarios, stuck ones first",
-		Example: "  squall list\n  squall list -A --stuck\n  squall list --scenarios -o wide\n" +
+		Example: "  squall list\n  squall list -A --stuck\n  squall list --scenarios -o wide\n  squall list -l team=shop --no-headers\n" +
 			"  squall list -A -o json | jq -r '.items[].metadata.name'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if stuck && scenarios {
 				return usage("--stuck is about disruptions: leave out --scenarios, or name one of the two")
 			}
+			chosen, err := labels.Parse(selector)
+			if err != nil {
+				return usage("-l %s: %v; write it as in kubectl, such as -l team=shop", selector, err)
+			}
 			client, err := flags.connect(c)
 			if err != nil {
 				return err
 			}
+			table := view.List{Now: time.Now(), Namespaces: flags.everywhere, Wide: output == asWide, NoHeaders: noHeaders}
 			if scenarios {
-				return c.listScenarios(cmd.Context(), client, &flags, output)
+				return c.listScenarios(cmd.Context(), client, &flags, chosen, table, output)
 			}
 			found, err := client.Disruptions(cmd.Context(), flags.namespace(client))
 			if err != nil {
 				return err
 			}
-			if stuck {
-				found.Items = slices.DeleteFunc(found.Items, func(d v1beta1.Disruption) bool { return !view.Stuck(&d) })
-			}
+			found.Items = slices.DeleteFunc(found.Items, func(d v1beta1.Disruption) bool {
+				return !chosen.Matches(labels.Set(d.Labels)) || stuck && !view.Stuck(&d)
+			})
 			if output == asJSON || output == asYAML {
 				return output.write(c.out, found)
 			}
@@ -50,7 +57,7 @@ func (c *command) list() *cobra.Command {
 				_, _ = fmt.Fprintln(c.err, what+flags.where(client))
 				return nil
 			}
-			c.table(view.List{Now: time.Now(), Namespaces: flags.everywhere, Wide: output == asWide}, found.Items)
+			c.table(table, found.Items)
 			return nil
 		},
 	}
@@ -58,12 +65,14 @@ func (c *command) list() *cobra.Command {
 	flags.addEverywhere(list)
 	list.Flags().BoolVar(&stuck, "stuck", false, "only those that wait for a person's decision")
 	list.Flags().BoolVar(&scenarios, "scenarios", false, "scenarios in place of disruptions")
+	list.Flags().StringVarP(&selector, "selector", "l", "", "only those with these labels, such as team=shop")
+	list.Flags().BoolVar(&noHeaders, "no-headers", false, "leave out the header of the table")
 	output.flag(list, "json", "yaml", "wide")
 	return list
 }
 
 func (c *command) table(list view.List, disruptions []v1beta1.Disruption) {
-	_, _ = fmt.Fprint(c.out, view.Grid(list.Rows(disruptions), c.tone))
+	_, _ = fmt.Fprint(c.out, view.Grid(list.Body(list.Rows(disruptions)), c.tone))
 }
 
 // tone is how a text of package view looks.

@@ -57,7 +57,7 @@ func (c *command) uninstall() *cobra.Command {
 	}
 	flags.add(command)
 	chaosNamespaceFlag(command, &chaosNamespace)
-	command.Flags().BoolVar(&yes, "yes", false, "do it")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
 	command.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 5m; 0 is for ever")
 	return command
 }

@@ -17,6 +17,16 @@ type List struct {
 	Now time.Time
 	// Namespaces adds a column, Wide adds effect, ending and workflow.
 	Namespaces, Wide bool
+	// NoHeaders leaves the header out of Body.
+	NoHeaders bool
+}
+
+// Body returns the rows to print of a table that begins with its header.
+func (l List) Body(rows [][]Cell) [][]Cell {
+	if l.NoHeaders {
+		return rows[1:]
+	}
+	return rows
 }
 
 // Rows are the header and a row for each disruption.
