@@ -28,19 +28,19 @@ func (p *PercentNumber) UnmarshalJSON(data []byte) error {
 }
 
 // Milliseconds is a length of time: in JSON a number of milliseconds such as 200, or a
-// string such as "200ms" or "1.5s". It is written as a number.
+// string of more than 0 such as "200ms" or "1.5s". It is written as a number.
 //
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:MaxLength=16
-// +kubebuilder:validation:Pattern=`^[0-9]+([.][0-9]+)?(ms|s)$`
+// +kubebuilder:validation:Pattern=`^([0-9]*[1-9][0-9]*([.][0-9]+)?|0[.][0-9]*[1-9][0-9]*)(ms|s)$`
 type Milliseconds int
 
 // UnmarshalJSON reads a number, or a string with a unit.
 func (m *Milliseconds) UnmarshalJSON(data []byte) error {
 	number, err := numberOf(data, func(text string) (int, error) {
 		length, err := time.ParseDuration(text)
-		if length%time.Millisecond != 0 {
+		if length%time.Millisecond != 0 || length == 0 { // the rules of the CRD know 0 as a number alone
 			return 0, fmt.Errorf("%s is no whole number of milliseconds", length)
 		}
 		return int(length.Milliseconds()), err

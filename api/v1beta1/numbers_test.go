@@ -25,13 +25,13 @@ func TestPercentNumber(t *testing.T) {
 }
 
 func TestMilliseconds(t *testing.T) {
-	for document, want := range map[string]Milliseconds{`200`: 200, `"200ms"`: 200, `"1.5s"`: 1500, `"1m"`: 60000, `0`: 0} {
+	for document, want := range map[string]Milliseconds{`200`: 200, `"200ms"`: 200, `"1.5s"`: 1500, `"1m"`: 60000, `"0.5s"`: 500, `0`: 0} {
 		var m Milliseconds
 		if err := json.Unmarshal([]byte(document), &m); err != nil || m != want {
 			t.Errorf("%s is %d, %v; want %d", document, m, err, want)
 		}
 	}
-	for _, document := range []string{`"200"`, `"0.5ms"`, `1.5`, `"soon"`, `""`, `true`} {
+	for _, document := range []string{`"200"`, `"0s"`, `"0.5ms"`, `1.5`, `"soon"`, `""`, `true`} {
 		var m Milliseconds
 		if err := json.Unmarshal([]byte(document), &m); err == nil || !strings.Contains(err.Error(), document) {
 			t.Errorf("%s: %v, want it named", document, err)
