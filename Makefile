@@ -18,6 +18,8 @@ DEV_KUBECONFIG := $(DEV)/kubeconfig
 # The images of make release and make manifests.
 REGISTRY ?= squall.local
 TAG ?= dev
+# The directory that make publish pushes.
+RELEASE ?=
 # What make test-long runs; empty: every part.
 PART ?=
 # What the choices of make operations and make campaign follow from; empty: the commit.
@@ -142,6 +144,11 @@ freeze: ## before a tag: the histories recorded since the last release stay as t
 .PHONY: release
 release: ## everything of a version into dist/: images, squall, manifests, chart, bill of materials, checksums (REGISTRY=name under which the images will be)
 	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)"
+
+.PHONY: publish
+publish: ## push the images and the chart of a release into its registry, with the credentials of docker login (RELEASE=dist/VERSION)
+	@[ -n "$(RELEASE)" ] || { echo "name the directory of a release: make publish RELEASE=dist/VERSION"; exit 2; }
+	cd hack/release && go run . -push "$(abspath $(RELEASE))"
 
 .PHONY: manifests
 manifests: ## manifests and Helm chart into dist/TAG, for images that are in REGISTRY already (REGISTRY=... TAG=...)

@@ -1,10 +1,11 @@
 // Command release writes everything of a version into a directory: the program
 // squall for each platform, the images as OCI layouts for two architectures,
 // manifests, the Helm chart, a bill of materials and checksums. It needs neither
-// a container engine nor a registry, and publishes nothing.
+// a container engine nor a registry, and publishes nothing unless it is told to push.
 //
 //	go run . -registry registry.example.com/chaos
 //	go run . -registry registry.example.com/chaos -tag v7      # manifests and chart for images that are there
+//	go run . -push ../../dist/v7                               # images and chart into that registry
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -41,6 +43,7 @@ func main() {
 	flag.StringVar(&r.registry, "registry", "squall.local", "`name` under which manifest and chart have the images, without a tag")
 	flag.StringVar(&r.version, "tag", "", "`tag` of images that are there already: nothing is built, manifests and chart are for these")
 	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of certificate authorities, for a Temporal whose certificate a public one signed")
+	push := flag.String("push", "", "`directory` of a release: nothing is built, its images and chart are pushed into the registry for which it was made")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-registry NAME] [-o DIRECTORY] [-tag TAG]\n\nThe version is the tag of the commit. Without a tag it is Go's name of the commit.")
 		flag.PrintDefaults()
@@ -48,6 +51,15 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *push != "" {
+		pushed, err := publish(ctx, *push, os.Stderr)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		fmt.Println(strings.Join(pushed, "\n"))
+		return
+	}
 	made, err := r.run(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)

@@ -101,6 +101,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("chart", func(t *testing.T) { checkChart(t, filepath.Join(dir, "squall-1.2.3.tgz")) })
 	t.Run("bill of materials", func(t *testing.T) { checkMaterials(t, filepath.Join(dir, "squall-v1.2.3.cdx.json")) })
+	t.Run("published", func(t *testing.T) { checkPublished(t, root) })
 	t.Run("the same again", func(t *testing.T) {
 		again, err := made(t, root)
 		if err != nil {
