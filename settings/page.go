@@ -8,16 +8,24 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Table is the reference of the program's settings, as rows of Markdown.
-func (p Program) Table() string {
-	var b strings.Builder
-	b.WriteString("| setting | default | meaning |\n|---|---|---|\n")
+// Lists are the references of the program's own settings, and of those that all programs
+// have, as lists of Markdown.
+func (p Program) Lists() (own, common string) {
+	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
+	TemporalFlags(shared)
+	MetricsFlags(shared)
+	TracesFlags(shared)
+	var ownLines, commonLines strings.Builder
 	p.flagSet(io.Discard).VisitAll(func(f *pflag.Flag) {
-		value := "`" + f.DefValue + "`"
-		if f.DefValue == "" || f.DefValue == "[]" {
-			value = "–"
+		to := &ownLines
+		if shared.Lookup(f.Name) != nil || f.Name == "config" || f.Name == "log-level" {
+			to = &commonLines
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, value, strings.ReplaceAll(f.Usage, "|", `\|`))
+		value := " (`" + f.DefValue + "`)"
+		if f.DefValue == "" || f.DefValue == "[]" {
+			value = ""
+		}
+		_, _ = fmt.Fprintf(to, "- `%s`%s: %s\n", f.Name, value, f.Usage)
 	})
-	return b.String()
+	return ownLines.String(), commonLines.String()
 }

@@ -14,27 +14,29 @@ import (
 
 var update = flag.Bool("update-settings", false, "write docs/settings.md")
 
-// Page compares the section of a program with its settings. The section begins with the
-// comment <!-- PROGRAM --> and ends with <!-- end -->. page is the path of docs/settings.md.
+// Page compares the sections of a program's own settings and of those that all programs
+// have with the page. A section begins with the comment <!-- NAME --> and ends with
+// <!-- end -->; that of the others is called common. page is the path of docs/settings.md.
 func Page(t *testing.T, page string, p settings.Program) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := "<!-- "+p.Name+" -->\n", "<!-- end -->"
-	before, rest, found := strings.Cut(string(text), begin)
-	got, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no section between %q and %q", page, begin, end)
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(before+begin+p.Table()+end+after), 0o644); err != nil {
+	own, common := p.Lists()
+	for name, want := range map[string]string{p.Name: own, "common": common} {
+		text, err := os.ReadFile(page)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if diff := cmp.Diff(p.Table(), got); diff != "" {
-		t.Errorf("%s is not of today (go test ./%s -run TestSettingsPage -update-settings) (-want +got):\n%s", page, p.Name, diff)
+		begin, end := "<!-- "+name+" -->\n\n", "\n<!-- end -->"
+		before, rest, found := strings.Cut(string(text), begin)
+		got, after, closed := strings.Cut(rest, end)
+		switch {
+		case !found || !closed:
+			t.Fatalf("%s has no section between %q and %q", page, begin, end)
+		case *update:
+			if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		case got != want:
+			t.Errorf("%s is out of date (go test ./%s -run TestSettingsPage -update-settings) (-want +got):\n%s", page, p.Name, cmp.Diff(want, got))
+		}
 	}
 }
