@@ -53,15 +53,15 @@ type Config struct {
 	LogLevel string          `mapstructure:"log-level"`
 }
 
+var program = settings.Program{
+	Name:        "crdbridge",
+	About:       "The controller (crdbridge) starts one Temporal workflow for each Disruption and signals it.",
+	Flags:       addFlags,
+	WithoutFlag: []string{settings.SettingTracesHeaders},
+}
+
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
 func readConfig(args []string, out io.Writer) (Config, error) {
-	program := settings.Program{
-		Name:  "crdbridge",
-		About: "crdbridge starts and informs one Temporal workflow for every Disruption.",
-		Flags: addFlags,
-
-		WithoutFlag: []string{settings.SettingTracesHeaders},
-	}
 	var config Config
 	if err := program.Read(args, out, &config); err != nil {
 		return Config{}, err
@@ -71,30 +71,30 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 
 func addFlags(flags *pflag.FlagSet) {
 	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods")
-	flags.StringSlice("watch-namespaces", []string{}, "namespaces, separated by commas, whose Disruptions and pods are watched, beside the chaos pods; empty: all")
-	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
+	flags.StringSlice("watch-namespaces", []string{}, "namespaces to watch, separated by commas, besides the chaos namespace; empty: all")
+	flags.String("health-address", ":8081", "address of /healthz and /readyz; 0: none")
 	settings.MetricsFlags(flags)
-	flags.Bool("leader-election", true, "let one of several bridges act")
-	flags.String("leader-election-namespace", "squall-system", "namespace of the lease the bridges elect with")
-	flags.Duration("leader-election-lease", 15*time.Second, "how long a bridge that was killed keeps others from acting, in whole seconds; one whose API server does not answer for two thirds of it ends; at least 2s")
-	flags.Bool("on-init", false, "serve the admission webhook that holds labelled pods back until they are disturbed")
-	flags.Int("on-init-port", 9443, "where it is served")
-	flags.String("on-init-certificates", "", "directory with its tls.crt and tls.key; empty: made and kept in the Secret "+oninit.Name)
-	flags.Duration("on-init-timeout", time.Minute, "how long a pod is held back that says nothing of it; at least 1s")
-	flags.Duration("on-init-max-timeout", time.Hour, "how long a pod may ask to be held back")
-	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, by which pods are held back")
-	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for it; empty: the cluster's default")
-	flags.Bool("pod-ops-driver", false, "move pods that opted in through PodOpsLifecycle, unless Kuperator is installed")
-	flags.Bool("graceful-delete", false, "refuse the deletion of such a pod until it is out of service, and then delete it; needs pod-ops-driver")
-	flags.Int("graceful-delete-port", 9444, "where the webhook for it is served")
-	flags.Bool("readiness-gate", false, "give pods that opted in the readiness gate when they are created; needs pod-ops-driver")
-	flags.Int("readiness-gate-port", 9446, "where the webhook for it is served")
-	flags.Bool("requesters", false, "serve the admission webhook that notes who asks for a Disruption")
-	flags.Int("requesters-port", 9445, "where it is served")
-	flags.String("webhook-client-ca", "", "file with the CA that signs the API servers' client certificates: all webhooks refuse other clients; empty: they answer any client, and graceful-delete only refuses deletions and labels no pod")
-	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "least time between the end of a DisruptionCron's run and the next one; at least 1s")
-	flags.Duration("ttl-after-finished", 0, "how long after its end a Disruption is deleted, if it is clean for sure and no run of a cron, such as 168h; at least 1m; 0: never")
-	flags.Duration("poll-interval", temporal.PollInterval, "how often Temporal is asked for workflows that were terminated or cannot go on, and for workers; a third of it, whether Temporal is there; at least 1s")
+	flags.Bool("leader-election", true, "elect one of several controllers that acts")
+	flags.String("leader-election-namespace", "squall-system", "namespace of the lease for leader election")
+	flags.Duration("leader-election-lease", 15*time.Second, "duration of the lease in whole seconds, at least 2s; another controller takes over when it has expired")
+	flags.Bool("on-init", false, "serve the admission webhook that lets labelled pods start disrupted")
+	flags.Int("on-init-port", 9443, "port of this webhook")
+	flags.String("on-init-certificates", "", "directory with tls.crt and tls.key of this webhook; empty: created and stored in the Secret "+oninit.Name)
+	flags.Duration("on-init-timeout", time.Minute, "how long a pod waits for its disruption by default, at least 1s")
+	flags.Duration("on-init-max-timeout", time.Hour, "longest wait that a pod may ask for")
+	flags.String("injector-image", "squall.local/injector:dev", "image of the injector, for the init container of waiting pods")
+	flags.String("image-pull-policy", "", "image pull policy of this init container: Always, IfNotPresent or Never; empty: the default of the cluster")
+	flags.Bool("pod-ops-driver", false, "drive the operations of pods that opted in to PodOpsLifecycle, unless Kuperator is installed")
+	flags.Bool("graceful-delete", false, "refuse the deletion of these pods until they are out of service, and then delete them; needs pod-ops-driver")
+	flags.Int("graceful-delete-port", 9444, "port of the webhook for graceful-delete")
+	flags.Bool("readiness-gate", false, "add the readiness gate to pods that opted in when they are created; needs pod-ops-driver")
+	flags.Int("readiness-gate-port", 9446, "port of the webhook for readiness-gate")
+	flags.Bool("requesters", false, "serve the admission webhook that records who requests a disruption")
+	flags.Int("requesters-port", 9445, "port of this webhook")
+	flags.String("webhook-client-ca", "", "file with the CA of the API servers' client certificates; all webhooks then refuse other clients; empty: any client is served")
+	flags.Duration("minimum-cron-frequency", schedule.LeastPause, "shortest pause between two runs of a DisruptionCron, at least 1s")
+	flags.Duration("ttl-after-finished", 0, "how long after its end a clean Disruption is deleted, such as 168h, at least 1m; 0: never")
+	flags.Duration("poll-interval", temporal.PollInterval, "how often the controller asks Temporal for terminated or blocked workflows and for workers, at least 1s")
 	settings.TracesFlags(flags)
 }
 

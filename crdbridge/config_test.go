@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/squall-chaos/squall/settings/settingstest"
 )
 
 func TestConfig(t *testing.T) {
@@ -143,3 +145,5 @@ func defaults(t *testing.T) Config {
 	}
 	return c
 }
+
+func TestSettingsPage(t *testing.T) { settingstest.Page(t, "../docs/settings.md", program) }

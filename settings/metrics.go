@@ -20,8 +20,8 @@ type Metrics struct {
 
 // MetricsFlags adds the flags of these settings.
 func MetricsFlags(flags *pflag.FlagSet) {
-	flags.String("metrics-address", ":8080", "where /metrics is served; 0: nowhere")
-	flags.String("metrics-token-file", "", "file with the bearer token that a reader of /metrics has to show; empty: everybody may read them")
+	flags.String("metrics-address", ":8080", "address of /metrics; 0: none")
+	flags.String("metrics-token-file", "", "file with the bearer token that readers of /metrics need; empty: anyone may read")
 }
 
 // Page lets those read the page who show the token. The file is read each time, as

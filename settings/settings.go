@@ -106,7 +106,7 @@ func (p Program) flagSet(out io.Writer) *pflag.FlagSet {
 			"these only there, not as flags: %s.\n"+
 			"The API server is found as kubectl finds it: KUBECONFIG, or the pod's service account.\n", p.About, flags.FlagUsages(), keys)
 	}
-	flags.String("config", os.Getenv("SQUALL_CONFIG"), "file of settings (YAML); unknown keys are errors")
+	flags.String("config", os.Getenv("SQUALL_CONFIG"), "YAML file of settings; unknown keys are errors")
 	TemporalFlags(flags)
 	p.Flags(flags)
 	flags.String("log-level", "info", "debug, info, warn or error")

@@ -22,13 +22,13 @@ type Temporal struct {
 
 // TemporalFlags adds the flags of Temporal, with their defaults.
 func TemporalFlags(flags *pflag.FlagSet) {
-	flags.String("temporal-address", "127.0.0.1:7233", "host:port of Temporal's frontend")
-	flags.String("temporal-namespace", "default", "namespace of Temporal")
-	flags.Bool("temporal-tls", false, "encrypt the connection; implied by the next three and by an API key")
-	flags.String("temporal-tls-ca", "", "file of the CA that signed Temporal's certificate; empty: the system's CAs")
+	flags.String("temporal-address", "127.0.0.1:7233", "host:port of the Temporal frontend")
+	flags.String("temporal-namespace", "default", "Temporal namespace; each cluster needs its own")
+	flags.Bool("temporal-tls", false, "use TLS; implied by the next three settings and by an API key")
+	flags.String("temporal-tls-ca", "", "file of the CA that signed Temporal's certificate; empty: the CAs of the system")
 	flags.String("temporal-tls-cert", "", "file of the client certificate")
 	flags.String("temporal-tls-key", "", "file of the client certificate's key")
-	flags.String("temporal-api-key-file", "", "file of the API key, read again at every call; none if there is no such file")
+	flags.String("temporal-api-key-file", "", "file of the API key, read for each call; no key if the file does not exist")
 }
 
 // ReadTemporal reads the flags of TemporalFlags and the environment, for a program

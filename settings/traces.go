@@ -29,10 +29,10 @@ type Traces struct {
 
 // TracesFlags adds the flags of Traces, with their defaults.
 func TracesFlags(flags *pflag.FlagSet) {
-	flags.String("traces-endpoint", "", "URL of the OTLP receiver (HTTP) that is sent traces, such as https://collector.monitoring:4318; empty: none is sent")
-	flags.Bool("traces-plain-text", false, "allow that URL to begin with http://")
-	flags.String("traces-headers-file", "", "file with headers for it, a line for each: name=value")
-	flags.Float64("traces-sampling", 1, "share of traces that is sent, from 0 to 1")
+	flags.String("traces-endpoint", "", "URL of the OTLP receiver (HTTP) for traces, such as https://collector.monitoring:4318; empty: no traces")
+	flags.Bool("traces-plain-text", false, "allow a URL that begins with http://")
+	flags.String("traces-headers-file", "", "file with headers for the receiver, one name=value per line")
+	flags.Float64("traces-sampling", 1, "share of traces to send, from 0 to 1")
 }
 
 // Check refuses what can never work, and what would send secrets in plain text unasked.

@@ -7,7 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
+
+	"github.com/squall-chaos/squall/cli/manifest"
 )
 
 var (
@@ -173,4 +176,76 @@ func anchors(t *testing.T, page string) map[string]bool {
 		}, strings.TrimSpace(shown))] = true
 	}
 	return names
+}
+
+// maxUserWords is how many words the pages for users may have together, as wc -w
+// counts them, so with tables and examples.
+const maxUserWords = 35000
+
+// The pages for users stay short. They are those of the site's navigation above
+// the contributors' section, without the changelog.
+func TestUsersPagesAreShort(t *testing.T) {
+	config, err := os.ReadFile("../hack/site/mkdocs.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, _, found := strings.Cut(string(config), "\n- Contributing:")
+	if !found {
+		t.Fatal("hack/site/mkdocs.yml has no section Contributing")
+	}
+	pages, words := 0, 0
+	for _, page := range aPage.FindAllStringSubmatch(users, -1) {
+		if page[1] == "CHANGELOG.md" {
+			continue
+		}
+		text, err := os.ReadFile("../" + page[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		words += len(strings.Fields(string(text)))
+	}
+	if pages < 20 {
+		t.Fatalf("%d pages were found: the test would prove little", pages)
+	}
+	if words > maxUserWords {
+		t.Errorf("the pages for users have %d words, want at most %d: state each fact once, and move details to docs/contributing", words, maxUserWords)
+	}
+}
+
+// Every example of a page that is a whole object of Squall is valid, by the rules of
+// squall validate.
+func TestExamplesOfPagesAreValid(t *testing.T) {
+	examples := 0
+	for _, page := range goFiles(t, ".md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range anExample.FindAllStringSubmatch(string(text), -1) {
+			yaml := unindented(block[1], block[2])
+			if !strings.Contains(yaml, "apiVersion: chaos.squall.dev/") {
+				continue
+			}
+			documents := manifest.Read(page, []byte(yaml))
+			manifest.Check(documents, manifest.Rules{Now: time.Now(), ChaosNamespace: "squall-chaos"})
+			for _, d := range documents {
+				examples++
+				if len(d.Problems) > 0 {
+					t.Errorf("%s: %s: %s", page, d, strings.Join(d.Problems, "; "))
+				}
+			}
+		}
+	}
+	if examples < 30 {
+		t.Fatalf("%d examples were found: the test would prove little", examples)
+	}
+}
+
+// anExample is a fenced block of YAML, with the indentation of its fence.
+var anExample = regexp.MustCompile("(?ms)^([ ]*)```yaml\n(.*?)^[ ]*```$")
+
+// unindented removes the indentation of a block in a list.
+func unindented(by, block string) string {
+	return strings.TrimPrefix(strings.ReplaceAll("\n"+block, "\n"+by, "\n"), "\n")
 }

@@ -118,7 +118,7 @@ func TestImports(t *testing.T) {
 // <- activities <- workflows <- worker, and nobody but programs reads settings.
 func TestImportedOnlyBy(t *testing.T) {
 	only := map[string][]string{
-		"settings":                {"worker", "crdbridge", "cli", "workflows/traces"},
+		"settings":                {"worker", "crdbridge", "cli", "workflows/traces", "settings/settingstest"},
 		"activities":              {"workflows", "worker"},
 		"workflows":               {"worker"},
 		"workflows/traces":        {"worker", "crdbridge"},

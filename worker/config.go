@@ -99,14 +99,15 @@ type Config struct {
 	LogLevel string          `mapstructure:"log-level"`
 }
 
+var program = settings.Program{
+	Name:        "worker",
+	About:       "The worker runs the workflows and activities of disruptions.",
+	Flags:       addFlags,
+	WithoutFlag: []string{"allowed-hosts", settings.SettingTracesHeaders},
+}
+
 // readConfig returns pflag.ErrHelp after it has written the help asked for to out.
 func readConfig(args []string, out io.Writer) (Config, error) {
-	program := settings.Program{
-		Name:        "worker",
-		About:       "worker carries out disruptions: it polls Temporal for workflows and activities.",
-		Flags:       addFlags,
-		WithoutFlag: []string{"allowed-hosts", settings.SettingTracesHeaders},
-	}
 	var config Config
 	if err := program.Read(args, out, &config); err != nil {
 		return Config{}, err
@@ -115,41 +116,41 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 }
 
 func addFlags(flags *pflag.FlagSet) {
-	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods and records")
-	flags.String("system-namespace", targets.DefaultSystem, "namespace of worker and bridge, whose nodes are left alone; deploy sets it to that of the worker's pod")
+	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods and of the records of targets")
+	flags.String("system-namespace", targets.DefaultSystem, "namespace of the worker and the controller; disruptions at level node leave their nodes out")
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
-	flags.String("image-pull-policy", "", "Always, IfNotPresent or Never, for chaos pods; empty: the cluster's default")
-	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods, cleaners and the sweep's pods, such as system-node-critical; empty: the cluster's default")
-	flags.StringSlice("chaos-pod-image-pull-secrets", nil, "names of Secrets in the chaos namespace with which the same pods pull the image")
-	flags.Int("chaos-pods-per-node", 30, "percentage of the pods a node takes that chaos pods may be, 1 to 100; targets on a full node wait")
-	flags.String("chaos-pod-cpu", chaospod.DefaultCPU.String(), "processors that each of the same pods asks for, which is its share of a busy node: 1m to 1; a node on which so much is not free refuses it")
-	flags.String("chaos-pod-selinux-type", "", "SELinux type of the same pods, such as spc_t; empty: what the container runtime gives them")
-	flags.Duration("node-timeout", chaospod.DefaultNodeTimeout, "how long a cleaner, or a search of a node, may take from its pod's creation, the pull of the image included; slow nodes need more, at most "+chaospod.MostNodeTimeout.String())
-	flags.String("namespace-opt-in", policy.SwitchWarn, "off, warn or enforce: with enforce disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed are refused; the API server warns or refuses by the policy squall-namespace-opt-in")
-	flags.Bool("control-plane-nodes", false, "let nodes with the label node-role.kubernetes.io/control-plane be targets")
-	flags.String("safe-mode", policy.SwitchWarn, "off, warn or enforce: what becomes of disruptions of more than anybody named, such as most pods of a namespace; the API server judges by the policy squall-safe-mode")
-	flags.Int("safe-mode-namespace-threshold", policy.DefaultThresholds.Namespace, "share of a namespace's pods, in percent, of which safe mode lets a disruption have no more")
-	flags.Int("safe-mode-cluster-threshold", policy.DefaultThresholds.Cluster, "the same of the cluster's pods, and at level node of its nodes")
-	flags.String(cloud.SettingConfigMap, "", "namespace/name of the ConfigMap with the keys aws, gcp and datadog, whose values are what these publish of their addresses")
-	flags.Bool(cloud.SettingFetch, false, "fetch from a provider what that ConfigMap lacks, at most once a day")
-	flags.Float64("client-qps", -1, "most API calls in a second; below 0: the API server's own priorities and fairness decide")
-	flags.Int("parallel", 32, "API calls that one activity has under way at once")
-	flags.Int("cordons-at-once", 1, "nodes that one disruption with podReplacement keeps cordoned at once; at least 1")
-	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may ask besides pods and Services of the disruption's namespace")
-	flags.Int("probe-requests-per-second", 500, "most questions of probes in a second, at least 1, shared by turns among the namespaces whose questions wait")
-	flags.Bool("probe-exec", false, "let probes run commands in targets; the worker needs the right pods/exec")
-	flags.String("prometheus-address", "", "URL of the Prometheus server that probes query, such as http://prometheus.monitoring:9090")
-	flags.String("prometheus-token-file", "", "file with a bearer token for that server")
-	flags.String("prometheus-namespace-label", "namespace", "label that holds the namespace of a series: a query reads only series of its probe's namespace; empty: all that the server has")
-	flags.String(notify.SettingWebhookURL, "", "URL to which notifications of all disruptions are posted as CloudEvents")
-	flags.String(notify.SettingWebhookSecretFile, "", "file with the secret by which these are signed; whsec_ and base64, or plain")
-	flags.String(notify.SettingSlackTokenFile, "", "file with the token of a Slack app, for notifications as spec.reporting says; empty: none")
-	flags.String(notify.SettingSlackChannel, "", "Slack channel that hears of all disruptions, too; empty: none")
-	flags.String(notify.SettingSlackURL, notify.SlackURL, "where Slack's methods are")
-	flags.String(notify.SettingLeastType, string(v1beta1.NotificationDefault), "least important notification for the webhook and that channel: "+v1beta1.NotificationTypes())
+	flags.String("image-pull-policy", "", "image pull policy of chaos pods: Always, IfNotPresent or Never; empty: the default of the cluster")
+	flags.String("chaos-pod-priority-class", "", "priority class of chaos pods and cleaners, such as system-node-critical; empty: the default of the cluster")
+	flags.StringSlice("chaos-pod-image-pull-secrets", nil, "names of Secrets in the chaos namespace with which chaos pods pull their image")
+	flags.Int("chaos-pods-per-node", 30, "largest share of a node's pod slots for chaos pods, in percent, 1 to 100; targets on a full node wait")
+	flags.String("chaos-pod-cpu", chaospod.DefaultCPU.String(), "CPU request of chaos pods, 1m to 1; a node without this much free CPU refuses them")
+	flags.String("chaos-pod-selinux-type", "", "SELinux type of chaos pods, such as spc_t; empty: the default of the container runtime")
+	flags.Duration("node-timeout", chaospod.DefaultNodeTimeout, "time limit of a cleaner or of a search of a node, image pull included; at most "+chaospod.MostNodeTimeout.String())
+	flags.String("namespace-opt-in", policy.SwitchWarn, "off, warn or enforce; with enforce, the worker refuses disruptions in namespaces without the label chaos.squall.dev/disruptions=allowed")
+	flags.Bool("control-plane-nodes", false, "allow nodes with the label node-role.kubernetes.io/control-plane as targets")
+	flags.String("safe-mode", policy.SwitchWarn, "off, warn or enforce; what happens to disruptions with a large blast radius")
+	flags.Int("safe-mode-namespace-threshold", policy.DefaultThresholds.Namespace, "largest share of a namespace's pods that safe mode allows, in percent")
+	flags.Int("safe-mode-cluster-threshold", policy.DefaultThresholds.Cluster, "largest share of the cluster's pods, or of its nodes at level node, that safe mode allows, in percent")
+	flags.String(cloud.SettingConfigMap, "", "ConfigMap, as namespace/name, with the address ranges of cloud providers in the keys aws, gcp and datadog")
+	flags.Bool(cloud.SettingFetch, false, "download the address ranges that this ConfigMap lacks, at most once a day")
+	flags.Float64("client-qps", -1, "API calls per second at most; below 0: the API server's priority and fairness decides")
+	flags.Int("parallel", 32, "concurrent API calls of one activity")
+	flags.Int("cordons-at-once", 1, "nodes that one disruption with podReplacement keeps cordoned at once, 1 or more")
+	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may use besides pods and Services of the disruption's namespace")
+	flags.Int("probe-requests-per-second", 500, "probe requests per second at most, 1 or more; namespaces take turns")
+	flags.Bool("probe-exec", false, "allow probes that run commands in targets; the worker needs the right pods/exec")
+	flags.String("prometheus-address", "", "URL of the Prometheus server for probes, such as http://prometheus.monitoring:9090")
+	flags.String("prometheus-token-file", "", "file with a bearer token for the Prometheus server")
+	flags.String("prometheus-namespace-label", "namespace", "label that holds the namespace of a series; queries read only their own namespace; empty: queries read everything")
+	flags.String(notify.SettingWebhookURL, "", "URL that receives notifications of all disruptions as CloudEvents; empty: none")
+	flags.String(notify.SettingWebhookSecretFile, "", "file with the secret that signs these notifications: plain, or whsec_ and base64")
+	flags.String(notify.SettingSlackTokenFile, "", "file with the token of a Slack app, for notifications by spec.reporting; empty: none")
+	flags.String(notify.SettingSlackChannel, "", "Slack channel that receives the notifications of all disruptions; empty: none")
+	flags.String(notify.SettingSlackURL, notify.SlackURL, "URL of the Slack API")
+	flags.String(notify.SettingLeastType, string(v1beta1.NotificationDefault), "least important notification for the webhook and the Slack channel: "+v1beta1.NotificationTypes())
 	flags.String(notify.SettingCluster, "", "name of the cluster in notifications; empty: the UID of the namespace kube-system")
-	flags.Duration("sweep-interval", time.Hour, "how often the cluster is searched for what no live disruption owns; 0: never")
-	flags.String("health-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
+	flags.Duration("sweep-interval", time.Hour, "interval of the search for leftovers that belong to no live disruption; 0: never")
+	flags.String("health-address", ":8081", "address of /healthz and /readyz; 0: none")
 	settings.MetricsFlags(flags)
 	settings.TracesFlags(flags)
 }

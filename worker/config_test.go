@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/zap"
 	"k8s.io/client-go/rest"
+
+	"github.com/squall-chaos/squall/settings/settingstest"
 )
 
 func TestReadConfig(t *testing.T) {
@@ -145,3 +147,5 @@ func TestMetricsPageCounts(t *testing.T) {
 		t.Errorf("page without the line squall_stuck_total 2: %v\n%s", err, body)
 	}
 }
+
+func TestSettingsPage(t *testing.T) { settingstest.Page(t, "../docs/settings.md", program) }

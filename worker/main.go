@@ -1,4 +1,4 @@
-// Program worker carries out disruptions: it polls Temporal for workflows and
+// Program worker runs the workflows and activities of disruptions: it polls Temporal for workflows and
 // activities and does what they say. Any number of replicas may run.
 package main
 
