@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -138,9 +139,13 @@ func (c *command) describe(d *v1beta1.Disruption, everything bool) {
 
 // overview is what is going on.
 type overview struct {
+	// EmergencyStops are those in force; nil if the user may not list them.
 	EmergencyStops []v1beta1.EmergencyStop `json:"emergencyStops"`
 	Disruptions    []v1beta1.Disruption    `json:"disruptions"`
 }
+
+// stopsUnread is the last line for a user without the right to read emergency stops.
+const stopsUnread = "unknown whether an emergency stop is in force: you may not list emergencystops.chaos.squall.dev; ask an administrator for the right"
 
 func (c *command) overview(cmd *cobra.Command, flags *clusterFlags, output format) error {
 	client, err := flags.connect(c)
@@ -152,8 +157,12 @@ func (c *command) overview(cmd *cobra.Command, flags *clusterFlags, output forma
 		return err
 	}
 	stops, err := client.EmergencyStops(cmd.Context())
-	if err != nil {
+	unread := apierrors.IsForbidden(err)
+	if err != nil && !unread {
 		return err
+	}
+	if unread {
+		defer func() { _, _ = fmt.Fprintln(c.err, c.paintErr(yellow, stopsUnread)) }()
 	}
 	o := overview{stops.Items, slices.DeleteFunc(found.Items, func(d v1beta1.Disruption) bool { return d.Status.Phase.Over() })}
 	if output == asJSON || output == asYAML {
