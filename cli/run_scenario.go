@@ -50,13 +50,22 @@ func (s *attendedScenario) by(command string) string {
 
 func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes chan<- string) error {
 	made := s.last // s.last is another's from the first sight on
+	shown := ""
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { s.client.FollowEvents(ctx, made.Namespace, made.UID, notes) })
 	others.Go(func() { s.lookForStuck(ctx, made, seen) })
 	return s.client.FollowScenario(ctx, made.Namespace, made.Name, made.UID, cluster.Watcher[v1beta1.DisruptionScenario]{
 		Seen: func(now *v1beta1.DisruptionScenario) bool {
-			return !send(ctx, seen, func(stopping bool) bool { return s.see(now, stopping) }) || now == nil
+			if !send(ctx, seen, func(stopping bool) bool { return s.see(now, stopping) }) || now == nil {
+				return true
+			}
+			how := view.HowToApprove(now)
+			if s.errTerminal && how != "" && how != shown {
+				send(ctx, notes, how)
+			}
+			shown = how
+			return false
 		},
 		Away: func(err error) { send(ctx, notes, s.client.Unreachable(err).Error()) },
 	})
@@ -87,6 +96,9 @@ func (s *attendedScenario) see(now *v1beta1.DisruptionScenario, stopping bool) (
 
 func (s *attendedScenario) soFar(time.Time) (key, text string) {
 	text = s.last.Namespace + "/" + s.last.Name + ": " + view.ScenarioProgress(s.last)
+	if how := view.HowToApprove(s.last); how != "" {
+		return text + "; " + how, text // a terminal has it in a line of its own, which is not cut
+	}
 	return text, text
 }
 

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // Progress is one line of how far a disruption is. key changes with what is so,
-// text with the time as well.
+// text with the time as well. Its most important parts come first.
 func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 	parts := []string{Phase(d).Text}
 	bar := ""
@@ -22,20 +23,27 @@ func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 		parts = append(parts, d.Status.Targets+" injected")
 		bar = Bar(injected, wanted, 10) + " "
 	}
+	first := len(parts) // what a narrow terminal shows
 	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil {
 		parts = append(parts, "effect "+c.Reason)
 	}
 	parts = append(parts, steady(d)...)
 	key = strings.Join(parts, ", ")
-	text = bar + key
+	if left := left(d, now); left != "" {
+		parts = slices.Insert(parts, first, left)
+	}
+	return key, bar + strings.Join(parts, ", ")
+}
+
+// left says when a disruption ends, empty if that is not to be known.
+func left(d *v1beta1.Disruption, now time.Time) string {
 	switch expiry := d.Status.ExpiryTime; {
 	case expiry == nil || d.Status.Phase.Ending() || d.DeletionTimestamp != nil:
+		return ""
 	case expiry.After(now):
-		text += ", ends in " + duration.HumanDuration(expiry.Sub(now))
-	default:
-		text += ", ends now"
+		return "ends in " + duration.HumanDuration(expiry.Sub(now))
 	}
-	return key, text
+	return "ends now"
 }
 
 // countsOf are the numbers of status.targets.
