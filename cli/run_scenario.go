@@ -18,18 +18,27 @@ import (
 const stuckEvery = 3 * time.Second
 
 // runScenario is squall run of a scenario.
-func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, detach bool) error {
+func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, how running, deadline <-chan time.Time) error {
+	if how.replace {
+		if err := c.replaceScenario(ctx, client, s); err != nil {
+			return err
+		}
+	}
 	created, err := client.CreateScenario(ctx, s)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("there is a scenario %s/%s already: squall -n %[1]s status %[3]s%[2]s says how it is, squall -n %[1]s stop %[3]s%[2]s ends it and lets you create it again", s.Namespace, s.Name, scenarioPrefix)
+		return scenarioExists(s)
 	case err != nil:
 		return fmt.Errorf("create scenario %s/%s: %w", s.Namespace, s.Name, err)
-	case detach:
+	case how.detach:
 		_, _ = fmt.Fprintf(c.out, "scenario %s/%s is created\n", created.Namespace, created.Name)
 		return nil
 	}
-	return c.attend(ctx, &attendedScenario{command: c, client: client, last: created})
+	return c.attend(ctx, &attendedScenario{command: c, client: client, last: created}, deadline)
+}
+
+func scenarioExists(s *v1beta1.DisruptionScenario) error {
+	return fmt.Errorf("there is a scenario %s/%s already: squall -n %[1]s status %[3]s%[2]s shows its state, squall -n %[1]s stop %[3]s%[2]s ends it and lets you create it again, squall run --replace replaces it once it has ended", s.Namespace, s.Name, scenarioPrefix)
 }
 
 // attendedScenario is a scenario that somebody waits for, as it was seen last.
