@@ -126,6 +126,33 @@ func ResultOf(d *v1beta1.Disruption) Result {
 	return passed(d)
 }
 
+// Ended is what the workflow of a disruption returns.
+type Ended struct {
+	Ending       string          `json:"ending"`
+	Verdict      v1beta1.Verdict `json:"verdict"`
+	Targets      int             `json:"targets"`
+	ReleasedPods int             `json:"releasedPods"`
+	NotVerified  []string        `json:"notVerified"`
+}
+
+// ResultOfEnded is ResultOf for a disruption of which only the result of the workflow is
+// left. Its Why is empty.
+func ResultOfEnded(e Ended) Result {
+	switch {
+	case e.Ending == "rejected":
+		return Result{Outcome: Rejected, Tone: Bad}
+	case e.Verdict != "":
+		return verdict(&v1beta1.SteadyStateStatus{Verdict: e.Verdict})
+	case abortedBy(e.Ending):
+		return Result{Outcome: Aborted, Tone: Bad}
+	case e.Targets == 0:
+		return Result{Outcome: Inconclusive, Tone: Careful}
+	case e.ReleasedPods > 0 || len(e.NotVerified) > 0:
+		return Result{Outcome: Passed, Tone: Careful}
+	}
+	return Result{Outcome: Passed, Tone: Good}
+}
+
 // passed says what was less than asked for, although nothing went wrong.
 func passed(d *v1beta1.Disruption) Result {
 	r := Result{Passed, Good, "it was injected and cleaned up (" + cmp.Or(d.Status.Ending, "finished") + ")"}
