@@ -122,12 +122,28 @@ func (c *command) one(files []string, namespace, chaosNamespace string, given bo
 		return nil, nil, err
 	}
 	if len(found) != 1 {
-		return nil, nil, fmt.Errorf("%s holds %d disruptions: name a file with one", files[0], len(found))
+		return nil, nil, notOne(files[0], documents, len(found))
 	}
 	if given && found[0].Namespace != namespace {
 		return nil, nil, usage("%s says namespace %s, and -n says %s: leave one out", files[0], found[0].Namespace, namespace)
 	}
 	return d, s, nil
+}
+
+// notOne is the error of a file that holds no disruption or scenario, or several.
+func notOne(file string, documents []manifest.Document, found int) error {
+	if found > 1 {
+		return fmt.Errorf("%s holds %d disruptions and scenarios: pass a file with one", shownName(file), found)
+	}
+	for _, d := range documents {
+		if !d.Foreign {
+			return fmt.Errorf("%s holds %s, and no Disruption or DisruptionScenario: create it by kubectl apply -f %s", shownName(file), d, file)
+		}
+	}
+	if len(documents) > 0 {
+		return fmt.Errorf("%s holds %s, and no Disruption or DisruptionScenario", shownName(file), documents[0])
+	}
+	return fmt.Errorf("%s holds no Disruption or DisruptionScenario", shownName(file))
 }
 
 func createError(err error, d *v1beta1.Disruption) error {
