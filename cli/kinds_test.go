@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +81,36 @@ func TestCrons(t *testing.T) {
 		"LastRun (NameTaken)", "another Disruption is named disruption-cron-noon")
 	l.want(l.squall("status", "cron/non"), exitError, `there is no DisruptionCron "non" in namespace "`+l.Shop+`": did you mean "noon"?`)
 	l.want(l.squall("stop", "cron/noon"), exitError, "kubectl -n "+l.Shop+" delete disruptioncrons noon")
+}
+
+// list -w prints the list, then a row for each change.
+func TestListWatches(t *testing.T) {
+	l := newLive(t)
+	ref := l.Disruption("lossy", nil)
+	l.becomes(ref, holding)
+	ctx, stop := context.WithCancel(t.Context())
+	out, code := &text{}, make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"squall", "list", "-w"}, streams{in: strings.NewReader(""), out: out, err: out})
+	}()
+	says := func(what string) {
+		t.Helper()
+		l.Eventually(fmt.Sprintf("it says %q", what), func() bool { return strings.Contains(out.String(), what) })
+	}
+	says("NAME    PHASE     KINDS")
+	says("lossy   Holding   cpu-pressure   2/2")
+	l.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
+	says("lossy   Cleaning   cpu-pressure   2/2")
+	l.Disruption("later", nil)
+	says("later   New        cpu-pressure")
+	l.Must(l.Plain.Delete().Namespace(l.Shop).Resource("disruptions").Name("lossy").Do(t.Context()).Error())
+	l.letGo(ref)
+	says("lossy   Deleted    cpu-pressure")
+	stop()
+	if got := <-code; got != exitOK || strings.Count(out.String(), "PHASE") != 1 {
+		t.Errorf("exit code = %d, want 0, and one header in:\n%s", got, out.String())
+	}
+	l.want(l.squall("list", "-w", "--as", "nobody"), exitError, "forbidden")
 }
 
 func TestRollouts(t *testing.T) {

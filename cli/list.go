@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,6 +21,7 @@ type listing struct {
 	selector                    labels.Selector
 	labels                      string
 	stuck, scenarios, noHeaders bool
+	watch                       bool
 	output                      format
 }
 
@@ -30,7 +32,7 @@ func (c *command) list() *cobra.Command {
 		Short: "List disruptions, stuck ones first, or objects of another kind",
 		Long: "List disruptions, those first that wait for a person. KIND is disruptions,\n" +
 			"scenarios, crons, rollouts or policies, in any form that kubectl takes.",
-		Example: "  squall list\n  squall list -A --stuck\n  squall list crons -A\n  squall list scenarios -o wide\n  squall list -l team=shop --no-headers\n" +
+		Example: "  squall list\n  squall list -A --stuck\n  squall list crons -A\n  squall list -w\n  squall list scenarios -o wide\n  squall list -l team=shop --no-headers\n" +
 			"  squall list -A -o json | jq -r '.items[].metadata.name'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +43,9 @@ func (c *command) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if l.watch {
+				return c.listAndWatch(cmd.Context(), client, l)
+			}
 			return c.listOnce(cmd.Context(), client, l)
 		},
 	}
@@ -50,6 +55,7 @@ func (c *command) list() *cobra.Command {
 	list.Flags().BoolVar(&l.scenarios, "scenarios", false, "the same as the kind scenarios")
 	list.Flags().StringVarP(&l.labels, "selector", "l", "", "only those with these labels, such as team=shop")
 	list.Flags().BoolVar(&l.noHeaders, "no-headers", false, "leave out the header of the table")
+	list.Flags().BoolVarP(&l.watch, "watch", "w", false, "after the list, print each object that changes, until Ctrl-C")
 	l.output.flag(list, "json", "yaml", "wide")
 	for _, kind := range listedKinds() {
 		list.ValidArgs = append(list.ValidArgs, kind.plural)
@@ -107,6 +113,51 @@ func (c *command) listOnce(ctx context.Context, client *cluster.Client, l listin
 	}
 	_, _ = fmt.Fprint(c.out, view.Grid(l.rows(c, found.Items), c.tone))
 	return nil
+}
+
+// listAndWatch prints the list, and then a row for each change until ctx ends.
+func (c *command) listAndWatch(ctx context.Context, client *cluster.Client, l listing) error {
+	var columns view.Columns
+	var failed error
+	show := func(gone bool, objects ...cluster.Object) {
+		objects = slices.DeleteFunc(objects, func(object cluster.Object) bool { return !l.has(object) })
+		switch {
+		case len(objects) == 0 || failed != nil:
+		case l.output == asJSON || l.output == asYAML:
+			for _, object := range objects {
+				failed = errors.Join(failed, l.output.writeNext(c.out, object))
+			}
+		default:
+			rows := l.rows(c, objects)
+			if gone {
+				l.deleted(rows)
+			}
+			_, failed = fmt.Fprint(c.out, columns.Grid(rows, c.tone))
+			l.noHeaders = true
+		}
+	}
+	err := client.Follow(ctx, l.kind.Resource, l.namespace(client), cluster.ListWatcher{
+		Listed:  func(objects []cluster.Object) { show(false, objects...) },
+		Changed: func(object cluster.Object, gone bool) { show(gone, object) },
+		Away:    func(err error) { _, _ = fmt.Fprintln(c.err, client.Unreachable(err)) },
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(failed, err)
+}
+
+// deleted writes into rows that their object is gone, in place of its phase.
+func (l *listing) deleted(rows [][]view.Cell) {
+	at := 1
+	if l.everywhere && !l.kind.ClusterScoped {
+		at = 2
+	}
+	for _, row := range rows {
+		if row[0].Tone != view.Quiet { // the header
+			row[at] = view.Cell{Text: "Deleted", Tone: view.Quiet}
+		}
+	}
 }
 
 // none is the message of a list without objects.
