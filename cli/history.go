@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/squall-chaos/squall/cli/chart"
@@ -46,24 +48,10 @@ func (c *command) history() *cobra.Command {
 			}
 			if len(args) == 0 {
 				query := story.Query{Namespace: flags.namespace(client), Limit: limit, TemporalNamespace: reached.Namespace}
-				if since > 0 {
-					query.Since = c.now().Add(-since)
-				}
 				if since > 0 && !cmd.Flags().Changed("limit") {
 					query.Limit = 0
 				}
-				runs, err := story.List(cmd.Context(), temporal, query)
-				if err != nil {
-					return err
-				}
-				where := flags.where(client)
-				if since > 0 {
-					where += " in the last " + duration.HumanDuration(since)
-				}
-				if !flags.everywhere {
-					where += ": squall history -A lists those of all namespaces"
-				}
-				return c.showRuns(runs, where, output)
+				return c.listEnded(cmd.Context(), temporal, query, since, flags.where(client), output)
 			}
 			told, err := story.Of(cmd.Context(), temporal, client.Namespace, args[0])
 			if err != nil {
@@ -83,6 +71,22 @@ func (c *command) history() *cobra.Command {
 	command.Flags().StringVar(&picture, "chart", "", "write how its probes were answered as an SVG picture into this file")
 	output.flag(command, "json", "yaml", "wide")
 	return command
+}
+
+// listEnded lists what has ended since a while ago; 0 is any time.
+func (c *command) listEnded(ctx context.Context, t client.Client, query story.Query, since time.Duration, where string, output format) error {
+	if since > 0 {
+		query.Since = c.now().Add(-since)
+		where += " in the last " + duration.HumanDuration(since)
+	}
+	if query.Namespace != "" {
+		where += ": squall history -A lists those of all namespaces"
+	}
+	runs, err := story.List(ctx, t, query)
+	if err != nil {
+		return err
+	}
+	return c.showRuns(runs, where, output)
 }
 
 // writeChart draws how the probes of a disruption were answered.
