@@ -75,7 +75,10 @@ func kindAndName(text string) (listedKind, string, error) {
 		kind, name = cluster.Disruptions.Name, text
 	}
 	found, err := kindOf(kind)
-	return found, name, err
+	if err != nil {
+		return found, name, usage("%w; if %s is a namespace, write -n %[2]s %[3]s", err, kind, name)
+	}
+	return found, name, nil
 }
 
 // rowsOf makes rows of a type be rows of objects.

@@ -80,6 +80,7 @@ func TestCrons(t *testing.T) {
 	l.want(l.squall("status", "disruptioncron/noon"), exitOK, "Scheduled (TooFrequent): a run lasts 10m", "change the schedule or the duration",
 		"LastRun (NameTaken)", "another Disruption is named disruption-cron-noon")
 	l.want(l.squall("status", "cron/non"), exitError, `there is no DisruptionCron "non" in namespace "`+l.Shop+`": did you mean "noon"?`)
+	l.want(l.squall("status", "shop/noon"), exitUsage, `there is no kind "shop"`, "if shop is a namespace, write -n shop noon")
 	l.want(l.squall("stop", "cron/noon"), exitError, "kubectl -n "+l.Shop+" delete disruptioncrons noon")
 }
 
