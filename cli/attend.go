@@ -53,12 +53,13 @@ type attendance struct {
 	line *progress
 	// stopping is true once we have ended it, asking while a person is asked.
 	stopping, asking bool
+	typed            *bufio.Reader
 	answers          chan string
 }
 
-// attend shows how far a subject is until it is over, stuck or gone. Signals do not
-// end it: they are answered.
-func (c *command) attend(ctx context.Context, s subject) error {
+// attend shows how far a subject is until it is over, stuck or gone, or until deadline
+// unless that is nil. Signals do not end it: they are answered.
+func (c *command) attend(ctx context.Context, s subject, deadline <-chan time.Time) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
@@ -69,7 +70,7 @@ func (c *command) attend(ctx context.Context, s subject) error {
 			failed <- err
 		}
 	})
-	a := &attendance{command: c, subject: s, line: c.progress(), answers: make(chan string, 1)}
+	a := &attendance{command: c, subject: s, line: c.progress(), typed: bufio.NewReader(c.in), answers: make(chan string, 1)}
 	defer a.line.end()
 	clock := time.NewTicker(refresh)
 	defer clock.Stop()
@@ -87,6 +88,9 @@ func (c *command) attend(ctx context.Context, s subject) error {
 			a.line.note(note)
 		case err := <-failed:
 			return fmt.Errorf("watch %s, which goes on: %w", s.called(), err)
+		case <-deadline:
+			a.line.end()
+			return a.tooLong()
 		case <-c.interrupts:
 			if err := a.interrupted(ctx); err != nil {
 				return err
@@ -107,6 +111,14 @@ func (a *attendance) show() {
 	a.line.say(a.soFar(a.now()))
 }
 
+// tooLong is the error of a person or a pipeline that waits no longer.
+func (a *attendance) tooLong() error {
+	if a.stopping {
+		return fmt.Errorf("%s is being ended and was not gone within --timeout: %s shows its state", a.called(), a.by("status"))
+	}
+	return fmt.Errorf("%s did not end within --timeout and goes on: %s shows its state, %s ends it", a.called(), a.by("status"), a.by("stop"))
+}
+
 // interrupted is what a signal does: it asks a person, and ends the subject for
 // anybody else. The next one ends the waiting.
 func (a *attendance) interrupted(ctx context.Context) error {
@@ -114,17 +126,21 @@ func (a *attendance) interrupted(ctx context.Context) error {
 	case a.stopping:
 		return fmt.Errorf("%s is being ended and not gone yet: %s says how far it is", a.called(), a.by("status"))
 	case a.asks && !a.asking:
-		a.asking = true
 		a.line.end()
-		_, _ = fmt.Fprintf(a.err, "[s]top %s, [l]eave it running, or [g]o on watching? ", a.called())
-		go a.readAnswer() // it ends with the program: nothing interrupts a read from a terminal
+		a.ask()
 		return nil
 	}
 	return a.stop(ctx)
 }
 
+func (a *attendance) ask() {
+	a.asking = true
+	_, _ = fmt.Fprintf(a.err, "[s]top %s, [l]eave it running, or [g]o on watching? ", a.called())
+	go a.readAnswer() // it ends with the program: nothing interrupts a read from a terminal
+}
+
 func (a *attendance) readAnswer() {
-	text, err := bufio.NewReader(a.in).ReadString('\n')
+	text, err := a.typed.ReadString('\n')
 	if err != nil && text == "" {
 		text = "stop"
 	}
@@ -135,14 +151,16 @@ func (a *attendance) answered(ctx context.Context, answer string) error {
 	a.asking = false
 	switch {
 	case a.stopping:
-		return nil
 	case strings.HasPrefix(answer, "s"):
 		return a.stop(ctx)
 	case strings.HasPrefix(answer, "l"):
 		_, _ = fmt.Fprintf(a.out, "%s goes on: %s ends it\n", a.called(), a.by("stop"))
 		return exit{code: exitOK, err: errors.New("left running"), silent: true}
+	case strings.HasPrefix(answer, "g"):
+		a.show()
+	default:
+		a.ask()
 	}
-	a.show()
 	return nil
 }
 

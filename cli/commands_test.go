@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -105,6 +106,18 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	for _, sub := range c.root("squall").Commands() {
 		if sub.Example == "" || sub.Short == "" {
 			t.Errorf("squall %s has no example, or no sentence", sub.Name())
+		}
+	}
+}
+
+func TestHelpFits80Columns(t *testing.T) {
+	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
+	root := c.root("squall")
+	for _, sub := range append(root.Commands(), root) {
+		for line := range strings.SplitSeq(sub.Short+"\n"+sub.Long+"\n"+sub.Example, "\n") {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("%s: a line of the help has %d columns: %q", sub.CommandPath(), n, line)
+			}
 		}
 	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -45,6 +47,18 @@ func (f *clusterFlags) addEverywhere(to *cobra.Command) {
 	to.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false, "of all namespaces")
 }
 
+var errNoCluster = errors.New("no cluster is configured: set KUBECONFIG, or name a file by --kubeconfig")
+
+// connectIfAny is connect for a command that can do without a cluster, if optional is
+// true: the client then only has a namespace.
+func (f *clusterFlags) connectIfAny(c *command, optional bool) (*cluster.Client, error) {
+	client, err := f.connect(c)
+	if optional && errors.Is(err, errNoCluster) {
+		return &cluster.Client{Namespace: cmp.Or(f.overrides.Context.Namespace, metav1.NamespaceDefault)}, nil
+	}
+	return client, err
+}
+
 // connect makes a client; it calls nobody yet. Warnings of the API server go to c.err.
 func (f *clusterFlags) connect(c *command) (*cluster.Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -53,7 +67,7 @@ func (f *clusterFlags) connect(c *command) (*cluster.Client, error) {
 	config, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
-			return nil, fmt.Errorf("no cluster is configured: set KUBECONFIG, or name a file by --kubeconfig")
+			return nil, errNoCluster
 		}
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}

@@ -58,3 +58,13 @@ func (f format) write(out io.Writer, value any) error {
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
 }
+
+// writeNext writes value as a further document of a stream.
+func (f format) writeNext(out io.Writer, value any) error {
+	if f == asYAML {
+		if _, err := io.WriteString(out, "---\n"); err != nil {
+			return err
+		}
+	}
+	return f.write(out, value)
+}

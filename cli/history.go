@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/squall-chaos/squall/cli/chart"
 	"github.com/squall-chaos/squall/cli/story"
@@ -16,21 +21,24 @@ func (c *command) history() *cobra.Command {
 	var reach temporalFlags
 	var output format
 	var limit int
+	var since time.Duration
 	var picture string
 	command := &cobra.Command{
 		Use:   "history [NAME]",
 		Short: "List ended disruptions, or show the steps of one",
 		Long: "Read Temporal, which keeps the steps of each disruption for the retention time\n" +
 			"of its namespace, even if the Disruption was deleted. With a name, show the\n" +
-			"steps of the newest disruption of that name.",
-		Example: "  squall history\n  squall history -A --limit 100 -o json\n  squall history lossy\n  squall history lossy --chart lossy.svg",
+			"steps of the newest disruption of that name. Times are local.\n\n" +
+			"RESULT is Passed, Failed, Aborted, Inconclusive or Rejected, as for run. With\n" +
+			"--temporal-address the command needs no kubeconfig.",
+		Example: "  squall history --since 24h\n  squall history -A --limit 100 -o json\n  squall history lossy\n  squall history lossy --chart lossy.svg",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := flags.connect(c)
+			client, err := flags.connectIfAny(c, given(cmd, "temporal-address"))
 			if err != nil {
 				return err
 			}
-			temporal, _, err := reach.dial(cmd.Context(), cmd, client)
+			temporal, reached, err := reach.dial(cmd.Context(), cmd, client)
 			if err != nil {
 				return err
 			}
@@ -39,15 +47,11 @@ func (c *command) history() *cobra.Command {
 				return usage("--chart draws one disruption: name it")
 			}
 			if len(args) == 0 {
-				runs, err := story.List(cmd.Context(), temporal, flags.namespace(client), limit)
-				if err != nil {
-					return err
+				query := story.Query{Namespace: flags.namespace(client), Limit: limit, TemporalNamespace: reached.Namespace}
+				if since > 0 && !cmd.Flags().Changed("limit") {
+					query.Limit = 0
 				}
-				where := flags.where(client)
-				if !flags.everywhere {
-					where += ": squall history -A lists those of all namespaces"
-				}
-				return c.showRuns(runs, where, output)
+				return c.listEnded(cmd.Context(), temporal, query, since, flags.where(client), output)
 			}
 			told, err := story.Of(cmd.Context(), temporal, client.Namespace, args[0])
 			if err != nil {
@@ -62,10 +66,27 @@ func (c *command) history() *cobra.Command {
 	flags.add(command)
 	flags.addEverywhere(command)
 	reach.add(command)
-	command.Flags().IntVar(&limit, "limit", 20, "how many to list at most, newest first")
+	command.Flags().IntVar(&limit, "limit", 20, "how many to list at most, newest first; 0 is all, and the default with --since")
+	command.Flags().DurationVar(&since, "since", 0, "only those that ended in this time, such as 24h")
 	command.Flags().StringVar(&picture, "chart", "", "write how its probes were answered as an SVG picture into this file")
-	output.flag(command, "json", "yaml")
+	output.flag(command, "json", "yaml", "wide")
 	return command
+}
+
+// listEnded lists what has ended since a while ago; 0 is any time.
+func (c *command) listEnded(ctx context.Context, t client.Client, query story.Query, since time.Duration, where string, output format) error {
+	if since > 0 {
+		query.Since = c.now().Add(-since)
+		where += " in the last " + duration.HumanDuration(since)
+	}
+	if query.Namespace != "" {
+		where += ": squall history -A lists those of all namespaces"
+	}
+	runs, err := story.List(ctx, t, query)
+	if err != nil {
+		return err
+	}
+	return c.showRuns(runs, where, output)
 }
 
 // writeChart draws how the probes of a disruption were answered.
@@ -77,36 +98,52 @@ func writeChart(path string, told story.Story) error {
 }
 
 func (c *command) showRuns(runs []story.Run, where string, output format) error {
-	if output != "" {
+	if output == asJSON || output == asYAML {
 		return output.write(c.out, runs)
 	}
 	if len(runs) == 0 {
 		_, _ = fmt.Fprintln(c.err, "Temporal knows of no disruption that has ended "+where)
 		return nil
 	}
-	rows := [][]view.Cell{{{Text: "ENDED", Tone: view.Quiet}, {Text: "DISRUPTION", Tone: view.Quiet}, {Text: "LASTED", Tone: view.Quiet},
-		{Text: "WORKFLOW", Tone: view.Quiet}, {Text: "KINDS", Tone: view.Quiet}}}
-	for _, r := range runs {
-		tone := view.Plain
-		if r.Status != "Completed" {
-			tone = view.Bad
-		}
-		rows = append(rows, []view.Cell{{Text: r.Ended.UTC().Format("2006-01-02 15:04:05")}, {Text: r.Disruption}, {Text: r.Lasted}, {Text: r.Status, Tone: tone}, {Text: r.Kinds}})
-	}
-	_, _ = fmt.Fprint(c.out, view.Grid(rows, c.tone))
+	_, _ = fmt.Fprint(c.out, view.Grid(runRows(runs, output == asWide), c.tone))
 	return nil
 }
 
+// runRows are the header and a row for each run. The requesters have a column if one is
+// known.
+func runRows(runs []story.Run, wide bool) [][]view.Cell {
+	asked := slices.ContainsFunc(runs, func(r story.Run) bool { return r.Requester != "" })
+	row := func(tone view.Tone, result view.Cell, ended, disruption, lasted, kinds, requester, ending, why string) []view.Cell {
+		cells := []view.Cell{{Text: ended, Tone: tone}, {Text: disruption, Tone: tone}, {Text: lasted, Tone: tone}, result, {Text: kinds, Tone: tone}}
+		if asked {
+			cells = append(cells, view.Cell{Text: requester, Tone: tone})
+		}
+		if wide {
+			ending = why
+		}
+		return append(cells, view.Cell{Text: ending, Tone: tone})
+	}
+	rows := [][]view.Cell{row(view.Quiet, view.Cell{Text: "RESULT", Tone: view.Quiet}, "ENDED", "DISRUPTION", "LASTED", "KINDS", "REQUESTER", "ENDING", "WHY")}
+	for _, r := range runs {
+		result := view.Cell{Text: string(r.Result), Tone: r.Tone}
+		if result.Text == "" {
+			result = view.Cell{Text: "workflow " + r.Status, Tone: view.Bad}
+		}
+		rows = append(rows, row(view.Plain, result, r.Ended.Local().Format("2006-01-02 15:04:05 MST"), r.Disruption, r.Lasted, r.Kinds, r.Requester, r.Ending, r.Why))
+	}
+	return rows
+}
+
 func (c *command) showStory(told story.Story, output format) error {
-	if output != "" {
+	if output == asJSON || output == asYAML {
 		return output.write(c.out, told)
 	}
 	_, _ = fmt.Fprintf(c.out, "%s  %s\n", c.paint(bold, told.Disruption), c.paint(dim, told.Workflow))
 	for _, step := range told.Steps {
-		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(dim, step.Time.UTC().Format("15:04:05.000")), view.Printable(step.Text))
+		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(dim, step.Time.Local().Format("2006-01-02 15:04:05.000 MST")), view.Printable(step.Text))
 	}
-	if told.Result != "" {
-		_, _ = fmt.Fprintf(c.out, "  %s\n", c.paint(bold, view.Printable(told.Result)))
+	if told.Outcome != "" {
+		_, _ = fmt.Fprintf(c.out, "%s: %s\n", c.tone(told.Tone, string(told.Outcome)), view.Printable(told.Result))
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -17,7 +20,7 @@ import (
 )
 
 // endedWorkflow ends as that of a disruption does.
-func endedWorkflow(ctx workflow.Context, in contract.Input) (map[string]string, error) {
+func endedWorkflow(ctx workflow.Context, in contract.Input) (map[string]any, error) {
 	err := workflow.UpsertTypedSearchAttributes(ctx, start.AttributeNamespace.ValueSet(in.Disruption.Namespace),
 		start.AttributeKinds.ValueSet([]string{"cpu-pressure"}))
 	if err != nil {
@@ -25,7 +28,14 @@ func endedWorkflow(ctx workflow.Context, in contract.Input) (map[string]string, 
 	}
 	var told any
 	workflow.GetSignalChannel(ctx, contract.SignalEnd).Receive(ctx, &told)
-	return map[string]string{"summary": "2 targets disrupted, ended (expired), nothing is left"}, nil
+	plan := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{ScheduleToCloseTimeout: time.Minute})
+	prepared := workflow.ExecuteLocalActivity(plan, func(context.Context) (map[string]string, error) {
+		return map[string]string{"specHash": "1", "requester": "ann"}, nil
+	})
+	if err := prepared.Get(ctx, nil); err != nil {
+		return nil, err
+	}
+	return map[string]any{"summary": "2 targets disrupted, ended (expired), nothing is left", "targets": 2, "ending": "expired"}, nil
 }
 
 func TestHistory(t *testing.T) {
@@ -51,10 +61,22 @@ func TestHistory(t *testing.T) {
 	l.Must(start.End(t.Context(), c, ref, ""))
 	l.Must(run.Get(t.Context(), nil))
 	l.Eventually("Temporal's list has it", func() bool { return strings.Contains(squall("history").out, l.Shop+"/lossy") })
-	l.want(squall("history"), exitOK, "ENDED", "Completed", "cpu-pressure")
+	l.want(squall("history"), exitOK, "RESULT   KINDS          REQUESTER   ENDING", "Passed   cpu-pressure   ann         expired", time.Now().Format(" MST "))
+	l.want(squall("history", "-o", "wide"), exitOK, "2 targets disrupted, ended (expired), nothing is left")
+	l.want(squall("history", "--since", "1h"), exitOK, "Passed")
+	l.Eventually("what ended a second ago is older than --since 1s", func() bool {
+		return strings.Contains(squall("history", "--since", "1s").err, "has ended in namespace "+l.Shop+" in the last 1s")
+	})
+	t.Run("without a kubeconfig", func(t *testing.T) {
+		l := l.in(t)
+		t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+		l.want(squall("history", "-n", l.Shop), exitOK, "Passed")
+		l.want(squall("history"), exitOK, "in namespace default")
+		l.want(l.squall("history"), exitError, "no cluster is configured")
+	})
 	l.want(squall("history", "-n", l.Chaos), exitOK, "knows of no disruption that has ended")
 	l.want(squall("history", "lossy"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "is told: end", "the workflow ends: ",
-		"2 targets disrupted, ended (expired), nothing is left")
+		"Passed: 2 targets disrupted, ended (expired), nothing is left")
 	var told story.Story
 	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &told); err != nil || told.Disruption != l.Shop+"/lossy" || len(told.Steps) != 3 {
 		t.Errorf("as JSON it is %+v, %v", told, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
@@ -278,6 +280,51 @@ func TestAClusterThatIsAway(t *testing.T) {
 	if got.code != exitError || !strings.Contains(got.err, "no such file") {
 		t.Errorf("squall list with a file that is not there = %+v", got)
 	}
+}
+
+// may lets a user do in the namespace of targets what a ClusterRole of deploy allows.
+func (l *live) may(user, role string) {
+	l.t.Helper()
+	file, err := os.ReadFile("../deploy/rbac.yaml")
+	l.Must(err)
+	for document := range strings.SplitSeq(string(file), "\n---\n") {
+		var of rbacv1.ClusterRole
+		if l.Must(yaml.Unmarshal([]byte(document), &of)); of.Name != role {
+			continue
+		}
+		_, err = l.Client.RbacV1().Roles(l.Shop).Create(l.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: of.Rules}, metav1.CreateOptions{})
+		l.Must(err)
+		_, err = l.Client.RbacV1().RoleBindings(l.Shop).Create(l.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}, metav1.CreateOptions{})
+		l.Must(err)
+		return
+	}
+	l.t.Fatalf("deploy/rbac.yaml has no ClusterRole %s", role)
+}
+
+// A user with squall-disruptions and nothing else sees what the role allows, and which
+// right is missing for the rest.
+func TestWithTheRoleOfDisruptionsOnly(t *testing.T) {
+	l := newLive(t)
+	ref := l.Disruption("lossy", nil)
+	l.becomes(ref, holding)
+	l.may("ann", "squall-disruptions")
+	l.want(l.squall("list", "--as", "ann"), exitOK, "lossy   Holding")
+	l.want(l.squall("status", "lossy", "--as", "ann"), exitOK, "2/2 injected")
+	got := l.squall("status", "--as", "ann")
+	l.want(got, exitOK, "lossy   Holding")
+	if want := "unknown whether an emergency stop is in force: you may not list emergencystops.chaos.squall.dev"; !strings.HasPrefix(got.err, want) {
+		t.Errorf("errors = %q, want %q", got.err, want)
+	}
+	if found := l.squall("status", "--as", "ann", "-o", "json"); !strings.Contains(found.out, `"emergencyStops": null`) {
+		t.Errorf("status -o json = %s, want no list of stops", found.out)
+	}
+	l.want(do(t.Context(), planned, "plan", "-", "--as", "ann", "--chaos-namespace", l.Chaos), exitOK,
+		"targets    unknown: you may not list pods in namespace "+l.Shop, "you may not list DisruptionPolicies", "the worker's settings cannot be read")
+	l.letGo(ref)
 }
 
 func TestWhoMayNot(t *testing.T) {

@@ -82,16 +82,13 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 	d = d.DeepCopy()
 	d.Annotations = judged
 	rules := policy.Rules(policies, d, time.Now())
-	store := targets.NewStore(client.Kube, known.chaos, nil, 1)
-	store.System, store.ControlPlane = known.system, known.controlPlane
-	found, err := store.Survey(ctx, d, rules)
+	p, found, err := candidatesOf(ctx, client, d, known, rules)
 	if err != nil {
-		return plan.Plan{}, client.Unreachable(err)
+		return plan.Plan{}, err
 	}
 	if forbidden {
-		found.Unread = append(found.Unread, "DisruptionPolicies")
+		p.Warnings = append(p.Warnings, "you may not list DisruptionPolicies: fewer targets may be chosen, or none")
 	}
-	p := plan.Of(d, found)
 	p.Assumed = known.assumed
 	switch refusal, warning := known.judge(known.tooMany(ctx, client, d, targets.Wanted(d.Spec, found.Healthy))); {
 	case refusal != "":
@@ -121,6 +118,25 @@ func planOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, 
 		p.Refusals = append(p.Refusals, "the API server: "+refused.Error())
 	}
 	return p, nil
+}
+
+// candidatesOf is the plan of a disruption before anything has judged it, with the survey
+// behind it. A user who may not list the candidates gets a plan that says so.
+func candidatesOf(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, known workerSettings, rules []policy.Rule) (plan.Plan, targets.Survey, error) {
+	store := targets.NewStore(client.Kube, known.chaos, nil, 1)
+	store.System, store.ControlPlane = known.system, known.controlPlane
+	found, err := store.Survey(ctx, d, rules)
+	switch {
+	case apierrors.IsForbidden(err):
+		right := cluster.Right{Verb: "list", Resource: "pods", Namespace: d.Namespace}
+		if d.Spec.Level == v1beta1.LevelNode {
+			right = cluster.Right{Verb: "list", Resource: "nodes"}
+		}
+		return plan.Blind(d, "you may not "+cluster.Describe(right)), targets.Survey{}, nil
+	case err != nil:
+		return plan.Plan{}, found, client.Unreachable(err)
+	}
+	return plan.Of(d, found), found, nil
 }
 
 // tooMany is what safe mode would say of so many targets, as far as the caller may know

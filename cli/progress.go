@@ -10,21 +10,40 @@ import (
 type progress struct {
 	out      io.Writer
 	terminal bool
-	last     string
+	// width returns the columns of the terminal, 0 if they are unknown. May be nil.
+	width func() int
+	last  string
 }
 
-func (c *command) progress() *progress { return &progress{out: c.err, terminal: c.errTerminal} }
+func (c *command) progress() *progress {
+	return &progress{out: c.err, terminal: c.errTerminal, width: c.width}
+}
 
 // say shows what is so now. key is what makes a new line where nobody sits at a
-// terminal; text may have more, such as a clock.
+// terminal; text may have more, such as a clock. A terminal shows as much of text as
+// fits into one line: \r returns to the start of the last line only, so that each
+// rewrite of a wrapped line would leave a part of it behind.
 func (p *progress) say(key, text string) {
 	switch {
 	case p.terminal:
-		_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", text)
+		_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", p.cut(text))
 	case key != p.last:
 		_, _ = fmt.Fprintln(p.out, key)
 	}
 	p.last = key
+}
+
+// cut shortens a text to one column less than the terminal has: some terminals wrap as
+// soon as the last column is written.
+func (p *progress) cut(text string) string {
+	if p.width == nil {
+		return text
+	}
+	columns, runes := p.width()-1, []rune(text)
+	if columns < 1 || len(runes) <= columns {
+		return text
+	}
+	return string(runes[:columns-1]) + "…"
 }
 
 // end leaves the last line as it is.

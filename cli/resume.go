@@ -23,7 +23,7 @@ func (c *command) resume() *cobra.Command {
 			"gives up what is left on the node for good. It needs --by and --reason, which\n" +
 			"are recorded. The workflow checks the decision and answers.",
 		Example: "  squall resume lossy --action retry\n" +
-			"  squall resume lossy --action release --targets web-0 --by ann --reason 'the node is scrapped today'",
+			"  squall resume lossy --action release --targets web-0 \\\n      --by ann --reason 'the node is scrapped today'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkResume(decision); err != nil {

@@ -41,8 +41,8 @@ func (c *command) root(called string) *cobra.Command {
 		Use:   "squall",
 		Short: "Run, watch and stop disruptions of a Kubernetes cluster",
 		Long: "Run controlled faults on Kubernetes, with guaranteed clean-up.\n\n" +
-			"Exit codes: 0 success, 1 error, 2 wrong command line. A disruption that has ended:\n" +
-			"3 Failed, 4 Aborted, 5 Inconclusive, 6 stuck.",
+			"Exit codes: 0 success, 1 error, 2 wrong command line. A disruption that has\n" +
+			"ended: 3 Failed, 4 Aborted, 5 Inconclusive, 6 stuck.",
 		Version:       thisBuild().line(),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { c.started = true },

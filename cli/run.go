@@ -1,20 +1,23 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/cli/manifest"
 	"github.com/squall-chaos/squall/cli/view"
 )
 
 func (c *command) run() *cobra.Command {
 	var flags clusterFlags
-	var detach bool
+	var how running
 	var chaosNamespace string
 	run := &cobra.Command{
 		Use:   "run FILE | -",
@@ -23,11 +26,14 @@ func (c *command) run() *cobra.Command {
 			"ended and is cleaned up. If a step waits for an approval, the command shows how\n" +
 			"to approve it.\n\n" +
 			"On a terminal, Ctrl-C asks whether to stop. Elsewhere, one SIGINT or SIGTERM\n" +
-			"ends the disruption and waits for the clean-up; a second one stops waiting.\n\n" +
+			"ends the disruption and waits for the clean-up; a second one stops waiting.\n" +
+			"After --timeout, the command stops waiting with exit code 1 and the disruption\n" +
+			"goes on.\n\n" +
 			"Exit codes: 0 passed, or ended without probes; 1 error or rejected; 3 Failed; 4\n" +
 			"Aborted by a probe, a person or an emergency stop; 5 Inconclusive, also if not\n" +
 			"every target was injected; 6 stuck.",
-		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy\n  squall run game-day.yaml",
+		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy\n" +
+			"  squall run lossy.yaml --replace --timeout 30m    # in a pipeline\n  squall run game-day.yaml",
 	}
 	takesFiles(run, 1, func(cmd *cobra.Command, files []string) error {
 		client, err := flags.connect(c)
@@ -38,23 +44,55 @@ func (c *command) run() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if how.detach && how.timeout > 0 {
+			return usage("--timeout limits the waiting, and --detach does not wait: leave one out")
+		}
+		ctx, deadline, cancel := how.begin(cmd.Context())
+		defer cancel()
 		if s != nil {
-			return c.runScenario(cmd.Context(), client, s, detach)
+			return c.runScenario(ctx, client, s, how, deadline)
 		}
-		created, err := client.Create(cmd.Context(), d, false)
-		if err != nil {
-			return createError(err, d)
-		}
-		if detach {
-			_, _ = fmt.Fprintf(c.out, "disruption %s/%s is created\n", created.Namespace, created.Name)
-			return nil
-		}
-		return c.attend(cmd.Context(), &attended{command: c, client: client, last: created})
+		return c.runDisruption(ctx, client, d, how, deadline)
 	})
 	flags.add(run)
 	chaosNamespaceFlag(run, &chaosNamespace)
-	run.Flags().BoolVar(&detach, "detach", false, "create it and do not wait")
+	run.Flags().BoolVar(&how.detach, "detach", false, "create it and do not wait")
+	run.Flags().BoolVar(&how.replace, "replace", false, "delete an ended one of the same name first")
+	run.Flags().DurationVar(&how.timeout, "timeout", 0, "how long to wait at most, such as 30m; 0 is for ever")
 	return run
+}
+
+// running is how squall run creates an object and waits for it.
+type running struct {
+	detach, replace bool
+	timeout         time.Duration
+}
+
+// begin starts the time of --timeout: for what a context ends, and for what goes on
+// without one. The channel is nil if there is no limit.
+func (r running) begin(ctx context.Context) (context.Context, <-chan time.Time, context.CancelFunc) {
+	if r.timeout <= 0 {
+		return ctx, nil, func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	return ctx, time.After(r.timeout), cancel
+}
+
+func (c *command) runDisruption(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, how running, deadline <-chan time.Time) error {
+	if how.replace {
+		if err := c.replace(ctx, client, d); err != nil {
+			return err
+		}
+	}
+	created, err := client.Create(ctx, d, false)
+	if err != nil {
+		return createError(err, d)
+	}
+	if how.detach {
+		_, _ = fmt.Fprintf(c.out, "disruption %s/%s is created\n", created.Namespace, created.Name)
+		return nil
+	}
+	return c.attend(ctx, &attended{command: c, client: client, last: created}, deadline)
 }
 
 // one is the one disruption or the one scenario of the files, valid and with its namespace.
@@ -84,7 +122,7 @@ func (c *command) one(files []string, namespace, chaosNamespace string, given bo
 		return nil, nil, err
 	}
 	if len(found) != 1 {
-		return nil, nil, fmt.Errorf("%s holds %d disruptions: name a file with one", files[0], len(found))
+		return nil, nil, notOne(files[0], documents, len(found))
 	}
 	if given && found[0].Namespace != namespace {
 		return nil, nil, usage("%s says namespace %s, and -n says %s: leave one out", files[0], found[0].Namespace, namespace)
@@ -92,9 +130,25 @@ func (c *command) one(files []string, namespace, chaosNamespace string, given bo
 	return d, s, nil
 }
 
+// notOne is the error of a file that holds no disruption or scenario, or several.
+func notOne(file string, documents []manifest.Document, found int) error {
+	if found > 1 {
+		return fmt.Errorf("%s holds %d disruptions and scenarios: pass a file with one", shownName(file), found)
+	}
+	for _, d := range documents {
+		if !d.Foreign {
+			return fmt.Errorf("%s holds %s, and no Disruption or DisruptionScenario: create it by kubectl apply -f %s", shownName(file), d, file)
+		}
+	}
+	if len(documents) > 0 {
+		return fmt.Errorf("%s holds %s, and no Disruption or DisruptionScenario", shownName(file), documents[0])
+	}
+	return fmt.Errorf("%s holds no Disruption or DisruptionScenario", shownName(file))
+}
+
 func createError(err error, d *v1beta1.Disruption) error {
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("there is a disruption %s/%s already: squall -n %[1]s status %[2]s says how it is, squall -n %[1]s stop %[2]s ends it and lets you create it again", d.Namespace, d.Name)
+		return fmt.Errorf("there is a disruption %s/%s already: squall -n %[1]s status %[2]s says how it is, squall -n %[1]s stop %[2]s ends it and lets you create it again, squall run --replace replaces it once it has ended", d.Namespace, d.Name)
 	}
 	return fmt.Errorf("create disruption %s/%s: %w", d.Namespace, d.Name, err)
 }

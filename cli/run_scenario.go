@@ -18,18 +18,27 @@ import (
 const stuckEvery = 3 * time.Second
 
 // runScenario is squall run of a scenario.
-func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, detach bool) error {
+func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, how running, deadline <-chan time.Time) error {
+	if how.replace {
+		if err := c.replaceScenario(ctx, client, s); err != nil {
+			return err
+		}
+	}
 	created, err := client.CreateScenario(ctx, s)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("there is a scenario %s/%s already: squall -n %[1]s status %[3]s%[2]s says how it is, squall -n %[1]s stop %[3]s%[2]s ends it and lets you create it again", s.Namespace, s.Name, scenarioPrefix)
+		return scenarioExists(s)
 	case err != nil:
 		return fmt.Errorf("create scenario %s/%s: %w", s.Namespace, s.Name, err)
-	case detach:
+	case how.detach:
 		_, _ = fmt.Fprintf(c.out, "scenario %s/%s is created\n", created.Namespace, created.Name)
 		return nil
 	}
-	return c.attend(ctx, &attendedScenario{command: c, client: client, last: created})
+	return c.attend(ctx, &attendedScenario{command: c, client: client, last: created}, deadline)
+}
+
+func scenarioExists(s *v1beta1.DisruptionScenario) error {
+	return fmt.Errorf("there is a scenario %s/%s already: squall -n %[1]s status %[3]s%[2]s shows its state, squall -n %[1]s stop %[3]s%[2]s ends it and lets you create it again, squall run --replace replaces it once it has ended", s.Namespace, s.Name, scenarioPrefix)
 }
 
 // attendedScenario is a scenario that somebody waits for, as it was seen last.
@@ -50,13 +59,22 @@ func (s *attendedScenario) by(command string) string {
 
 func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes chan<- string) error {
 	made := s.last // s.last is another's from the first sight on
+	shown := ""
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { s.client.FollowEvents(ctx, made.Namespace, made.UID, notes) })
 	others.Go(func() { s.lookForStuck(ctx, made, seen) })
 	return s.client.FollowScenario(ctx, made.Namespace, made.Name, made.UID, cluster.Watcher[v1beta1.DisruptionScenario]{
 		Seen: func(now *v1beta1.DisruptionScenario) bool {
-			return !send(ctx, seen, func(stopping bool) bool { return s.see(now, stopping) }) || now == nil
+			if !send(ctx, seen, func(stopping bool) bool { return s.see(now, stopping) }) || now == nil {
+				return true
+			}
+			how := view.HowToApprove(now)
+			if s.errTerminal && how != "" && how != shown {
+				send(ctx, notes, how)
+			}
+			shown = how
+			return false
 		},
 		Away: func(err error) { send(ctx, notes, s.client.Unreachable(err).Error()) },
 	})
@@ -87,6 +105,9 @@ func (s *attendedScenario) see(now *v1beta1.DisruptionScenario, stopping bool) (
 
 func (s *attendedScenario) soFar(time.Time) (key, text string) {
 	text = s.last.Namespace + "/" + s.last.Name + ": " + view.ScenarioProgress(s.last)
+	if how := view.HowToApprove(s.last); how != "" {
+		return text + "; " + how, text // a terminal has it in a line of its own, which is not cut
+	}
 	return text, text
 }
 

@@ -73,6 +73,16 @@ func TestRunOfAScenarioTellsWhatHappens(t *testing.T) {
 	w.letScenarioGo("day")
 }
 
+// A narrow terminal cuts the line of progress, and never the command that approves.
+func TestRunOfAScenarioAt80Columns(t *testing.T) {
+	w := newLive(t).runs(func(s *streams) { s.terminal, s.errTerminal, s.width = true, true, func() int { return 80 } })
+	w.scenarioBecomes("day", suspended)
+	w.says("\x1b[Kto let it go on: squall -n " + w.Shop + " approve day look\n")
+	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
+	w.ends(exitOK, "Passed: ")
+	w.remove()
+}
+
 func TestRunOfAScenarioIsEnded(t *testing.T) {
 	l := newLive(t)
 	t.Run("by a signal", func(t *testing.T) {

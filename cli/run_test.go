@@ -182,6 +182,15 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.letGo(w.ref)
 		w.ends(exitAborted)
 	})
+	t.Run("an answer that is none asks again", func(t *testing.T) {
+		w := l.in(t).watch("again", person("x\n\nleave\n"))
+		w.interrupts <- os.Interrupt
+		w.ends(exitOK, "goes on: squall -n "+l.Shop+" stop again")
+		if asked := strings.Count(w.out.String(), "[s]top"); asked != 3 {
+			t.Errorf("it asked %d times, want 3", asked)
+		}
+		w.letGo(w.ref)
+	})
 	t.Run("a person is asked, and goes on", func(t *testing.T) {
 		w := l.in(t).watch("goes-on", person("g\n"))
 		w.becomes(w.ref, holding)
@@ -203,7 +212,12 @@ func TestRunBegins(t *testing.T) {
 	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), exitError, "there is a disruption "+l.Shop+"/lossy already", "squall -n "+l.Shop+" stop lossy")
 	l.want(run(fmt.Sprintf(manifest, "lossy", "", "0")), exitError, "want at least 1")
 	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), exitUsage, "says namespace there, and -n says here")
-	l.want(run("kind: Pod\napiVersion: v1\n"), exitError, "holds 0 disruptions")
+	l.want(run("kind: Pod\napiVersion: v1\n"), exitError, "standard input holds Pod, and no Disruption or DisruptionScenario")
+	cron := filepath.Join("..", "deploy", "samples", "disruption-cron.yaml")
+	for _, command := range []string{"run", "plan"} {
+		l.want(l.squall(command, cron), exitError, cron+" holds DisruptionCron ", "create it by kubectl apply -f "+cron)
+	}
+	l.want(run(fmt.Sprintf(manifest+"---\n"+manifest, "a", "", "1", "b", "", "1")), exitError, "holds 2 disruptions and scenarios: pass a file with one")
 	l.want(run(fmt.Sprintf(manifest, "detached", "", "1"), "--detach"), exitOK, "disruption "+l.Shop+"/detached is created")
 	l.want(l.squall("status", "detached"), exitOK, "New")
 	l.letGo(ref)

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
@@ -22,9 +20,15 @@ const scenarioPrefix = "scenario/"
 
 // either is the disruption or the scenario of a name.
 func either(ctx context.Context, client *cluster.Client, name string) (*v1beta1.Disruption, *v1beta1.DisruptionScenario, error) {
-	if named, prefixed := strings.CutPrefix(name, scenarioPrefix); prefixed {
-		s, err := client.Scenario(ctx, client.Namespace, named)
+	kind, name, err := kindAndName(name)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case kind.Resource.Name == cluster.Scenarios.Name:
+		s, err := client.Scenario(ctx, client.Namespace, name)
 		return nil, s, err
+	case kind.Resource.Name != cluster.Disruptions.Name:
+		return nil, nil, fmt.Errorf("%s %s is neither a disruption nor a scenario: kubectl -n %s delete %s %[2]s ends it with its runs", kind.Kind, name, client.Namespace, kind.Resource.Name)
 	}
 	d, err := client.Disruption(ctx, client.Namespace, name)
 	if !cluster.Gone(err) {
@@ -121,25 +125,6 @@ func (c *command) approvals(f *clusterFlags) cobra.CompletionFunc {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-// listScenarios is squall list --scenarios.
-func (c *command) listScenarios(ctx context.Context, client *cluster.Client, flags *clusterFlags, chosen labels.Selector, table view.List, output format) error {
-	found, err := client.Scenarios(ctx, flags.namespace(client))
-	if err != nil {
-		return err
-	}
-	found.Items = slices.DeleteFunc(found.Items, func(s v1beta1.DisruptionScenario) bool { return !chosen.Matches(labels.Set(s.Labels)) })
-	if output == asJSON || output == asYAML {
-		return output.write(c.out, found)
-	}
-	if len(found.Items) == 0 {
-		_, _ = fmt.Fprintln(c.err, "no scenario "+flags.where(client))
-		return nil
-	}
-	table.Now = c.now()
-	_, _ = fmt.Fprint(c.out, view.Grid(table.Body(table.ScenarioRows(found.Items)), c.tone))
-	return nil
 }
 
 func (c *command) showScenario(s *v1beta1.DisruptionScenario, output format) error {

@@ -19,6 +19,8 @@ type streams struct {
 	// errColor are the same of err.
 	terminal, color       bool
 	errTerminal, errColor bool
+	// width returns the columns of err's terminal, 0 if they are unknown. May be nil.
+	width func() int
 	// asks is true when a person can answer questions.
 	asks bool
 	// interrupts are the signals that a command answers which does not simply end.
@@ -42,9 +44,20 @@ func standardStreams() streams {
 	return streams{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: terminal, color: terminal && colors,
-		errTerminal: errTerminal, errColor: errTerminal && colors,
+		errTerminal: errTerminal, errColor: errTerminal && colors, width: widthOf(os.Stderr),
 		asks:       errTerminal && term.IsTerminal(int(os.Stdin.Fd())), // questions go to err
 		interrupts: interrupts,
+	}
+}
+
+// widthOf asks a terminal each time, because a person may change its size.
+func widthOf(file *os.File) func() int {
+	return func() int {
+		columns, _, err := term.GetSize(int(file.Fd()))
+		if err != nil {
+			return 0
+		}
+		return columns
 	}
 }
 

@@ -26,6 +26,7 @@ func (f *temporalFlags) add(to *cobra.Command) {
 }
 
 // dial returns a client of Temporal, which the caller closes, and what it was reached by.
+// With an address, it also works without a cluster.
 func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluster.Client) (client.Client, settings.Temporal, error) {
 	where, err := settings.ReadTemporal(cmd.Flags())
 	if err != nil {
@@ -46,7 +47,7 @@ func (f *temporalFlags) dial(ctx context.Context, cmd *cobra.Command, of *cluste
 			to.TLS = to.TLS || worker[settings.Variable("temporal-tls")] == "true"
 		}
 	}
-	if namespace, service, port, ok := cluster.ServiceOf(to.Address); ok && !of.Inside() {
+	if namespace, service, port, ok := cluster.ServiceOf(to.Address); ok && of.Config != nil && !of.Inside() {
 		address, err := of.Forward(cmd.Context(), namespace, service, port)
 		if err != nil {
 			return nil, where, err

@@ -28,10 +28,12 @@ func (c *command) uninstall() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare the cluster for uninstalling Squall",
-		Long: "Makes an EmergencyStop, deletes all DisruptionCrons, DisruptionRollouts, DisruptionScenarios and Disruptions of the cluster, also those that\n" +
-			"have ended, and waits until they, their chaos pods and their records are gone. Programs, types and roles stay: what installed them\n" +
-			"removes them, as it says in the end. Without --yes it only counts. The exit code is 6 when nothing but stuck\n" +
-			"disruptions is left: then a person must decide.",
+		Long: "Create an EmergencyStop, delete all DisruptionCrons, DisruptionRollouts,\n" +
+			"DisruptionScenarios and Disruptions of the cluster, also those that have ended,\n" +
+			"and wait until they, their chaos pods and their records are gone.\n\n" +
+			"Programs, types and roles stay: the last lines show the commands that remove\n" +
+			"them. Without --yes the command only counts. The exit code is 6 if only stuck\n" +
+			"disruptions are left: then a person must decide.",
 		Example: "  squall uninstall --yes && helm uninstall squall -n squall-system",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,9 +26,11 @@ func (c *command) validate() *cobra.Command {
 	validate := &cobra.Command{
 		Use:   "validate FILE... | -",
 		Short: "Check manifests without a cluster",
-		Long: "Checks each Disruption, DisruptionCron, DisruptionRollout, DisruptionScenario and EmergencyStop of the files by the rules of the API server and of the workflow.\n" +
-			"Unknown fields are errors, and the name that was probably meant is told. Documents of other API groups are\n" +
-			"skipped. The exit code is 1 when anything is wrong, or when there is nothing to check.",
+		Long: "Check Disruptions, DisruptionCrons, DisruptionRollouts, DisruptionScenarios,\n" +
+			"DisruptionPolicies and EmergencyStops by the schema of the API server and the\n" +
+			"rules of the workflow. Unknown fields are errors, with a suggestion. Documents\n" +
+			"of other API groups are skipped. The exit code is 1 if anything is wrong or\n" +
+			"nothing is left to check.",
 		Example: "  squall validate lossy.yaml\n  squall validate deploy/samples\n  helm template . | squall validate -o json -",
 	}
 	takesFiles(validate, 0, func(_ *cobra.Command, files []string) error {

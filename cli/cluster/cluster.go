@@ -65,6 +65,7 @@ const (
 	disruptionCrons    = "disruptioncrons"
 	disruptionRollouts = "disruptionrollouts"
 	scenarios          = "disruptionscenarios"
+	disruptionPolicies = "disruptionpolicies"
 )
 
 // Disruption reads one live.
@@ -175,7 +176,7 @@ func (c *Client) DeleteRepeated(ctx context.Context, r Repeated) error {
 // user may not read them.
 func (c *Client) DisruptionPolicies(ctx context.Context) (policies []*v1beta1.DisruptionPolicy, forbidden bool, err error) {
 	list := &v1beta1.DisruptionPolicyList{}
-	err = c.own.Get().Resource("disruptionpolicies").Do(ctx).Into(list)
+	err = c.own.Get().Resource(disruptionPolicies).Do(ctx).Into(list)
 	if apierrors.IsForbidden(err) {
 		return nil, true, nil
 	}

@@ -47,7 +47,7 @@ func (c *Client) otherScenario(ctx context.Context, namespace, name string) stri
 	if near := manifest.Nearest(name, names); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
 	}
-	return ": squall list -A --scenarios lists those there are"
+	return ": squall list scenarios -A lists those there are"
 }
 
 // TryScenario asks the API server whether it would take a scenario, after all of its admission.

@@ -17,11 +17,14 @@ func (p Plan) Lines(everything bool) []view.Line {
 		lines = append(lines, view.Line{Name: name, Cell: view.Cell{Text: fmt.Sprintf(format, args...), Tone: tone}})
 	}
 	add("kinds", view.Plain, "%s", strings.Join(p.Kinds, ", "))
-	tone := view.Good
-	if p.Chosen == 0 {
-		tone = view.Bad
+	switch {
+	case p.Unknown != "":
+		add("targets", view.Careful, "unknown: %s", p.Unknown)
+	case p.Chosen == 0:
+		add("targets", view.Bad, "0, drawn at random from %d candidates", len(p.Candidates))
+	default:
+		add("targets", view.Good, "%d, drawn at random from %d candidates", p.Chosen, len(p.Candidates))
 	}
-	add("targets", tone, "%d, drawn at random from %d candidates", p.Chosen, len(p.Candidates))
 	var names []string
 	for _, c := range p.Candidates {
 		names = append(names, c.Name)

@@ -19,6 +19,8 @@ type Plan struct {
 	Disruption string   `json:"disruption"`
 	Kinds      []string `json:"kinds"`
 	Level      string   `json:"level"`
+	// Unknown says why the targets cannot be known; then Wanted and Chosen are 0.
+	Unknown string `json:"unknown,omitempty"`
 	// Chosen of the candidates would be disrupted, drawn at random. Wanted is what
 	// count asks for; fewer are chosen when others hold them, or a budget has no room.
 	Wanted int `json:"wanted"`
@@ -56,12 +58,25 @@ type Node struct {
 	Candidates int    `json:"candidates"`
 }
 
+// Blind is the plan of a disruption whose candidates the user may not list. why names
+// the right that is missing.
+func Blind(d *v1beta1.Disruption, why string) Plan {
+	p := begin(d)
+	p.Unknown = why
+	return p
+}
+
+func begin(d *v1beta1.Disruption) Plan {
+	return Plan{
+		Disruption: d.Namespace + "/" + d.Name, Kinds: d.Spec.Kinds().Names(), Level: string(d.Spec.Level),
+		Candidates: []Target{}, LeftOut: []Reason{}, Nodes: []Node{},
+	}
+}
+
 // Of is the plan of a disruption that does not exist yet.
 func Of(d *v1beta1.Disruption, found targets.Survey) Plan {
-	p := Plan{
-		Disruption: d.Namespace + "/" + d.Name, Kinds: d.Spec.Kinds().Names(), Level: string(d.Spec.Level),
-		Wanted: found.Wanted, Chosen: found.Chosen, Candidates: []Target{}, LeftOut: []Reason{}, Nodes: []Node{},
-	}
+	p := begin(d)
+	p.Wanted, p.Chosen = found.Wanted, found.Chosen
 	why, nodes := map[string][]string{}, map[string]int{}
 	for _, c := range found.Healthy {
 		reason := c.Unusable()

@@ -19,30 +19,59 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/squall-chaos/squall/cli/chart"
+	"github.com/squall-chaos/squall/cli/view"
 	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // Run is a disruption that has ended.
 type Run struct {
-	Disruption string    `json:"disruption"`
-	UID        string    `json:"uid"`
-	Kinds      string    `json:"kinds,omitempty"`
-	Status     string    `json:"status"`
-	Began      time.Time `json:"began"`
-	Ended      time.Time `json:"ended"`
-	Lasted     string    `json:"lasted"`
+	Disruption string `json:"disruption"`
+	UID        string `json:"uid"`
+	Kinds      string `json:"kinds,omitempty"`
+	// Status is that of the workflow in Temporal.
+	Status string `json:"status"`
+	// Result is how the disruption ended: Passed, Failed, Aborted, Inconclusive or
+	// Rejected; empty for a workflow without a result, such as one that was terminated.
+	Result view.Outcome `json:"result,omitempty"`
+	Tone   view.Tone    `json:"-"`
+	// Why explains the result, and Ending is the reason of the end, such as expired.
+	Why    string `json:"why,omitempty"`
+	Ending string `json:"ending,omitempty"`
+	// Requester is the user who asked for it; empty if that is unknown.
+	Requester string    `json:"requester,omitempty"`
+	Began     time.Time `json:"began"`
+	Ended     time.Time `json:"ended"`
+	Lasted    string    `json:"lasted"`
 }
 
-// List are those of a namespace that have ended, of all with an empty one, newest
-// first and at most limit.
-func List(ctx context.Context, t client.Client, namespace string, limit int) ([]Run, error) {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'Running'", contract.WorkflowType)
-	if namespace != "" {
-		query += fmt.Sprintf(" AND %s = '%s'", contract.AttributeNamespace, namespace)
+// Query selects ended disruptions.
+type Query struct {
+	// Namespace of the disruptions; empty for all.
+	Namespace string
+	// Since is the earliest end; zero for any.
+	Since time.Time
+	// Limit is how many are listed at most, the newest; 0 for all.
+	Limit int
+	// TemporalNamespace is where their workflows are.
+	TemporalNamespace string
+}
+
+func (q Query) String() string {
+	text := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'Running'", contract.WorkflowType)
+	if q.Namespace != "" {
+		text += fmt.Sprintf(" AND %s = '%s'", contract.AttributeNamespace, q.Namespace)
 	}
-	runs := []Run{}
-	err := each(ctx, t, query, func(w *workflowpb.WorkflowExecutionInfo) bool {
+	if !q.Since.IsZero() {
+		text += fmt.Sprintf(" AND CloseTime >= '%s'", q.Since.UTC().Format(time.RFC3339))
+	}
+	return text
+}
+
+// List returns the disruptions that a query selects, newest first.
+func List(ctx context.Context, t client.Client, q Query) ([]Run, error) {
+	runs, executions := []Run{}, []*commonpb.WorkflowExecution{}
+	err := each(ctx, t, q.String(), func(w *workflowpb.WorkflowExecutionInfo) bool {
 		ref, ours := contract.ParseWorkflowID(w.GetExecution().GetWorkflowId())
 		if !ours || w.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
 			return true
@@ -52,9 +81,13 @@ func List(ctx context.Context, t client.Client, namespace string, limit int) ([]
 			Disruption: ref.Namespace + "/" + ref.Name, UID: string(ref.UID), Kinds: kindsOf(w), Status: w.GetStatus().String(),
 			Began: began, Ended: ended, Lasted: duration.HumanDuration(ended.Sub(began)),
 		})
-		return len(runs) < limit
+		executions = append(executions, w.GetExecution())
+		return q.Limit <= 0 || len(runs) < q.Limit
 	})
-	return runs, err
+	if err != nil {
+		return runs, err
+	}
+	return runs, complete(ctx, t, q.TemporalNamespace, runs, executions)
 }
 
 // each tells of the workflows that a query finds, until tell returns false.
@@ -92,8 +125,11 @@ type Story struct {
 	Steps      []Step `json:"steps"`
 	// Answers are those to its probes over time.
 	Answers []chart.Series `json:"answers,omitempty"`
-	// Result is the workflow's own account of the end; empty while it runs.
-	Result string `json:"result,omitempty"`
+	// Outcome is how it ended, and Result the workflow's own account of it. Both are empty
+	// while it runs.
+	Outcome view.Outcome `json:"outcome,omitempty"`
+	Result  string       `json:"result,omitempty"`
+	Tone    view.Tone    `json:"-"`
 }
 
 // Step is something that was done or happened.
@@ -131,7 +167,8 @@ func Of(ctx context.Context, t client.Client, namespace, name string) (Story, er
 			told.Steps = append(told.Steps, Step{event.GetEventTime().AsTime(), text})
 		}
 		if done := event.GetWorkflowExecutionCompletedEventAttributes(); done != nil {
-			told.Result = summaryOf(done.GetResult())
+			result := resultOf(done.GetResult())
+			told.Outcome, told.Tone, told.Result = result.Outcome, result.Tone, result.Why
 		}
 	}
 	told.Answers = answered.series()
@@ -184,14 +221,4 @@ func textOf(payload *commonpb.Payload) string {
 		return text
 	}
 	return string(payload.GetData())
-}
-
-func summaryOf(result *commonpb.Payloads) string {
-	var said struct {
-		Summary string `json:"summary"`
-	}
-	if json.Unmarshal(first(result).GetData(), &said) != nil {
-		return ""
-	}
-	return said.Summary
 }

@@ -35,16 +35,21 @@ type Paint func(Tone, string) string
 func Printable(written string) string { return text.Printable(written) }
 
 // Grid writes rows in columns of equal width.
-func Grid(rows [][]Cell, paint Paint) string {
-	var widths []int
+func Grid(rows [][]Cell, paint Paint) string { return (&Columns{}).Grid(rows, paint) }
+
+// Columns are the widths of a table to which rows are added.
+type Columns struct{ widths []int }
+
+// Grid writes further rows under those before. A longer text widens its column from
+// there on.
+func (c *Columns) Grid(rows [][]Cell, paint Paint) string {
 	for _, row := range rows {
 		for i := range row {
 			row[i].Text = Printable(row[i].Text)
-			cell := row[i]
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(c.widths) {
+				c.widths = append(c.widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+			c.widths[i] = max(c.widths[i], utf8.RuneCountInString(row[i].Text))
 		}
 	}
 	var b strings.Builder
@@ -52,7 +57,7 @@ func Grid(rows [][]Cell, paint Paint) string {
 		for i, cell := range row {
 			b.WriteString(paint(cell.Tone, cell.Text))
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text)+3))
+				b.WriteString(strings.Repeat(" ", c.widths[i]-utf8.RuneCountInString(cell.Text)+3))
 			}
 		}
 		b.WriteString("\n")

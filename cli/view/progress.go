@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // Progress is one line of how far a disruption is. key changes with what is so,
-// text with the time as well.
+// text with the time as well. Its most important parts come first.
 func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 	parts := []string{Phase(d).Text}
 	bar := ""
@@ -22,20 +23,27 @@ func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 		parts = append(parts, d.Status.Targets+" injected")
 		bar = Bar(injected, wanted, 10) + " "
 	}
+	first := len(parts) // what a narrow terminal shows
 	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil {
 		parts = append(parts, "effect "+c.Reason)
 	}
 	parts = append(parts, steady(d)...)
 	key = strings.Join(parts, ", ")
-	text = bar + key
+	if left := left(d, now); left != "" {
+		parts = slices.Insert(parts, first, left)
+	}
+	return key, bar + strings.Join(parts, ", ")
+}
+
+// left says when a disruption ends, empty if that is not to be known.
+func left(d *v1beta1.Disruption, now time.Time) string {
 	switch expiry := d.Status.ExpiryTime; {
 	case expiry == nil || d.Status.Phase.Ending() || d.DeletionTimestamp != nil:
+		return ""
 	case expiry.After(now):
-		text += ", ends in " + duration.HumanDuration(expiry.Sub(now))
-	default:
-		text += ", ends now"
+		return "ends in " + duration.HumanDuration(expiry.Sub(now))
 	}
-	return key, text
+	return "ends now"
 }
 
 // countsOf are the numbers of status.targets.
@@ -116,6 +124,33 @@ func ResultOf(d *v1beta1.Disruption) Result {
 		return Result{Inconclusive, Careful, "not every target was injected" + reasonWhy(d, v1beta1.ConditionInjected)}
 	}
 	return passed(d)
+}
+
+// Ended is what the workflow of a disruption returns.
+type Ended struct {
+	Ending       string          `json:"ending"`
+	Verdict      v1beta1.Verdict `json:"verdict"`
+	Targets      int             `json:"targets"`
+	ReleasedPods int             `json:"releasedPods"`
+	NotVerified  []string        `json:"notVerified"`
+}
+
+// ResultOfEnded is ResultOf for a disruption of which only the result of the workflow is
+// left. Its Why is empty.
+func ResultOfEnded(e Ended) Result {
+	switch {
+	case e.Ending == "rejected":
+		return Result{Outcome: Rejected, Tone: Bad}
+	case e.Verdict != "":
+		return verdict(&v1beta1.SteadyStateStatus{Verdict: e.Verdict})
+	case abortedBy(e.Ending):
+		return Result{Outcome: Aborted, Tone: Bad}
+	case e.Targets == 0:
+		return Result{Outcome: Inconclusive, Tone: Careful}
+	case e.ReleasedPods > 0 || len(e.NotVerified) > 0:
+		return Result{Outcome: Passed, Tone: Careful}
+	}
+	return Result{Outcome: Passed, Tone: Good}
 }
 
 // passed says what was less than asked for, although nothing went wrong.

@@ -134,10 +134,16 @@ func ScenarioProgress(s *v1beta1.DisruptionScenario) string {
 	if s.Status.Step != "" {
 		text = fmt.Sprintf("step %d of %d, %s: %s", len(s.Status.Steps), len(s.Spec.Steps), s.Status.Step, text)
 	}
-	if s.Status.Phase == v1beta1.ScenarioSuspended && s.DeletionTimestamp == nil {
-		text += fmt.Sprintf("; to let it go on: squall -n %s approve %s %s", s.Namespace, s.Name, s.Status.Step)
-	}
 	return text
+}
+
+// HowToApprove names the command that lets a scenario go on, empty if it waits for no
+// approval.
+func HowToApprove(s *v1beta1.DisruptionScenario) string {
+	if s.Status.Phase != v1beta1.ScenarioSuspended || s.DeletionTimestamp != nil {
+		return ""
+	}
+	return fmt.Sprintf("to let it go on: squall -n %s approve %s %s", s.Namespace, s.Name, s.Status.Step)
 }
 
 // ScenarioResult judges a scenario that is over, or gone, or of which nothing goes on

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
+	"github.com/squall-chaos/squall/cli/view"
+)
+
+// listing is what squall list shows, and how.
+type listing struct {
+	clusterFlags
+	kind                        listedKind
+	selector                    labels.Selector
+	labels                      string
+	stuck, scenarios, noHeaders bool
+	watch                       bool
+	output                      format
+}
+
+func (c *command) list() *cobra.Command {
+	var l listing
+	list := &cobra.Command{
+		Use:   "list [KIND]",
+		Short: "List disruptions, stuck ones first, or objects of another kind",
+		Long: "List disruptions, those first that wait for a person. KIND is disruptions,\n" +
+			"scenarios, crons, rollouts or policies, in any form that kubectl takes.",
+		Example: "  squall list\n  squall list -A --stuck\n  squall list crons -A\n  squall list -w\n  squall list scenarios -o wide\n  squall list -l team=shop --no-headers\n" +
+			"  squall list -A -o json | jq -r '.items[].metadata.name'",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := l.read(args); err != nil {
+				return err
+			}
+			client, err := l.connect(c)
+			if err != nil {
+				return err
+			}
+			if l.watch {
+				return c.listAndWatch(cmd.Context(), client, l)
+			}
+			return c.listOnce(cmd.Context(), client, l)
+		},
+	}
+	l.add(list)
+	l.addEverywhere(list)
+	list.Flags().BoolVar(&l.stuck, "stuck", false, "only disruptions that wait for a person's decision")
+	list.Flags().BoolVar(&l.scenarios, "scenarios", false, "the same as the kind scenarios")
+	list.Flags().StringVarP(&l.labels, "selector", "l", "", "only those with these labels, such as team=shop")
+	list.Flags().BoolVar(&l.noHeaders, "no-headers", false, "leave out the header of the table")
+	list.Flags().BoolVarP(&l.watch, "watch", "w", false, "after the list, print each object that changes, until Ctrl-C")
+	l.output.flag(list, "json", "yaml", "wide")
+	for _, kind := range listedKinds() {
+		list.ValidArgs = append(list.ValidArgs, kind.plural)
+	}
+	return list
+}
+
+// read takes the kind from the command line, and refuses what does not go together.
+func (l *listing) read(args []string) (err error) {
+	name := cluster.Disruptions.Name
+	switch {
+	case l.scenarios && len(args) > 0:
+		return usage("--scenarios and the kind %s: leave one out", args[0])
+	case l.scenarios:
+		name = cluster.Scenarios.Name
+	case len(args) > 0:
+		name = args[0]
+	}
+	if l.kind, err = kindOf(name); err != nil {
+		return err
+	}
+	if l.stuck && l.kind.Name != cluster.Disruptions.Name {
+		return usage("--stuck is about disruptions: leave it out, or leave out the kind %s", l.kind.plural)
+	}
+	if l.selector, err = labels.Parse(l.labels); err != nil {
+		return usage("-l %s: %v; write it as in kubectl, such as -l team=shop", l.labels, err)
+	}
+	return nil
+}
+
+// has is true for an object that the command line selects.
+func (l *listing) has(object cluster.Object) bool {
+	d, isDisruption := object.(*v1beta1.Disruption)
+	return l.selector.Matches(labels.Set(object.GetLabels())) && (!l.stuck || isDisruption && view.Stuck(d))
+}
+
+// rows are the table of objects.
+func (l *listing) rows(c *command, objects []cluster.Object) [][]view.Cell {
+	table := view.List{Now: c.now(), Namespaces: l.everywhere, Wide: l.output == asWide, NoHeaders: l.noHeaders}
+	return table.Body(l.kind.rows(table, objects))
+}
+
+func (c *command) listOnce(ctx context.Context, client *cluster.Client, l listing) error {
+	found, err := client.List(ctx, l.kind.Resource, l.namespace(client))
+	if err != nil {
+		return err
+	}
+	found.Items = slices.DeleteFunc(found.Items, func(object cluster.Object) bool { return !l.has(object) })
+	switch {
+	case l.output == asJSON || l.output == asYAML:
+		return l.output.write(c.out, found)
+	case len(found.Items) == 0:
+		_, _ = fmt.Fprintln(c.err, l.none(client))
+		return nil
+	}
+	_, _ = fmt.Fprint(c.out, view.Grid(l.rows(c, found.Items), c.tone))
+	return nil
+}
+
+// listAndWatch prints the list, and then a row for each change until ctx ends.
+func (c *command) listAndWatch(ctx context.Context, client *cluster.Client, l listing) error {
+	var columns view.Columns
+	var failed error
+	show := func(gone bool, objects ...cluster.Object) {
+		objects = slices.DeleteFunc(objects, func(object cluster.Object) bool { return !l.has(object) })
+		switch {
+		case len(objects) == 0 || failed != nil:
+		case l.output == asJSON || l.output == asYAML:
+			for _, object := range objects {
+				failed = errors.Join(failed, l.output.writeNext(c.out, object))
+			}
+		default:
+			rows := l.rows(c, objects)
+			if gone {
+				l.deleted(rows)
+			}
+			_, failed = fmt.Fprint(c.out, columns.Grid(rows, c.tone))
+			l.noHeaders = true
+		}
+	}
+	err := client.Follow(ctx, l.kind.Resource, l.namespace(client), cluster.ListWatcher{
+		Listed:  func(objects []cluster.Object) { show(false, objects...) },
+		Changed: func(object cluster.Object, gone bool) { show(gone, object) },
+		Away:    func(err error) { _, _ = fmt.Fprintln(c.err, client.Unreachable(err)) },
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(failed, err)
+}
+
+// deleted writes into rows that their object is gone, in place of its phase.
+func (l *listing) deleted(rows [][]view.Cell) {
+	at := 1
+	if l.everywhere && !l.kind.ClusterScoped {
+		at = 2
+	}
+	for _, row := range rows {
+		if row[0].Tone != view.Quiet { // the header
+			row[at] = view.Cell{Text: "Deleted", Tone: view.Quiet}
+		}
+	}
+}
+
+// none is the message of a list without objects.
+func (l *listing) none(client *cluster.Client) string {
+	what := "no "
+	if l.stuck {
+		what += "stuck "
+	}
+	if l.kind.ClusterScoped {
+		return what + l.kind.singular + " in the cluster"
+	}
+	return what + l.kind.singular + " " + l.where(client)
+}
