@@ -18,10 +18,6 @@ import (
 const (
 	root = "../.."
 	page = root + "/docs/getting-started.md"
-
-	// shop is what the page takes for granted.
-	shop = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop, namespace: default}, spec: {replicas: 2, selector: {matchLabels: {app: shop}},
-  template: {metadata: {labels: {app: shop}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: shop, image: "squall.local/target:dev", imagePullPolicy: Never}]}}}}`
 )
 
 func TestGettingStarted(t *testing.T) {
@@ -39,20 +35,23 @@ func TestGettingStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.save("squall-with-temporal.yaml", string(made))
-	u.save("first.yaml", blocks(t, string(text), "yaml")[0])
-	u.save("shop.yaml", shop)
+	u.save("slow-cart.yaml", blocks(t, string(text), "yaml")[0])
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(u.directory, "squall"), "./cli")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build squall: %v: %s", err, out)
+	}
 	t.Cleanup(func() { // worker and bridge stay for the stages that follow, which name another Temporal
-		u.leave("delete", "--ignore-not-found", "disruption/first", "deployment/shop")
+		u.leave("--namespace=squall-shop", "delete", "--ignore-not-found", "disruption/slow-cart")
+		u.leave("delete", "--ignore-not-found", "namespace/squall-shop")
 		u.leave("--namespace=squall-system", "delete", "--ignore-not-found", "statefulset/squall-temporal", "service/squall-temporal", "networkpolicy/squall-temporal")
 	})
-	u.do("kubectl apply -f shop.yaml")
-	u.do("kubectl rollout status deployment/shop --timeout=2m")
 	for _, block := range blocks(t, string(text), "sh") {
 		for line := range strings.Lines(block) {
 			u.do(strings.TrimSpace(line))
 		}
 	}
-	if left := u.do("kubectl --namespace=squall-chaos get pods,configmaps --selector=chaos.squall.dev/disruption-name=first --output=name"); left != "" {
+	if left := u.do("kubectl --namespace=squall-chaos get pods,configmaps --selector=chaos.squall.dev/disruption-name=slow-cart --output=name"); left != "" {
 		t.Errorf("of a disruption that is gone there is left:\n%s", left)
 	}
 }
@@ -88,7 +87,12 @@ func (u user) save(name, content string) {
 func (u user) do(line string) string {
 	u.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
-		out, err := u.kubectl(u.Context(), strings.Fields(line)[1:]...)
+		words := strings.Fields(line)
+		run := u.kubectl
+		if words[0] == "squall" {
+			run = u.squall
+		}
+		out, err := run(u.Context(), words[1:]...)
 		if err == nil {
 			u.Logf("$ %s\n%s", line, out)
 			return out
@@ -105,7 +109,7 @@ func (u user) do(line string) string {
 // tellOf logs what a user would look at next.
 func (u user) tellOf() {
 	for _, args := range [][]string{
-		{"describe", "disruption", "first"},
+		{"--namespace=squall-shop", "describe", "disruptions,pods"},
 		{"get", "pods,leases", "--all-namespaces", "--output=wide"},
 		{"--namespace=squall-system", "logs", "--selector=app.kubernetes.io/name in (squall-worker,squall-crdbridge,squall-temporal)", "--max-log-requests=9", "--prefix", "--tail=60"},
 	} {
@@ -122,9 +126,17 @@ func (u user) leave(args ...string) {
 }
 
 func (u user) kubectl(ctx context.Context, args ...string) (string, error) {
+	return u.run(ctx, root+"/.dev/bin/kubectl", args)
+}
+
+func (u user) squall(ctx context.Context, args ...string) (string, error) {
+	return u.run(ctx, filepath.Join(u.directory, "squall"), args)
+}
+
+func (u user) run(ctx context.Context, program string, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
-	program, err := filepath.Abs(root + "/.dev/bin/kubectl")
+	program, err := filepath.Abs(program)
 	if err != nil {
 		return "", err
 	}
