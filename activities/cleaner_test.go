@@ -377,6 +377,38 @@ func TestOneThatCannotBeCleanedStopsNoOther(t *testing.T) {
 	}
 }
 
+// A cleaner whose chaos pod is gone and that cannot be deleted stops the deletion of no
+// other one. N33
+func TestACleanerThatCannotBeDeletedStopsNoOther(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(6, nil)
+	ref := c.started("calm", all)
+	var names []string
+	for _, failed := range c.ChaosPodsOf(ref) {
+		cleaner := c.Builder.Cleaner(&failed)
+		_, err := chaospod.Create(c.Context(), c.Kube, cleaner)
+		c.Must(err)
+		names = append(names, cleaner.Name)
+		c.Must(c.force(c.Context(), &failed))
+	}
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/"+names[0]) {
+			return refusal(r, http.StatusForbidden), nil
+		}
+		return nil, nil
+	})
+	if _, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref)); err == nil || !strings.Contains(err.Error(), names[0]) {
+		t.Errorf("error = %v, want one that names the cleaner %s", err, names[0])
+	}
+	var left []string
+	for _, pod := range c.ChaosPodsOf(ref) {
+		left = append(left, pod.Name)
+	}
+	if !slices.Equal(left, names[:1]) {
+		t.Errorf("left = %v, want %s alone", left, names[0])
+	}
+}
+
 // refusal is an API server's answer that refuses.
 func refusal(r *http.Request, code int) *http.Response {
 	reason := map[int]string{http.StatusForbidden: "Forbidden", http.StatusInternalServerError: "InternalError"}[code]

@@ -50,8 +50,8 @@ func (b *belonging) ExecuteActivity(ctx context.Context, in *interceptor.Execute
 }
 
 // refuse is the pure part: why the workflow with this ID may not have an activity
-// done with these arguments. Those of a sweep are for no disruption, and decide by
-// what they read alone.
+// done with these arguments. An activity whose arguments name no object is a sweep's:
+// it searches all nodes, and only runs of the sweep's schedule may ask for it.
 func (b *belonging) refuse(workflow string, args []any) error {
 	if cron, found := first[contract.CronRef](args); found {
 		return b.refuseCron(workflow, cron)
@@ -61,7 +61,7 @@ func (b *belonging) refuse(workflow string, args []any) error {
 	}
 	ref, found := disruptionOf(args)
 	if !found {
-		return nil
+		return refuseSweep(workflow)
 	}
 	if b.cluster != "" && ref.Cluster != "" && ref.Cluster != b.cluster {
 		// It is tried again until a worker of its own cluster takes it.
@@ -77,6 +77,15 @@ func (b *belonging) refuse(workflow string, args []any) error {
 			workflow, ref.Namespace, ref.Name, want), otherWorkflow, nil)
 	}
 	return nil
+}
+
+// refuseSweep is why the workflow with this ID may not sweep the cluster.
+func refuseSweep(workflow string) error {
+	if contract.RunsSweep(workflow) {
+		return nil
+	}
+	return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s sweeps the cluster, which only workflows of the schedule %s may; nothing was done",
+		workflow, contract.SweepSchedule), otherWorkflow, nil)
 }
 
 // refuseCron is why the workflow with this ID may not carry out runs of the cron.

@@ -11,12 +11,13 @@ import (
 
 // validateOverlap refuses two disruptions of a step that want the same targets and may
 // not share them: one of the two would be left out. It judges what is certain: the same
-// selectors, and percentages of more than all that match.
+// selectors, and more than all that match: percentages of more than 100 together, or
+// all of them and a number. Two numbers may leave room for each other.
 func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 	for k, late := range s.Disruptions {
 		for j, early := range s.Disruptions[:k] {
 			a, b := early.Template, late.Template
-			if a.percent()+b.percent() <= 100 || !a.selectsLike(b) {
+			if !a.wantsMoreThanAll(b) || !a.selectsLike(b) {
 				continue
 			}
 			at := path.Index(k).Child("template")
@@ -33,6 +34,25 @@ func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 		}
 	}
 	return errs
+}
+
+// wantsMoreThanAll is true when both together want more than all targets that match,
+// however many these are.
+func (s DisruptionSpec) wantsMoreThanAll(other DisruptionSpec) bool {
+	if !s.wantsSome() || !other.wantsSome() {
+		return false
+	}
+	a, b := s.percent(), other.percent()
+	return a+b > 100 || max(a, b) == 100
+}
+
+// wantsSome is true for a count, other than 0, of targets that exist.
+func (s DisruptionSpec) wantsSome() bool {
+	if s.Count == nil || s.OnInit {
+		return false
+	}
+	amount, _, err := parseAmount(*s.Count)
+	return err == nil && amount > 0
 }
 
 // percent is the share of matching targets that count asks for; 0 for a number.

@@ -30,6 +30,11 @@ func TestDisruptionsOfAStepThatCannotShareTargets(t *testing.T) {
 		"the same fault twice":              {spec("60%", network, shares), spec("60%", network, shares), "network"},
 		"a half each":                       {spec("50%", network), spec("50%", cpu), ""},
 		"other pods":                        {spec("100%", network), spec("100%", cpu, other), ""},
+		"all and a number":                  {spec("100%", network), spec("1", cpu), "allowDisruptedTargets: true in both"},
+		"a number and all":                  {spec("2", network, shares), spec("100%", cpu), "allowDisruptedTargets: true in both"},
+		"all and a number, both share":      {spec("100%", network, shares), spec("1", cpu, shares), ""},
+		"all and a number of another level": {spec("100%", network), spec("1", cpu, func(s *DisruptionSpec) { s.Level = LevelNode }), ""},
+		"a share and a number":              {spec("99%", network), spec("1", cpu), ""},
 		"numbers, which may leave room":     {spec("1", network), spec("1", cpu), ""},
 		"pods that are still to be created": {spec("100%", network), spec("100%", cpu, func(s *DisruptionSpec) { s.OnInit = true }), ""},
 	} {

@@ -2,17 +2,23 @@ package disruption
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/zapr"
 	"go.temporal.io/api/serviceerror"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/condition"
@@ -531,8 +537,10 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBridge(t)
 			b.Temporal.Answers(func(context.Context, string) error { return test.answer })
+			core, logged := observer.New(zapcore.InfoLevel)
+			b.Options = func(o *manager.Options) { o.Logger = zapr.NewLogger(zap.New(core)) }
 			b.start()
-			d := b.Disrupt("refused")
+			d := b.Disrupt("refused", func(d *v1beta1.Disruption) { d.Annotations = v1beta1.Requester{User: "ann"}.Annotations() })
 			bridgetest.Eventually(t, bridgetest.Soon, "it has the finalizer and says why it stands still", func() bool {
 				return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse
 			})
@@ -545,10 +553,26 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 			}
 			if test.gone {
 				bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is gone", gone)
+				wantFinalizerLogged(t, logged)
 				return
 			}
 			bridgetest.Never(t, time.Second, "it is let go", gone)
 		})
+	}
+}
+
+// wantFinalizerLogged wants one line that names who asked for which faults: the object
+// that said so is gone.
+func wantFinalizerLogged(t *testing.T, logged *observer.ObservedLogs) {
+	t.Helper()
+	var lines []observer.LoggedEntry
+	bridgetest.Eventually(t, bridgetest.Soon, "the finalizer's removal is logged", func() bool {
+		lines = logged.Filter(func(e observer.LoggedEntry) bool { return strings.HasPrefix(e.Message, "finalizer removed") }).All()
+		return len(lines) > 0
+	})
+	fields := lines[0].ContextMap()
+	if fields["requester"] != "ann" || fmt.Sprint(fields["faults"]) != "[container-failure]" {
+		t.Errorf("logged %v, want the requester ann and the fault container-failure", fields)
 	}
 }
 

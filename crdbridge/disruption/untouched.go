@@ -48,6 +48,7 @@ func (r *reconciler) finalizeUntouched(ctx context.Context, d *v1beta1.Disruptio
 	if err != nil {
 		return false, fmt.Errorf("remove the finalizer of disruption %s/%s: %w", d.Namespace, d.Name, err)
 	}
-	log.FromContext(ctx).Info("finalizer removed: the disruption was deleted, no workflow would remove it, and neither a chaos pod nor a record is left", "because", why.Error())
+	log.FromContext(ctx).Info("finalizer removed: the disruption was deleted, no workflow would remove it, and neither a chaos pod nor a record is left", "because", why.Error(),
+		"requester", v1beta1.RequesterOf(d).User, "faults", d.Spec.Kinds().Names())
 	return true, nil
 }

@@ -66,7 +66,8 @@ func (r *run) allLost() error {
 // swept has the cluster swept. What a sweep counts depends on what one that was cut
 // short had cleaned: how it ends is what it could not clean, and what it could not see.
 func (r *run) swept() error {
-	options := temporalclient.StartWorkflowOptions{ID: fmt.Sprintf("sweep-%s", r.d.UID), TaskQueue: contract.TaskQueue}
+	// The worker sweeps for runs of the schedule alone, which have IDs like this one.
+	options := temporalclient.StartWorkflowOptions{ID: fmt.Sprintf("%s-%s", contract.SweepSchedule, r.d.UID), TaskQueue: contract.TaskQueue}
 	sweep, err := r.temporal.ExecuteWorkflow(r.ctx, options, contract.SweepWorkflowType)
 	if err != nil {
 		return err

@@ -23,6 +23,10 @@ const (
 	SweepSchedule     = "squall-sweep"
 )
 
+// RunsSweep is true for the ID of a workflow that the schedule of the sweep started:
+// Temporal appends the time of the run to the ID.
+func RunsSweep(workflow string) bool { return strings.HasPrefix(workflow, SweepSchedule+"-") }
+
 // Task queues. Who asks again and again for effects, and probers, have queues of
 // their own.
 const (
