@@ -134,6 +134,7 @@ var errNotRun = errors.New("not run")
 // run returns true when everything passed.
 func (s *suite) run(ctx context.Context, stages []stage) bool {
 	defer s.binaries.remove()
+	s.checkQuarantine(ctx)
 	for _, st := range stages {
 		if len(s.only) == 0 || slices.Contains(s.only, st.name) {
 			s.results = append(s.results, s.runStage(ctx, st))
