@@ -129,6 +129,8 @@ type outcomes struct{ passed, skipped, failed, excused int }
 // into counts. Its goroutine alone touches the counts until end returns.
 type reading struct {
 	counts *counts
+	// seed orders the tests of the packages that are shuffled, 0 if none is.
+	seed   uint64
 	say    func(string, ...any)
 	out    io.Writer           // for what tests that fail have printed
 	output map[string][]string // by package and test, of those not over yet
@@ -213,7 +215,7 @@ func (r *reading) processEnded(p packageTime) {
 	r.say("    FAIL %s: its process ended without a result", p.name)
 	if !slices.ContainsFunc(r.counts.failures, func(f failure) bool { return strings.HasPrefix(f.name, p.name+": ") }) {
 		r.counts.failed++
-		r.counts.failures = append(r.counts.failures, failure{p.name, []string{"the process ended without a result\n"}})
+		r.counts.failures = append(r.counts.failures, failure{p.name, r.withOrder(p.name, []string{"the process ended without a result\n"})})
 	}
 }
 
@@ -269,23 +271,28 @@ func (r *reading) finish(e event, key string) {
 		r.counts.skipped = append(r.counts.skipped, skip{name, reason(r.output[key])})
 		inside.skipped++
 	case "fail":
-		where := ""
-		if excuses(name, r.output[key]) {
-			where = ", in quarantine"
-			inside.excused++
-			r.counts.excused = append(r.counts.excused, failure{name, r.output[key]})
-		} else {
-			r.counts.failed++
-			inside.failed++
-			r.counts.failures = append(r.counts.failures, failure{name, r.output[key]})
-		}
-		r.say("    FAIL %s (%.1f s%s)", name, e.Elapsed, where)
-		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
+		r.fail(e, name, r.withOrder(e.Package, r.output[key]), &inside)
 	}
 	r.inside[e.Package] = inside
 	if strings.HasPrefix(short(e.Package), "test/") && !strings.Contains(e.Test, "/") && e.Action == "pass" {
 		r.say("    pass %s (%.1f s)", e.Test, e.Elapsed)
 	}
+}
+
+// fail counts a test that failed with this output, and prints it.
+func (r *reading) fail(e event, name string, output []string, inside *outcomes) {
+	where := ""
+	if excuses(name, output) {
+		where = ", in quarantine"
+		inside.excused++
+		r.counts.excused = append(r.counts.excused, failure{name, output})
+	} else {
+		r.counts.failed++
+		inside.failed++
+		r.counts.failures = append(r.counts.failures, failure{name, output})
+	}
+	r.say("    FAIL %s (%.1f s%s)", name, e.Elapsed, where)
+	_, _ = fmt.Fprint(r.out, indent(output))
 }
 
 func (r *reading) finishPackage(e event, key string) {
@@ -296,7 +303,7 @@ func (r *reading) finishPackage(e event, key string) {
 		excused := inside.excused > 0 && slices.Contains(r.output[key], "FAIL\n")
 		if inside.failed == 0 && !excused {
 			r.counts.failed++
-			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.output[key]})
+			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.withOrder(e.Package, r.output[key])})
 		}
 		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
 		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
