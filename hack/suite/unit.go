@@ -94,9 +94,12 @@ func (s *suite) measure(ctx context.Context, c *counts) error {
 	return s.runAll(ctx, c, true)
 }
 
-// unit runs the tests that need no cluster and do not measure. Nothing is taken from
-// Go's cache of tests: it does not see that a test builds and starts programs. Vet
-// looks at everything in the stage verify.
+// unit runs the tests that need no cluster and do not measure. Vet looks at everything in
+// the stage verify.
+//
+// Go's cache of tests does not apply: go test alone keeps results, and the suite builds the
+// tests with go test -c and runs the programs itself. It should not apply either, because
+// the cache does not see that a test builds and starts programs.
 func (s *suite) unit(ctx context.Context, c *counts) error {
 	return s.runAll(ctx, c, false)
 }
