@@ -177,8 +177,7 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
-	go vet -tags e2e ./... && $(tool) staticcheck -tags e2e ./...
-	@for module in injector/grpcdisruption/listener test/ui test/chart hack hack/release; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
+	@modules=$$(cd hack && go run ./check -modules) || exit 1; for module in $$modules; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 	$(tool) actionlint -shellcheck= -pyflakes=

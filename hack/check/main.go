@@ -4,6 +4,7 @@
 //
 //	go run ./check
 //	go run ./check -loop -run TestClean activities    the tests of one package, whatever they need
+//	go run ./check -modules                           print the modules that make verify checks
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 func main() {
 	one := flag.Bool("loop", false, "run the tests of one package, which the argument names, instead")
 	run := flag.String("run", "", "with -loop, only the tests that match this `regexp`")
+	list := flag.Bool("modules", false, "print the directories of the modules that make verify vets, instead")
 	flag.Parse()
 	root, err := filepath.Abs("..")
 	if err == nil {
@@ -28,6 +30,15 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "check: run make check in the root of the checkout:", err)
 		os.Exit(2)
+	}
+	if *list {
+		found, err := modules(root)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "modules:", err)
+			os.Exit(1)
+		}
+		fmt.Println(strings.Join(found, "\n"))
+		return
 	}
 	if *one {
 		began := time.Now()

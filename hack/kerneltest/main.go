@@ -62,6 +62,9 @@ func main() {
 	failed, err := o.test(ctx, chosen)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kerneltest:", err)
+		if o.json { // a reader of events must not take it for the failure of a test
+			fmt.Printf(`{"Action":"fail","Package":%q}`+"\n", modulePath+"hack/kerneltest@"+kernel)
+		}
 	}
 	if err != nil || failed {
 		os.Exit(1)

@@ -20,6 +20,8 @@ type counts struct {
 	passed, failed int
 	skipped        []skip
 	failures       []failure
+	// excused are failures of tests in quarantine. They are not among failed.
+	excused []failure
 	// outcomes are "pass", "fail" or "skip", by names such as
 	// "activities:_TestJudge/still_running:_wait".
 	outcomes map[string]string
@@ -58,6 +60,7 @@ func (c *counts) add(other counts) {
 	c.failed += other.failed
 	c.skipped = append(c.skipped, other.skipped...)
 	c.failures = append(c.failures, other.failures...)
+	c.excused = append(c.excused, other.excused...)
 	c.packages = append(c.packages, other.packages...)
 	c.tests = append(c.tests, other.tests...)
 	c.starved = append(c.starved, other.starved...)
@@ -91,7 +94,7 @@ func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string,
 	}
 	var own counts
 	err := run(&own)
-	if own.failed > 0 {
+	if err = own.unexcused(ctx, err); own.failed > 0 {
 		err = own.retryStarved(func(_, test string, into *counts) error { return run(into, "-run", "^"+test+"$") })
 	}
 	c.add(own)
@@ -120,12 +123,14 @@ type event struct {
 }
 
 // outcomes is how many tests of a package ended in each way.
-type outcomes struct{ passed, skipped, failed int }
+type outcomes struct{ passed, skipped, failed, excused int }
 
 // reading turns the events of programs that run at a time into lines for people and
 // into counts. Its goroutine alone touches the counts until end returns.
 type reading struct {
 	counts *counts
+	// seed orders the tests of the packages that are shuffled, 0 if none is.
+	seed   uint64
 	say    func(string, ...any)
 	out    io.Writer           // for what tests that fail have printed
 	output map[string][]string // by package and test, of those not over yet
@@ -210,7 +215,7 @@ func (r *reading) processEnded(p packageTime) {
 	r.say("    FAIL %s: its process ended without a result", p.name)
 	if !slices.ContainsFunc(r.counts.failures, func(f failure) bool { return strings.HasPrefix(f.name, p.name+": ") }) {
 		r.counts.failed++
-		r.counts.failures = append(r.counts.failures, failure{p.name, []string{"the process ended without a result\n"}})
+		r.counts.failures = append(r.counts.failures, failure{p.name, r.withOrder(p.name, []string{"the process ended without a result\n"})})
 	}
 }
 
@@ -266,11 +271,7 @@ func (r *reading) finish(e event, key string) {
 		r.counts.skipped = append(r.counts.skipped, skip{name, reason(r.output[key])})
 		inside.skipped++
 	case "fail":
-		r.counts.failed++
-		inside.failed++
-		r.counts.failures = append(r.counts.failures, failure{name, r.output[key]})
-		r.say("    FAIL %s (%.1f s)", name, e.Elapsed)
-		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
+		r.fail(e, name, r.withOrder(e.Package, r.output[key]), &inside)
 	}
 	r.inside[e.Package] = inside
 	if strings.HasPrefix(short(e.Package), "test/") && !strings.Contains(e.Test, "/") && e.Action == "pass" {
@@ -278,13 +279,31 @@ func (r *reading) finish(e event, key string) {
 	}
 }
 
+// fail counts a test that failed with this output, and prints it.
+func (r *reading) fail(e event, name string, output []string, inside *outcomes) {
+	where := ""
+	if excuses(name, output) {
+		where = ", in quarantine"
+		inside.excused++
+		r.counts.excused = append(r.counts.excused, failure{name, output})
+	} else {
+		r.counts.failed++
+		inside.failed++
+		r.counts.failures = append(r.counts.failures, failure{name, output})
+	}
+	r.say("    FAIL %s (%.1f s%s)", name, e.Elapsed, where)
+	_, _ = fmt.Fprint(r.out, indent(output))
+}
+
 func (r *reading) finishPackage(e event, key string) {
 	inside := r.inside[e.Package]
 	r.counts.packages = append(r.counts.packages, packageTime{name: short(e.Package), seconds: e.Elapsed, tests: inside.passed})
 	if e.Action == "fail" {
-		if inside.failed == 0 { // it did not even start, or failed after its tests
+		// It did not even start, or failed after its tests, or ended before the last.
+		excused := inside.excused > 0 && slices.Contains(r.output[key], "FAIL\n")
+		if inside.failed == 0 && !excused {
 			r.counts.failed++
-			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.output[key]})
+			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.withOrder(e.Package, r.output[key])})
 		}
 		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
 		_, _ = fmt.Fprint(r.out, indent(r.output[key]))

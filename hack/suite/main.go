@@ -99,8 +99,10 @@ func (s *suite) stages() []stage {
 type suite struct {
 	root  string
 	began time.Time
-	only  []string
-	keep  bool
+	// seed orders the tests of the packages that are shuffled, 0 before it is chosen.
+	seed uint64
+	only []string
+	keep bool
 	// ours is true when this run started the cluster.
 	ours bool
 	// results are of the stages that have ended, in their order.
@@ -134,6 +136,8 @@ var errNotRun = errors.New("not run")
 // run returns true when everything passed.
 func (s *suite) run(ctx context.Context, stages []stage) bool {
 	defer s.binaries.remove()
+	s.chooseSeed(ctx)
+	s.checkQuarantine(ctx)
 	for _, st := range stages {
 		if len(s.only) == 0 || slices.Contains(s.only, st.name) {
 			s.results = append(s.results, s.runStage(ctx, st))

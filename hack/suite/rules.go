@@ -59,6 +59,9 @@ func (s *suite) unproved(proofs []proof, long map[string]string) []string {
 		if p.long {
 			how = cmp.Or(long[p.test], "is marked (long) and has no result that counts: run make test-long and commit "+longFolder)
 		}
+		if q, listed := inQuarantine(p.test); listed {
+			how = "is in quarantine and proves nothing: " + q.reason
+		}
 		if how != passed {
 			missing = append(missing, fmt.Sprintf("rule %s is not proved: %s %s", p.rule, p.test, how))
 		}

@@ -32,6 +32,7 @@ func (s *suite) summary() bool {
 	for _, starved := range all.starved {
 		s.printf("starved     %s: failed, %s; passed alone\n", starved.name, starved.lost)
 	}
+	s.printQuarantined(all.excused)
 	ok := s.printStages(all)
 	for _, failed := range all.failures {
 		s.printf("failed      %s\n%s", failed.name, indent(failed.ends(failureLines)))

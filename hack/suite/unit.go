@@ -94,9 +94,12 @@ func (s *suite) measure(ctx context.Context, c *counts) error {
 	return s.runAll(ctx, c, true)
 }
 
-// unit runs the tests that need no cluster and do not measure. Nothing is taken from
-// Go's cache of tests: it does not see that a test builds and starts programs. Vet
-// looks at everything in the stage verify.
+// unit runs the tests that need no cluster and do not measure. Vet looks at everything in
+// the stage verify.
+//
+// Go's cache of tests does not apply: go test alone keeps results, and the suite builds the
+// tests with go test -c and runs the programs itself. It should not apply either, because
+// the cache does not see that a test builds and starts programs.
 func (s *suite) unit(ctx context.Context, c *counts) error {
 	return s.runAll(ctx, c, false)
 }
@@ -104,11 +107,13 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 // runAll runs the tests of the packages that measure, or those of all others.
 func (s *suite) runAll(ctx context.Context, c *counts, measure bool) error {
 	r := newReading(c, s.say, s.out)
+	r.seed = s.seed
 	err := schedule(s.jobs(ctx, r, measure), processors)
 	r.end()
 	return errors.Join(err, c.retryStarved(func(pkg, test string, into *counts) error {
 		i := slices.IndexFunc(s.binaries.all, func(b testBinary) bool { return short(b.ImportPath) == pkg })
 		again := newReading(into, s.say, s.out)
+		again.seed = s.seed
 		defer again.end()
 		return s.runTests(ctx, again, s.binaries.all[i], "-test.run=^"+test+"$")
 	}))
@@ -241,6 +246,9 @@ func (s *suite) runTests(ctx context.Context, r *reading, b testBinary, options 
 	args := []string{"tool", "test2json", "-t", "-p", b.ImportPath, b.file, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=" + testLimit.String()}
 	if left, some := leftToLong[short(b.ImportPath)]; some {
 		args = append(args, "-test.skip="+left.tests)
+	}
+	if number := order(s.seed, b.ImportPath); number != 0 {
+		args = append(args, fmt.Sprintf("-test.shuffle=%d", number))
 	}
 	cmd := s.command(ctx, "go", append(args, options...)...)
 	cmd.Dir = b.Dir
