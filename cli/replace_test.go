@@ -15,7 +15,7 @@ const replaced = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetada
 func TestRunReplaces(t *testing.T) {
 	l := newLive(t)
 	replace := func(name string, args ...string) call {
-		return do(t.Context(), fmt.Sprintf(replaced, name, "1"), append([]string{"run", "-", "--replace", "--detach"}, args...)...)
+		return do(t.Context(), fmt.Sprintf(replaced, name, "1"), append([]string{"run", "-", "--replace", "--detach", "--timeout", "20s"}, args...)...)
 	}
 	t.Run("nothing", func(t *testing.T) {
 		l := l.in(t)

@@ -44,7 +44,7 @@ func (c *command) run() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if how.detach && how.timeout > 0 {
+		if how.detach && !how.replace && how.timeout > 0 {
 			return usage("--timeout limits the waiting, and --detach does not wait: leave one out")
 		}
 		ctx, deadline, cancel := how.begin(cmd.Context())
