@@ -48,7 +48,9 @@ func Judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 }
 
 // Audited is true when the end of a chaos pod proves that it left nothing on its
-// node: its injector searched for it, or nothing ever ran.
+// node: its injector searched for it, or nothing ever ran. A pod that its kubelet
+// rejected, as with the reason OutOfcpu, proves nothing: a kubelet that restarts may
+// reject a pod that ran, and then drops what it had reported of the containers.
 func Audited(pod *corev1.Pod) bool {
 	state := InjectorState(pod)
 	if state.Terminated == nil {

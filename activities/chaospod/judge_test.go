@@ -94,6 +94,9 @@ func TestAudited(t *testing.T) {
 		{"the injector ended well and searched nothing", injectorIs(corev1.PodSucceeded, exited(0, "Completed", `{"cleaned":true}`)), false},
 		{"nothing ever ran", injectorIs(corev1.PodFailed, corev1.ContainerState{}), true},
 		{"the runtime could not run the container", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true},
+		// A kubelet that restarts may reject a pod that ran, and drops what it had reported
+		// of its containers: only a search shows that nothing is left.
+		{"turned away by its kubelet", &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Pod was rejected: Node didn't have enough resource: cpu"}}, false},
 		{"failed by the node controller, last seen running", injectorIs(corev1.PodFailed, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
