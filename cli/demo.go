@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -154,7 +155,7 @@ func (o *demonstration) compare(ctx context.Context, shop demo.Shop, slow []byte
 	if err != nil {
 		return err
 	}
-	created, err := o.client.Create(ctx, d, false)
+	created, err := o.create(ctx, d, line)
 	if err != nil {
 		return createError(err, d)
 	}
@@ -177,6 +178,24 @@ func (o *demonstration) compare(ctx context.Context, shop demo.Shop, slow []byte
 		return err
 	}
 	return o.measure(ctx, shop, "after", line)
+}
+
+// create creates a disruption. The API server of an installation that has just been made
+// does not know the types of its policies for up to half a minute, and refuses till then.
+func (o *demonstration) create(ctx context.Context, d *v1beta1.Disruption, line *progress) (*v1beta1.Disruption, error) {
+	for deadline := o.now().Add(time.Minute); ; {
+		created, err := o.client.Create(ctx, d, false)
+		if err == nil || !strings.Contains(err.Error(), "failed to find resource referenced by paramKind") || o.now().After(deadline) {
+			line.clear()
+			return created, err
+		}
+		line.say("the API server learns the new types", "the API server learns the new types")
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // injected waits until the fault acts.
