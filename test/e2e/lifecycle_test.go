@@ -36,6 +36,15 @@ func TestLifeOfADisruption(t *testing.T) {
 	s.wantTargets(d)
 	s.wantChaosPods(d)
 	s.wantSmallImage()
+	// Until then the proof of the effect is still to come, which is a change.
+	d = s.await(d, "proven to burn processor time", func(d *v1beta1.Disruption) bool {
+		for _, injections := range d.Status.TargetInjections {
+			if effect := injections[v1beta1.KindCPUPressure].Effect; effect == nil || effect.State != v1beta1.EffectProven {
+				return false
+			}
+		}
+		return len(d.Status.TargetInjections) == 2
+	})
 	s.wantQuiet(d)
 	s.wantSpecKept(d)
 
