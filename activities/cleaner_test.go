@@ -398,7 +398,7 @@ func TestACleanerThatCannotBeDeletedStopsNoOther(t *testing.T) {
 		return nil, nil
 	})
 	if _, err := c.env.ExecuteActivity(c.CleanChaosPods, in(ref)); err == nil || !strings.Contains(err.Error(), names[0]) {
-		t.Errorf("error = %v, want one that names the cleaner %s", err, names[0])
+		t.Errorf("error = %v, want the name of the cleaner %s in it", err, names[0])
 	}
 	var left []string
 	for _, pod := range c.ChaosPodsOf(ref) {

@@ -140,7 +140,7 @@ func (o *demonstration) findImage(ctx context.Context) error {
 		return fmt.Errorf("find Squall in the cluster: %w", err)
 	}
 	if o.image = demo.CLIImage(worker); o.image == "" {
-		return fmt.Errorf("the worker's image %s does not tell the image of squall: name it by --image", worker)
+		return fmt.Errorf("cannot derive the image of squall from the worker's image %s: set --image", worker)
 	}
 	return nil
 }

@@ -39,9 +39,12 @@ func listedKinds() []listedKind {
 				}
 				return c.showScenario(s, output)
 			}},
-		{Resource: cluster.Crons, plural: "crons", singular: "cron", names: []string{"dicron"}, rows: rowsOf(view.List.CronRows), show: showCron},
-		{Resource: cluster.Rollouts, plural: "rollouts", singular: "rollout", names: []string{"diroll"}, rows: rowsOf(view.List.RolloutRows), show: showRollout},
-		{Resource: cluster.Policies, plural: "policies", singular: "policy", names: []string{"dipol"}, rows: rowsOf(view.List.PolicyRows), show: showPolicy},
+		{Resource: cluster.Crons, plural: "crons", singular: "cron", names: []string{"dicron"}, rows: rowsOf(view.List.CronRows),
+			show: shows((*cluster.Client).Cron, (*command).describeCron)},
+		{Resource: cluster.Rollouts, plural: "rollouts", singular: "rollout", names: []string{"diroll"}, rows: rowsOf(view.List.RolloutRows),
+			show: shows((*cluster.Client).Rollout, (*command).describeRollout)},
+		{Resource: cluster.Policies, plural: "policies", singular: "policy", names: []string{"dipol"}, rows: rowsOf(view.List.PolicyRows),
+			show: shows((*cluster.Client).Policy, (*command).describePolicy)},
 	}
 	for i := range all {
 		k := &all[i]
@@ -110,41 +113,32 @@ func values[T any](pointers []*T) []T {
 	return all
 }
 
-func showCron(ctx context.Context, c *command, client *cluster.Client, name string, output format) error {
-	cron, err := client.Cron(ctx, client.Namespace, name)
-	switch {
-	case err != nil:
-		return err
-	case output == asJSON || output == asYAML:
-		return output.write(c.out, cron)
+// shows is the show of a kind that read reads and describe prints.
+func shows[T cluster.Object](read func(*cluster.Client, context.Context, string, string) (T, error), describe func(*command, T)) func(context.Context, *command, *cluster.Client, string, format) error {
+	return func(ctx context.Context, c *command, client *cluster.Client, name string, output format) error {
+		found, err := read(client, ctx, client.Namespace, name)
+		switch {
+		case err != nil:
+			return err
+		case output == asJSON || output == asYAML:
+			return output.write(c.out, found)
+		}
+		describe(c, found)
+		return nil
 	}
+}
+
+func (c *command) describeCron(cron *v1beta1.DisruptionCron) {
 	c.showRepeated("cron/"+cron.Name+" in "+cron.Namespace, explain.Cron(cron, c.now()), view.Cron(cron, c.now()))
-	return nil
 }
 
-func showRollout(ctx context.Context, c *command, client *cluster.Client, name string, output format) error {
-	rollout, err := client.Rollout(ctx, client.Namespace, name)
-	switch {
-	case err != nil:
-		return err
-	case output == asJSON || output == asYAML:
-		return output.write(c.out, rollout)
-	}
+func (c *command) describeRollout(rollout *v1beta1.DisruptionRollout) {
 	c.showRepeated("rollout/"+rollout.Name+" in "+rollout.Namespace, explain.Rollout(rollout), view.Rollout(rollout, c.now()))
-	return nil
 }
 
-func showPolicy(ctx context.Context, c *command, client *cluster.Client, name string, output format) error {
-	policy, err := client.Policy(ctx, name)
-	switch {
-	case err != nil:
-		return err
-	case output == asJSON || output == asYAML:
-		return output.write(c.out, policy)
-	}
+func (c *command) describePolicy(policy *v1beta1.DisruptionPolicy) {
 	_, _ = fmt.Fprintln(c.out, c.paint(bold, "policy/"+policy.Name))
 	c.lines(view.Policy(policy))
-	return nil
 }
 
 // showRepeated shows the state of an object with runs, then in short what each run does.

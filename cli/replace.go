@@ -13,8 +13,8 @@ import (
 )
 
 // replace deletes the disruption with the name of d and waits until it is gone. It
-// refuses one that has not ended, and deletes nothing if the API server refuses d: a
-// name that is taken is its last check.
+// refuses to replace a disruption that has not ended, and deletes nothing if the API server
+// refuses d: whether the name is taken is its last check.
 func (c *command) replace(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption) error {
 	switch _, err := client.Create(ctx, d, true); {
 	case err == nil:

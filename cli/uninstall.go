@@ -128,7 +128,7 @@ func (c *command) leftOf(ctx context.Context, client *cluster.Client, chaosNames
 	}
 	left.repeated, left.disruptions = len(repeated), len(list.Items)
 	for _, r := range repeated {
-		if end && r.DeletionTimestamp == nil {
+		if end && r.GetDeletionTimestamp() == nil {
 			if err := client.DeleteRepeated(ctx, r); err != nil && !apierrors.IsNotFound(err) {
 				return left, err
 			}

@@ -137,39 +137,31 @@ func (c *Client) EmergencyStops(ctx context.Context) (*v1beta1.EmergencyStopList
 // Repeated is what makes disruptions: a DisruptionCron, a DisruptionRollout or a DisruptionScenario.
 type Repeated struct {
 	resource string
-	metav1.ObjectMeta
+	Object
 }
 
 // Repeated lists the DisruptionCrons, DisruptionRollouts and DisruptionScenarios of all
 // namespaces; none of a kind that an older Squall does not know.
 func (c *Client) Repeated(ctx context.Context) ([]Repeated, error) {
-	crons, rollouts, plans := &v1beta1.DisruptionCronList{}, &v1beta1.DisruptionRolloutList{}, &v1beta1.DisruptionScenarioList{}
-	for _, of := range []struct {
-		resource string
-		list     runtime.Object
-	}{{disruptionCrons, crons}, {disruptionRollouts, rollouts}, {scenarios, plans}} {
-		if err := c.own.Get().Resource(of.resource).Do(ctx).Into(of.list); err != nil && !apierrors.IsNotFound(err) {
-			return nil, c.advise(ctx, err, "", "")
-		}
-	}
 	var all []Repeated
-	for i := range crons.Items {
-		all = append(all, Repeated{disruptionCrons, crons.Items[i].ObjectMeta})
-	}
-	for i := range rollouts.Items {
-		all = append(all, Repeated{disruptionRollouts, rollouts.Items[i].ObjectMeta})
-	}
-	for i := range plans.Items {
-		all = append(all, Repeated{scenarios, plans.Items[i].ObjectMeta})
+	for _, r := range []Resource{Crons, Rollouts, Scenarios} {
+		list, err := c.List(ctx, r, "")
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		for _, object := range list.Items {
+			all = append(all, Repeated{r.Name, object})
+		}
 	}
 	return all, nil
 }
 
 // DeleteRepeated asks for the end of this very one.
 func (c *Client) DeleteRepeated(ctx context.Context, r Repeated) error {
-	err := c.own.Delete().Namespace(r.Namespace).Resource(r.resource).Name(r.Name).
-		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}}).Do(ctx).Error()
-	return c.advise(ctx, err, r.Namespace, "")
+	uid := r.GetUID()
+	err := c.own.Delete().Namespace(r.GetNamespace()).Resource(r.resource).Name(r.GetName()).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+	return c.advise(ctx, err, r.GetNamespace(), "")
 }
 
 // DisruptionPolicies are those of the cluster, by name. forbidden is true when the

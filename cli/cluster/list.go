@@ -93,8 +93,8 @@ func (c *Client) Rollout(ctx context.Context, namespace, name string) (*v1beta1.
 	return found, c.read(ctx, Rollouts, namespace, name, found)
 }
 
-// Policy reads a DisruptionPolicy live.
-func (c *Client) Policy(ctx context.Context, name string) (*v1beta1.DisruptionPolicy, error) {
+// Policy reads a DisruptionPolicy live. It has no namespace.
+func (c *Client) Policy(ctx context.Context, _, name string) (*v1beta1.DisruptionPolicy, error) {
 	found := &v1beta1.DisruptionPolicy{}
 	return found, c.read(ctx, Policies, "", name, found)
 }
@@ -103,7 +103,7 @@ func (c *Client) read(ctx context.Context, r Resource, namespace, name string, i
 	err := c.own.Get().NamespaceIfScoped(namespace, !r.ClusterScoped).Resource(r.Name).Name(name).Do(ctx).Into(into)
 	r.kinded(into)
 	if apierrors.IsNotFound(err) && !noSuchResource(err) {
-		return missing{fmt.Sprintf("there is no %s %q%s%s", r.Kind, name, where(r.in(namespace)), c.otherOf(ctx, r, namespace, name))}
+		return missing{fmt.Sprintf("there is no %s %q%s%s", r.Kind, name, where(r.in(namespace)), c.otherOf(ctx, r, r.Name, namespace, name))}
 	}
 	return c.advise(ctx, err, namespace, "")
 }
@@ -115,8 +115,9 @@ func where(namespace string) string {
 	return fmt.Sprintf(" in namespace %q", namespace)
 }
 
-// otherOf names the object that was probably meant.
-func (c *Client) otherOf(ctx context.Context, r Resource, namespace, name string) string {
+// otherOf names the object that was probably meant. kind is what squall list calls the
+// resource.
+func (c *Client) otherOf(ctx context.Context, r Resource, kind, namespace, name string) string {
 	list, err := c.List(ctx, r, namespace)
 	if err != nil {
 		return ""
@@ -128,5 +129,5 @@ func (c *Client) otherOf(ctx context.Context, r Resource, namespace, name string
 	if near := manifest.Nearest(name, names); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
 	}
-	return ": squall list " + r.Name + " -A lists those there are"
+	return ": squall list " + kind + " -A lists those there are"
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
-	"github.com/squall-chaos/squall/cli/manifest"
 )
 
 // Scenario reads one live.
@@ -18,7 +17,7 @@ func (c *Client) Scenario(ctx context.Context, namespace, name string) (*v1beta1
 	found := &v1beta1.DisruptionScenario{}
 	err := c.own.Get().Namespace(namespace).Resource(scenarios).Name(name).Do(ctx).Into(found)
 	if apierrors.IsNotFound(err) && !noSuchResource(err) {
-		return nil, missing{fmt.Sprintf("there is no scenario %q in namespace %q%s", name, namespace, c.otherScenario(ctx, namespace, name))}
+		return nil, missing{fmt.Sprintf("there is no scenario %q in namespace %q%s", name, namespace, c.otherOf(ctx, Scenarios, "scenarios", namespace, name))}
 	}
 	return scenarioKinded(found), c.advise(ctx, err, namespace, "")
 }
@@ -32,22 +31,6 @@ func (c *Client) Scenarios(ctx context.Context, namespace string) (*v1beta1.Disr
 		scenarioKinded(&list.Items[i])
 	}
 	return list, c.advise(ctx, err, namespace, "")
-}
-
-// otherScenario names the one that was probably meant.
-func (c *Client) otherScenario(ctx context.Context, namespace, name string) string {
-	list, err := c.Scenarios(ctx, namespace)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, s := range list.Items {
-		names = append(names, s.Name)
-	}
-	if near := manifest.Nearest(name, names); near != "" {
-		return fmt.Sprintf(": did you mean %q?", near)
-	}
-	return ": squall list scenarios -A lists those there are"
 }
 
 // TryScenario asks the API server whether it would take a scenario, after all of its admission.
@@ -65,7 +48,7 @@ func (c *Client) CreateScenario(ctx context.Context, s *v1beta1.DisruptionScenar
 
 // DeleteScenario asks for the end of this very scenario, and of no other of its name.
 func (c *Client) DeleteScenario(ctx context.Context, s *v1beta1.DisruptionScenario) error {
-	return c.DeleteRepeated(ctx, Repeated{scenarios, s.ObjectMeta})
+	return c.DeleteRepeated(ctx, Repeated{scenarios, s})
 }
 
 // Approve lets this very scenario go on from a step, in the name of the user, which it returns.

@@ -12,8 +12,8 @@ import (
 type ListWatcher struct {
 	// Listed is called once, with the objects that are there.
 	Listed func([]Object)
-	// Changed is called with each object that is new or has changed after that, and with
-	// the last state of one that is gone.
+	// Changed is called with each object that is new or has changed after that. A deleted
+	// object has its last state.
 	Changed func(object Object, gone bool)
 	// Away is called when the API server does not answer any more; it is asked again
 	// until the context ends.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -204,18 +205,10 @@ func pause(ctx context.Context) error {
 // CLIImage is the image of squall that belongs to one of the worker, which is in the same
 // registry under the same tag. It is empty for a worker's image with another name.
 func CLIImage(worker string) string {
-	registry, rest, found := cutLast(worker, "/")
-	name, tag, tagged := strings.Cut(rest, ":")
-	if !found || !tagged || name != "squall" {
+	registry, image := path.Split(worker)
+	name, tag, tagged := strings.Cut(image, ":")
+	if registry == "" || !tagged || name != "squall" {
 		return ""
 	}
-	return registry + "/cli:" + tag
-}
-
-func cutLast(s, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+len(separator):], true
+	return registry + "cli:" + tag
 }

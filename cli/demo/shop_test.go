@@ -37,7 +37,7 @@ func TestLoadMeasuresTheUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	_ = log.Close() // a second that is printed now is nobody's
+	_ = log.Close() // Load may still print a second
 	if err := <-ended; err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
@@ -77,7 +77,7 @@ func TestSum(t *testing.T) {
 func TestALogThatEndsIsAnError(t *testing.T) {
 	for log, want := range map[string]string{`{"requests":20}`: "after 1 of 2 seconds: the log of the client ended", "panic: x\n": `printed "panic: x"`} {
 		if _, err := read(strings.NewReader(log), 2); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one that contains %q", log, err, want)
+			t.Errorf("%q: error %v, want %q in it", log, err, want)
 		}
 	}
 }
