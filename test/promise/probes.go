@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/squall-chaos/squall/kube/podops"
 )
 
 // Probes are privileged pods, one for each node, which see what is in force there
@@ -62,7 +64,7 @@ func StartProbes(ctx context.Context, kube kubernetes.Interface, namespace, imag
 			return nil, fmt.Errorf("wait for the probes: %w", err)
 		}
 		for _, pod := range pods.Items {
-			if ready(pod) && pod.DeletionTimestamp == nil {
+			if podops.Ready(&pod) && pod.DeletionTimestamp == nil {
 				probes.pods[pod.Spec.NodeName] = pod.Name
 			}
 		}
@@ -92,15 +94,6 @@ func probeSet(image, token string) *appsv1.DaemonSet {
 			Volumes: NodeVolumes(),
 		}},
 	}}
-}
-
-func ready(pod corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // Run runs a command of test/probe on a node and decodes the JSON that it prints, unless
