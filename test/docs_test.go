@@ -121,6 +121,9 @@ func followed(t *testing.T, page, link string) string {
 	if _, err := os.Stat(file); err != nil {
 		return "there is no such file"
 	}
+	if to.Path != "" && strings.Contains("/"+filepath.ToSlash(strings.TrimPrefix(file, "../")), "/.") {
+		return "the site has no files whose names begin with a dot; write the name as code"
+	}
 	if to.Fragment == "" {
 		return ""
 	}

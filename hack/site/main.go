@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/squall-chaos/squall/hack/debian"
@@ -28,6 +29,10 @@ func main() {
 	}
 }
 
+// warnings are the lines of mkdocs's output that name what is wrong; the others are
+// progress and what its libraries find deprecated in each other.
+var warnings = regexp.MustCompile(`(?m)^.*(?:WARNING|ERROR) .*$`)
+
 // build makes the site of a checkout.
 func build(ctx context.Context, root string) error {
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
@@ -41,10 +46,10 @@ func build(ctx context.Context, root string) error {
 	if err := layOut(ctx, root, source); err != nil {
 		return fmt.Errorf("lay out %s: %w", source, err)
 	}
-	mkdocs := exec.CommandContext(ctx, "mkdocs", "build", "--strict", "--quiet", "--config-file", "site/mkdocs.yml")
-	mkdocs.Stdout, mkdocs.Stderr = os.Stdout, os.Stderr
-	if err := mkdocs.Run(); err != nil {
-		return fmt.Errorf("mkdocs build: %w", err)
+	// --quiet would also hide the warnings for which --strict refuses the site.
+	output, err := exec.CommandContext(ctx, "mkdocs", "build", "--strict", "--config-file", "site/mkdocs.yml").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mkdocs build: %w\n%s", err, strings.Join(warnings.FindAllString(string(output), -1), "\n"))
 	}
 	pages, links, err := follow(site)
 	if err != nil {

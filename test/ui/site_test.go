@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -28,27 +30,46 @@ func TestSite(t *testing.T) {
 	b := newBrowser(t, program, cmp.Or(*shots, t.TempDir()))
 
 	b.open(server.URL)
-	b.see("always cleans up", "Getting started", "Runbooks")
+	b.see(headings(t, "README.md")...)
+	b.see("Getting started", "Runbooks")
 	b.drawn()
 	b.shoot("site-front")
 	b.click("link", "Concepts")
-	b.see("the terms that all other pages use")
+	b.see(headings(t, "docs/concepts.md")...)
 	b.drawn()
 	b.shoot("site-concepts")
 	b.open(server.URL + "/docs/kinds/")
-	b.see("What each does to a target")
+	b.see(headings(t, "docs/kinds/README.md")...)
 	b.drawn()
 	b.namesInOnePiece()
 	b.shoot("site-kinds")
 	b.open(server.URL + "/docs/runbooks.html#squallnoworker")
-	b.see("No worker asks Temporal for work")
+	b.see("SquallNoWorker")
 	b.shoot("site-runbook")
 	b.open(server.URL + "/docs/comparison.html")
-	b.see("How a fault is held and cleaned up")
+	b.see(headings(t, "docs/comparison.md")...)
 	b.shoot("site-comparison")
 	b.searchFor("emergency stop")
 	b.see("matching documents", "Stop everything")
 	b.shoot("site-search")
+}
+
+// headings are the headings of a page of the repository, which its page of the site
+// must show, whatever the words are today.
+func headings(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, heading := range regexp.MustCompile(`(?m)^##? (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		found = append(found, strings.ReplaceAll(heading[1], "`", ""))
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s has no heading", page)
+	}
+	return found
 }
 
 // drawn waits until every picture of the page is loaded and seen, and fails for one that is not.
