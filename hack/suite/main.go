@@ -58,6 +58,9 @@ type stage struct {
 	least int
 	// always runs it also after an interruption.
 	always bool
+	// beside is a target of make, in place of run, which runs at the lowest priority beside
+	// the stages that follow.
+	beside string
 	run    func(context.Context, *counts) error
 }
 
@@ -71,15 +74,16 @@ func (s *suite) stages() []stage {
 		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
 		// Linux, or some fewer in QEMU on a processor where that does not run.
 		{name: "kernel", needs: []string{"packages"}, limit: 30 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
-		{name: "verify", limit: 40 * time.Minute, run: s.make("verify")},
 		{name: "site", needs: []string{"packages"}, limit: 20 * time.Minute, run: s.make("site")},
-		// From here on nothing else runs: the programs of a cluster and its tests want both
-		// processors. Not before: a cluster takes a tenth of them although nothing happens in it.
+		// From here on nothing else runs that wants to be quick: the programs of a cluster and
+		// its tests want both processors. Not before: a cluster takes a tenth of them although
+		// nothing happens in it.
 		{name: "cluster", needs: []string{"build"}, limit: 10 * time.Minute, run: s.cluster},
 		{name: "images", needs: []string{"cluster"}, limit: 15 * time.Minute, run: s.make("images", "image-temporal")},
 		// The first on the cluster: Squall and its own Temporal, as a newcomer installs them.
 		{name: "started", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/started")},
 		{name: "install", needs: []string{"images"}, limit: 5 * time.Minute, run: s.program("./demo", "install")},
+		{name: "verify", limit: 40 * time.Minute, beside: "verify"},
 		{name: "e2e", needs: []string{"install"}, limit: 45 * time.Minute, least: 80, run: s.endToEnd("./test/e2e")},
 		{name: "ui", needs: []string{"install"}, limit: 20 * time.Minute, least: 1, run: s.againstCluster("test/ui", "-count=1", "-timeout", "18m", ".")},
 		{name: "demo", needs: []string{"images"}, limit: 20 * time.Minute, least: 1, run: s.endToEnd("./test/demo")},
@@ -103,6 +107,10 @@ type suite struct {
 	seed uint64
 	only []string
 	keep bool
+	// besides are the stages that were started beside others, and beside is the one that
+	// this suite runs, nil for one that runs by itself.
+	besides []*beside
+	beside  *beside
 	// ours is true when this run started the cluster.
 	ours bool
 	// results are of the stages that have ended, in their order.
@@ -139,10 +147,15 @@ func (s *suite) run(ctx context.Context, stages []stage) bool {
 	s.chooseSeed(ctx)
 	s.checkQuarantine(ctx)
 	for _, st := range stages {
-		if len(s.only) == 0 || slices.Contains(s.only, st.name) {
+		switch {
+		case len(s.only) > 0 && !slices.Contains(s.only, st.name):
+		case st.beside != "":
+			s.startBeside(ctx, st)
+		default:
 			s.results = append(s.results, s.runStage(ctx, st))
 		}
 	}
+	s.awaitBesides()
 	return s.summary()
 }
 
@@ -169,9 +182,9 @@ func (s *suite) runStage(ctx context.Context, st stage) result {
 	said := &recent{to: s.out}
 	s.out = said
 	defer func() { s.out = said.to }()
-	began, before := time.Now(), processorTime()
+	began, before := time.Now(), s.foreground()
 	r.err = errors.Join(st.run(ctx, &r.tests), r.tests.verdict(st.least))
-	r.took, r.processor = time.Since(began), processorTime()-before
+	r.took, r.processor = time.Since(began), s.foreground()-before
 	if r.err != nil {
 		r.saidLast = said.lines(failureLines)
 		s.say("--- %s FAILED: %v", st.name, r.err)

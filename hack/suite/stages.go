@@ -92,7 +92,7 @@ func (s *suite) soak(ctx context.Context, c *counts) error {
 
 func (s *suite) make(arguments ...string) func(context.Context, *counts) error {
 	return func(ctx context.Context, _ *counts) error {
-		return s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root}, arguments...)...).Run()
+		return s.finish(s.command(ctx, "make", append([]string{"--no-print-directory", "-C", s.root}, arguments...)...))
 	}
 }
 
@@ -115,6 +115,9 @@ func (s *suite) quiet(ctx context.Context, name string, args ...string) error {
 // it started, when its time is over. The environment's own cluster is no concern of it.
 // SQUALL_SEED chooses what it samples.
 func (s *suite) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	if s.beside != nil {
+		name, args = "nice", append([]string{"-n", "19", name}, args...)
+	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root, s.out, s.out
 	for _, variable := range os.Environ() {

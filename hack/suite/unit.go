@@ -33,7 +33,15 @@ const together = 2
 
 // longest are the packages whose tests take minutes, the longest first. One that
 // started last would keep one processor for minutes while the other has nothing left.
-var longest = []string{"hack", "test/survival", "test/matrix", "activities", "deploy", "workflows", "test/scale", "test/upgrade", "test/operations", "test/world"}
+// Those that wait stand beside those that work.
+var longest = []string{
+	"hack", "test/survival", "activities", "deploy", "workflows", "crdbridge", "test/scale", "crdbridge/disruption",
+	"test/matrix", "test/upgrade", "test/operations", "test/world",
+}
+
+// waiting are the packages that take less than two fifths of a processor: their tests
+// mostly wait for a server, a worker or a clock. A third test may run beside two of them.
+var waiting = []string{"activities", "activities/targets", "crdbridge", "crdbridge/disruption", "crdbridge/podops", "kube/podops", "test/survival", "worker", "workflows"}
 
 // leftToLong are the tests that make test leaves to a part of make test-long, by
 // package: they measure and bound nothing, or start clusters of their own.
@@ -210,13 +218,16 @@ func (s *suite) compileTests(ctx context.Context, dir, directory string, package
 // jobs are the tests of the packages that measure, or of all others, in the order in
 // which they start.
 func (s *suite) jobs(ctx context.Context, r *reading, measure bool) []job {
-	const one = processors / 2
+	const one, waits = processors / 2, processors / 4
 	var jobs, inTurn []job
 	for _, b := range s.binaries.all {
 		j := job{name: short(b.ImportPath), takes: one, run: func() error { return s.runTests(ctx, r, b) }}
 		at := slices.Index(measuring, j.name)
 		if at >= together {
 			j.takes = processors
+		}
+		if slices.Contains(waiting, j.name) {
+			j.takes = waits
 		}
 		switch {
 		case (at >= 0) != measure:
