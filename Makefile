@@ -142,8 +142,8 @@ freeze: ## before a tag: the histories recorded since the last release stay as t
 	go run ./test/histories/freeze
 
 .PHONY: release
-release: ## everything of a version into dist/: images, squall, manifests, chart, bill of materials, checksums (REGISTRY=name under which the images will be)
-	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)"
+release: ## everything of a version into dist/: images, squall, manifests, chart, bill of materials, checksums (REGISTRY=name under which the images will be, PLATFORMS=linux-amd64 for some)
+	cd hack/release && go run . -o $(ROOT)/dist -registry "$(REGISTRY)" -platforms "$(PLATFORMS)"
 
 .PHONY: publish
 publish: ## push the images and the chart of a release into its registry, with the credentials of docker login (RELEASE=dist/VERSION)

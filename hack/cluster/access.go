@@ -54,10 +54,15 @@ func (c *Cluster) Env() []byte {
 		"TEMPORAL_UI=http://" + hostPort("127.0.0.1", c.UIPort),
 		"SQUALL_TEMPORAL_ADDRESS_IN_CLUSTER=" + hostPort(host, c.TemporalPort),
 		"SQUALL_HOST_ADDRESS=" + host,
+		"SQUALL_REGISTRY=" + c.Registry(),
 		"SQUALL_NODES=" + strconv.Itoa(c.Nodes),
 		"SQUALL_CGROUP_PREFIX=" + c.Name(),
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
+
+// Registry is the address on the host from which nodes pull images without TLS, if
+// somebody runs a registry there.
+func (c *Cluster) Registry() string { return hostPort(c.HostAddr().String(), registryPort) }
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -21,6 +21,9 @@ const ControlPlane = "cp"
 // APIPort is where the API server listens on its own machine.
 const APIPort = 6443
 
+// registryPort is that of a registry on the host, which nothing here starts.
+const registryPort = 5000
+
 // Cluster is one development cluster. It is saved in its directory, so that a
 // later start has the same names and addresses.
 type Cluster struct {

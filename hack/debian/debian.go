@@ -41,6 +41,9 @@ var ForTests = []Need{
 	{Program: "promtool", Package: "prometheus"},
 }
 
+// ForRegistry is what it needs to publish a release on this machine.
+var ForRegistry = []Need{{Program: "docker-registry", Package: "docker-registry"}}
+
 // ForKernels is what it needs to run other kernels as virtual computers.
 var ForKernels = []Need{{Program: "qemu-system-x86_64", Package: "qemu-system-x86"}}
 

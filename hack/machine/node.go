@@ -7,7 +7,10 @@ import (
 	"github.com/squall-chaos/squall/hack/cluster"
 )
 
-const containerdSocket = "/run/containerd/containerd.sock"
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	registriesDir    = confDir + "/registries"
+)
 
 // imported are the images that every node has from the start: the tool that
 // makes each, and the archive's name without ".tar".
@@ -26,6 +29,7 @@ func Node(c *cluster.Cluster, n int, snapshotter string) Spec {
 	)
 	s.Files = []File{
 		{confDir + "/containerd.toml", containerdConfig(snapshotter)},
+		{registriesDir + "/" + c.Registry() + "/hosts.toml", registryConfig(c)},
 		{confDir + "/kubelet.json", kubeletConfig(c, n)},
 		{"/etc/cni/net.d/10-squall.conflist", cniConfig(c, n)},
 	}
@@ -189,6 +193,9 @@ address = %q
 [plugins.'io.containerd.cri.v1.images']
 snapshotter = %q
 
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = %q
+
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "squall.local/pause:dev"
 
@@ -209,5 +216,12 @@ runtime_type = "io.containerd.runc.v2"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
 BinaryName = %q
 SystemdCgroup = false
-`, containerdSocket, snapshotter, program("cni", ""), program("runc", "runc"))
+`, containerdSocket, snapshotter, registriesDir, program("cni", ""), program("runc", "runc"))
+}
+
+// registryConfig lets nodes pull without TLS from a registry that somebody runs on the
+// host. containerd wants TLS of every registry that is not on the node itself.
+func registryConfig(c *cluster.Cluster) string {
+	url := "http://" + c.Registry()
+	return fmt.Sprintf("server = %q\n[host.%q]\ncapabilities = [\"pull\", \"resolve\"]\n", url, url)
 }

@@ -59,6 +59,8 @@ func TestNodeConfigs(t *testing.T) {
 		{"/etc/cni/net.d/10-squall.conflist", `"subnet": "10.244.2.0/24"`},
 		{"/etc/squall/containerd.toml", `restrict_oom_score_adj = true`},
 		{"/etc/squall/containerd.toml", `snapshotter = "overlayfs"`},
+		{"/etc/squall/containerd.toml", `config_path = "/etc/squall/registries"`},
+		{"/etc/squall/registries/10.231.0.1:5000/hosts.toml", `server = "http://10.231.0.1:5000"`},
 		{"/etc/squall/containerd.toml", `BinaryName = "/opt/squall/runc/runc"`},
 	}
 	for _, test := range tests {

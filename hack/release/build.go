@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,6 +48,30 @@ var (
 		{name: "squall", source: "./cli", image: "cli", typed: true, platforms: people},
 	}
 )
+
+// limited are programs for those platforms alone that a list names, with commas between
+// them. An empty list names all.
+func limited(programs []program, list string) ([]program, error) {
+	if list == "" {
+		return programs, nil
+	}
+	var only []platform
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(people, func(p platform) bool { return p.String() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-platforms names %q: want some of %v", name, people)
+		}
+		only = append(only, people[i])
+	}
+	if !slices.ContainsFunc(only, func(p platform) bool { return slices.Contains(nodes, p) }) {
+		return nil, fmt.Errorf("-platforms=%s has none that nodes run on: want at least one of %v", list, nodes)
+	}
+	some := slices.Clone(programs)
+	for i, p := range some {
+		some[i].platforms = slices.DeleteFunc(slices.Clone(p.platforms), func(on platform) bool { return !slices.Contains(only, on) })
+	}
+	return some, nil
+}
 
 var errUncommitted = errors.New("files differ from the commit: nobody could build this version again; commit them, or put them aside (git stash -u)")
 

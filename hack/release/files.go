@@ -113,6 +113,9 @@ func (r *release) imagesOf(name string, built []binary) []archive.Image {
 				image.Files = append(image.Files, archive.File{Source: b.path, Path: "/" + b.name})
 			}
 		}
+		if len(image.Files) == 0 {
+			continue // a release for other platforms
+		}
 		image.Entrypoint = []string{image.Files[0].Path}
 		if name == "squall" {
 			image.Files = append(image.Files, archive.File{Source: r.roots, Path: "/etc/ssl/certs/ca-certificates.crt"})

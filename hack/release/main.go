@@ -43,12 +43,18 @@ func main() {
 	flag.StringVar(&r.registry, "registry", "squall.local", "`name` under which manifest and chart have the images, without a tag")
 	flag.StringVar(&r.version, "tag", "", "`tag` of images that are there already: nothing is built, manifests and chart are for these")
 	flag.StringVar(&r.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "`file` of certificate authorities, for a Temporal whose certificate a public one signed")
+	only := flag.String("platforms", "", "`names`, such as linux-amd64, separated by commas: programs and images for these alone, for a try (default: all)")
 	push := flag.String("push", "", "`directory` of a release: nothing is built, its images and chart are pushed into the registry for which it was made")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-registry NAME] [-o DIRECTORY] [-tag TAG]\n\nThe version is the tag of the commit. Without a tag it is Go's name of the commit.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
+	var err error
+	if r.programs, err = limited(programs, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *push != "" {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	helm "helm.sh/helm/v3/pkg/registry"
 )
 
@@ -40,7 +40,7 @@ func publish(ctx context.Context, directory string, say io.Writer) ([]string, er
 		pushed = append(pushed, image+"@"+digest)
 		registry = path.Dir(image)
 	}
-	chart, err := pushChart(directory, registry, say)
+	chart, err := pushChart(ctx, directory, registry, say)
 	if err != nil {
 		return pushed, fmt.Errorf("push the chart: %w", err)
 	}
@@ -117,7 +117,7 @@ func unpack(archive, into string) error {
 	}
 }
 
-func pushChart(directory, registry string, say io.Writer) (string, error) {
+func pushChart(ctx context.Context, directory, registry string, say io.Writer) (string, error) {
 	files, err := filepath.Glob(filepath.Join(directory, "squall-*.tgz"))
 	if err != nil || len(files) != 1 {
 		return "", fmt.Errorf("%s has %d charts, want one: %w", directory, len(files), err)
@@ -130,7 +130,11 @@ func pushChart(directory, registry string, say io.Writer) (string, error) {
 	ref := registry + "/charts/squall:" + version
 	_, _ = fmt.Fprintf(say, "push %s\n", ref)
 	options := []helm.ClientOption{helm.ClientOptWriter(io.Discard)}
-	if onLoopback(registry) {
+	plain, err := withoutTLS(ctx, registry)
+	if err != nil {
+		return "", err
+	}
+	if plain {
 		options = append(options, helm.ClientOptPlainHTTP())
 	}
 	client, err := helm.NewClient(options...)
@@ -144,12 +148,17 @@ func pushChart(directory, registry string, say io.Writer) (string, error) {
 	return "oci://" + ref, nil
 }
 
-// onLoopback is true for a registry of this machine, which needs no certificate.
-func onLoopback(registry string) bool {
+// withoutTLS is true for a registry at a private address that answers without TLS only.
+// The images go there without it too.
+func withoutTLS(ctx context.Context, registry string) (bool, error) {
 	host, _, _ := strings.Cut(registry, "/")
-	if bare, _, err := net.SplitHostPort(host); err == nil {
-		host = bare
+	at, err := name.NewRegistry(host, name.StrictValidation)
+	if err != nil {
+		return false, err
 	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	challenge, err := transport.Ping(ctx, at, remote.DefaultTransport)
+	if err != nil {
+		return false, err
+	}
+	return challenge.Insecure, nil
 }

@@ -60,10 +60,36 @@ func TestOnlyAReleaseIsPushed(t *testing.T) {
 	}
 }
 
-func TestOnLoopback(t *testing.T) {
-	for registry, want := range map[string]bool{"127.0.0.1:5000/a": true, "localhost:5000": true, "[::1]:5000/a": true, "registry.example/a": false, "10.0.0.1:5000": false} {
-		if onLoopback(registry) != want {
-			t.Errorf("%s: %t, want %t", registry, !want, want)
+// A registry with TLS is asked with TLS, wherever it is.
+func TestWithoutTLS(t *testing.T) {
+	plain := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer plain.Close()
+	if got, err := withoutTLS(t.Context(), strings.TrimPrefix(plain.URL, "http://")+"/a"); !got || err != nil {
+		t.Errorf("a registry without TLS on loopback: %t, %v; want true", got, err)
+	}
+	secure := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer secure.Close()
+	if got, err := withoutTLS(t.Context(), strings.TrimPrefix(secure.URL, "https://")+"/a"); got || err == nil {
+		t.Errorf("a registry whose certificate nobody trusts: %t, %v; want an error", got, err)
+	}
+}
+
+func TestLimited(t *testing.T) {
+	for list, want := range map[string]string{
+		"": "[linux-amd64 linux-arm64] [darwin-amd64 darwin-arm64 linux-amd64 linux-arm64]", "linux-arm64": "[linux-arm64] [linux-arm64]",
+		"linux-amd64,darwin-arm64": "[linux-amd64] [darwin-arm64 linux-amd64]",
+	} {
+		some, err := limited(programs, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(some[0].platforms, some[len(some)-1].platforms); got != want {
+			t.Errorf("limited(%q) = %s, want %s", list, got, want)
+		}
+	}
+	for list, want := range map[string]string{"linux": `"linux"`, "darwin-arm64": "none that nodes run on", "linux-amd64,": `""`} {
+		if _, err := limited(programs, list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("limited(%q): %v, want an error with %s", list, err, want)
 		}
 	}
 }

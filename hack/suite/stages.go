@@ -16,7 +16,7 @@ import (
 
 // packages installs what is missing.
 func (s *suite) packages(ctx context.Context, _ *counts) error {
-	return debian.Install(ctx, s.say, slices.Concat(debian.ForCluster, debian.ForCompiler, debian.ForTests)...)
+	return debian.Install(ctx, s.say, slices.Concat(debian.ForCluster, debian.ForCompiler, debian.ForTests, debian.ForRegistry)...)
 }
 
 // cluster starts two nodes and Temporal. One that runs already is used and

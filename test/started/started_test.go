@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Package started does what docs/getting-started.md says, word for word, on a
-// cluster with nothing of Squall's but images.
+// Package started publishes a release of this checkout in a registry of this machine,
+// and does what docs/getting-started.md says, word for word, on a cluster with nothing of
+// Squall's. The nodes pull every image from the registry.
 package started
 
 import (
@@ -21,12 +22,8 @@ const (
 )
 
 func TestGettingStarted(t *testing.T) {
-	u := user{t, t.TempDir()}
-	manifests := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", root, "manifests", "REGISTRY=squall.local", "TAG=dev")
-	if out, err := manifests.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	made, err := os.ReadFile(root + "/dist/dev/squall-with-temporal.yaml")
+	u := newUser(t)
+	manifest, err := os.ReadFile(made.directory + "/squall-with-temporal.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +31,8 @@ func TestGettingStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.save("squall-with-temporal.yaml", string(made))
+	u.save("squall-with-temporal.yaml", string(manifest))
 	u.save("slow-cart.yaml", blocks(t, string(text), "yaml")[0])
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(u.directory, "squall"), "./cli")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build squall: %v: %s", err, out)
-	}
 	t.Cleanup(func() { // worker and bridge stay for the stages that follow, which name another Temporal
 		u.leave("--namespace=squall-shop", "delete", "--ignore-not-found", "disruption/slow-cart")
 		u.leave("delete", "--ignore-not-found", "namespace/squall-shop")
