@@ -33,7 +33,7 @@ func TestHelmInstallsFromARegistry(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		u.leave("delete", "--ignore-not-found", "namespace/squall-shop", "namespace/squall-system", "namespace/squall-chaos")
-		u.leave("delete", "--ignore-not-found", "--all", "customresourcedefinitions")
+		u.leave("delete", "--ignore-not-found", "--selector=app.kubernetes.io/part-of=squall", "customresourcedefinitions")
 	})
 	began := time.Now()
 	typed("install", "squall", "oci://"+made.registry+"/charts/squall", "--version="+chartVersion(t), "--plain-http",
