@@ -76,6 +76,8 @@ type Bridge struct {
 	Options  func(*manager.Options)
 	Stop     func() error
 	build    Build
+	// reconciles counts what the controllers did.
+	reconciles reconcileLog
 }
 
 // Build makes the manager of a bridge. adjust is called with its options.
@@ -117,6 +119,7 @@ func New(t *testing.T, build Build) *Bridge {
 	t.Helper()
 	config := apiserver.Start(t)
 	b := &Bridge{T: t, Temporal: NewRecorder(), Traffic: &Traffic{}, Options: func(*manager.Options) {}, build: build}
+	b.reconciles.byKey = map[reconcileKey]reconcileCount{}
 	b.Kube = administrator(t, config)
 	b.Namespace = b.MakeNamespace("test-")
 	b.ChaosNamespace = b.MakeNamespace("chaos-")
@@ -148,6 +151,7 @@ func (b *Bridge) Start() {
 	b.Manager, err = b.build(b, cluster, func(o *manager.Options) {
 		o.Logger = zapr.NewLogger(zaptest.NewLogger(b.T, zaptest.Level(zapcore.DPanicLevel)))
 		b.Options(o)
+		o.Logger = b.reconciles.add(o.Logger)
 	})
 	if err != nil {
 		b.T.Fatal(err)

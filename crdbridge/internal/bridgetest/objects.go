@@ -109,19 +109,6 @@ func (b *Bridge) Told(d *v1beta1.Disruption) {
 	})
 }
 
-// LookedAgain waits for one more reconcile of d, which is ending. It marks d as stuck with
-// a failed chaos pod, which the bridge signals to the workflow. Reconciles of one
-// Disruption never overlap, so the bridge has acted on every earlier change of d.
-func (b *Bridge) LookedAgain(d *v1beta1.Disruption) {
-	b.T.Helper()
-	told := len(b.Temporal.Signals(d, contract.SignalObserved))
-	b.SetPhase(b.ChaosPod(d, d.Name+"-marker", b.Pod(b.Namespace, d.Name+"-marker", nil)), corev1.PodFailed)
-	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseStuck })
-	Eventually(b.T, Soon, "the bridge signals the failed chaos pod", func() bool {
-		return len(b.Temporal.Signals(d, contract.SignalObserved)) > told
-	})
-}
-
 // SetStatus writes a status, as the worker would.
 func (b *Bridge) SetStatus(d *v1beta1.Disruption, change func(*v1beta1.DisruptionStatus)) {
 	b.T.Helper()

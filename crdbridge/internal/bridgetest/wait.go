@@ -18,11 +18,3 @@ func Eventually(t *testing.T, within time.Duration, what string, is func() bool)
 		t.Fatalf("%v: %s", err, what)
 	}
 }
-
-// Never polls for the whole time given, and fails the test as soon as it is true.
-func Never(t *testing.T, during time.Duration, what string, is func() bool) {
-	t.Helper()
-	if poll.Until(t.Context(), during, is) == nil {
-		t.Fatalf("happened: %s", what)
-	}
-}
