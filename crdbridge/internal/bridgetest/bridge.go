@@ -76,7 +76,7 @@ type Bridge struct {
 	Options  func(*manager.Options)
 	Stop     func() error
 	build    Build
-	// reconciles counts what the controllers did.
+	// reconciles follows what the controllers do.
 	reconciles reconcileLog
 }
 
@@ -119,7 +119,6 @@ func New(t *testing.T, build Build) *Bridge {
 	t.Helper()
 	config := apiserver.Start(t)
 	b := &Bridge{T: t, Temporal: NewRecorder(), Traffic: &Traffic{}, Options: func(*manager.Options) {}, build: build}
-	b.reconciles.byKey = map[reconcileKey]reconcileCount{}
 	b.Kube = administrator(t, config)
 	b.Namespace = b.MakeNamespace("test-")
 	b.ChaosNamespace = b.MakeNamespace("chaos-")

@@ -1,6 +1,7 @@
 package bridgetest
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,71 +20,80 @@ import (
 // observations: a reconcile that asks for the next one sooner is not done yet.
 const heldBack = 20 * time.Second
 
-const mark = "test.squall.io/mark"
-
 // Handled waits until the bridge has acted on every earlier change of o, a Disruption
-// or an EmergencyStop. It annotates o twice, which its controller must reconcile. The
-// second mark is written when the cache has the first, so the reconcile after it
-// began with all that came before in the same watch. Handled says nothing of watches
-// of other types.
+// or an EmergencyStop. It annotates o and waits for the end of a reconcile that began
+// with the annotation in the cache, and with all that came before in the same watch. It
+// proves nothing about watches of other types.
 func (b *Bridge) Handled(o client.Object) {
 	b.T.Helper()
-	b.mark(o)
-	Eventually(b.T, Soon, "the cache has the mark", func() bool {
-		got := o.DeepCopyObject().(client.Object)
-		err := b.Manager.GetClient().Get(b.T.Context(), client.ObjectKeyFromObject(o), got)
-		return err == nil && got.GetAnnotations()[mark] == o.GetAnnotations()[mark]
-	})
+	const annotation = "test.squall.io/mark"
+	mark := rand.Text()
 	key := reconcileKey{"disruption", o.GetNamespace(), o.GetName()}
 	if _, stop := o.(*v1beta1.EmergencyStop); stop {
 		key = reconcileKey{"emergencystop", "", "everything"}
 	}
-	before := b.reconciles.of(key).began
-	b.mark(o)
-	Eventually(b.T, Soon, "the mark is handled", func() bool {
-		now := b.reconciles.of(key)
-		return now.ended > before && !now.heldBack
+	cache, ctx, found := b.Manager.GetClient(), b.T.Context(), o.DeepCopyObject().(client.Object)
+	b.reconciles.await(key, func() bool {
+		err := cache.Get(ctx, client.ObjectKeyFromObject(o), found)
+		return err == nil && found.GetAnnotations()[annotation] == mark
 	})
-}
-
-// mark annotates o with a new value, as nobody but a test does. It leaves the rest of
-// what o points to as it was.
-func (b *Bridge) mark(o client.Object) {
-	b.T.Helper()
-	marked := o.DeepCopyObject().(client.Object)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, mark, time.Now().Format(time.RFC3339Nano))
-	b.Must(b.Kube.Patch(b.T.Context(), marked, client.RawPatch(MergePatch, []byte(patch))))
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[mark] = marked.GetAnnotations()[mark]
-	o.SetAnnotations(annotations)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, mark)
+	b.Must(b.Kube.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(MergePatch, []byte(patch))))
+	Eventually(b.T, Soon, "the mark is handled", b.reconciles.isHandled)
 }
 
 // reconcileKey is what a controller works on.
 type reconcileKey struct{ controller, namespace, name string }
 
-// reconcileCount counts the reconciles of one key, which never overlap.
-type reconcileCount struct {
-	began, ended int
-	// heldBack is true when the last one asked for the next before long.
-	heldBack bool
-}
-
-// reconcileLog counts reconciles by what controller-runtime logs of each.
+// reconcileLog follows the reconciles of one key, which never overlap, by what
+// controller-runtime logs of each.
 type reconcileLog struct {
-	mu    sync.Mutex
-	byKey map[reconcileKey]reconcileCount
+	mu  sync.Mutex
+	key reconcileKey
+	// sees is asked at the beginning of each reconcile, and saw is its last answer.
+	sees func() bool
+	saw  bool
+	// handled is true once a reconcile for which sees was true has ended.
+	handled bool
 }
 
-func (l *reconcileLog) of(key reconcileKey) reconcileCount {
+// await begins to follow a key.
+func (l *reconcileLog) await(key reconcileKey, sees func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.byKey[key]
+	l.key, l.sees, l.saw, l.handled = key, sees, false, false
 }
 
-// add makes logger count as well.
+func (l *reconcileLog) isHandled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.handled
+}
+
+// note takes one line of the log.
+func (l *reconcileLog) note(key reconcileKey, message string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.key != key {
+		return nil
+	}
+	after, again := strings.CutPrefix(message, "Reconcile done, requeueing after ")
+	switch {
+	case message == "Reconciling":
+		l.saw = l.sees()
+	case again:
+		wait, err := time.ParseDuration(after)
+		if err != nil {
+			return err
+		}
+		l.handled = l.handled || l.saw && wait >= heldBack
+	case message == "Reconcile successful", message == "Reconciler error":
+		l.handled = l.handled || l.saw
+	}
+	return nil
+}
+
+// add has the log follow what logger gets.
 func (l *reconcileLog) add(logger logr.Logger) logr.Logger {
 	under := zap.NewNop()
 	if z, ok := logger.GetSink().(zapr.Underlier); ok {
@@ -122,26 +132,7 @@ func (c reconcileCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry)
 }
 
 func (c reconcileCore) Write(entry zapcore.Entry, _ []zapcore.Field) error {
-	c.log.mu.Lock()
-	defer c.log.mu.Unlock()
-	count := c.log.byKey[c.reconcileKey]
-	after, again := strings.CutPrefix(entry.Message, "Reconcile done, requeueing after ")
-	switch {
-	case entry.Message == "Reconciling":
-		count.began++
-	case again:
-		wait, err := time.ParseDuration(after)
-		if err != nil {
-			return err
-		}
-		count.ended++
-		count.heldBack = wait < heldBack
-	case entry.Message == "Reconcile successful", entry.Message == "Reconciler error":
-		count.ended++
-		count.heldBack = false
-	}
-	c.log.byKey[c.reconcileKey] = count
-	return nil
+	return c.log.note(c.reconcileKey, entry.Message)
 }
 
 func (reconcileCore) Sync() error { return nil }
