@@ -24,6 +24,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/test/patience"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -443,18 +444,17 @@ func (b *bridge) endedBy(d *v1beta1.Disruption, why string) {
 func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus, words string, stopped, cleaning, injectors int) {
 	b.T.Helper()
 	want := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", clean, stopped, cleaning, injectors)
-	var got, message string
-	for deadline := time.Now().Add(bridgetest.Soon); got != want || !strings.Contains(message, words); <-time.After(10 * time.Millisecond) {
+	patience.Within(b.T, bridgetest.Soon, "the stop says how far it is", func() error {
 		live := &v1beta1.EmergencyStop{}
 		b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(stop), live))
 		condition := metav1.Condition{}
 		if c := meta.FindStatusCondition(live.Status.Conditions, v1beta1.ConditionClean); c != nil {
 			condition = *c
 		}
-		got = fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
-		message = condition.Message
-		if time.Now().After(deadline) {
-			b.T.Fatalf("the stop says %s (%s), want %s (%s)", got, message, want, words)
+		got := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
+		if got != want || !strings.Contains(condition.Message, words) {
+			return fmt.Errorf("it says %s (%s), want %s (%s)", got, condition.Message, want, words)
 		}
-	}
+		return nil
+	})
 }
