@@ -3,18 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/squall-chaos/squall/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
 // call is one call of the program, as from a pipeline: nobody sits at a terminal.
 type call struct {
@@ -26,24 +22,6 @@ func do(ctx context.Context, stdin string, args ...string) call {
 	var out, err bytes.Buffer
 	code := run(ctx, append([]string{"squall"}, args...), streams{in: strings.NewReader(stdin), out: &out, err: &err})
 	return call{code, out.String(), err.String()}
-}
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }
 
 func TestWithoutACluster(t *testing.T) {
@@ -77,7 +55,7 @@ func TestWithoutACluster(t *testing.T) {
 			if got.code != test.code {
 				t.Errorf("exit code = %d, want %d", got.code, test.code)
 			}
-			golden(t, test.name+".txt", got.out+"--- errors\n"+got.err)
+			golden.Compare(t, "testdata/"+test.name+".txt", got.out+"--- errors\n"+got.err)
 		})
 	}
 }

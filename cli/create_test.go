@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/squall-chaos/squall/test/golden"
 )
 
 // What is asked and what is written, answered from a pipe.
@@ -25,7 +27,7 @@ func TestCreate(t *testing.T) {
 			if got.code != test.code {
 				t.Errorf("exit code = %d, want %d", got.code, test.code)
 			}
-			golden(t, test.name+".txt", got.out+"--- errors\n"+got.err)
+			golden.Compare(t, "testdata/"+test.name+".txt", got.out+"--- errors\n"+got.err)
 		})
 	}
 }

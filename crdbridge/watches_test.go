@@ -113,7 +113,8 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	b.start()
 	d := b.Disrupt("busy")
 	<-entered
-	for i := range 200 {
+	const edits = 200
+	for i := range edits {
 		b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"edit":"`+time.Duration(i).String()+`"}}}`))))
 	}
 	// What happens to another one after them is heard of after them.
@@ -124,8 +125,8 @@ func TestEditsWhileADisruptionIsLookedAtAreTakenTogether(t *testing.T) {
 	close(release)
 	b.Quiet()
 	// One of them is the look that was blocked.
-	if more := reconciles(t) - before; more < 1 || more > 3 {
-		t.Errorf("looks after 200 edits = %v, want the blocked one and at most 2 more", more)
+	if more := reconciles(t) - before; more < 1 || more > edits/10 {
+		t.Errorf("%v looks after %d edits, want the blocked one and few more", more, edits)
 	}
 	if b.Temporal.Overlap {
 		t.Error("the disruption was looked at twice at the same time")
@@ -274,7 +275,10 @@ func TestADeletionTheWatchMissedIsTold(t *testing.T) {
 
 			cut.Down()
 			test.unseen(b, target, chaos)
-			bridgetest.Never(t, 300*time.Millisecond, "the bridge knows", func() bool { return test.told(b.Temporal.LastObservation(d)) })
+			b.Handled(d)
+			if test.told(b.Temporal.LastObservation(d)) {
+				t.Error("the bridge knows though its watch is cut")
+			}
 			cut.Up()
 			bridgetest.Eventually(t, bridgetest.Soon, "it is told", func() bool { return test.told(b.Temporal.LastObservation(d)) })
 			if !cut.StartedAnew() {
@@ -304,9 +308,13 @@ func TestNothingIsDoneBeforeTheCachesAreFull(t *testing.T) {
 			d := b.Disrupt("early")
 			b.start()
 			bridgetest.Eventually(t, bridgetest.Soon, "the disruptions are watched", func() bool { return b.Traffic.Count("WATCH disruptions") > 0 })
-			bridgetest.Never(t, time.Second, "Temporal is called or something is written", func() bool {
-				return b.Temporal.Total() > 0 || b.Traffic.Writes() > 0
-			})
+			// Another bridge, started later, is faster than one that waits for its caches.
+			other := newBridge(t).start()
+			bridgetest.Eventually(t, bridgetest.Soon, "the other bridge starts the workflow", func() bool { return other.Temporal.Starts(d) > 0 })
+			b.Must(other.Stop())
+			if calls, writes := b.Temporal.Total(), b.Traffic.Writes(); calls > 0 || writes > 0 {
+				t.Errorf("%d calls of Temporal and %d writes before the caches are full", calls, writes)
+			}
 			close(full)
 			b.Told(d)
 		})

@@ -3,7 +3,6 @@ package deploy
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -25,17 +24,16 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/golden"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
-
-var update = flag.Bool("update", false, "write testdata instead of comparing with it")
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 // The rights of both programs in short: a wider right shows in a review as a
 // changed line of testdata/rights.txt.
 func TestRights(t *testing.T) {
-	golden(t, "testdata/rights.txt", strings.Join(rightsOfAll(t, "."), "\n")+"\n")
+	golden.Compare(t, "testdata/rights.txt", strings.Join(rightsOfAll(t, "."), "\n")+"\n")
 }
 
 // rightsOfAll are the rights that what a directory renders to gives, in order.
@@ -300,22 +298,6 @@ func into(t *testing.T, object *unstructured.Unstructured, typed any) {
 	t.Helper()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		t.Fatalf("read %s %s: %v", object.GetKind(), object.GetName(), err)
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got); go test ./deploy -update takes it over:\n%s", file, diff)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/patience"
 	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
@@ -241,10 +242,5 @@ func wantWords(t *testing.T, err error, words ...string) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
-		if is() {
-			return
-		}
-	}
-	t.Fatalf("not within a minute: %s", what)
+	patience.Within(t, time.Minute, what, is)
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -21,10 +19,9 @@ import (
 	"github.com/squall-chaos/squall/activities/crons"
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
+	"github.com/squall-chaos/squall/test/golden"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
-
-var updatePayloads = flag.Bool("update", false, "write testdata/payloads anew; a field may be added, see docs/upgrades.md")
 
 // payloads are all values that Temporal keeps for a workflow, by the name of
 // their file: what is sent to it and what it answers, and what each activity
@@ -74,20 +71,10 @@ func TestPayloadsStayAsTheyAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// A field may be added, see docs/upgrades.md.
 			path := filepath.Join(directory, name+".json")
-			if *updatePayloads {
-				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-				t.Errorf("%s (-want +got); if a field was added, go test ./workflows -run Payloads -update:\n%s", path, diff)
-			}
-			strict := json.NewDecoder(bytes.NewReader(want))
+			want := golden.Compare(t, path, string(got)+"\n")
+			strict := json.NewDecoder(strings.NewReader(want))
 			strict.DisallowUnknownFields()
 			read := reflect.New(payload)
 			if err := strict.Decode(read.Interface()); err != nil {

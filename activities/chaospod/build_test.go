@@ -2,8 +2,6 @@ package chaospod
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -16,9 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestChaosPodGolden(t *testing.T) {
 	created := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -63,22 +60,11 @@ func TestChaosPodGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", "pods", string(fault.Kind)+".yaml")
+			file := filepath.Join("testdata", "pods", string(fault.Kind)+".yaml")
 			if faults.Network.NeedsResolving() {
-				golden = filepath.Join("testdata", "pods", "network-disruption-of-a-service.yaml")
+				file = filepath.Join("testdata", "pods", "network-disruption-of-a-service.yaml")
 			}
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("chaos pod differs from %s (-want +got); write it anew with -update:\n%s", golden, diff)
-			}
+			golden.Compare(t, file, string(got))
 		})
 	}
 }

@@ -3,7 +3,6 @@ package notify
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,9 +19,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata anew")
 
 // What must never be in an error.
 const (
@@ -218,7 +216,7 @@ func TestEachAttemptIsTheSameEventAndSigned(t *testing.T) {
 			t.Errorf("content type %q", got)
 		}
 	}
-	golden(t, "event.json", p.calls[0].body)
+	kept(t, "event.json", p.calls[0].body)
 }
 
 // What is told of a scenario names it where a disruption would be.
@@ -234,7 +232,7 @@ func TestWhatIsToldOfAScenario(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "scenario.json", p.calls[0].body)
+	kept(t, "scenario.json", p.calls[0].body)
 	if want := "*Warning: ApprovalAwaited* scenario `shop/half` in cluster prod"; !strings.Contains(p.calls[1].body, want) {
 		t.Errorf("Slack is told %s, want %s in it", p.calls[1].body, want)
 	}
@@ -310,7 +308,7 @@ func TestSlack(t *testing.T) {
 			t.Errorf("call %s without the token", c.path)
 		}
 	}
-	golden(t, "slack.txt", strings.Join(said, "\n"))
+	kept(t, "slack.txt", strings.Join(said, "\n"))
 }
 
 // A worker that lost its settings, in a rollout or by a slip, leaves it to the next.
@@ -379,8 +377,8 @@ func TestWhatMatters(t *testing.T) {
 	}
 }
 
-// golden compares with a file of testdata; JSON is written in lines.
-func golden(t *testing.T, name, got string) {
+// kept compares with a file of testdata; JSON is written in lines.
+func kept(t *testing.T, name, got string) {
 	t.Helper()
 	var parsed map[string]any
 	if json.Unmarshal([]byte(got), &parsed) == nil {
@@ -390,17 +388,5 @@ func golden(t *testing.T, name, got string) {
 		}
 		got = string(pretty)
 	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got+"\n"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	golden.Compare(t, "testdata/"+name, got+"\n")
 }

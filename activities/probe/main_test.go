@@ -21,6 +21,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 // TestMain sets a proxy for everything that obeys the environment; it is read
@@ -234,9 +235,5 @@ func TestAStopEndsWhatIsUnderWay(t *testing.T) {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after 30 s: %s", what)
-		}
-	}
+	patience.Within(t, 30*time.Second, what, holds)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/objects"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -80,14 +81,9 @@ func (c *cluster) targets(n int, labels map[string]string) {
 
 // two is a disruption that wants two targets; nobody else knows it.
 func (c *cluster) two(name string) *v1beta1.Disruption {
-	count := intstr.FromInt32(2)
-	return &v1beta1.Disruption{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name, UID: types.UID(c.namespace + "-" + name)},
-		Spec: v1beta1.DisruptionSpec{
-			Count: &count, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
-			Faults: v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}},
-		},
-	}
+	d := objects.Disruption(c.namespace, name, intstr.FromInt32(2))
+	d.UID = types.UID(c.namespace + "-" + name)
+	return d
 }
 
 // claim lets the disruption choose, and returns what it holds then.

@@ -3,19 +3,17 @@ package v1beta1
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-var update = flag.Bool("update", false, "write testdata/documents anew; a field may be added, none renamed")
+	"github.com/squall-chaos/squall/test/golden"
+)
 
 // documents are what one program writes and another, which may be of an older
 // release, reads: the environment variable of a chaos pod, which its journal
@@ -66,21 +64,11 @@ func TestDocumentsBetweenProgramsStayAsTheyAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", "documents", name+".json")
-			if *update {
-				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			// A field may be added, none renamed.
+			path := "testdata/documents/" + name + ".json"
+			want := golden.Compare(t, path, string(got)+"\n")
 			read := reflect.New(reflect.TypeOf(document).Elem())
-			strict := json.NewDecoder(bytes.NewReader(want))
+			strict := json.NewDecoder(strings.NewReader(want))
 			strict.DisallowUnknownFields()
 			if err := strict.Decode(read.Interface()); err != nil {
 				t.Fatalf("%s is not understood any more: %v", path, err)

@@ -2,18 +2,14 @@ package chart
 
 import (
 	"encoding/xml"
-	"flag"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/squall-chaos/squall/test/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata instead of comparing with it")
 
 // The chart is a document that a browser reads, with a line for each group that is
 // broken off where nobody answered.
@@ -51,19 +47,7 @@ func TestPicture(t *testing.T) {
 		},
 	}.SVG()
 	readable(t, drawn)
-	const golden = "testdata/picture.svg"
-	if *update {
-		if err := os.WriteFile(golden, []byte(drawn), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), drawn); diff != "" {
-		t.Errorf("the picture is another one; if it shall be: go test ./cli/chart -update (-want +got):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/picture.svg", drawn)
 }
 
 func TestGrid(t *testing.T) {

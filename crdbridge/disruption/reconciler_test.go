@@ -70,7 +70,7 @@ func TestDeletingADisruptionSendsEndOnce(t *testing.T) {
 	bridgetest.Eventually(t, bridgetest.Soon, "end is sent", func() bool { return len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 })
 	// What the workflow writes while it cleans must not end it again.
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseCleaning })
-	b.LookedAgain(d)
+	b.Handled(d)
 	if n := len(b.Temporal.Signals(d, contract.SignalEnd)); n != 1 {
 		t.Errorf("end was sent %d times, want once", n)
 	}
@@ -96,12 +96,10 @@ func TestAFinishedDisruptionIsLeftAlone(t *testing.T) {
 			d := b.Disrupt("finished")
 			b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = phase })
 			b.start()
-			other := b.Disrupt("other")
-			b.Told(other)
-			b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"seen":"again"}}}`))))
-			bridgetest.Never(t, 500*time.Millisecond, "it gets a workflow or a finalizer", func() bool {
-				return b.Temporal.Starts(d) > 0 || len(b.Get(d).Finalizers) > 0
-			})
+			b.Handled(d)
+			if n, got := b.Temporal.Starts(d), b.Get(d).Finalizers; n > 0 || len(got) > 0 {
+				t.Errorf("%d starts and the finalizers %v, want none", n, got)
+			}
 			b.Must(b.Kube.Delete(t.Context(), d))
 			if err := b.Kube.Get(t.Context(), client.ObjectKeyFromObject(d), d); !apierrors.IsNotFound(err) {
 				t.Errorf("get after delete = %v, want not found", err)
@@ -230,9 +228,15 @@ func TestWhatTheWorkflowSeesItselfIsNotTold(t *testing.T) {
 	d := b.Create("fresh")
 	observed := func() int { return len(b.Temporal.Signals(d, contract.SignalObserved)) }
 	bridgetest.Eventually(t, bridgetest.Soon, "the workflow is started", func() bool { return b.Temporal.Starts(d) == 1 })
-	bridgetest.Never(t, 500*time.Millisecond, "told before it chose", func() bool { return observed() > 0 })
+	b.Handled(d)
+	if n := observed(); n > 0 {
+		t.Errorf("%d observations before it chose, want none", n)
+	}
 	b.Chose(d, 1, 2)
-	bridgetest.Never(t, 500*time.Millisecond, "told what it saw when it chose", func() bool { return observed() > 0 })
+	b.Handled(d)
+	if n := observed(); n > 0 {
+		t.Errorf("%d observations of what it saw when it chose, want none", n)
+	}
 	b.Pod(b.Namespace, "four", map[string]string{"app": "shop"})
 	bridgetest.Eventually(t, bridgetest.Soon, "a candidate that came later is told", func() bool { return observed() == 1 && b.Temporal.LastObservation(d).Candidates == 4 })
 }
@@ -247,9 +251,10 @@ func TestOnlyAChangeOfTheSpecIsToldOfTheDisruptionItself(t *testing.T) {
 	before := len(b.Temporal.Signals(d, contract.SignalObserved))
 	b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}}}`))))
 	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.InjectedTargetsCount = 1 })
-	bridgetest.Never(t, 500*time.Millisecond, "labels, annotations or status are told", func() bool {
-		return len(b.Temporal.Signals(d, contract.SignalObserved)) != before
-	})
+	b.Handled(d)
+	if n := len(b.Temporal.Signals(d, contract.SignalObserved)) - before; n != 0 {
+		t.Errorf("%d observations of labels, annotations or status, want none", n)
+	}
 	b.Must(b.Kube.Patch(t.Context(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"spec":{"count":2}}`))))
 	bridgetest.Eventually(t, bridgetest.Soon, "the changed spec is told", func() bool { return b.Temporal.LastObservation(d).SpecChanged })
 	if n := b.Temporal.Starts(d); n != 1 {
@@ -329,9 +334,16 @@ func TestWhileTemporalIsAwayTheDisruptionSaysSo(t *testing.T) {
 		t.Errorf("reason = %s, want %s", got.Reason, condition.ReasonUnreachable)
 	}
 	written := b.Get(d).ResourceVersion
-	bridgetest.Never(t, 2*time.Second, "it is written again", func() bool { return b.Get(d).ResourceVersion != written })
+	tries := b.Temporal.Total()
+	bridgetest.Eventually(t, bridgetest.Soon, "three more tries", func() bool { return b.Temporal.Total() >= tries+3 })
+	if b.Get(d).ResourceVersion != written {
+		t.Error("a try wrote what the condition says already")
+	}
 	b.Must(b.Kube.Delete(t.Context(), d))
-	bridgetest.Never(t, 300*time.Millisecond, "it is gone", func() bool { return len(b.Get(d).Finalizers) == 0 })
+	b.Handled(d)
+	if len(b.Get(d).Finalizers) == 0 {
+		t.Error("it lost its finalizer while Temporal was away")
+	}
 	b.Temporal.Back()
 	bridgetest.Eventually(t, queue.LastRetry+bridgetest.Soon, "it is started, ended, and says so", func() bool {
 		return b.Temporal.Starts(d) == 1 && len(b.Temporal.Signals(d, contract.SignalEnd)) == 1 &&
@@ -354,7 +366,11 @@ func TestALookThatIsTooEarlySaysNothingOfTemporal(t *testing.T) {
 	b.SetPhase(chaos, corev1.PodFailed)
 	bridgetest.Eventually(t, bridgetest.Soon, "Orchestrated is False", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionFalse })
 	// Each write of the condition makes the bridge look again at once.
-	bridgetest.Never(t, time.Second, "it is True while Temporal is away", func() bool { return bridgetest.Condition(b.Get(d)).Status == metav1.ConditionTrue })
+	b.Traffic.Reset()
+	b.Handled(d)
+	if n := b.Traffic.Writes(); n > 0 || bridgetest.Condition(b.Get(d)).Status != metav1.ConditionFalse {
+		t.Errorf("%d writes while Temporal is away, the last of them %+v", n, bridgetest.Condition(b.Get(d)))
+	}
 }
 
 func TestAWorkflowThatWasTerminatedIsStartedAgain(t *testing.T) {
@@ -556,7 +572,10 @@ func TestADeletedDisruptionThatNoWorkflowLetsGo(t *testing.T) {
 				wantFinalizerLogged(t, logged)
 				return
 			}
-			bridgetest.Never(t, time.Second, "it is let go", gone)
+			b.Handled(d)
+			if gone() {
+				t.Error("it is let go")
+			}
 		})
 	}
 }

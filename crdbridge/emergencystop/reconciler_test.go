@@ -24,6 +24,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 	"github.com/squall-chaos/squall/crdbridge/queue"
+	"github.com/squall-chaos/squall/test/patience"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -57,7 +58,10 @@ func TestAnEmergencyStopEndsWhatRuns(t *testing.T) {
 			t.Errorf("%s was deleted", name)
 		}
 	}
-	bridgetest.Never(t, 300*time.Millisecond, "end is told again", func() bool { return len(b.Temporal.Signals(first, contract.SignalEnd)) != 1 })
+	b.Handled(first)
+	if n := len(b.Temporal.Signals(first, contract.SignalEnd)); n != 1 {
+		t.Errorf("end was sent %d times, want once", n)
+	}
 }
 
 // While Temporal does not answer, or answers nothing at all, injectors are ended,
@@ -290,7 +294,11 @@ func TestAnEmergencyStopSaysHowFarItIs(t *testing.T) {
 	b.says(stop, metav1.ConditionTrue, "every disruption has ended and no chaos pod is left", 1, 0, 0)
 	b.Quiet() // the caches have what it says
 	b.Traffic.Reset()
-	bridgetest.Never(t, time.Second, "something is written though nothing changes", func() bool { return b.Traffic.Writes() > 0 })
+	b.Handled(d)
+	b.Handled(stop)
+	if n := b.Traffic.Writes(); n > 0 {
+		t.Errorf("%d writes though nothing changes: %q", n, b.Traffic.All())
+	}
 }
 
 func TestOfManyChaosPodsAllAreStoppedAtOnce(t *testing.T) {
@@ -436,18 +444,17 @@ func (b *bridge) endedBy(d *v1beta1.Disruption, why string) {
 func (b *bridge) says(stop *v1beta1.EmergencyStop, clean metav1.ConditionStatus, words string, stopped, cleaning, injectors int) {
 	b.T.Helper()
 	want := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", clean, stopped, cleaning, injectors)
-	var got, message string
-	for deadline := time.Now().Add(bridgetest.Soon); got != want || !strings.Contains(message, words); <-time.After(10 * time.Millisecond) {
+	patience.Within(b.T, bridgetest.Soon, "the stop says how far it is", func() error {
 		live := &v1beta1.EmergencyStop{}
 		b.Must(b.Kube.Get(b.T.Context(), client.ObjectKeyFromObject(stop), live))
 		condition := metav1.Condition{}
 		if c := meta.FindStatusCondition(live.Status.Conditions, v1beta1.ConditionClean); c != nil {
 			condition = *c
 		}
-		got = fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
-		message = condition.Message
-		if time.Now().After(deadline) {
-			b.T.Fatalf("the stop says %s (%s), want %s (%s)", got, message, want, words)
+		got := fmt.Sprintf("%s %d stopped, %d cleaning, %d injectors", condition.Status, live.Status.Stopped, live.Status.Cleaning, live.Status.Injectors)
+		if got != want || !strings.Contains(condition.Message, words) {
+			return fmt.Errorf("it says %s (%s), want %s (%s)", got, condition.Message, want, words)
 		}
-	}
+		return nil
+	})
 }

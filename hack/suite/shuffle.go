@@ -24,7 +24,7 @@ var shuffled = []string{
 	"hack/vale", "injector/attach", "injector/dnsdisruption/answer", "injector/dump",
 	"injector/grpcdisruption/listener", "injector/grpcdisruption/listener/protocol", "injector/journal",
 	"injector/mounts", "injector/network/rule", "injector/oneline", "injector/resolve", "kube",
-	"kube/window", "settings", "test/campaign", "test/histories", "test/patience", "test/pictures",
+	"kube/window", "settings", "test/campaign", "test/golden", "test/histories", "test/patience", "test/pictures",
 	"test/poll", "test/revision", "test/sample", "test/soak", "workflows/connect", "workflows/start",
 	"workflows/steadystate", "workflows/traces",
 }

@@ -5,27 +5,22 @@ package cpupressure
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
 	"github.com/squall-chaos/squall/test/patience"
 )
@@ -41,8 +36,7 @@ var (
 // container is a stand-in for a container: cgroups named by an ID, and a
 // first process in them.
 type container struct {
-	id    string
-	dirs  map[string]string // by controller; version 2: only ""
+	*testcontainer.Group
 	first *exec.Cmd
 }
 
@@ -51,19 +45,15 @@ type container struct {
 func newContainer(t *testing.T) *container {
 	t.Helper()
 	testneeds.BeRoot(t)
-	random := make([]byte, 8)
-	_, _ = rand.Read(random)
-	c := &container{id: "squalltest" + hex.EncodeToString(random), dirs: map[string]string{}}
+	c := &container{first: exec.Command("/proc/self/exe", "first")}
 	if isV2() {
-		c.mkdir(t, "", cgroupRoot)
+		write(t, cgroupRoot+"/cgroup.subtree_control", "+cpu")
+		c.Group = testcontainer.NewGroup(t, "")
 	} else {
-		for _, controller := range append(joined, others...) {
-			c.mkdir(t, controller, filepath.Join(cgroupRoot, controller))
-		}
-		write(t, filepath.Join(c.dirs["cpuset"], "cpuset.mems"), read(t, cgroupRoot+"/cpuset/cpuset.mems"))
-		write(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus"), read(t, cgroupRoot+"/cpuset/cpuset.cpus"))
+		c.Group = testcontainer.NewGroup(t, append(joined, others...)...)
+		write(t, filepath.Join(c.Dirs["cpuset"], "cpuset.mems"), read(t, cgroupRoot+"/cpuset/cpuset.mems"))
+		write(t, filepath.Join(c.Dirs["cpuset"], "cpuset.cpus"), read(t, cgroupRoot+"/cpuset/cpuset.cpus"))
 	}
-	c.first = exec.Command("/proc/self/exe", "first")
 	hold, err := c.first.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +63,7 @@ func newContainer(t *testing.T) *container {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.kill)
-	for _, dir := range c.dirs {
-		write(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(c.first.Process.Pid))
-	}
+	c.Add(t, c.first.Process.Pid)
 	return c
 }
 
@@ -84,56 +72,15 @@ func isV2() bool {
 	return err == nil
 }
 
-func (c *container) mkdir(t *testing.T, controller, hierarchy string) {
-	t.Helper()
-	if _, err := os.Stat(hierarchy); err != nil {
-		testneeds.Missing(t, testneeds.Cgroups, controller, ", ", err)
-	}
-	if controller == "" {
-		write(t, filepath.Join(hierarchy, "cgroup.subtree_control"), "+cpu")
-	}
-	dir := filepath.Join(hierarchy, c.id)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	c.dirs[controller] = dir
-	t.Cleanup(func() {
-		if err := remove(dir); err != nil {
-			t.Errorf("remove the target's cgroup: %v, want it empty", err)
-		}
-	})
-}
-
 // kill ends the first process like a container that ends.
 func (c *container) kill() {
 	_ = c.first.Process.Kill()
 	_ = c.first.Wait()
 }
 
-// remove removes a cgroup as a runtime does: again and again for a while.
-func remove(dir string) error {
-	var err error
-	eventually(func() bool {
-		err = os.Remove(dir)
-		return err == nil || errors.Is(err, fs.ErrNotExist)
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // injection is what a chaos pod for this container would be told.
 func (c *container) injection() v1beta1.Injection {
-	return v1beta1.Injection{
-		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "burn", UID: types.UID("disruption-" + c.id)},
-		Kind:       v1beta1.KindCPUPressure,
-		Level:      v1beta1.LevelPod,
-		Target: v1beta1.InjectionTarget{
-			Namespace: "shop", Name: "cart-0", UID: types.UID("pod-" + c.id), NodeName: "node",
-			Containers: []v1beta1.InjectionContainer{{Name: "cart", ID: c.id}},
-		},
-	}
+	return testcontainer.Injection(v1beta1.KindCPUPressure, c.ID)
 }
 
 func (c *container) load(t *testing.T) *target.Target {
@@ -149,9 +96,9 @@ func (c *container) load(t *testing.T) *target.Target {
 func (c *container) used(t *testing.T) time.Duration {
 	t.Helper()
 	if !isV2() {
-		return number(t, read(t, filepath.Join(c.dirs["cpuacct"], "cpuacct.usage"))) * time.Nanosecond
+		return number(t, read(t, filepath.Join(c.Dirs["cpuacct"], "cpuacct.usage"))) * time.Nanosecond
 	}
-	for line := range strings.Lines(read(t, filepath.Join(c.dirs[""], "cpu.stat"))) {
+	for line := range strings.Lines(read(t, filepath.Join(c.Dirs[""], "cpu.stat"))) {
 		if usec, found := strings.CutPrefix(line, "usage_usec "); found {
 			return number(t, strings.TrimSpace(usec)) * time.Microsecond
 		}
@@ -235,7 +182,7 @@ func (c *container) usedByCPU(t *testing.T) []time.Duration {
 		return nil
 	}
 	var all []time.Duration
-	for _, nanoseconds := range strings.Fields(read(t, filepath.Join(c.dirs["cpuacct"], "cpuacct.usage_percpu"))) {
+	for _, nanoseconds := range strings.Fields(read(t, filepath.Join(c.Dirs["cpuacct"], "cpuacct.usage_percpu"))) {
 		all = append(all, number(t, nanoseconds))
 	}
 	return all
@@ -244,9 +191,9 @@ func (c *container) usedByCPU(t *testing.T) []time.Duration {
 // throttled is in how many periods the cgroup came to its quota so far.
 func (c *container) throttled(t *testing.T) int {
 	t.Helper()
-	dir := c.dirs["cpu"]
+	dir := c.Dirs["cpu"]
 	if isV2() {
-		dir = c.dirs[""]
+		dir = c.Dirs[""]
 	}
 	for line := range strings.Lines(read(t, filepath.Join(dir, "cpu.stat"))) {
 		if periods, found := strings.CutPrefix(line, "nr_throttled "); found {
@@ -289,18 +236,6 @@ func write(t *testing.T, path, value string) {
 	}
 }
 
-// eventually polls until ok, for at most a minute.
-func eventually(ok func() bool) bool {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
-		if ok() {
-			return true
-		}
-	}
-	return ok()
-}
-
 // TestMain lets the test binary play the other processes too: the burner, the
 // first process of a container, and an injector that can be killed.
 func TestMain(m *testing.M) {
@@ -334,7 +269,7 @@ const seesProcesses = "SQUALL_TEST_PROC"
 
 // injectAndHang is an injector that says when it has injected and never cleans.
 func injectAndHang(id string) error {
-	c := &container{id: id}
+	c := &container{Group: &testcontainer.Group{ID: id}}
 	loaded, err := target.Load(context.Background(), c.injection(), os.Getenv(seesProcesses))
 	if err != nil {
 		return err
@@ -363,37 +298,5 @@ func enclose(id string) error {
 // startInjector starts injectAndHang and returns once it has injected.
 func startInjector(t *testing.T, id string) *exec.Cmd {
 	t.Helper()
-	return awaitInjected(t, exec.Command("/proc/self/exe", "inject", id), nil)
-}
-
-// awaitInjected starts an injector, moves it into the chaos pod's cgroups if
-// there is one, and returns once it has injected.
-func awaitInjected(t *testing.T, injector *exec.Cmd, chaosPod *container) *exec.Cmd {
-	t.Helper()
-	injector.Stderr = os.Stderr
-	injector.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	output, err := injector.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	input, err := injector.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := injector.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = injector.Process.Kill(); _ = injector.Wait() })
-	if chaosPod != nil {
-		for _, dir := range chaosPod.dirs {
-			write(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(injector.Process.Pid))
-		}
-		if _, err := input.Write([]byte("in\n")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if line, err := bufio.NewReader(output).ReadString('\n'); line != "injected\n" {
-		t.Fatalf("the injector said %q, %v", line, err)
-	}
-	return injector
+	return testcontainer.Injected(t, exec.Command("/proc/self/exe", "inject", id), nil)
 }

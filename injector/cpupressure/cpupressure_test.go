@@ -29,11 +29,11 @@ func (c *container) cpusOf(t *testing.T, n int) {
 	t.Helper()
 	file, effective := "", ""
 	if isV2() {
-		write(t, filepath.Join(c.dirs[""], "cpu.weight"), "10000")
-		file, effective = filepath.Join(c.dirs[""], "cpuset.cpus"), cgroupRoot+"/cpuset.cpus.effective"
+		write(t, filepath.Join(c.Dirs[""], "cpu.weight"), "10000")
+		file, effective = filepath.Join(c.Dirs[""], "cpuset.cpus"), cgroupRoot+"/cpuset.cpus.effective"
 	} else {
-		write(t, filepath.Join(c.dirs["cpu"], "cpu.shares"), "262144")
-		file = filepath.Join(c.dirs["cpuset"], "cpuset.cpus")
+		write(t, filepath.Join(c.Dirs["cpu"], "cpu.shares"), "262144")
+		file = filepath.Join(c.Dirs["cpuset"], "cpuset.cpus")
 		effective = file
 	}
 	allowed := cpus(t, effective)
@@ -134,7 +134,7 @@ func TestBurnsAllOfTheAllowedCPUAndNoOther(t *testing.T) {
 	before := c.usedByCPU(t)
 	c.wantsCores(t, 1, 0.05)
 	for cpu, used := range c.usedByCPU(t) {
-		if used -= before[cpu]; used > 10*time.Millisecond && !slices.Contains(cpus(t, filepath.Join(c.dirs["cpuset"], "cpuset.cpus")), cpu) {
+		if used -= before[cpu]; used > 10*time.Millisecond && !slices.Contains(cpus(t, filepath.Join(c.Dirs["cpuset"], "cpuset.cpus")), cpu) {
 			t.Errorf("CPU %d was used for %s, which is not the one that is allowed", cpu, used)
 		}
 	}
@@ -149,9 +149,9 @@ func TestBurnsAllOfTheAllowedCPUAndNoOther(t *testing.T) {
 func TestBurnsOnTheCPUsThatTheTargetHasNow(t *testing.T) {
 	c := newContainer(t)
 	c.cpusOf(t, 2)
-	file := filepath.Join(c.dirs["cpuset"], "cpuset.cpus")
+	file := filepath.Join(c.Dirs["cpuset"], "cpuset.cpus")
 	if isV2() {
-		file = filepath.Join(c.dirs[""], "cpuset.cpus")
+		file = filepath.Join(c.Dirs[""], "cpuset.cpus")
 	}
 	if _, err := os.Stat(file); err != nil {
 		testneeds.Missing(t, testneeds.Cgroups, err)
@@ -178,9 +178,7 @@ func TestBurnsOnTheCPUsThatTheTargetHasNow(t *testing.T) {
 			}
 			return len(on) == n
 		}
-		if !eventually(pinned) {
-			t.Errorf("with %d CPUs the burner is not pinned to each of them", n)
-		}
+		patience.Within(t, time.Minute, fmt.Sprintf("with %d CPUs the burner is pinned to each of them", n), pinned)
 		c.wantsCores(t, 1, 0.1)
 	}
 }
@@ -189,21 +187,27 @@ func TestBurnsOnTheCPUsThatTheTargetHasNow(t *testing.T) {
 // give less than all of one: what the cgroup leaves of it is idle.
 func (c *container) wantsAllOfAVirtualCPU(t *testing.T) {
 	t.Helper()
-	before := idle(t)
-	got := c.measure(t)
-	left := (idle(t) - before).Seconds() / measured.Seconds()
-	if used := got.least(); used > 1.05 || used < 0.3 || used/(used+left) < 0.8 {
-		t.Errorf("the cgroup uses %.3f cores, and %.3f are idle, want all", used, left)
-	}
+	patience.Measure(t, "all of a virtual CPU", func() error {
+		before := idle(t)
+		used := c.measure(t).least()
+		left := (idle(t) - before).Seconds() / measured.Seconds()
+		if used > 1.05 {
+			t.Fatalf("the cgroup uses %.3f cores, want one at most", used)
+		}
+		if used < 0.3 || used/(used+left) < 0.8 {
+			return fmt.Errorf("the cgroup uses %.3f cores, and %.3f are idle, want all", used, left)
+		}
+		return nil
+	})
 }
 
 func TestQuotaHoldsForThePressureToo(t *testing.T) {
 	c := newContainer(t)
 	if isV2() {
-		write(t, filepath.Join(c.dirs[""], "cpu.max"), "30000 100000")
+		write(t, filepath.Join(c.Dirs[""], "cpu.max"), "30000 100000")
 	} else {
-		write(t, filepath.Join(c.dirs["cpu"], "cpu.cfs_period_us"), "100000")
-		write(t, filepath.Join(c.dirs["cpu"], "cpu.cfs_quota_us"), "30000")
+		write(t, filepath.Join(c.Dirs["cpu"], "cpu.cfs_period_us"), "100000")
+		write(t, filepath.Join(c.Dirs["cpu"], "cpu.cfs_quota_us"), "30000")
 	}
 	inject(t, v1beta1.CPUPressure{}, c.load(t))
 	patience.Measure(t, "a quota of 0.3", func() error {
@@ -230,7 +234,7 @@ func TestJoinsOnlyTheCgroupsOfCPUTime(t *testing.T) {
 		t.Fatalf("burners = %v, want one", pids)
 	}
 	for _, controller := range append(others, joined...) {
-		inside := strings.Contains(membership(t, pids[0], controller), c.id)
+		inside := strings.Contains(membership(t, pids[0], controller), c.ID)
 		if want := slices.Contains(joined, controller); inside != want {
 			t.Errorf("burner in the target's cgroup of %q: %v, want %v", controller, inside, want)
 		}
@@ -256,16 +260,19 @@ func TestBurnerHasPriorityInsideTheTarget(t *testing.T) {
 
 func TestBurnerEndsWithTheInjector(t *testing.T) {
 	c := newContainer(t)
-	injector := startInjector(t, c.id)
+	injector := startInjector(t, c.ID)
 	if found := burning(t, c.injection()); len(found) != 1 {
 		t.Fatalf("burners = %v, want one", found)
 	}
 	if err := injector.Process.Kill(); err != nil { // SIGKILL: nothing of it can run any more
 		t.Fatal(err)
 	}
-	if !eventually(func() bool { return len(burning(t, c.injection())) == 0 }) {
-		t.Errorf("burners %v outlive their injector", burning(t, c.injection()))
-	}
+	testcontainer.Eventually(t, "no burner outlives its injector", func() error {
+		if left := burning(t, c.injection()); len(left) > 0 {
+			return fmt.Errorf("burners %v run", left)
+		}
+		return nil
+	})
 	if err := New(v1beta1.CPUPressure{}, c.load(t), nil).Clean(t.Context()); err != nil {
 		t.Errorf("Clean after a crash = %v", err)
 	}
@@ -275,9 +282,9 @@ func TestBurnerEndsWithTheInjector(t *testing.T) {
 // gives it a cgroup namespace, as with version 2.
 func TestInjectsFromACgroupNamespace(t *testing.T) {
 	chaosPod, c := newContainer(t), newContainer(t)
-	injector := exec.Command("/proc/self/exe", "enclose", c.id)
+	injector := exec.Command("/proc/self/exe", "enclose", c.ID)
 	injector.Env = append(os.Environ(), seesProcesses+"="+testcontainer.Proc(t, os.Getpid(), c.first.Process.Pid))
-	awaitInjected(t, injector, chaosPod)
+	testcontainer.Injected(t, injector, chaosPod.Group)
 	found := burning(t, c.injection())
 	if len(found) != 1 {
 		t.Fatalf("burners = %v, want one", found)
@@ -286,8 +293,8 @@ func TestInjectsFromACgroupNamespace(t *testing.T) {
 	if isV2() {
 		controller = ""
 	}
-	if got := membership(t, found[0], controller); !strings.Contains(got, c.id) {
-		t.Errorf("the burner is in %s, want it in the target's cgroup %s", got, c.id)
+	if got := membership(t, found[0], controller); !strings.Contains(got, c.ID) {
+		t.Errorf("the burner is in %s, want it in the target's cgroup %s", got, c.ID)
 	}
 }
 
@@ -296,10 +303,8 @@ func TestBurnerEndsWithTheTarget(t *testing.T) {
 	loaded := c.load(t)
 	injector := inject(t, v1beta1.CPUPressure{}, loaded)
 	c.kill()
-	for controller, dir := range c.dirs {
-		if err := remove(dir); err != nil {
-			t.Errorf("remove the ended target's %s cgroup: %v", controller, err)
-		}
+	for _, dir := range c.Dirs {
+		testcontainer.RemoveCgroup(t, dir)
 	}
 	if left := burning(t, c.injection()); len(left) > 0 {
 		t.Errorf("burners %v outlive the target", left)
@@ -311,13 +316,13 @@ func TestBurnerEndsWithTheTarget(t *testing.T) {
 // rule 58
 func TestCleanEndsWhatAnotherProcessLeft(t *testing.T) {
 	c, neighbour := newContainer(t), newContainer(t)
-	startInjector(t, c.id)
+	startInjector(t, c.ID)
 	inject(t, v1beta1.CPUPressure{Count: count("1%")}, neighbour.load(t))
 	found, err := Audit(t.Context(), "/proc", nil)
 	if err != nil || !slices.ContainsFunc(found, func(m v1beta1.Mark) bool {
 		return m.Disruption.UID == c.injection().Disruption.UID && m.Target == c.injection().Target.UID
 	}) {
-		t.Errorf("Audit = %+v, %v, want the burner of %s in it", found, err, c.id)
+		t.Errorf("Audit = %+v, %v, want the burner of %s in it", found, err, c.ID)
 	}
 	cleaner := New(v1beta1.CPUPressure{}, c.load(t), nil)
 	if left, err := cleaner.Left(t.Context()); err != nil || len(left) != 1 {
@@ -365,7 +370,7 @@ func TestNodeLevelBurnsOutsideTheChaosPod(t *testing.T) {
 	if isV2() {
 		controller = ""
 	}
-	enter(t, chaosPod.dirs[controller])
+	enter(t, chaosPod.Dirs[controller])
 	injection := chaosPod.injection()
 	injection.Level, injection.Target.Containers = v1beta1.LevelNode, nil
 	loaded, err := target.Load(t.Context(), injection, "")

@@ -5,12 +5,8 @@ package diskpressure
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,13 +24,14 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/journal"
 	"github.com/squall-chaos/squall/injector/target"
+	"github.com/squall-chaos/squall/injector/testcontainer"
 	"github.com/squall-chaos/squall/injector/testneeds"
 )
 
 // container is a stand-in for a container: a cgroup named by an ID, and a
 // first process in it.
 type container struct {
-	id    string
+	*testcontainer.Group
 	dir   string // with the disk limits
 	first *exec.Cmd
 	// namespaces its processes get of their own
@@ -51,30 +48,25 @@ func newContainer(t *testing.T, role ...string) *container {
 func newContainerWith(t *testing.T, namespaces uintptr, role ...string) *container {
 	t.Helper()
 	testneeds.BeRoot(t)
-	random := make([]byte, 8)
-	_, _ = rand.Read(random)
-	c := &container{id: "squalltest" + hex.EncodeToString(random), namespaces: namespaces}
-	c.dir = filepath.Join(hierarchy(t), c.id)
-	if err := os.Mkdir(c.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.remove(t) })
+	controller := diskController(t)
+	c := &container{Group: testcontainer.NewGroup(t, controller), namespaces: namespaces}
+	c.dir = c.Dirs[controller]
 	c.first = c.start(t, role...)
 	return c
 }
 
-// hierarchy is where disks are limited on this machine.
-func hierarchy(t *testing.T) string {
+// diskController is the one that limits disks on this machine, as NewGroup wants it.
+func diskController(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device"); err == nil {
-		return "/sys/fs/cgroup/blkio"
+		return "blkio"
 	}
 	available, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	if !strings.Contains(string(available), "io") {
 		testneeds.Missing(t, testneeds.DiskLimits)
 	}
 	write(t, "/sys/fs/cgroup/cgroup.subtree_control", "+io")
-	return "/sys/fs/cgroup"
+	return ""
 }
 
 // start starts a process in the cgroup and returns once it is at work.
@@ -97,7 +89,7 @@ func (c *container) run(t *testing.T, role ...string) (*exec.Cmd, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	write(t, filepath.Join(c.dir, "cgroup.procs"), strconv.Itoa(cmd.Process.Pid))
+	c.Add(t, cmd.Process.Pid)
 	if _, err := input.Write([]byte("in\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -106,22 +98,6 @@ func (c *container) run(t *testing.T, role ...string) (*exec.Cmd, string) {
 		t.Fatalf("%v: %v", role, err)
 	}
 	return cmd, strings.TrimSpace(line)
-}
-
-func (c *container) remove(t *testing.T) {
-	t.Helper()
-	err := error(fs.ErrInvalid)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); <-tick.C {
-		err = os.Remove(c.dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-	}
-	if err != nil {
-		t.Errorf("remove the target's cgroup: %v", err)
-	}
 }
 
 // limits is everything the cgroup says about limits.
@@ -160,7 +136,7 @@ func injection(containers ...*container) v1beta1.Injection {
 		Target:     v1beta1.InjectionTarget{Namespace: "shop", Name: "db-0", UID: types.UID("pod-uid"), NodeName: "node"},
 	}
 	for _, c := range containers {
-		document.Target.Containers = append(document.Target.Containers, v1beta1.InjectionContainer{Name: "db", ID: c.id})
+		document.Target.Containers = append(document.Target.Containers, v1beta1.InjectionContainer{Name: "db", ID: c.ID})
 	}
 	return document
 }
@@ -346,7 +322,7 @@ func enclose(args []string) error {
 // args are the journal's directory, the path, the container's ID, and where processes
 // are seen.
 func injectAndHang(args []string) error {
-	document := injection(&container{id: args[3]})
+	document := injection(&container{Group: &testcontainer.Group{ID: args[3]}})
 	loaded, err := target.Load(context.Background(), document, args[4])
 	if err != nil {
 		return err

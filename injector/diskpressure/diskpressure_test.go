@@ -220,7 +220,7 @@ func crashAndClean(t *testing.T, role string) {
 	d, c, chaosPod := newDisk(t), newContainer(t, "first"), newContainer(t, "first")
 	before, dir := c.limits(t), t.TempDir()
 	proc := testcontainer.Proc(t, os.Getpid(), c.first.Process.Pid)
-	injector := chaosPod.start(t, role, dir, d.dir, c.id, proc).Process
+	injector := chaosPod.start(t, role, dir, d.dir, c.ID, proc).Process
 	if c.limits(t) == before {
 		t.Fatal("the injector changed nothing")
 	}
@@ -263,7 +263,7 @@ func TestSeveralContainers(t *testing.T) {
 	inject(t, injector)
 	for _, c := range []*container{one, two} {
 		if !strings.Contains(c.limits(t), d.device) {
-			t.Errorf("limits of %s: %q, want one on %s", c.id, c.limits(t), d.device)
+			t.Errorf("limits of %s: %q, want one on %s", c.ID, c.limits(t), d.device)
 		}
 	}
 	cleanTwice(t, injector, one, before)
@@ -310,7 +310,7 @@ func TestTargetGoneIsCleaned(t *testing.T) {
 	inject(t, injector)
 	_ = gone.first.Process.Kill()
 	_ = gone.first.Wait()
-	gone.remove(t)
+	testcontainer.RemoveCgroup(t, gone.dir)
 	cleanTwice(t, injector, alive, before)
 	if err := injector.Inject(t.Context()); !errors.Is(err, target.ErrGone) {
 		t.Errorf("Inject = %v, want %v", err, target.ErrGone)
@@ -507,11 +507,12 @@ func TestNodeLevelLimitsAllPodsTogether(t *testing.T) {
 	if strings.Contains(c.dir, "blkio") {
 		t.Skip(testneeds.OnlyVersion2)
 	}
-	pods := &container{dir: filepath.Join(filepath.Dir(c.dir), "kubepods")}
+	kubepods := filepath.Join(filepath.Dir(c.dir), "kubepods")
+	pods := &container{Group: &testcontainer.Group{Dirs: map[string]string{"": kubepods}}, dir: kubepods}
 	if err := os.Mkdir(pods.dir, 0o755); err != nil {
 		t.Skip(testneeds.NoPods, ": ", err)
 	}
-	t.Cleanup(func() { pods.remove(t) })
+	t.Cleanup(func() { testcontainer.RemoveCgroup(t, pods.dir) })
 	before, file := pods.limits(t), d.file(t)
 
 	injector := newInjector(t, d.dir, v1beta1.DiskPressureThrottling{ReadIOPSPerSec: some(100)}, c)

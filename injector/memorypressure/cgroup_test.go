@@ -3,7 +3,6 @@
 package memorypressure
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -13,13 +12,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/injector/target"
@@ -143,16 +140,9 @@ func (c *container) awaitInUse(t *testing.T, when string, percent int) {
 }
 
 func injectionOn(c *container) v1beta1.Injection {
-	return v1beta1.Injection{
-		Disruption: v1beta1.DisruptionRef{Namespace: "shop", Name: "full", UID: types.UID("disruption-" + c.ID)},
-		Kind:       v1beta1.KindMemoryPressure,
-		Level:      v1beta1.LevelPod,
-		Target: v1beta1.InjectionTarget{
-			Namespace: "shop", Name: "cart-0", UID: types.UID("pod-" + c.ID), NodeName: "node",
-			Containers: []v1beta1.InjectionContainer{{Name: "cart", ID: c.ID}},
-		},
-		Deadline: metav1.NewTime(time.Now().Add(time.Hour)),
-	}
+	injection := testcontainer.Injection(v1beta1.KindMemoryPressure, c.ID)
+	injection.Deadline = metav1.NewTime(time.Now().Add(time.Hour))
+	return injection
 }
 
 func (c *container) load(t *testing.T) *target.Target {
@@ -233,22 +223,5 @@ func injectAndHang(id string) error {
 // startInjector starts injectAndHang and returns once it has injected.
 func startInjector(t *testing.T, id string) *exec.Cmd {
 	t.Helper()
-	injector := exec.Command("/proc/self/exe", "inject", id)
-	injector.Stderr = os.Stderr
-	injector.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	output, err := injector.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := injector.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := injector.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = injector.Process.Kill(); _ = injector.Wait() })
-	if line, err := bufio.NewReader(output).ReadString('\n'); line != "injected\n" {
-		t.Fatalf("the injector said %q, %v", line, err)
-	}
-	return injector
+	return testcontainer.Injected(t, exec.Command("/proc/self/exe", "inject", id), nil)
 }

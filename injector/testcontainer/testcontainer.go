@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,12 +163,7 @@ func (c *Container) Stop(t *testing.T) {
 	t.Helper()
 	c.Kill(t)
 	for _, dir := range c.Cgroups {
-		Eventually(t, "cgroup "+dir+" removed", func() error {
-			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			return nil
-		})
+		RemoveCgroup(t, dir)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/objects"
 )
 
 // Cluster is the API server of a test, and clients for it.
@@ -166,16 +167,9 @@ func Do[T any](c *Cluster, env *testsuite.TestActivityEnvironment, activity, inp
 // Disruption creates one, with the changes a test wants.
 func (c *Cluster) Disruption(name string, change func(*v1beta1.DisruptionSpec)) v1beta1.DisruptionRef {
 	c.Helper()
-	count := intstr.FromInt32(2)
-	d := &v1beta1.Disruption{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.Shop, Name: name, Finalizers: []string{v1beta1.DisruptionFinalizer}},
-		Spec: v1beta1.DisruptionSpec{
-			Count: &count, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
-			Duration: &v1beta1.Duration{Duration: time.Hour},
-			Faults:   v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}},
-		},
-	}
+	d := objects.Disruption(c.Shop, name, intstr.FromInt32(2))
+	d.TypeMeta = metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Disruption"}
+	d.Finalizers = []string{v1beta1.DisruptionFinalizer}
 	if change != nil {
 		change(&d.Spec)
 	}

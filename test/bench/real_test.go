@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/objects"
 	"github.com/squall-chaos/squall/test/world"
 )
 
@@ -73,15 +74,8 @@ func (c *realCluster) newNamespace(t *testing.T, prefix string) string {
 func (c *realCluster) begin(t *testing.T, n int) *v1beta1.Disruption {
 	t.Helper()
 	c.disrupted++
-	count := intstr.FromInt(n)
-	d := &v1beta1.Disruption{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: fmt.Sprintf("bench-%d", c.disrupted)},
-		Spec: v1beta1.DisruptionSpec{
-			Count: &count, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "target"},
-			Duration: &v1beta1.Duration{Duration: 30 * time.Minute},
-			Faults:   v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 1}},
-		},
-	}
+	d := objects.Disruption(c.namespace, fmt.Sprintf("bench-%d", c.disrupted), intstr.FromInt(n))
+	d.Spec.Selector["app"], d.Spec.Faults = "target", v1beta1.Faults{Network: &v1beta1.NetworkDisruption{Drop: 1}}
 	began := time.Now()
 	must(t, c.client.Create(t.Context(), d))
 	t.Cleanup(func() { _ = c.client.Delete(context.Background(), d) })

@@ -73,7 +73,7 @@ func (s *space) firstChaosPod() <-chan []string {
 	go func() {
 		defer watch.Stop()
 		defer close(seen)
-		timeout := time.After(60 * time.Second)
+		timeout := time.After(patience)
 		select {
 		case <-timeout:
 		case event := <-watch.ResultChan():
@@ -264,7 +264,7 @@ func TestExpiry(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	before := s.snapshots(s.targets(1))
-	d := s.injected(s.create("short", "{selector: {app: target}, count: 1, duration: 60s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}}"))
+	d := s.injected(s.create("short", "{selector: {app: target}, count: 1, duration: 90s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}}"))
 	d = s.await(d, "finished", func(d *v1beta1.Disruption) bool { return d.Status.Phase == v1beta1.PhaseFinished })
 	if d.Status.InjectionStatus != v1beta1.PreviouslyInjected || condition(d, v1beta1.ConditionCleaned).Status != metav1.ConditionTrue {
 		t.Errorf("a finished disruption says %s, %s", d.Status.InjectionStatus, conditions(d))

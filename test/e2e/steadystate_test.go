@@ -51,7 +51,8 @@ func TestWhatStaysSteadyHasPassed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	s.targets(1)
-	d := s.create("passed", "{selector: {app: target}, count: 1, duration: 60s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}, steadyState: {probes: ["+answers+"]}}")
+	d := s.create("passed", "{selector: {app: target}, count: 1, duration: 90s, network: {drop: 100, hosts: [{host: 192.0.2.1}]}, "+
+		"steadyState: {probes: [{name: answers, scope: PerTarget, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 3, httpGet: {port: 8080, path: /healthz}}]}}")
 	d = s.judged(d, v1beta1.VerdictPassed)
 	if d.Status.InjectedTime == nil {
 		t.Error("it passed without having been injected")

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/objects"
 	"github.com/squall-chaos/squall/test/poll"
 	"github.com/squall-chaos/squall/test/world"
 )
@@ -188,15 +189,8 @@ func (r *run) knows(d *v1beta1.Disruption) {
 }
 
 func (r *run) disruption() *v1beta1.Disruption {
-	all := intstr.FromString("100%")
-	d := &v1beta1.Disruption{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "it"},
-		Spec: v1beta1.DisruptionSpec{
-			Count: &all, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
-			Duration: &v1beta1.Duration{Duration: r.lasts}, Faults: r.faults,
-			UnsafeMode: &v1beta1.UnsafeMode{DisableAll: true},
-		},
-	}
+	d := objects.Disruption(r.shop, "it", intstr.FromString("100%"))
+	d.Spec.Duration.Duration, d.Spec.Faults, d.Spec.UnsafeMode = r.lasts, r.faults, &v1beta1.UnsafeMode{DisableAll: true}
 	if r.guarded {
 		d.Spec.SteadyState = steadyState()
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/kuperator"
+	"github.com/squall-chaos/squall/test/patience"
 	"github.com/squall-chaos/squall/test/promise"
 	"github.com/squall-chaos/squall/test/sample"
 	"github.com/squall-chaos/squall/test/world"
@@ -101,10 +102,10 @@ func (s *storm) rage() {
 	s.proxy.harm(true)
 	defer s.proxy.harm(false)
 	defer s.reach()
-	began, patience := time.Now(), 5*time.Minute+time.Duration(*wanted)*2*time.Second
+	began, took, limit := time.Now(), patience.Stopwatch(s), 5*time.Minute+time.Duration(*wanted)*2*time.Second
 	for begun := 0; !s.enough(begun) || len(s.courses)+len(s.others) > 0; begun = s.begun() {
-		if time.Since(began) > patience {
-			s.Fatalf("seed %d: %d operations and %d disruptions have not ended within %s: %s", *seed, len(s.others), len(s.courses), patience, s.going())
+		if spent, lost := took(); spent > limit {
+			s.Fatalf("seed %d: %d operations and %d disruptions have not ended within %s (lost %s): %s", *seed, len(s.others), len(s.courses), limit, lost, s.going())
 		}
 		for !s.enough(begun) && len(s.courses) < atOnce {
 			s.begin()

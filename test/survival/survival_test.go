@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/patience"
 	"github.com/squall-chaos/squall/test/world"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -123,6 +124,10 @@ func (w survival) awayAtTheExpiry() {
 	w.Create(d)
 	w.Injected(d)
 	w.Temporal.Kill()
+	if time.Now().After(d.Status.ExpiryTime.Time) {
+		patience.Blame(w, "it expired before Temporal was away")
+		w.FailNow()
+	}
 	w.shows(d, "TemporalUnreachable")
 	<-time.After(time.Until(d.Status.ExpiryTime.Time)) // the time itself is what must pass
 	w.Must(w.Kubelets.EndAll(w.Context(), w.Chaos))

@@ -21,45 +21,15 @@ type Calls map[string]int
 // conflict marks the verb of such a write.
 const conflict = "-conflict"
 
-// Unexplained are the calls beyond the limits: most says how many there may be of
-// each sort, none where it has no entry. A conflict explains three calls: the write
-// that failed, a read after it, and a write that is made instead. Since a patch may
-// be made instead of an update, both are one sort here, "PUT/PATCH pods".
-func (c Calls) Unexplained(most Calls) Calls {
-	excess := c.sorts()
-	for name, n := range most.sorts() {
-		excess[name] -= n
-	}
-	for name, n := range c {
-		verb, resource, _ := strings.Cut(name, " ")
-		if !strings.HasSuffix(verb, conflict) {
-			continue
+// Forced is how many of the calls conflicts explain: each of the writes that failed,
+// a read after it, and a write that is made instead.
+func (c Calls) Forced() (n int) {
+	for name, count := range c {
+		if verb, _, _ := strings.Cut(name, " "); strings.HasSuffix(verb, conflict) {
+			n += 3 * count
 		}
-		object, _, _ := strings.Cut(resource, "/")
-		excess[changes+" "+resource] -= n
-		excess["GET "+object] -= n
 	}
-	maps.DeleteFunc(excess, func(_ string, n int) bool { return n <= 0 })
-	return excess
-}
-
-// changes stands for the verbs of updates and patches.
-const changes = "PUT/PATCH"
-
-// sorts are the calls without conflicts, updates and patches together.
-func (c Calls) sorts() Calls {
-	sorts := Calls{}
-	for name, n := range c {
-		verb, resource, _ := strings.Cut(name, " ")
-		switch {
-		case strings.HasSuffix(verb, conflict):
-			continue
-		case verb == "PUT" || verb == "PATCH":
-			name = changes + " " + resource
-		}
-		sorts[name] += n
-	}
-	return sorts
+	return n
 }
 
 // Since are the calls that were made after before.

@@ -9,23 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestUnexplained(t *testing.T) {
-	most := Calls{"POST pods": 1, "PUT disruptions/status": 2, "GET disruptions": 1}
-	for name, c := range map[string]struct{ made, want Calls }{
-		"as many as there may be":                      {Calls{"POST pods": 1, "PUT disruptions/status": 2, "GET disruptions": 1}, Calls{}},
-		"fewer":                                        {Calls{"POST pods": 1}, Calls{}},
-		"one too many":                                 {Calls{"PUT disruptions/status": 3}, Calls{"PUT/PATCH disruptions/status": 1}},
-		"of a kind that there may not be":              {Calls{"GET configmaps": 2}, Calls{"GET configmaps": 2}},
-		"a conflict, a read and the write again":       {Calls{"PUT-conflict disruptions/status": 1, "GET disruptions": 2, "PUT disruptions/status": 3}, Calls{}},
-		"a conflict explains one of each":              {Calls{"PUT-conflict disruptions/status": 1, "GET disruptions": 3, "PUT disruptions/status": 4}, Calls{"GET disruptions": 1, "PUT/PATCH disruptions/status": 1}},
-		"a conflict of another resource":               {Calls{"PUT-conflict pods": 1, "PUT disruptions/status": 3}, Calls{"PUT/PATCH disruptions/status": 1}},
-		"a conflict does not explain another verb":     {Calls{"PUT-conflict pods": 1, "POST pods": 2}, Calls{"POST pods": 1}},
-		"a conflict does not explain a read of others": {Calls{"PUT-conflict pods": 1, "GET disruptions": 2}, Calls{"GET disruptions": 1}},
-		"a conflict, and a patch instead":              {Calls{"PUT-conflict disruptions/status": 1, "PUT disruptions/status": 2, "PATCH disruptions/status": 1}, Calls{}},
-		"a patch too many":                             {Calls{"PUT disruptions/status": 2, "PATCH disruptions/status": 1}, Calls{"PUT/PATCH disruptions/status": 1}},
+func TestForced(t *testing.T) {
+	for name, c := range map[string]struct {
+		made Calls
+		want int
+	}{
+		"no conflict":                         {Calls{"POST pods": 1, "PUT disruptions/status": 2}, 0},
+		"two conflicts":                       {Calls{"PUT-conflict disruptions/status": 1, "PATCH-conflict pods": 1, "GET pods": 9}, 6},
+		"a resource whose name ends like one": {Calls{"GET disruptions-conflict": 1}, 0},
 	} {
-		if diff := cmp.Diff(c.want, c.made.Unexplained(most)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		if got := c.made.Forced(); got != c.want {
+			t.Errorf("%s: %d calls are forced, want %d", name, got, c.want)
 		}
 	}
 }

@@ -5,26 +5,20 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/objects"
 	"github.com/squall-chaos/squall/test/promise"
 )
 
 // Disruption is one of count of the targets, by pressure on the processor, for
 // two hours. The caller may change it before Create.
 func (w *World) Disruption(name string, count int) *v1beta1.Disruption {
-	number := intstr.FromInt(count)
-	return &v1beta1.Disruption{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.Shop, Name: name},
-		Spec: v1beta1.DisruptionSpec{
-			Count: &number, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
-			Duration: &v1beta1.Duration{Duration: 2 * time.Hour},
-			Faults:   v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}},
-		},
-	}
+	d := objects.Disruption(w.Shop, name, intstr.FromInt(count))
+	d.Spec.Duration.Duration = 2 * time.Hour
+	return d
 }
 
 // Create begins a disruption and returns it.

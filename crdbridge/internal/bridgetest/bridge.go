@@ -76,6 +76,8 @@ type Bridge struct {
 	Options  func(*manager.Options)
 	Stop     func() error
 	build    Build
+	// reconciles follows what the controllers do.
+	reconciles reconcileLog
 }
 
 // Build makes the manager of a bridge. adjust is called with its options.
@@ -148,6 +150,7 @@ func (b *Bridge) Start() {
 	b.Manager, err = b.build(b, cluster, func(o *manager.Options) {
 		o.Logger = zapr.NewLogger(zaptest.NewLogger(b.T, zaptest.Level(zapcore.DPanicLevel)))
 		b.Options(o)
+		o.Logger = b.reconciles.add(o.Logger)
 	})
 	if err != nil {
 		b.T.Fatal(err)

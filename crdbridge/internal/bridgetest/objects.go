@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/test/objects"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
@@ -33,17 +34,10 @@ func (b *Bridge) Disrupt(name string, change ...func(*v1beta1.Disruption)) *v1be
 // Create is disrupt before the workflow has looked for targets.
 func (b *Bridge) Create(name string, change ...func(*v1beta1.Disruption)) *v1beta1.Disruption {
 	b.T.Helper()
-	one := intstr.FromInt32(1)
-	d := &v1beta1.Disruption{
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name},
-		Spec: v1beta1.DisruptionSpec{
-			Faults:   v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}},
-			Level:    v1beta1.LevelPod,
-			Count:    &one,
-			Selector: map[string]string{"app": "shop"},
-			Duration: &v1beta1.Duration{Duration: time.Minute},
-		},
-	}
+	d := objects.Disruption(b.Namespace, name, intstr.FromInt32(1))
+	d.Spec.Selector["app"] = "shop"
+	d.Spec.Faults = v1beta1.Faults{ContainerFailure: &v1beta1.ContainerFailure{}}
+	d.Spec.Duration.Duration = time.Minute
 	for _, c := range change {
 		c(d)
 	}
@@ -106,19 +100,6 @@ func (b *Bridge) Told(d *v1beta1.Disruption) {
 	b.T.Helper()
 	Eventually(b.T, Soon, "the workflow is started and told", func() bool {
 		return b.Temporal.Starts(d) > 0 && len(b.Temporal.Signals(d, contract.SignalObserved)) > 0
-	})
-}
-
-// LookedAgain waits for one more reconcile of d, which is ending. It marks d as stuck with
-// a failed chaos pod, which the bridge signals to the workflow. Reconciles of one
-// Disruption never overlap, so the bridge has acted on every earlier change of d.
-func (b *Bridge) LookedAgain(d *v1beta1.Disruption) {
-	b.T.Helper()
-	told := len(b.Temporal.Signals(d, contract.SignalObserved))
-	b.SetPhase(b.ChaosPod(d, d.Name+"-marker", b.Pod(b.Namespace, d.Name+"-marker", nil)), corev1.PodFailed)
-	b.SetStatus(d, func(s *v1beta1.DisruptionStatus) { s.Phase = v1beta1.PhaseStuck })
-	Eventually(b.T, Soon, "the bridge signals the failed chaos pod", func() bool {
-		return len(b.Temporal.Signals(d, contract.SignalObserved)) > told
 	})
 }
 

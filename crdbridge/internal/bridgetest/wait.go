@@ -4,25 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-chaos/squall/test/poll"
+	"github.com/squall-chaos/squall/test/patience"
 )
 
 // Soon is how long a test waits for what takes milliseconds, on a machine that
 // is busy with other tests.
 const Soon = time.Minute
 
-// Eventually polls until true, and fails the test after the time given.
+// Eventually is patience.Within for conditions that give no reason.
 func Eventually(t *testing.T, within time.Duration, what string, is func() bool) {
 	t.Helper()
-	if err := poll.Until(t.Context(), within, is); err != nil {
-		t.Fatalf("%v: %s", err, what)
-	}
-}
-
-// Never polls for the whole time given, and fails the test as soon as it is true.
-func Never(t *testing.T, during time.Duration, what string, is func() bool) {
-	t.Helper()
-	if poll.Until(t.Context(), during, is) == nil {
-		t.Fatalf("happened: %s", what)
-	}
+	patience.Within(t, within, what, is)
 }
