@@ -21,7 +21,7 @@ import (
 
 func TestDoctorOfAnInstallation(t *testing.T) {
 	l := newLive(t)
-	server := temporalserver.New(t).Start()
+	server := temporalserver.New(t).Start() // no worker has asked this one for work yet
 	doctor := func() call {
 		return l.squall("doctor", "--temporal-address", server.Address, "--system-namespace", l.Shop, "--chaos-namespace", l.Chaos)
 	}
@@ -109,7 +109,7 @@ func TestDoctorWithoutTemporal(t *testing.T) {
 
 // A pod that must not reach Temporal fails when Temporal answers. It needs no API server.
 func TestDoctorOfIsolation(t *testing.T) {
-	answers, silent := temporalserver.New(t).Start().Address, temporalserver.FreeAddress(t)
+	answers, silent := temporalserver.Shared(t).Address, temporalserver.FreeAddress(t)
 	for _, test := range []struct {
 		address string
 		code    int
@@ -129,7 +129,7 @@ func TestDoctorOfIsolation(t *testing.T) {
 func TestTemporalIsWhereTheWorkerFindsIt(t *testing.T) {
 	l := newLive(t)
 	t.Setenv("SQUALL_TEMPORAL_ADDRESS", "")
-	server := temporalserver.New(t).Start()
+	server := temporalserver.Shared(t)
 	l.workerWith(map[string]string{"SQUALL_TEMPORAL_ADDRESS": server.Address, "SQUALL_TEMPORAL_NAMESPACE": "no-such"})
 	l.want(l.squall("doctor", "--system-namespace", l.Shop), exitError, server.Address, "no-such")
 	l.want(l.squall("history", "--system-namespace", l.Shop, "--temporal-namespace", "default"), exitOK, "")

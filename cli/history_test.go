@@ -40,7 +40,7 @@ func endedWorkflow(ctx workflow.Context, in contract.Input) (map[string]any, err
 
 func TestHistory(t *testing.T) {
 	l := newLive(t)
-	server := temporalserver.New(t).Start()
+	server := temporalserver.Shared(t)
 	squall := func(args ...string) call { return l.squall(append(args, "--temporal-address", server.Address)...) }
 	l.want(squall("history"), exitOK, "Temporal knows of no disruption that has ended in namespace "+l.Shop+": squall history -A")
 	if all := squall("history", "-A"); strings.Contains(all.err, "in namespace") || strings.Contains(all.err, "squall history -A") {

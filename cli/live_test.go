@@ -23,6 +23,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apicluster"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
 // asProgram makes this test's binary be squall.
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	os.Exit(apiserver.Run(m))
+	os.Exit(apiserver.Run(temporalserver.Tests{M: m}))
 }
 
 // live is a real API server, which KUBECONFIG names with the namespace of targets.

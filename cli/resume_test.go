@@ -36,7 +36,7 @@ func stuckWorkflow(ctx workflow.Context, _ contract.Input) error {
 
 func TestResume(t *testing.T) {
 	l := newLive(t)
-	server := temporalserver.New(t).Start()
+	server := temporalserver.Shared(t)
 	temporal := server.Dial(client.DefaultNamespace)
 	w := worker.New(temporal, contract.TaskQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(stuckWorkflow, workflow.RegisterOptions{Name: contract.WorkflowType})

@@ -22,7 +22,7 @@ import (
 
 // rules T1, I10
 func TestOneOfTwoBridgesActsWhateverBecomesOfIt(t *testing.T) {
-	b, server := newBridgeOfItsOwn(t), startTemporal(t)
+	b, server := newBridgeOfItsOwn(t), sharedTemporal(t)
 	// Short, so that the test is. A leader that is too slow for it ends and is
 	// started again, as a kubelet would: that is one blow more.
 	b.config.LeaderElection, b.config.LeaderElectionLease = true, 4*time.Second

@@ -56,7 +56,7 @@ const asProgram = "SQUALL_TEST_AS_PROGRAM"
 
 // rules T1, I10
 func TestTwoBridgesAndOneWorkflow(t *testing.T) {
-	b, server := newBridgeOfItsOwn(t), startTemporal(t)
+	b, server := newBridgeOfItsOwn(t), sharedTemporal(t)
 	b.config.LeaderElection = true
 	first := b.program(server)
 	b.waitForLeader("")
@@ -403,9 +403,20 @@ type temporalServer struct {
 	client temporalclient.Client
 }
 
+// startTemporal starts one of the test's own. sharedTemporal is enough where nobody
+// works for Temporal, and nobody kills it.
 func startTemporal(t *testing.T) *temporalServer {
 	t.Helper()
-	server := temporalserver.New(t).Start()
+	return temporalOf(t, temporalserver.New(t).Start())
+}
+
+func sharedTemporal(t *testing.T) *temporalServer {
+	t.Helper()
+	return temporalOf(t, temporalserver.Shared(t))
+}
+
+func temporalOf(t *testing.T, server *temporalserver.Server) *temporalServer {
+	t.Helper()
 	return &temporalServer{server, server.Dial(temporalclient.DefaultNamespace)}
 }
 

@@ -21,7 +21,7 @@ const atOnce = 3
 // N4: a target that goes and is replaced costs the same number of events of history,
 // however many did before. Real server, real worker.
 func TestReplacedTargetsCostTheSameForEver(t *testing.T) {
-	s := newStage(t, temporalserver.New(t).Start())
+	s := newStage(t, temporalserver.Shared(t))
 	s.plan.Static = false
 	s.endedCleans = []activities.CleanResult{{Lost: atOnce}}
 	free := true

@@ -20,7 +20,7 @@ var stuckPods = activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{
 // the very task that ends the old run, in any order, counts in the new one.
 // Real server, real worker.
 func TestNothingIsLostWhenANewRunBegins(t *testing.T) {
-	server := temporalserver.New(t).Start()
+	server := temporalserver.Shared(t)
 	t.Run("while it holds: end, observation, resume by update", func(t *testing.T) {
 		s := newStage(t, server)
 		s.cleans = []activities.CleanResult{stuckPods, {}}

@@ -15,7 +15,7 @@ import (
 // its task queue. Whatever ends a disruption, the very task that takes that in
 // asks for the cleaning, which is carried out beside the prober.
 func TestAFullProbeQueueDelaysNoCleaning(t *testing.T) {
-	s := newStageOf(t, temporalserver.New(t).Start(), 1)
+	s := newStageOf(t, temporalserver.Shared(t), 1)
 	s.guard()
 	s.prober.deaf = true
 	s.plan.SteadyState.GateTimeoutSeconds = 3600

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,8 @@ import (
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
+
+func TestMain(m *testing.M) { os.Exit(temporalserver.Tests{M: m}.Run()) }
 
 // patience is how long a stage waits for anything: only what never comes takes as long.
 const patience = 2 * time.Minute

@@ -26,7 +26,7 @@ import (
 // What a person sees in Temporal, phase by phase, as the real server gives it
 // (rule T2).
 func TestEveryPhaseSpeaks(t *testing.T) {
-	server := temporalserver.New(t).Start()
+	server := temporalserver.Shared(t)
 	t.Run("from the trigger to a release", func(t *testing.T) { throughEveryPhase(newStage(t, server)) })
 	t.Run("a spec that can never run", func(t *testing.T) {
 		s := newStage(t, server)
@@ -119,7 +119,7 @@ func (s *stage) refusesBadResumes() {
 
 // A disruption that is not stuck refuses every resume, and writes nothing.
 func TestResumeOfADisruptionThatIsNotStuck(t *testing.T) {
-	s := newStage(t, temporalserver.New(t).Start())
+	s := newStage(t, temporalserver.Shared(t))
 	s.begin()
 	s.enters(v1beta1.PhaseHolding)
 	before := s.atRest()
@@ -132,7 +132,7 @@ func TestResumeOfADisruptionThatIsNotStuck(t *testing.T) {
 // Temporal does not hand a workflow's summary and details on to a new run, so
 // the page says what they said, and no other run need be looked up.
 func TestANewRunSpeaksToo(t *testing.T) {
-	s := newStage(t, temporalserver.New(t).Start())
+	s := newStage(t, temporalserver.Shared(t))
 	first := s.lastTaskOfARun()
 	s.decide()
 	s.carried(first)

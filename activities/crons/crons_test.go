@@ -37,7 +37,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/start"
 )
 
-func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(temporalserver.Tests{M: m})) }
 
 // cluster is a namespace of an API server with a deployment, and a Temporal.
 type cluster struct {
@@ -72,7 +72,7 @@ func servers(t *testing.T) func(*testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := temporalserver.New(t).Start().Dial(client.DefaultNamespace)
+	there := temporalserver.Shared(t).Dial(client.DefaultNamespace)
 	return func(t *testing.T) *cluster {
 		var suite testsuite.WorkflowTestSuite
 		c := &cluster{T: t, objects: objects, temporal: there, env: suite.NewTestActivityEnvironment(),

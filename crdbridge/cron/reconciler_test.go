@@ -37,7 +37,11 @@ type bridge struct {
 
 func start(t *testing.T) *bridge {
 	t.Helper()
-	server := temporalserver.New(t).Start()
+	return startOn(t, temporalserver.Shared(t))
+}
+
+func startOn(t *testing.T, server *temporalserver.Server) *bridge {
+	t.Helper()
 	there := server.Dial(temporalclient.DefaultNamespace)
 	b := &bridge{server: server, schedules: there.ScheduleClient()}
 	b.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
@@ -218,7 +222,7 @@ func TestADeletedCronEndsItsRun(t *testing.T) {
 }
 
 func TestWhileTemporalIsAwayACronSaysSo(t *testing.T) {
-	b := start(t)
+	b := startOn(t, temporalserver.New(t).Start())
 	held := b.create("held")
 	b.says(held, reasonScheduled)
 	b.server.Kill()

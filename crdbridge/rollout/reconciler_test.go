@@ -44,7 +44,11 @@ type bridge struct {
 
 func begin(t *testing.T) *bridge {
 	t.Helper()
-	server := temporalserver.New(t).Start()
+	return beginOn(t, temporalserver.Shared(t))
+}
+
+func beginOn(t *testing.T, server *temporalserver.Server) *bridge {
+	t.Helper()
 	b := &bridge{server: server, there: server.Dial(temporalclient.DefaultNamespace)}
 	b.Bridge = bridgetest.New(t, bridgetest.Controllers(func(_ *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
 		workflows, err := temporal.Setup(m, b.there, prometheus.NewRegistry(), bridgetest.PollInterval)
@@ -216,7 +220,7 @@ func TestAReleaseBeginsOneWorkflow(t *testing.T) {
 // rule C8: nothing is lost while the bridge or Temporal is away, and only the last
 // release of several counts.
 func TestAReleaseWhileNobodyLooks(t *testing.T) {
-	b := begin(t)
+	b := beginOn(t, temporalserver.New(t).Start())
 	b.deploy()
 	r := b.create("releases")
 	b.says(r, reasonWatching)

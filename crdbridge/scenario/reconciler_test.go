@@ -46,7 +46,7 @@ type bridge struct {
 
 func begin(t *testing.T) *bridge {
 	t.Helper()
-	b := &bridge{there: temporalserver.New(t).Start().Dial(temporalclient.DefaultNamespace)}
+	b := &bridge{there: temporalserver.Shared(t).Dial(temporalclient.DefaultNamespace)}
 	b.Bridge = bridgetest.New(t, bridgetest.Controllers(func(shared *bridgetest.Bridge, m manager.Manager, _ *temporal.Workflows) error {
 		workflows, err := temporal.Setup(m, b.there, prometheus.NewRegistry(), bridgetest.PollInterval)
 		if err != nil {

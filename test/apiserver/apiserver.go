@@ -42,8 +42,9 @@ var shared struct {
 
 // Run runs the tests of a package, then stops the server they started, if any.
 // It returns the exit code. Call it from TestMain, before anything else. A test program
-// that is killed leaves no server: see leaveNoOrphans.
-func Run(m *testing.M) int {
+// that is killed leaves no server: see leaveNoOrphans. m is a *testing.M, or
+// temporalserver.Tests.
+func Run(m interface{ Run() int }) int {
 	if processes, set := os.LookupEnv(processesVariable); set {
 		return endOrphans(processes)
 	}

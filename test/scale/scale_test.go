@@ -91,11 +91,16 @@ func (w scale) oneTarget() {
 	events, bytes := w.Length(d)
 	w.Logf("1 target: %d events, %d bytes", events, bytes)
 	w.withinLimits(w.History(d))
-	if events > 150 {
-		w.Errorf("1 target took %d events, want at most 150", events)
+	if events > 60 { // docs/bench.md counts 35
+		w.Errorf("1 target took %d events, want at most 60", events)
 	}
 }
 
+// thousandTargets takes little more than two API calls for each target to inject, a
+// chaos pod and an event, and little more than one to clean. docs/bench.md counts 2,067
+// and 1,045 calls, and 97 events. What status says on the way, and a write that another
+// one forestalled, come on top.
+//
 // rule T7
 func (w scale) thousandTargets() {
 	before, clock := w.Meter.Settled(w), world.StartClock()
@@ -104,7 +109,7 @@ func (w scale) thousandTargets() {
 	injecting := clock.Stop()
 	made := w.Meter.Settled(w).Since(before)
 	w.Logf("API calls to inject %d targets:%s", many, made.Table(many))
-	w.fewCalls("to inject", made)
+	w.mostCalls("to inject", made, many*22/10)
 	w.waitingIsFree(d)
 	w.lookIsFree(d)
 	pods := w.ChaosPods(d)
@@ -116,25 +121,17 @@ func (w scale) thousandTargets() {
 	w.NothingLeft(d)
 	made = w.Meter.Settled(w).Since(before)
 	w.Logf("API calls to clean %d targets:%s", many, made.Table(many))
-	w.fewCalls("to clean", made)
+	w.mostCalls("to clean", made, many*12/10)
 	w.Completed(d)
 	events, bytes := w.Length(d)
 	w.Logf("%d targets: %d events, %d bytes", many, events, bytes)
 	w.withinLimits(w.History(d))
-	if events >= 200 || bytes > mostBytes {
-		w.Errorf("%d targets took %d events and %d bytes, want fewer than 200, and at most %d", many, events, bytes, mostBytes)
+	if events > 150 || bytes > mostBytes {
+		w.Errorf("%d targets took %d events and %d bytes, want at most 150 and %d", many, events, bytes, mostBytes)
 	}
 	up, down := w.Floor(pods, many, world.AtOnce(many))
 	w.compare("create to Injected", injecting, up)
 	w.compare("delete to gone", cleaning, down)
-}
-
-// fewCalls wants little more than two API calls for each of the thousand targets:
-// a chaos pod and an event, or a deletion and the end of the finalizer. What
-// status says on the way, and a write that another one forestalled, come on top.
-func (w scale) fewCalls(what string, made world.Calls) {
-	w.Helper()
-	w.mostCalls(what, made, many*22/10)
 }
 
 // mostCalls wants a number of API calls at most, besides those that conflicts force:
@@ -149,15 +146,16 @@ func (w scale) mostCalls(what string, made world.Calls, most int) {
 }
 
 // compare sets a cost beside that of a loop that does nothing but create or
-// delete as many pods. Other work on the machine disturbs the times, not the
-// processor seconds.
+// delete as many pods. Other work on the machine disturbs the times by far more than
+// Squall adds, so they are shown here and judged in test/bench alone. It disturbs
+// processor seconds little.
 func (w scale) compare(what string, ours, floor world.Cost) {
 	w.Helper()
 	times, work := ours.Time.Seconds()/floor.Time.Seconds(), ours.CPU.Total()/floor.CPU.Total()
 	w.Logf("%s: %.2f times the floor's time (%.2fs, %.2fs), %.2f times its processor seconds\n  %s\n  floor: %s",
 		what, times, ours.Time.Seconds(), floor.Time.Seconds(), work, ours.CPU, floor.CPU)
-	if times > 15 || work > 2 { // docs/bench.md measures 1.3 and 1.2 where nothing else runs
-		w.Errorf("%s: %.1f times the floor's time, %.1f times its work, want at most 15 and 2", what, times, work)
+	if work > 2 { // docs/bench.md measures 1.2 where nothing else runs
+		w.Errorf("%s: %.1f times the floor's processor seconds, want at most 2", what, work)
 	}
 }
 

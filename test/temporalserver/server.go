@@ -1,24 +1,15 @@
 package temporalserver
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.uber.org/zap"
-
-	"github.com/squall-chaos/squall/workflows/connect"
-	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // Server is a real Temporal, a process of the test, with a store that outlives
@@ -33,9 +24,16 @@ type Server struct {
 	kill   func()
 }
 
-// New is a server that does not run yet. Without the program the test is
-// skipped with the reason, or fails when SQUALL_REQUIRE=1.
+// New is a server that does not run yet, of this test alone. Without the program the
+// test is skipped with the reason, or fails when SQUALL_REQUIRE=1. A test that neither
+// kills the server nor minds what others left there uses Shared.
 func New(t testing.TB) *Server {
+	t.Helper()
+	return &Server{Address: FreeAddress(t), t: t, binary: binaryFor(t), store: filepath.Join(t.TempDir(), "store.db")}
+}
+
+// binaryFor is Binary, for a test.
+func binaryFor(t testing.TB) string {
 	t.Helper()
 	binary, err := Binary()
 	if err != nil && os.Getenv("SQUALL_REQUIRE") == "1" {
@@ -44,68 +42,23 @@ func New(t testing.TB) *Server {
 	if err != nil {
 		t.Skip(err)
 	}
-	return &Server{Address: FreeAddress(t), t: t, binary: binary, store: filepath.Join(t.TempDir(), "store.db")}
+	return binary
 }
 
 // Start returns when the server answers and knows the search attributes. It
-// runs until the test ends or Kill is called. Its parts take ports that were free
-// when it looked; it is started again if somebody took one of them meanwhile.
+// runs until the test ends or Kill is called.
 func (s *Server) Start() *Server {
 	s.t.Helper()
-	var out *bytes.Buffer
-	for range 5 {
-		if out = s.run(); out == nil {
-			return s
-		}
-		if !bytes.Contains(out.Bytes(), []byte("address already in use")) {
-			break
-		}
-	}
-	s.t.Fatalf("Temporal ended:\n%s", out.String())
-	return nil
-}
-
-// run starts the server once. It returns what a server said that ended by itself,
-// and nil once one answers.
-func (s *Server) run() *bytes.Buffer {
-	s.t.Helper()
-	var out bytes.Buffer
-	command := exec.Command(s.binary, "-address", s.Address, "-ui-address", "", "-db", s.store, "-retention", "840h")
-	command.Stdout, command.Stderr = &out, &out
-	command.SysProcAttr = diesWithParent()
-	if err := command.Start(); err != nil {
+	p, err := start(s.t.Context(), s.binary, s.Address, s.store)
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = command.Wait() }()
-	s.kill = func() { _ = command.Process.Kill(); <-ended }
-	kill := s.kill
+	s.kill = p.kill
 	s.t.Cleanup(func() {
-		kill()
-		if s.t.Failed() {
-			s.t.Logf("the end of what Temporal said:\n%s", out.Bytes()[max(0, out.Len()-4000):])
-		}
+		p.kill()
+		p.logTo(s.t)
 	})
-	temporal := s.Dial(client.DefaultNamespace)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
-		select {
-		case <-ended:
-			return &out
-		default:
-		}
-		if s.answers(temporal) {
-			return nil
-		}
-	}
-	s.t.Fatal("Temporal did not answer within a minute")
-	return nil
-}
-
-func (s *Server) answers(temporal client.Client) bool {
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-	defer cancel()
-	_, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: contract.AttributeStuck + " = true"})
-	return err == nil
+	return s
 }
 
 // Kill is SIGKILL; killing it again does nothing.
@@ -114,7 +67,7 @@ func (s *Server) Kill() { s.kill() }
 // Dial returns a client that connects when it is used.
 func (s *Server) Dial(namespace string) client.Client {
 	s.t.Helper()
-	c, err := connect.Dial(s.t.Context(), connect.Settings{Address: s.Address, Namespace: namespace, Lazy: true}, zap.NewNop(), nil)
+	c, err := dial(s.t.Context(), s.Address, namespace)
 	if err != nil {
 		s.t.Fatal(err)
 	}

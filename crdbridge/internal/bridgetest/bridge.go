@@ -35,6 +35,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/cached"
 	"github.com/squall-chaos/squall/crdbridge/temporal"
 	"github.com/squall-chaos/squall/test/apiserver"
+	"github.com/squall-chaos/squall/test/temporalserver"
 )
 
 // PollInterval is that of the bridges of tests, a fifth of what is shipped: two
@@ -58,7 +59,7 @@ func Main(m *testing.M) {
 	}
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	os.Exit(apiserver.Run(m))
+	os.Exit(apiserver.Run(temporalserver.Tests{M: m}))
 }
 
 // Bridge is a running bridge, the API server it works on and a Temporal that
