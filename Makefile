@@ -8,7 +8,13 @@ ROOT := $(CURDIR)
 NODES ?= 2
 # What make bench measures.
 N ?= 1,10,100,1000,5000,10000
-PARTS ?= targets,together,waiting,aborts,people,cluster
+PARTS ?= targets,together,waiting,aborts,people,churn,large,away,cluster
+# Part churn: how many pods come and go, and how many of them at once. Part large: how
+# many pods there are. Part away: how long the API server does not answer.
+CHURN ?= 10000
+BATCH ?= 50
+CROWD ?= 50000
+AWAY ?= 5m
 PROGRAMS := worker crdbridge injector
 # How long make fuzz tries each target.
 TIME ?= 1m
@@ -123,9 +129,10 @@ figures: ## how long the injector takes for each kind; as root
 	SQUALL_REQUIRE=1 go test ./injector -run '^TestHowLong' -count=1 -timeout 50m -v -figures 20
 
 .PHONY: bench
-bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,people,cluster choose, WRITE=1 renews the document
+bench: ## what disruptions cost beside bare pods (docs/bench.md): N=1,1000 and PARTS=targets,together,waiting,aborts,people,churn,large,away,cluster choose, CHURN=10000 BATCH=50 CROWD=50000 AWAY=1h size the last, WRITE=1 renews the document
 	@if [ -z "$$KUBECONFIG" ] && [ -f $(DEV)/env ]; then set -a; . $(DEV)/env; set +a; fi; SQUALL_REQUIRE=1 go test ./test/bench -run '^TestBench$$' -count=1 -timeout 3h -v \
-		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -lost 100 -aborts 20 -planned 10000 -nodes 1,10,30 -kills 20 -held 30 -holding 1m -parts $(PARTS) $(if $(WRITE),-write)
+		-targets $(N) -kinds 2 -several 1x1,1x10,10x10,100x1 -runs 0 -idle 1000 -sample 2m -lost 100 -aborts 20 -planned 10000 -nodes 1,10,30 -kills 20 -held 30 -holding 1m \
+		-churned $(CHURN) -standing 200 -batch $(BATCH) -crowd $(CROWD) -crowded 1000 -away $(AWAY) -ending 20 -parts $(PARTS) $(if $(WRITE),-write)
 
 .PHONY: pictures
 pictures: ## what each kind does to a target, drawn from runs on the development cluster with Squall installed, into docs/images/kinds: ten minutes (KINDS="cpu-pressure dns-disruption" for some)
@@ -216,5 +223,5 @@ test-kernel: ## the injector's tests on Linux 6.1 with cgroup v2 alone, in User-
 	cd hack && go run ./suite -long uml diskfailure qemu
 
 .PHONY: test-long
-test-long: ## what takes too long for every change, at most an hour a part (PART=uml, diskfailure, qemu, race, matrix, figures, devcluster, mutants, fuzz, vulncheck, campaign, soak, bench, bench-large, release, bench-cluster or v2node; else all); as root
+test-long: ## what takes too long for every change, at most an hour a part (PART=uml, diskfailure, qemu, race, matrix, figures, devcluster, mutants, fuzz, vulncheck, campaign, soak, bench, bench-large, bench-churn, release, bench-cluster or v2node; else all); as root
 	cd hack && go run ./suite -long $(PART)

@@ -57,7 +57,8 @@ type Activities struct {
 	Notify notify.Settings
 	// Parallel bounds the API calls one activity has under way at once.
 	Parallel int
-	// CordonsAtOnce bounds the nodes that one ReplacePods keeps cordoned at once. 0 means 1.
+	// CordonsAtOnce bounds the nodes of the cluster that pod replacement keeps cordoned at
+	// once. 0 means 1.
 	CordonsAtOnce int
 	// GonePatience and SuccessorPatience are how long ReplacePods waits for pods
 	// to go after their grace period, and for their successors to have a node. 0

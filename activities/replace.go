@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ import (
 const (
 	// goneGap is how often a node's pods are looked at until the deleted ones are gone.
 	goneGap = 500 * time.Millisecond
+	// turnGap is how often at most a disruption looks whether it may cordon a node.
+	turnGap = time.Second
 	// gonePatience is how long a pod may be there after its grace period.
 	gonePatience = 2 * time.Minute
 	// successorPatience is how long a node stays cordoned for the successors of
@@ -175,7 +178,7 @@ func (r *replacing) replaceAll(ctx context.Context) error {
 }
 
 // order is that of the nodes: those first that an attempt before this one left cordoned,
-// as they count for CordonsAtOnce. It uncordons nodes with no pod left to replace.
+// as they have had their turn. It uncordons nodes with no pod left to replace.
 func (r *replacing) order(ctx context.Context, nodes map[string][]*targets.Target) ([]string, error) {
 	marked, err := r.cordons.Of(ctx, r.d.UID)
 	if err != nil {
@@ -209,10 +212,7 @@ func (r *replacing) uncordonAll(ctx context.Context) error {
 
 // replaceOn replaces the targets on one node.
 func (r *replacing) replaceOn(ctx context.Context, node string, pods []*targets.Target) error {
-	if why, err := r.a.stopped(ctx, r.d.Ref()); why != "" || err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.stopped = cmp.Or(r.stopped, why)
+	if stopped, err := r.isStopped(ctx); stopped || err != nil {
 		return err
 	}
 	if r.d.Spec.DryRun {
@@ -222,7 +222,7 @@ func (r *replacing) replaceOn(ctx context.Context, node string, pods []*targets.
 		}
 		return nil
 	}
-	if err := r.cordons.Cordon(ctx, node, r.d.Ref()); err != nil {
+	if stopped, err := r.cordon(ctx, node, pods); stopped || err != nil {
 		return err
 	}
 	before, err := r.pods.Matching(ctx, r.selector())
@@ -240,6 +240,59 @@ func (r *replacing) replaceOn(ctx context.Context, node string, pods []*targets.
 		return err
 	}
 	return r.cordons.Uncordon(ctx, node, r.d.UID)
+}
+
+// isStopped is true when nothing may be replaced any more.
+func (r *replacing) isStopped(ctx context.Context) (bool, error) {
+	why, err := r.a.stopped(ctx, r.d.Ref())
+	if why == "" || err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = cmp.Or(r.stopped, why)
+	return true, nil
+}
+
+// cordon cordons the node of pods once few enough nodes of the cluster are cordoned by
+// disruptions. Until then status names, for each of the pods, the node that it waits for.
+func (r *replacing) cordon(ctx context.Context, node string, pods []*targets.Target) (stopped bool, err error) {
+	most := max(r.a.CordonsAtOnce, 1)
+	for waited := ""; ; {
+		others, err := r.cordons.CordonInTurn(ctx, node, r.d.Ref(), most)
+		if err != nil {
+			return false, err
+		}
+		why := ""
+		if len(others) > 0 {
+			why = waitsFor(others, most)
+		}
+		if why != waited {
+			waited = why
+			for _, pod := range pods {
+				r.note(pod, targets.Replacing, why)
+			}
+		}
+		if why == "" {
+			return false, nil
+		}
+		if err := r.wait(ctx, turnGap+rand.N(turnGap)); err != nil {
+			return false, err
+		}
+		if stopped, err := r.isStopped(ctx); stopped || err != nil {
+			return stopped, err
+		}
+	}
+}
+
+// waitsFor says what keeps a node from being cordoned.
+func waitsFor(others []*corev1.Node, most int) string {
+	var words []string
+	for _, node := range others {
+		ref := replacement.Marks(node)[0]
+		words = append(words, fmt.Sprintf("%s by %s/%s", node.Name, ref.Namespace, ref.Name))
+	}
+	return fmt.Sprintf("it waits: Squall keeps %d nodes of the cluster cordoned (%s), and the worker setting cordons-at-once allows %d", len(others), shortList(words), most)
 }
 
 func (r *replacing) selector() string {
@@ -310,7 +363,7 @@ func (r *replacing) awaitGone(ctx context.Context, node string, left going) erro
 			delete(left, pod)
 		}
 		if len(left) > 0 {
-			if err := r.wait(ctx); err != nil {
+			if err := r.wait(ctx, goneGap); err != nil {
 				return err
 			}
 		}
@@ -329,7 +382,7 @@ func (r *replacing) awaitSuccessors(ctx context.Context, deleted []replacement.D
 		if replacement.Succeeded(deleted, before, now) {
 			return nil
 		}
-		if err := r.wait(ctx); err != nil {
+		if err := r.wait(ctx, goneGap); err != nil {
 			return err
 		}
 	}
@@ -337,13 +390,13 @@ func (r *replacing) awaitSuccessors(ctx context.Context, deleted []replacement.D
 }
 
 // wait ends early when the activity does.
-func (r *replacing) wait(ctx context.Context) error {
+func (r *replacing) wait(ctx context.Context, gap time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-activity.GetWorkerStopChannel(ctx):
 		return fmt.Errorf("worker stops; another one goes on")
-	case <-time.After(goneGap):
+	case <-time.After(gap):
 		return nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -259,6 +260,57 @@ func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
 		}
 		for _, node := range nodes {
 			c.wantCordon(node, false, 0)
+		}
+	}
+}
+
+// Disruptions cordon in turn, too: one that waits names the node and its disruption.
+func TestDisruptionsCordonInTurn(t *testing.T) {
+	c := newCluster(t)
+	c.SuccessorPatience = time.Nanosecond
+	var refs []Ref
+	for i, app := range []string{"one", "two"} {
+		c.makePod(c.makeNode(nil), func(pod *corev1.Pod) { pod.Labels["app"] = app })
+		ref, chosen := c.selectFor(app, func(spec *v1beta1.DisruptionSpec) {
+			replaces(nil)(spec)
+			spec.Selector = map[string]string{"app": app}
+		})
+		if refs = append(refs, ref); chosen.Selected != 1 {
+			t.Fatalf("disruption %d has %d targets, want 1", i, chosen.Selected)
+		}
+	}
+	var replacing sync.WaitGroup
+	for _, ref := range refs {
+		worker := &cluster{c.Cluster, c.Activities, c.NewWorker(c.Activities)}
+		replacing.Go(func() {
+			if got := do[ReplaceResult](worker, c.ReplacePods, ref); got.Replaced != 1 {
+				t.Errorf("ReplacePods(%s) = %+v, want 1 replaced", ref.Name, got)
+			}
+		})
+	}
+	waits := func(ref Ref) string {
+		for _, injection := range c.Get(ref).Status.TargetInjections {
+			return injection[v1beta1.KindPodReplacement].Reason
+		}
+		return ""
+	}
+	marked := func(ref Ref) string {
+		nodes, err := c.cordons().Of(t.Context(), ref.UID)
+		c.Must(err)
+		return strings.Join(nodes, " ")
+	}
+	// No pod ends yet, so one of the two keeps its node cordoned once both have looked.
+	first, second := refs[0], refs[1]
+	c.Eventually("one of the two cordons its node, and the other waits for that and names it", func() bool {
+		first, second = second, first
+		node := marked(first)
+		return node != "" && marked(second) == "" && strings.Contains(waits(second), fmt.Sprintf("(%s by %s/%s)", node, first.Namespace, first.Name))
+	})
+	c.plays(nil)
+	replacing.Wait()
+	for _, ref := range refs {
+		if why := waits(ref); why != "" {
+			t.Errorf("%s is replaced, and says %q", ref.Name, why)
 		}
 	}
 }

@@ -69,8 +69,8 @@ type Config struct {
 	ClientQPS float32 `mapstructure:"client-qps"`
 	// Parallel is how many API calls one activity has under way at once.
 	Parallel int `mapstructure:"parallel"`
-	// CordonsAtOnce is how many nodes one disruption with podReplacement keeps cordoned
-	// at once.
+	// CordonsAtOnce is how many nodes of the cluster disruptions with podReplacement keep
+	// cordoned at once, all together.
 	CordonsAtOnce int `mapstructure:"cordons-at-once"`
 	// ProbeHosts are whom probes may ask besides what belongs to the disruption's
 	// namespace: names, addresses and ranges.
@@ -135,7 +135,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Bool(cloud.SettingFetch, false, "download the address ranges that this ConfigMap lacks, at most once a day")
 	flags.Float64("client-qps", -1, "API calls per second at most; below 0: the API server's priority and fairness decides")
 	flags.Int("parallel", 32, "concurrent API calls of one activity")
-	flags.Int("cordons-at-once", 1, "nodes that one disruption with podReplacement keeps cordoned at once, 1 or more")
+	flags.Int("cordons-at-once", 1, "nodes that all disruptions with podReplacement keep cordoned at once, 1 or more")
 	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may use besides pods and Services of the disruption's namespace")
 	flags.Int("probe-requests-per-second", 500, "probe requests per second at most, 1 or more; namespaces take turns")
 	flags.Bool("probe-exec", false, "allow probes that run commands in targets; the worker needs the right pods/exec")

@@ -7,6 +7,7 @@ package replacement
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,20 +48,68 @@ func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error
 	return nil
 }
 
+// CordonInTurn cordons the node as Cordon does, unless disruptions keep most other nodes of
+// the cluster cordoned, or more: then it returns these and leaves the node as it is. Of two
+// disruptions that cordon at the same time at least one sees the other, since both look after
+// they have cordoned; whoever sees too many uncordons. A node that carries the disruption's
+// mark already had its turn.
+func (c Cordons) CordonInTurn(ctx context.Context, node string, ref v1beta1.DisruptionRef, most int) (others []*corev1.Node, err error) {
+	others, marked, err := c.othersThan(ctx, node, ref.UID)
+	if err != nil || marked {
+		return nil, err
+	}
+	if len(others) >= most {
+		return others, nil
+	}
+	if err := c.Cordon(ctx, node, ref); err != nil {
+		return nil, err
+	}
+	others, _, err = c.othersThan(ctx, node, ref.UID)
+	switch {
+	case err != nil:
+		return nil, errors.Join(err, c.Uncordon(ctx, node, ref.UID))
+	case len(others) >= most:
+		return others, c.Uncordon(ctx, node, ref.UID)
+	}
+	return nil, nil
+}
+
+// othersThan are the other nodes that carry marks, and whether the node carries the
+// disruption's, by a live list.
+func (c Cordons) othersThan(ctx context.Context, node string, uid types.UID) (others []*corev1.Node, marked bool, err error) {
+	err = c.each(ctx, func(n *corev1.Node) {
+		switch {
+		case n.Name == node:
+			marked = Marked(n, uid)
+		case len(Marks(n)) > 0:
+			others = append(others, n)
+		}
+	})
+	return others, marked, err
+}
+
 // Of are the names of the nodes that carry the disruption's mark, by a live list.
 func (c Cordons) Of(ctx context.Context, uid types.UID) ([]string, error) {
 	var names []string
+	err := c.each(ctx, func(n *corev1.Node) {
+		if Marked(n, uid) {
+			names = append(names, n.Name)
+		}
+	})
+	return names, err
+}
+
+// each calls f for the nodes that disruptions keep cordoned, by a live list.
+func (c Cordons) each(ctx context.Context, f func(*corev1.Node)) error {
 	err := kube.Pages(ctx, c.Kube.CoreV1().Nodes().List, metav1.ListOptions{LabelSelector: v1beta1.LabelCordoned}, func(page *corev1.NodeList) {
 		for i := range page.Items {
-			if Marked(&page.Items[i], uid) {
-				names = append(names, page.Items[i].Name)
-			}
+			f(&page.Items[i])
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the cordoned nodes: %w", err)
+		return fmt.Errorf("list the cordoned nodes: %w", err)
 	}
-	return names, nil
+	return nil
 }
 
 // change patches a node as it was read: a node that changed in between is read again.

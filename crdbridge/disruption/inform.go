@@ -19,6 +19,12 @@ const (
 	longestGap = 4 * time.Second
 	// busyGap is the same while all is injected anyway.
 	busyGap = 16 * time.Second
+	// burst is how many observations of a disruption come as soon as they may. After
+	// them one is sent each spareGap, and a quiet spareGap gives one back. An observation
+	// costs 14 events of history, and a pod that is replaced takes up to two: 10,000 pods
+	// that come and go one by one in a day cost 6 events each instead of 28.
+	burst    = 1000
+	spareGap = 30 * time.Second
 	// readGap is the shortest time between two reads of the caches. They take
 	// tens of milliseconds when there are thousands of pods: then the time
 	// between is readShare of what the last took, up to longestReadGap.

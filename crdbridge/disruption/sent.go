@@ -22,6 +22,8 @@ type sentState struct {
 	hash  string
 	at    time.Time
 	pause time.Duration
+	// debt grows by spareGap with each observation, and shrinks as time passes.
+	debt time.Duration
 	// readAt is when the caches were last read, and readTook how long that took.
 	readAt   time.Time
 	readTook time.Duration
@@ -47,8 +49,10 @@ func (t *sentState) misses(missing int, now time.Time) (sure bool, wait time.Dur
 // wait is how long it is too early to read the caches again.
 func (t *sentState) wait(now time.Time) time.Duration {
 	between := max(readGap, min(readShare*t.readTook, longestReadGap))
-	return max(between-now.Sub(t.readAt), t.pause-now.Sub(t.at))
+	return max(between-now.Sub(t.readAt), t.pause-now.Sub(t.at), t.owed(now)-burst*spareGap)
 }
+
+func (t *sentState) owed(now time.Time) time.Duration { return max(t.debt-now.Sub(t.at), 0) }
 
 // sent notes an observation. While one follows another as soon as it may, the
 // pauses grow up to longest, so that a change of thousands of pods is sent in a
@@ -59,6 +63,7 @@ func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
 	} else {
 		t.pause = gap
 	}
+	t.debt = t.owed(now) + spareGap
 	t.hash, t.at = hash, now
 }
 

@@ -39,6 +39,38 @@ func TestPausesGrowWhileChangesGoOn(t *testing.T) {
 	}
 }
 
+// Pods that come and go one by one all day are observed together after a while, and the
+// history of their disruption grows by at most ten events for each.
+func TestADayOfChurnIsObservedRarely(t *testing.T) {
+	const (
+		pods                 = 10_000
+		eventsPerObservation = 14
+	)
+	var m sentState
+	began := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	sent, longest := 0, time.Duration(0)
+	for change := range 2 * pods { // one goes, one comes
+		now := began.Add(time.Duration(change) * 24 * time.Hour / (2 * pods))
+		if m.wait(now) > 0 {
+			longest = max(longest, m.wait(now))
+			continue // it is observed with a later one
+		}
+		m.sent("a hash", now, longestGap)
+		if sent++; sent <= burst && m.wait(now) > longestGap {
+			t.Fatalf("observation %d is followed by a pause of %s, want %s at most", sent, m.wait(now), longestGap)
+		}
+	}
+	if events := sent * eventsPerObservation; events > 10*pods {
+		t.Errorf("%d observations of %d pods cost %d events, want at most 10 for each pod", sent, pods, events)
+	}
+	if longest > spareGap {
+		t.Errorf("a change waits %s, want %s at most", longest, spareGap)
+	}
+	if wait := m.wait(began.Add(24*time.Hour + spareGap)); wait > 0 {
+		t.Errorf("after a quiet time a change waits %s", wait)
+	}
+}
+
 // Reading the caches of a disruption, again and again while its pods change,
 // takes at most a twentieth of a processor.
 func TestReadsThatTakeLongAreRare(t *testing.T) {

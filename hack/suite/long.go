@@ -46,6 +46,9 @@ func (s *suite) parts() []stage {
 		// What disruptions cost beside bare pods.
 		{name: "bench", needs: []string{"build"}, limit: longLimit, run: s.make(bench("1,10,100,1000", "targets,together,waiting,aborts,people")...)},
 		{name: "bench-large", needs: []string{"build"}, limit: longLimit, run: s.make(bench("5000,10000", "targets")...)},
+		// A disruption whose targets come and go, a cluster of 50,000 pods, and an API server
+		// that goes away.
+		{name: "bench-churn", needs: []string{"build"}, limit: longLimit, run: s.make(bench("1", "churn,large,away")...)},
 		// Everything of a version, for all platforms.
 		{name: "release", needs: []string{"packages"}, limit: longLimit, run: s.make("release")},
 		{name: "bench-cluster", needs: []string{"install"}, limit: longLimit, run: s.make(bench("1", "cluster")...)},

@@ -14,7 +14,7 @@ func TestLongStages(t *testing.T) {
 		"one that needs no cluster":  {[]string{"matrix"}, "packages build matrix", ""},
 		"one on the cluster":         {[]string{"soak"}, "packages build cluster images install soak down", ""},
 		"two, in the order of parts": {[]string{"bench", "soak"}, "packages build cluster images install soak bench down", ""},
-		"all":                        {nil, "packages build cluster images install uml diskfailure qemu race matrix figures devcluster mutants fuzz vulncheck campaign soak bench bench-large release bench-cluster v2node down", ""},
+		"all":                        {nil, "packages build cluster images install uml diskfailure qemu race matrix figures devcluster mutants fuzz vulncheck campaign soak bench bench-large bench-churn release bench-cluster v2node down", ""},
 		"one that there is not":      {[]string{"unit"}, "", "matrix, figures, devcluster, mutants, fuzz, vulncheck, campaign, soak, bench"},
 	} {
 		t.Run(name, func(t *testing.T) {

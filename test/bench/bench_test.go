@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 // What is measured. The defaults take seconds and only show that it works.
 var (
 	numbers    = flag.String("targets", "1,10", "numbers of targets")
-	parts      = flag.String("parts", "targets,waiting,aborts,people", "what is measured: targets, together, waiting, aborts, people, cluster")
+	parts      = flag.String("parts", "targets,waiting,aborts,people", "what is measured: targets, together, waiting, aborts, people, churn, large, away, cluster")
 	kinds      = flag.Int("kinds", 1, "how many kinds of disruption each number of targets gets at most: 1 or 2")
 	several    = flag.String("several", "1x10,10x10", "disruptions x targets of each that begin at once")
 	runs       = flag.Int("runs", 1, "how often each is measured; 0: as often as suits the number of targets")
@@ -40,6 +40,13 @@ var (
 	lost       = flag.Int("lost", 10, "how many targets a disruption has that a probe ends")
 	aborts     = flag.Int("aborts", 1, "how many disruptions a probe ends")
 	planned    = flag.Int("planned", 10, "how many pods match what squall plan is asked for")
+	churned    = flag.Int("churned", 60, "how many pods of a workload come and go in one disruption")
+	standing   = flag.Int("standing", 20, "how many pods that workload has at a time")
+	batch      = flag.String("batch", "5", "how many of them are replaced at once, for each disruption")
+	crowd      = flag.Int("crowd", 200, "how many pods there are in part large")
+	crowded    = flag.Int("crowded", 10, "how many of them are targets")
+	away       = flag.Duration("away", time.Minute, "how long the API server does not answer")
+	ending     = flag.Int("ending", 2, "how many disruptions end meanwhile")
 	profile    = flag.String("profile", "", "directory for profiles of the API server while 100 or more are created and deleted")
 )
 
@@ -58,8 +65,11 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wanted("targets") || wanted("together") || wanted("waiting") || wanted("aborts") || wanted("people") {
+	if slices.ContainsFunc([]string{"targets", "together", "waiting", "aborts", "people", "churn", "large"}, wanted) {
 		control(t, commit)
+	}
+	if wanted("away") {
+		t.Run("away", func(t *testing.T) { apiAway(t, commit, *ending, *away) })
 	}
 	if wanted("cluster") {
 		t.Run("cluster", func(t *testing.T) { cluster(t, commit) })
@@ -93,12 +103,18 @@ func control(t *testing.T, commit string) {
 	if wanted("people") && !t.Failed() {
 		t.Run("people", func(t *testing.T) { b.in(t).people(*planned, cmp.Or(*runs, enough)) })
 	}
+	if wanted("churn") && !t.Failed() {
+		t.Run("churn", func(t *testing.T) { b.in(t).churn(*churned, *standing, *batch) })
+	}
 	if wanted("targets") {
 		all = append(all, b.targets(t, large)...)
 		publish(t, describe(all, b.where()))
 		if *write && !t.Failed() {
 			draw(t, all)
 		}
+	}
+	if wanted("large") && !t.Failed() {
+		t.Run("large", func(t *testing.T) { b.in(t).large(*crowd, *crowded) })
 	}
 }
 
