@@ -25,6 +25,7 @@ var reportFormats = map[string]func(report.Report) ([]byte, error){
 		return text.Bytes(), err
 	},
 	"junit": report.Report.JUnit,
+	"html":  report.Report.HTML,
 }
 
 // reports are the files of --report and the run that they describe.

@@ -94,6 +94,14 @@ type Disruption struct {
 	Timeline []Moment `json:"timeline,omitempty"`
 	// Answers are those to the probes over time, if they are known.
 	Answers []chart.Series `json:"answers,omitempty"`
+	// Steps are those of the workflow; only in a report about the past.
+	Steps []Event `json:"steps,omitempty"`
+}
+
+// Event is something that happened.
+type Event struct {
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
 }
 
 // Target is one fault on one target.

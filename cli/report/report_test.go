@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/chart"
 	"github.com/squall-chaos/squall/cli/view"
 )
 
@@ -215,5 +216,49 @@ func TestOfScenario(t *testing.T) {
 	cases := read.Suites[0].Cases
 	if len(cases) != 4 || cases[0].Failure == nil || cases[1].Failure != nil || cases[2].Skipped == nil || cases[3].Failure == nil {
 		t.Errorf("cases of the scenario: %+v", cases)
+	}
+}
+
+// The page stands on its own: nothing is loaded or run, and texts of others are escaped.
+func TestHTML(t *testing.T) {
+	r := reportOf(ended(), false)
+	text, err := r.HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "failed.html", text)
+	for _, never := range []string{"<script", "src=", "href=", "url(", "ann <ann@"} {
+		if strings.Contains(string(text), never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+	for _, want := range []string{"prefers-color-scheme: dark", `class="shade"`, "probe checkout failed", ">Failure</text>", "1.9 of 2 CPUs", "does the shop &lt;survive&gt;?"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	for name, little := range map[string]Report{
+		"nothing was read":   {File: "lossy.yaml", Outcome: Error, Why: "no cluster"},
+		"nothing was seen":   {Outcome: Error, Why: "forbidden", Disruptions: []Disruption{Of(&v1beta1.Disruption{}, false)}},
+		"a scenario's alone": {Outcome: view.Passed, Scenario: &Scenario{Name: "day", Steps: []Step{{Name: "look"}}}},
+	} {
+		if text, err := little.HTML(); err != nil || !strings.Contains(string(text), string(little.Outcome)) || strings.Contains(string(text), "<svg") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+// The fault is shaded from the injection until the clean-up began, and the answers of
+// a history are drawn instead of the states that were seen.
+func TestChart(t *testing.T) {
+	r := reportOf(ended(), false).Disruptions[0]
+	r.Timeline = append(r.Timeline[:3], Moment{Time: noon.Add(60 * time.Second), Phase: "Cleaning", Injected: 2, Wanted: 2}, r.Timeline[3])
+	want := []chart.Shaded{{Name: "cpuPressure", From: 4 * time.Second, To: time.Minute}}
+	if diff := cmp.Diff(want, r.fault(r.span())); diff != "" {
+		t.Errorf("fault (-want +got):\n%s", diff)
+	}
+	r.Answers = []chart.Series{{Probe: "checkout", Group: "targets", Phase: "During", Began: noon, Seconds: 1, Points: [][3]int32{{1, 0, 0}, {0, 1, 0}}}}
+	if drawn := string(r.Chart()); strings.Contains(drawn, ">probes</text>") || !strings.Contains(drawn, ">checkout</text>") {
+		t.Errorf("the chart has no answers:\n%s", drawn)
 	}
 }
