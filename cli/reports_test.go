@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"encoding/xml"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,4 +140,47 @@ func TestRunOfAScenarioIsReported(t *testing.T) {
 	}
 	w.letGo(ref)
 	w.remove()
+}
+
+// Every option that a pipeline of deploy gives to squall run exists.
+func TestOptionsOfPipelines(t *testing.T) {
+	c := command{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}}
+	run, _, err := c.root("squall").Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../deploy/pipelines/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	options := 0
+	for _, file := range append(files, "../.github/actions/run/action.yml") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if !strings.Contains(line, "--report") && !strings.Contains(line, "squall run") {
+				continue
+			}
+			_, of, _ := strings.Cut(line, "squall run") // what is before are options of others
+			if of == "" {
+				of = line
+			}
+			for _, option := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(of, -1) {
+				options++
+				if run.Flags().Lookup(option[1]) == nil {
+					t.Errorf("%s: squall run has no option --%s", file, option[1])
+				}
+			}
+			for _, report := range regexp.MustCompile(`\b([a-z]+)=\S*squall\.`).FindAllStringSubmatch(of, -1) {
+				if reportFormats[report[1]] == nil {
+					t.Errorf("%s: there is no report %s", file, report[1])
+				}
+			}
+		}
+	}
+	if options < 12 {
+		t.Errorf("%d options were found: the test would prove little", options)
+	}
 }

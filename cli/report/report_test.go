@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"flag"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -260,5 +261,28 @@ func TestChart(t *testing.T) {
 	r.Answers = []chart.Series{{Probe: "checkout", Group: "targets", Phase: "During", Began: noon, Seconds: 1, Points: [][3]int32{{1, 0, 0}, {0, 1, 0}}}}
 	if drawn := string(r.Chart()); strings.Contains(drawn, ">probes</text>") || !strings.Contains(drawn, ">checkout</text>") {
 		t.Errorf("the chart has no answers:\n%s", drawn)
+	}
+}
+
+// The page of pipelines names every field, because programs of others read them.
+func TestFieldsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/pipelines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []struct {
+		prefix string
+		fields reflect.Type
+	}{{"", reflect.TypeFor[Report]()}, {".", reflect.TypeFor[Disruption]()}} {
+		for field := range of.fields.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			found := false
+			for _, written := range []string{of.prefix + name, of.prefix + name + "[]", name} {
+				found = found || strings.Contains(string(page), "`"+written+"`")
+			}
+			if !found {
+				t.Errorf("docs/pipelines.md does not name the field %s%s", of.prefix, name)
+			}
+		}
 	}
 }
