@@ -14,7 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
+	"github.com/squall-chaos/squall/cli/cluster"
 	"github.com/squall-chaos/squall/cli/report"
+	"github.com/squall-chaos/squall/cli/story"
+	"github.com/squall-chaos/squall/workflows/contract"
 )
 
 // reportFormats write a report by the name of their format.
@@ -82,7 +85,7 @@ func (r *reports) open() error {
 	for i, path := range paths {
 		file, err := os.Create(path)
 		if err != nil {
-			return fmt.Errorf("the report cannot be written, so nothing was created: %w", err)
+			return fmt.Errorf("the report cannot be written, so nothing was done: %w", err)
 		}
 		format, _, _ := strings.Cut(r.named[i], "=")
 		r.files = append(r.files, reportFile{file, format})
@@ -178,6 +181,47 @@ func (w *watching) report() report.Disruption {
 	d := report.Of(w.last, w.gone)
 	d.Timeline = w.seen
 	return d
+}
+
+// toldDisruption is a disruption of which Temporal has the story. live is its object, nil
+// if it is gone.
+type toldDisruption struct {
+	story.Story
+	live *v1beta1.Disruption
+}
+
+func (t toldDisruption) reportInto(_ context.Context, r *report.Report) {
+	var d report.Disruption
+	if t.live != nil {
+		d = report.Of(t.live, false)
+	} else {
+		d = report.OfStory(t.Story)
+	}
+	for _, step := range t.Steps {
+		d.Steps = append(d.Steps, report.Event{Time: step.Time, Text: step.Text})
+	}
+	d.Answers = t.Answers
+	r.Disruptions = append(r.Disruptions, d)
+	r.Outcome, r.Why, r.ExitCode = d.Outcome, d.Why, codes[d.Outcome]
+	if n := len(t.Steps); n > 0 {
+		r.Began, r.Ended = t.Steps[0].Time, t.Steps[n-1].Time
+	}
+}
+
+// reportStory writes reports about a disruption that Temporal knows.
+func (c *command) reportStory(ctx context.Context, client *cluster.Client, told story.Story, written *reports) error {
+	if err := written.open(); err != nil {
+		return err
+	}
+	of := toldDisruption{Story: told}
+	ref, _ := contract.ParseWorkflowID(told.Workflow)
+	if client.Config != nil {
+		if d, err := client.Disruption(ctx, ref.Namespace, ref.Name); err == nil && d.UID == ref.UID {
+			of.live = d
+		}
+	}
+	written.of = of
+	return c.writeReports(ctx, written, nil)
 }
 
 func (d *attended) reportInto(_ context.Context, r *report.Report) {

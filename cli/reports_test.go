@@ -117,7 +117,7 @@ func TestRunIsReported(t *testing.T) {
 		l.want(run("none", "1", "--report", "junit"), exitUsage, "such as junit=report.junit")
 		l.want(run("none", "1", "--report", "junit="+dir+"/a", "--report", "json="+dir+"/a"), exitUsage, "twice")
 		l.want(run("none", "1", "--report", "junit="+dir+"/a", "--detach"), exitUsage, "--detach does not wait")
-		l.want(run("none", "1", "--report", "junit="+dir+"/none/a"), exitError, "so nothing was created: open "+dir)
+		l.want(run("none", "1", "--report", "junit="+dir+"/none/a"), exitError, "so nothing was done: open "+dir)
 		l.want(l.squall("status", "none"), exitError, `there is no disruption "none"`)
 	})
 }

@@ -113,5 +113,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 	t.Run("never, when nobody waits", func(t *testing.T) {
 		l := l.in(t)
 		l.want(do(t.Context(), plannedScenario, "run", "-", "--detach"), exitOK, "scenario "+l.Shop+"/day is created")
+		l.want(l.squall("__complete", "status", "sc"), exitOK, "scenario/\n")
+		l.want(l.squall("__complete", "status", "scenario/"), exitOK, "scenario/day\n")
 	})
 }
