@@ -188,6 +188,8 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	go test -count=1 ./test
 	$(tool) workflowcheck -test=false ./workflows/...
 	$(tool) actionlint -shellcheck= -pyflakes=
+	@mkdir -p bin && sed 's|squall-chaos/squall/.github/|./.github/|; s|/run@.*|/run|' deploy/pipelines/github.yaml > bin/chaos.yaml # with the action as it is here
+	$(tool) actionlint -shellcheck= -pyflakes= bin/chaos.yaml
 	$(MAKE) --no-print-directory vale PAGES="$(WRITTEN)"
 
 .PHONY: vale

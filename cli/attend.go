@@ -177,7 +177,9 @@ func (a *attendance) stop(ctx context.Context) error {
 type attended struct {
 	*command
 	client *cluster.Client
-	last   *v1beta1.Disruption
+	watching
+	// ended is true once the result is known.
+	ended bool
 }
 
 func (d *attended) called() string { return "disruption " + d.last.Namespace + "/" + d.last.Name }
@@ -201,6 +203,7 @@ func (d *attended) follow(ctx context.Context, seen chan<- sight, notes chan<- s
 
 // see takes in what was seen; true when that is the end.
 func (d *attended) see(now *v1beta1.Disruption, stopping bool) (ended bool) {
+	d.watching.see(now, d.now())
 	if now == nil {
 		if d.last.DeletionTimestamp == nil && !d.last.Status.Phase.Over() {
 			d.last.DeletionTimestamp = &metav1.Time{Time: d.now()}
@@ -208,7 +211,6 @@ func (d *attended) see(now *v1beta1.Disruption, stopping bool) (ended bool) {
 		d.last.Status.IsStuckOnRemoval = false
 		return true
 	}
-	d.last = now
 	// One that is being deleted is over when it is gone.
 	return view.Stuck(now) || now.Status.Phase.Over() && now.DeletionTimestamp == nil && !stopping
 }
@@ -224,6 +226,7 @@ func (d *attended) end(ctx context.Context) error { return d.client.Delete(ctx, 
 // conclude says what has become of a disruption, and returns its exit code.
 func (d *attended) conclude() error {
 	result := view.ResultOf(d.last)
+	d.ended = true
 	if result.Outcome != view.Passed {
 		d.describe(d.last, false)
 	}

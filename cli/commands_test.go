@@ -74,8 +74,14 @@ func TestVersion(t *testing.T) {
 
 // Every sample of deploy is one that people may copy.
 func TestSamplesAreValid(t *testing.T) {
-	if got := do(t.Context(), "", "validate", "../deploy/samples"); got.code != 0 {
-		t.Errorf("squall validate ../deploy/samples = %+v", got)
+	const below = "../deploy/samples/policies/"
+	for recursive, args := range map[bool][]string{false: {"validate", "../deploy/samples"}, true: {"validate", "-R", "../deploy/samples"}} {
+		if got := do(t.Context(), "", args...); got.code != 0 || strings.Contains(got.out, below) != recursive {
+			t.Errorf("squall %s = %+v; want it to name %s: %t", strings.Join(args, " "), got, below, recursive)
+		}
+	}
+	if got := do(t.Context(), "", "validate", "-R", t.TempDir()); got.code != exitError || !strings.Contains(got.err, "nor have its subdirectories") {
+		t.Errorf("squall validate -R of an empty directory = %+v", got)
 	}
 }
 

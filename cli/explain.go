@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,9 +63,14 @@ func (c *command) explain() *cobra.Command {
 // refuseInvalid says what is wrong with documents that cannot be worked with.
 func (c *command) refuseInvalid(documents []manifest.Document) error {
 	for _, d := range documents {
-		if len(d.Problems) > 0 {
-			return c.showValidated(c.err, documents, "")
+		if len(d.Problems) == 0 {
+			continue
 		}
+		err := c.showValidated(c.err, documents, "")
+		if _, told := codeOf(err); !told {
+			return err
+		}
+		return exit{code: exitError, err: fmt.Errorf("%s is not valid: %s", d, strings.Join(d.Problems, "; ")), silent: true}
 	}
 	return nil
 }

@@ -33,7 +33,46 @@ func takesFiles(command *cobra.Command, most int, run func(cmd *cobra.Command, f
 		}
 		return nil
 	}
-	command.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, slices.Concat(args, named)) }
+	var recursive bool
+	if most == 0 {
+		command.Flags().BoolVarP(&recursive, "recursive", "R", false, "also read the subdirectories of a directory")
+	}
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		files := slices.Concat(args, named)
+		if recursive {
+			var err error
+			if files, err = withSubdirectories(files); err != nil {
+				return err
+			}
+		}
+		return run(cmd, files)
+	}
+}
+
+// withSubdirectories replaces each directory by those in it that have manifests.
+func withSubdirectories(names []string) (all []string, err error) {
+	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
+			all = append(all, name) // a file, stdin, or an error of reading it
+			continue
+		}
+		before := len(all)
+		err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				if _, none := filesOf(path); none == nil {
+					all = append(all, path)
+				}
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case len(all) == before:
+			return nil, fmt.Errorf("directory %s has no file that ends in .yaml, .yml or .json, nor have its subdirectories", name)
+		}
+	}
+	return all, nil
 }
 
 // read reads the documents of files; - is the standard input, and a directory

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -113,6 +114,45 @@ func (c *command) disruptionNames(f *clusterFlags) cobra.CompletionFunc {
 			if !slices.Contains(args, d.Name) {
 				names = append(names, d.Name+"\t"+string(d.Status.Phase))
 			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// objectNames completes a word with the names of disruptions, or with those of another
+// kind after KIND/.
+func (c *command) objectNames(f *clusterFlags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		prefix, _, chosen := strings.Cut(typed, "/")
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if !chosen {
+			names, directive := c.disruptionNames(f)(cmd, args, typed)
+			for _, kind := range listedKinds()[1:] {
+				if strings.HasPrefix(kind.singular, typed) && typed != "" {
+					names, directive = append(names, kind.singular+"/"), directive|cobra.ShellCompDirectiveNoSpace
+				}
+			}
+			return names, directive
+		}
+		kind, err := kindOf(prefix)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		client, err := f.connect(c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		found, err := client.List(ctx, kind.Resource, f.namespace(client))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, object := range found.Items {
+			names = append(names, prefix+"/"+object.GetName())
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -16,6 +16,14 @@ import (
 	"github.com/squall-chaos/squall/cli/view"
 )
 
+const historyHelp = "Read Temporal, which keeps the steps of each disruption for the retention time\n" +
+	"of its namespace, even if the Disruption was deleted. With a name, show the\n" +
+	"steps of the newest disruption of that name: targets, injection, probes,\n" +
+	"decisions and clean-up. --events shows everything that its workflow did.\n" +
+	"Times are local.\n\n" +
+	"RESULT is Passed, Failed, Aborted, Inconclusive or Rejected, as for run. With\n" +
+	"--temporal-address the command needs no kubeconfig."
+
 func (c *command) history() *cobra.Command {
 	var flags clusterFlags
 	var reach temporalFlags
@@ -23,17 +31,18 @@ func (c *command) history() *cobra.Command {
 	var limit int
 	var since time.Duration
 	var picture string
+	var events bool
+	var written reports
 	command := &cobra.Command{
-		Use:   "history [NAME]",
-		Short: "List ended disruptions, or show the steps of one",
-		Long: "Read Temporal, which keeps the steps of each disruption for the retention time\n" +
-			"of its namespace, even if the Disruption was deleted. With a name, show the\n" +
-			"steps of the newest disruption of that name. Times are local.\n\n" +
-			"RESULT is Passed, Failed, Aborted, Inconclusive or Rejected, as for run. With\n" +
-			"--temporal-address the command needs no kubeconfig.",
-		Example: "  squall history --since 24h\n  squall history -A --limit 100 -o json\n  squall history lossy\n  squall history lossy --chart lossy.svg",
+		Use:     "history [NAME]",
+		Short:   "List ended disruptions, or show the steps of one",
+		Long:    historyHelp,
+		Example: "  squall history --since 24h\n  squall history -A --limit 100 -o json\n  squall history lossy\n  squall history lossy --report html=lossy.html\n  squall history lossy --chart lossy.svg",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (picture != "" || len(written.named) > 0 || events) && len(args) == 0 {
+				return usage("--chart, --report and --events are about one disruption: name it")
+			}
 			client, err := flags.connectIfAny(c, given(cmd, "temporal-address"))
 			if err != nil {
 				return err
@@ -43,9 +52,6 @@ func (c *command) history() *cobra.Command {
 				return err
 			}
 			defer temporal.Close()
-			if picture != "" && len(args) == 0 {
-				return usage("--chart draws one disruption: name it")
-			}
 			if len(args) == 0 {
 				query := story.Query{Namespace: flags.namespace(client), Limit: limit, TemporalNamespace: reached.Namespace}
 				if since > 0 && !cmd.Flags().Changed("limit") {
@@ -57,10 +63,13 @@ func (c *command) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if picture != "" {
+			switch {
+			case picture != "":
 				return writeChart(picture, told)
+			case len(written.named) > 0:
+				return c.reportStory(cmd.Context(), client, told, &written)
 			}
-			return c.showStory(told, output)
+			return c.showStory(told, events, output)
 		},
 	}
 	flags.add(command)
@@ -69,6 +78,8 @@ func (c *command) history() *cobra.Command {
 	command.Flags().IntVar(&limit, "limit", 20, "how many to list at most, newest first; 0 is all, and the default with --since")
 	command.Flags().DurationVar(&since, "since", 0, "only those that ended in this time, such as 24h")
 	command.Flags().StringVar(&picture, "chart", "", "write how its probes were answered as an SVG picture into this file")
+	command.Flags().BoolVar(&events, "events", false, "show everything that the workflow did")
+	written.flag(command)
 	output.flag(command, "json", "yaml", "wide")
 	return command
 }
@@ -134,12 +145,18 @@ func runRows(runs []story.Run, wide bool) [][]view.Cell {
 	return rows
 }
 
-func (c *command) showStory(told story.Story, output format) error {
+func (c *command) showStory(told story.Story, events bool, output format) error {
+	steps := told.Steps
+	if events {
+		steps = told.Events
+	} else {
+		told.Events = nil
+	}
 	if output == asJSON || output == asYAML {
 		return output.write(c.out, told)
 	}
 	_, _ = fmt.Fprintf(c.out, "%s  %s\n", c.paint(bold, told.Disruption), c.paint(dim, told.Workflow))
-	for _, step := range told.Steps {
+	for _, step := range steps {
 		_, _ = fmt.Fprintf(c.out, "  %s  %s\n", c.paint(dim, step.Time.Local().Format("2006-01-02 15:04:05.000 MST")), view.Printable(step.Text))
 	}
 	if told.Outcome != "" {

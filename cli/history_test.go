@@ -13,7 +13,9 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/squall-chaos/squall/cli/report"
 	"github.com/squall-chaos/squall/cli/story"
+	"github.com/squall-chaos/squall/cli/view"
 	"github.com/squall-chaos/squall/test/temporalserver"
 	"github.com/squall-chaos/squall/workflows/contract"
 	"github.com/squall-chaos/squall/workflows/start"
@@ -75,11 +77,24 @@ func TestHistory(t *testing.T) {
 		l.want(l.squall("history"), exitError, "no cluster is configured")
 	})
 	l.want(squall("history", "-n", l.Chaos), exitOK, "knows of no disruption that has ended")
-	l.want(squall("history", "lossy"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "is told: end", "the workflow ends: ",
+	l.want(squall("history", "lossy", "--events"), exitOK, "the workflow begins: cpu-pressure on 2 of the pods", "is told: end", "the workflow ends: ")
+	l.want(squall("history", "lossy"), exitOK, "begins: cpu-pressure on 2 of the pods", "is to end",
 		"Passed: 2 targets disrupted, ended (expired), nothing is left")
 	var told story.Story
-	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &told); err != nil || told.Disruption != l.Shop+"/lossy" || len(told.Steps) != 3 {
+	if err := json.Unmarshal([]byte(squall("history", "lossy", "-o", "json").out), &told); err != nil || told.Disruption != l.Shop+"/lossy" || len(told.Steps) != 2 || told.Events != nil || told.Requester != "ann" {
 		t.Errorf("as JSON it is %+v, %v", told, err)
 	}
-	l.letGo(ref)
+	for _, live := range []bool{true, false} { // the object, and only its history
+		dir, options := reportsIn(t)
+		l.want(squall(append([]string{"history", "lossy"}, options...)...), exitOK)
+		r := l.reportedAs(dir, map[bool]view.Outcome{true: report.Unfinished, false: view.Passed}[live], 0, "")
+		if d := r.Disruptions[0]; len(d.Steps) != 2 || d.Cleaned == live || (d.Requester == "ann") == live {
+			t.Errorf("with its object %t it is reported as %+v", live, d)
+		}
+		if live {
+			l.letGo(ref)
+			l.Must(l.Plain.Delete().Namespace(l.Shop).Resource("disruptions").Name("lossy").Do(t.Context()).Error())
+		}
+	}
+	l.want(squall("history", "--events"), exitUsage, "about one disruption")
 }

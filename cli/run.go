@@ -29,35 +29,33 @@ func (c *command) run() *cobra.Command {
 			"ends the disruption and waits for the clean-up; a second one stops waiting.\n" +
 			"After --timeout, the command stops waiting with exit code 1 and the disruption\n" +
 			"goes on.\n\n" +
+			"--report writes a report however the command ends, also if the disruption was\n" +
+			"refused or goes on.\n\n" +
 			"Exit codes: 0 passed, or ended without probes; 1 error or rejected; 3 Failed; 4\n" +
 			"Aborted by a probe, a person or an emergency stop; 5 Inconclusive, also if not\n" +
 			"every target was injected; 6 stuck.",
 		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy\n" +
-			"  squall run lossy.yaml --replace --timeout 30m    # in a pipeline\n  squall run game-day.yaml",
+			"  squall run lossy.yaml --replace --timeout 30m --report junit=chaos.xml\n  squall run game-day.yaml",
 	}
 	takesFiles(run, 1, func(cmd *cobra.Command, files []string) error {
-		client, err := flags.connect(c)
-		if err != nil {
-			return err
-		}
-		d, s, err := c.one(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
-		if err != nil {
-			return err
-		}
-		if how.detach && !how.replace && how.timeout > 0 {
+		switch {
+		case how.detach && !how.replace && how.timeout > 0:
 			return usage("--timeout limits the waiting, and --detach does not wait: leave one out")
+		case how.detach && len(how.reports.named) > 0:
+			return usage("--report describes the end, and --detach does not wait for it: leave one out")
 		}
-		ctx, deadline, cancel := how.begin(cmd.Context())
-		defer cancel()
-		if s != nil {
-			return c.runScenario(ctx, client, s, how, deadline)
+		if err := how.reports.open(); err != nil {
+			return err
 		}
-		return c.runDisruption(ctx, client, d, how, deadline)
+		how.reports.began, how.reports.manifest = c.now(), shownName(files[0])
+		err := c.runFile(cmd, &flags, files, chaosNamespace, &how)
+		return c.writeReports(cmd.Context(), &how.reports, err)
 	})
 	flags.add(run)
 	chaosNamespaceFlag(run, &chaosNamespace)
 	run.Flags().BoolVar(&how.detach, "detach", false, "create it and do not wait")
 	run.Flags().BoolVar(&how.replace, "replace", false, "delete an ended one of the same name first")
+	how.reports.flag(run)
 	run.Flags().DurationVar(&how.timeout, "timeout", 0, "how long to wait at most, such as 30m; 0 is for ever")
 	return run
 }
@@ -66,11 +64,12 @@ func (c *command) run() *cobra.Command {
 type running struct {
 	detach, replace bool
 	timeout         time.Duration
+	reports         reports
 }
 
 // begin starts the time of --timeout: for what a context ends, and for what goes on
 // without one. The channel is nil if there is no limit.
-func (r running) begin(ctx context.Context) (context.Context, <-chan time.Time, context.CancelFunc) {
+func (r *running) begin(ctx context.Context) (context.Context, <-chan time.Time, context.CancelFunc) {
 	if r.timeout <= 0 {
 		return ctx, nil, func() {}
 	}
@@ -78,7 +77,26 @@ func (r running) begin(ctx context.Context) (context.Context, <-chan time.Time, 
 	return ctx, time.After(r.timeout), cancel
 }
 
-func (c *command) runDisruption(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, how running, deadline <-chan time.Time) error {
+// runFile runs what a file holds.
+func (c *command) runFile(cmd *cobra.Command, flags *clusterFlags, files []string, chaosNamespace string, how *running) error {
+	client, err := flags.connect(c)
+	if err != nil {
+		return err
+	}
+	d, s, err := c.one(files, client.Namespace, chaosNamespace, cmd.Flags().Changed("namespace"))
+	if err != nil {
+		return err
+	}
+	how.reports.of = manifestOf{d, s}
+	ctx, deadline, cancel := how.begin(cmd.Context())
+	defer cancel()
+	if s != nil {
+		return c.runScenario(ctx, client, s, how, deadline)
+	}
+	return c.runDisruption(ctx, client, d, how, deadline)
+}
+
+func (c *command) runDisruption(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption, how *running, deadline <-chan time.Time) error {
 	if how.replace {
 		if err := c.replace(ctx, client, d); err != nil {
 			return err
@@ -92,7 +110,9 @@ func (c *command) runDisruption(ctx context.Context, client *cluster.Client, d *
 		_, _ = fmt.Fprintf(c.out, "disruption %s/%s is created\n", created.Namespace, created.Name)
 		return nil
 	}
-	return c.attend(ctx, &attended{command: c, client: client, last: created}, deadline)
+	subject := &attended{command: c, client: client, watching: watching{last: created}}
+	how.reports.of, how.reports.created = subject, true
+	return c.attend(ctx, subject, deadline)
 }
 
 // one is the one disruption or the one scenario of the files, valid and with its namespace.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/cluster"
@@ -18,7 +19,7 @@ import (
 const stuckEvery = 3 * time.Second
 
 // runScenario is squall run of a scenario.
-func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, how running, deadline <-chan time.Time) error {
+func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario, how *running, deadline <-chan time.Time) error {
 	if how.replace {
 		if err := c.replaceScenario(ctx, client, s); err != nil {
 			return err
@@ -34,7 +35,9 @@ func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1
 		_, _ = fmt.Fprintf(c.out, "scenario %s/%s is created\n", created.Namespace, created.Name)
 		return nil
 	}
-	return c.attend(ctx, &attendedScenario{command: c, client: client, last: created}, deadline)
+	subject := &attendedScenario{command: c, client: client, last: created, disruptions: map[types.UID]*watching{}}
+	how.reports.of, how.reports.created = subject, true
+	return c.attend(ctx, subject, deadline)
 }
 
 func scenarioExists(s *v1beta1.DisruptionScenario) error {
@@ -49,6 +52,9 @@ type attendedScenario struct {
 	gone   bool
 	// stuck are its disruptions that wait for a person, when no other goes on.
 	stuck []v1beta1.Disruption
+	// disruptions are all that it had, and result is set once it is known.
+	disruptions map[types.UID]*watching
+	result      *view.Result
 }
 
 func (s *attendedScenario) called() string { return "scenario " + s.last.Namespace + "/" + s.last.Name }
@@ -63,7 +69,7 @@ func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes 
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { s.client.FollowEvents(ctx, made.Namespace, made.UID, notes) })
-	others.Go(func() { s.lookForStuck(ctx, made, seen) })
+	others.Go(func() { s.lookAtDisruptions(ctx, made, seen) })
 	return s.client.FollowScenario(ctx, made.Namespace, made.Name, made.UID, cluster.Watcher[v1beta1.DisruptionScenario]{
 		Seen: func(now *v1beta1.DisruptionScenario) bool {
 			if !send(ctx, seen, func(stopping bool) bool { return s.see(now, stopping) }) || now == nil {
@@ -80,12 +86,20 @@ func (s *attendedScenario) follow(ctx context.Context, seen chan<- sight, notes 
 	})
 }
 
-// lookForStuck tells when nothing goes on but what waits for a person.
-func (s *attendedScenario) lookForStuck(ctx context.Context, made *v1beta1.DisruptionScenario, seen chan<- sight) {
+// lookAtDisruptions follows the disruptions of the scenario, and ends the waiting when
+// all that goes on waits for a person.
+func (s *attendedScenario) lookAtDisruptions(ctx context.Context, made *v1beta1.DisruptionScenario, seen chan<- sight) {
 	for ctx.Err() == nil {
-		left, stuck, _, err := leftOfScenario(ctx, s.client, made)
-		if err == nil && left > 0 && left == len(stuck) {
-			send(ctx, seen, func(bool) bool { s.stuck = stuck; return true })
+		if owned, err := disruptionsOf(ctx, s.client, made); err == nil {
+			left, stuck := leftOf(owned)
+			send(ctx, seen, func(bool) bool {
+				s.seeDisruptions(owned)
+				if left == 0 || left > len(stuck) {
+					return false
+				}
+				s.stuck = stuck
+				return true
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -118,6 +132,7 @@ func (s *attendedScenario) end(ctx context.Context) error {
 // conclude says what has become of a scenario, and returns its exit code.
 func (s *attendedScenario) conclude() error {
 	result := view.ScenarioResult(s.last, s.gone, len(s.stuck))
+	s.result = &result
 	if result.Outcome != view.Passed {
 		s.lines(view.Scenario(s.last, s.now()))
 	}

@@ -13,13 +13,22 @@ import (
 )
 
 // runs begins squall run of the planned scenario.
-func (l *live) runs(change func(*streams)) *watched {
+func (l *live) runs(change func(*streams), options ...string) *watched {
 	l.t.Helper()
-	w := l.running(strings.Replace(plannedScenario, "{name: day}", "{name: day, finalizers: ["+v1beta1.DisruptionFinalizer+"]}", 1), change)
+	w := l.running(strings.Replace(plannedScenario, "{name: day}", "{name: day, finalizers: ["+v1beta1.DisruptionFinalizer+"]}", 1), change, options...)
 	l.Eventually("the scenario is created", func() bool {
 		return l.Plain.Get().Namespace(l.Shop).Resource("disruptionscenarios").Name("day").Do(l.Context()).Error() == nil
 	})
 	return w
+}
+
+// child creates the disruption of a scenario's first step that has an index.
+func (w *watched) child(s *v1beta1.DisruptionScenario, index int) v1beta1.DisruptionRef {
+	w.t.Helper()
+	ref := w.Disruption(s.ChildName(0, index), nil)
+	w.Must(w.Plain.Patch(types.MergePatchType).Namespace(w.Shop).Resource("disruptions").Name(ref.Name).
+		Body([]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"` + v1beta1.GroupVersion.String() + `","kind":"DisruptionScenario","name":"day","uid":"` + string(s.UID) + `","controller":true}]}}`)).Do(w.Context()).Error())
+	return ref
 }
 
 // remove deletes the scenario, which lets another one have its name.
@@ -95,10 +104,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 	})
 	t.Run("by a disruption that is stuck", func(t *testing.T) {
 		w := l.in(t).runs(nil)
-		s := w.getScenario("day")
-		ref := w.Disruption(s.ChildName(0, 0), nil)
-		w.Must(w.Plain.Patch(types.MergePatchType).Namespace(w.Shop).Resource("disruptions").Name(ref.Name).
-			Body([]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"` + v1beta1.GroupVersion.String() + `","kind":"DisruptionScenario","name":"day","uid":"` + string(s.UID) + `","controller":true}]}}`)).Do(w.Context()).Error())
+		ref := w.child(w.getScenario("day"), 0)
 		w.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
 		w.ends(exitStuck, "1 of its disruptions could not be taken off", ref.Name)
 		w.letGo(ref)
@@ -107,5 +113,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 	t.Run("never, when nobody waits", func(t *testing.T) {
 		l := l.in(t)
 		l.want(do(t.Context(), plannedScenario, "run", "-", "--detach"), exitOK, "scenario "+l.Shop+"/day is created")
+		l.want(l.squall("__complete", "status", "sc"), exitOK, "scenario/\n")
+		l.want(l.squall("__complete", "status", "scenario/"), exitOK, "scenario/day\n")
 	})
 }

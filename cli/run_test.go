@@ -45,10 +45,10 @@ type watched struct {
 }
 
 // watch begins squall run of a disruption. change says who sits there.
-func (l *live) watch(name string, change func(*streams)) *watched {
+func (l *live) watch(name string, change func(*streams), options ...string) *watched {
 	l.t.Helper()
 	w := l.running(fmt.Sprintf("apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: %s, finalizers: [%s]}\n"+
-		"spec: {selector: {app: web}, count: 2, duration: 5m, cpuPressure: {}}\n", name, v1beta1.DisruptionFinalizer), change)
+		"spec: {selector: {app: web}, count: 2, duration: 5m, cpuPressure: {}}\n", name, v1beta1.DisruptionFinalizer), change, options...)
 	l.Eventually("the disruption is created", func() bool {
 		d := &v1beta1.Disruption{}
 		err := l.Plain.Get().Namespace(l.Shop).Resource("disruptions").Name(name).Do(l.Context()).Into(d)
@@ -59,7 +59,7 @@ func (l *live) watch(name string, change func(*streams)) *watched {
 }
 
 // running begins squall run of a manifest. change says who sits there.
-func (l *live) running(manifest string, change func(*streams)) *watched {
+func (l *live) running(manifest string, change func(*streams), options ...string) *watched {
 	l.t.Helper()
 	file := filepath.Join(l.t.TempDir(), "run.yaml")
 	l.Must(os.WriteFile(file, []byte(manifest), 0o600))
@@ -68,7 +68,7 @@ func (l *live) running(manifest string, change func(*streams)) *watched {
 	if change != nil {
 		change(&s)
 	}
-	go func() { w.code <- run(l.t.Context(), []string{"squall", "run", file}, s) }()
+	go func() { w.code <- run(l.t.Context(), append([]string{"squall", "run", file}, options...), s) }()
 	return w
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,13 +188,28 @@ func leftOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.Disr
 	if err != nil && !gone {
 		return 0, nil, false, err
 	}
-	list, err := client.Disruptions(ctx, s.Namespace)
+	owned, err := disruptionsOf(ctx, client, s)
 	if err != nil {
 		return 0, nil, false, err
 	}
-	for i := range list.Items {
-		d := &list.Items[i]
-		if !s.Owns(d) || d.Status.Phase.Over() {
+	left, stuck = leftOf(owned)
+	return left, stuck, gone, nil
+}
+
+// disruptionsOf lists the disruptions of a scenario.
+func disruptionsOf(ctx context.Context, client *cluster.Client, s *v1beta1.DisruptionScenario) ([]v1beta1.Disruption, error) {
+	list, err := client.Disruptions(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(d v1beta1.Disruption) bool { return !s.Owns(&d) }), nil
+}
+
+// leftOf counts the disruptions that are not over, with those that wait for a person.
+func leftOf(owned []v1beta1.Disruption) (left int, stuck []v1beta1.Disruption) {
+	for i := range owned {
+		d := &owned[i]
+		if d.Status.Phase.Over() {
 			continue
 		}
 		left++
@@ -201,5 +217,5 @@ func leftOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.Disr
 			stuck = append(stuck, *d)
 		}
 	}
-	return left, stuck, gone, nil
+	return left, stuck
 }

@@ -60,7 +60,7 @@ func (c *command) status() *cobra.Command {
 	flags.add(status)
 	flags.addEverywhere(status)
 	output.flag(status, "json", "yaml", "wide")
-	status.ValidArgsFunction = c.disruptionNames(&flags)
+	status.ValidArgsFunction = c.objectNames(&flags)
 	return status
 }
 

@@ -10,6 +10,8 @@ const (
 	answerTimeout = 30 * time.Second
 	// dialTimeout bounds the wait for Temporal's frontend.
 	dialTimeout = 10 * time.Second
+	// reportTimeout bounds the last look at the disruptions of a scenario, for a report.
+	reportTimeout = 10 * time.Second
 	// refresh is how often a line on a terminal is written anew, for its clock.
 	refresh = time.Second
 )

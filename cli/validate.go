@@ -31,7 +31,7 @@ func (c *command) validate() *cobra.Command {
 			"rules of the workflow. Unknown fields are errors, with a suggestion. Documents\n" +
 			"of other API groups are skipped. The exit code is 1 if anything is wrong or\n" +
 			"nothing is left to check.",
-		Example: "  squall validate lossy.yaml\n  squall validate deploy/samples\n  helm template . | squall validate -o json -",
+		Example: "  squall validate lossy.yaml\n  squall validate -R deploy/samples\n  helm template . | squall validate -o json -",
 	}
 	takesFiles(validate, 0, func(_ *cobra.Command, files []string) error {
 		documents, err := c.read(files)

@@ -30,29 +30,38 @@ const Control = "control"
 // the targets as a line and of the control group as a broken one. Phases are named
 // where they begin. Where nobody answered the line is broken off.
 func SVG(title string, all []Series) string {
-	var probes []string
 	var from, to time.Time
 	for _, s := range all {
-		if !slices.Contains(probes, s.Probe) {
-			probes = append(probes, s.Probe)
-		}
 		if from.IsZero() || s.Began.Before(from) {
 			from = s.Began
 		}
-		if end := s.Began.Add(time.Duration(len(s.Points)) * s.step()); end.After(to) {
-			to = end
+		if s.Ends().After(to) {
+			to = s.Ends()
 		}
 	}
 	p := Picture{Title: title, Span: to.Sub(from), Notes: []string{
 		fmt.Sprintf("share of answers that failed; from %s, %s long", from.UTC().Format(time.DateTime), max(to.Sub(from), time.Second))}}
-	if len(probes) == 0 {
+	if len(all) == 0 {
 		p.Notes = []string{"no probe was answered"}
 	}
-	for _, probe := range probes {
-		p.Panels = append(p.Panels, answers(probe, all, from))
-	}
+	p.Panels = Answers(all, from)
 	return p.SVG()
 }
+
+// Answers are the panels of SVG in a picture that begins at a time.
+func Answers(all []Series, from time.Time) (panels []Panel) {
+	var probes []string
+	for _, s := range all {
+		if !slices.Contains(probes, s.Probe) {
+			probes = append(probes, s.Probe)
+			panels = append(panels, answers(s.Probe, all, from))
+		}
+	}
+	return panels
+}
+
+// Ends is when the last point ends.
+func (s Series) Ends() time.Time { return s.Began.Add(time.Duration(len(s.Points)) * s.step()) }
 
 // answers is the panel of a probe.
 func answers(probe string, all []Series, from time.Time) Panel {

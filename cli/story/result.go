@@ -67,7 +67,7 @@ func read(ctx context.Context, t client.Client, namespace string, of *commonpb.W
 // result is how a workflow says that its disruption ended.
 type result struct {
 	view.Result
-	ending string
+	ending, verdict string
 }
 
 func resultOf(payloads *commonpb.Payloads) result {
@@ -80,7 +80,7 @@ func resultOf(payloads *commonpb.Payloads) result {
 	}
 	judged := view.ResultOfEnded(written.Ended)
 	judged.Why = written.Summary
-	return result{judged, written.Ending}
+	return result{judged, written.Ending, string(written.Verdict)}
 }
 
 // requesterOf finds the requester in the plan: the first activity returns it, and a

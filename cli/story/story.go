@@ -122,14 +122,31 @@ func kindsOf(w *workflowpb.WorkflowExecutionInfo) string {
 type Story struct {
 	Disruption string `json:"disruption"`
 	Workflow   string `json:"workflow"`
-	Steps      []Step `json:"steps"`
+	// Requester is the user who asked for it; empty if that is unknown.
+	Requester string   `json:"requester,omitempty"`
+	Kinds     []string `json:"kinds,omitempty"`
+	// InjectedAt is when every target was injected; unset if that never happened.
+	InjectedAt *time.Time `json:"injectedAt,omitempty"`
+	// Steps are what a person wants to know, Events all that the workflow did.
+	Steps  []Step `json:"steps"`
+	Events []Step `json:"events,omitempty"`
+	// Probes are their states in the end.
+	Probes []ProbeState `json:"probes,omitempty"`
 	// Answers are those to its probes over time.
 	Answers []chart.Series `json:"answers,omitempty"`
 	// Outcome is how it ended, and Result the workflow's own account of it. Both are empty
 	// while it runs.
 	Outcome view.Outcome `json:"outcome,omitempty"`
 	Result  string       `json:"result,omitempty"`
+	Ending  string       `json:"ending,omitempty"`
+	Verdict string       `json:"verdict,omitempty"`
 	Tone    view.Tone    `json:"-"`
+}
+
+// ProbeState is what a probe found last.
+type ProbeState struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
 }
 
 // Step is something that was done or happened.
@@ -156,6 +173,7 @@ func Of(ctx context.Context, t client.Client, namespace, name string) (Story, er
 	}
 	told := Story{Disruption: namespace + "/" + name, Workflow: newest.GetExecution().GetWorkflowId(), Steps: []Step{}}
 	var answered answers
+	read := newChapters()
 	events := t.GetWorkflowHistory(ctx, told.Workflow, newest.GetExecution().GetRunId(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
@@ -163,15 +181,24 @@ func Of(ctx context.Context, t client.Client, namespace, name string) (Story, er
 			return told, fmt.Errorf("read the history of workflow %s: %w", told.Workflow, connect.Advise(err))
 		}
 		answered.add(event)
+		read.add(event)
+		if told.Requester == "" {
+			told.Requester = requesterOf([]*historypb.HistoryEvent{event})
+		}
 		if text := stepOf(event); text != "" {
-			told.Steps = append(told.Steps, Step{event.GetEventTime().AsTime(), text})
+			told.Events = append(told.Events, Step{event.GetEventTime().AsTime(), text})
 		}
 		if done := event.GetWorkflowExecutionCompletedEventAttributes(); done != nil {
 			result := resultOf(done.GetResult())
 			told.Outcome, told.Tone, told.Result = result.Outcome, result.Tone, result.Why
+			told.Ending, told.Verdict = result.ending, result.verdict
 		}
 	}
 	told.Answers = answered.series()
+	told.Steps, told.Kinds, told.Probes = read.steps, read.kinds, read.shownProbes()
+	if !read.injected.IsZero() {
+		told.InjectedAt = &read.injected
+	}
 	return told, nil
 }
 

@@ -19,7 +19,7 @@ import (
 func Progress(d *v1beta1.Disruption, now time.Time) (key, text string) {
 	parts := []string{Phase(d).Text}
 	bar := ""
-	if injected, wanted, ok := countsOf(d.Status.Targets); ok {
+	if injected, wanted, ok := CountsOf(d.Status.Targets); ok {
 		parts = append(parts, d.Status.Targets+" injected")
 		bar = Bar(injected, wanted, 10) + " "
 	}
@@ -46,8 +46,8 @@ func left(d *v1beta1.Disruption, now time.Time) string {
 	return "ends now"
 }
 
-// countsOf are the numbers of status.targets.
-func countsOf(targets string) (injected, wanted int, ok bool) {
+// CountsOf are the numbers of status.targets.
+func CountsOf(targets string) (injected, wanted int, ok bool) {
 	before, after, found := strings.Cut(targets, "/")
 	injected, err1 := strconv.Atoi(before)
 	wanted, err2 := strconv.Atoi(after)
@@ -156,7 +156,7 @@ func ResultOfEnded(e Ended) Result {
 // passed says what was less than asked for, although nothing went wrong.
 func passed(d *v1beta1.Disruption) Result {
 	r := Result{Passed, Good, "it was injected and cleaned up (" + cmp.Or(d.Status.Ending, "finished") + ")"}
-	if injected, wanted, ok := countsOf(d.Status.Targets); ok && injected > 0 && injected < wanted {
+	if injected, wanted, ok := CountsOf(d.Status.Targets); ok && injected > 0 && injected < wanted {
 		r.Tone = Careful
 		r.Why += fmt.Sprintf(", on %d of %d targets", injected, wanted)
 	}
