@@ -77,11 +77,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if config.TaskQueues != queuesProbes {
 		schedule := scheduleKeeper{schedules: temporal.ScheduleClient(), every: config.SweepInterval, look: scheduleLook, cluster: cluster, logger: logger}
-		go func() {
-			if err := schedule.keep(ctx); err != nil {
-				fatal(err)
-			}
-		}()
+		go schedule.keepOr(ctx, fatal)
 	}
 	health.ready()
 	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("task queues", config.TaskQueues), zap.String("image", config.Image))
