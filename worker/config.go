@@ -118,7 +118,7 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 }
 
 func addFlags(flags *pflag.FlagSet) {
-	flags.String("task-queues", queuesAll, "all, disruptions or probes; in a cluster, the Deployment squall-probes asks probes and squall-worker does the rest")
+	flags.String("task-queues", queuesAll, "all, disruptions or probes; in a cluster, squall-worker does not ask probes and squall-probes does nothing else")
 	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods and of the records of targets")
 	flags.String("system-namespace", targets.DefaultSystem, "namespace of the worker and the controller; disruptions at level node leave their nodes out")
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
