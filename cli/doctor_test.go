@@ -35,6 +35,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		"ok    resources: chaos.squall.dev/v1beta1, with all fields", "ok    your rights: ",
 		"fail  admission: there is no ValidatingAdmissionPolicyBinding squall-emergency-stop", "hint: install Squall again",
 		"fail  squall-worker: there is no deployment squall-worker in namespace "+l.Shop,
+		"fail  squall-probes: there is no deployment squall-probes in namespace "+l.Shop+": disruptions with a steady state inject nothing",
 		"fail  rights of squall-worker: "+account+" may not ", "install Squall again",
 		"ok    emergency stop: none is in force", "ok    opt-in: off", "ok    safe mode: off", "requesters: ",
 		"ok    temporal: "+server.Address+" answers", "ok    search attributes", "ok    retention: finished workflows are kept for 840h",
@@ -52,8 +53,8 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		last = doctor()
 		return strings.Contains(last.out, "ok    workers: ")
 	})
-	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: whoever disrupts a namespace without the label chaos.squall.dev/disruptions=allowed", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "warn  squall-crdbridge: 1 of 2 ready",
-		"ok    rights of squall-worker: all", "warn  bundled temporal: "+l.Shop+"/squall-temporal has no authentication", "a drain of its node loses all workflows", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
+	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: whoever disrupts a namespace without the label chaos.squall.dev/disruptions=allowed", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "ok    squall-probes: 2 of 2 ready", "warn  squall-crdbridge: 1 of 2 ready",
+		"ok    rights of squall-worker: all", "ok    rights of squall-probes: all", "warn  bundled temporal: "+l.Shop+"/squall-temporal has no authentication", "a drain of its node loses all workflows", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
 	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
 	l.letGo(stuck)
 }
@@ -61,7 +62,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 // install makes what doctor looks for, with the rights of an administrator.
 func (l *live) install() {
 	l.t.Helper()
-	ready := map[string]int32{"squall-worker": 2, "squall-crdbridge": 1}
+	ready := map[string]int32{"squall-worker": 2, "squall-probes": 2, "squall-crdbridge": 1}
 	for name, n := range ready {
 		two, labels := int32(2), map[string]string{"app.kubernetes.io/name": name}
 		made, err := l.Client.AppsV1().Deployments(l.Shop).Create(l.Context(), &appsv1.Deployment{

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -189,12 +190,13 @@ func TestBridgeSaysWhatTemporalLacks(t *testing.T) {
 	}
 }
 
-// Temporal itself tells that nobody works for it, and that a workflow cannot go on.
+// Temporal itself tells that nobody works for it, that a workflow cannot go on, and that
+// nobody asks probes, which concerns a disruption with probes alone.
 func TestWorkThatDoesNotGoOnIsSeen(t *testing.T) {
 	b, server := newBridgeOfItsOwn(t), startTemporal(t)
 	b.program(server)
 	d := b.Disrupt("still")
-	says := func(reason, words string) {
+	says := func(d *v1beta1.Disruption, reason, words string) {
 		t.Helper()
 		began := time.Now()
 		bridgetest.Eventually(t, 2*time.Minute, "the disruption says "+reason, func() bool {
@@ -203,12 +205,23 @@ func TestWorkThatDoesNotGoOnIsSeen(t *testing.T) {
 		})
 		t.Logf("%s after %s", reason, time.Since(began))
 	}
-	says("NoWorker", "squall-worker")
+	says(d, "NoWorker", "squall-worker")
 	stop := server.work(t, broken)
-	says("WorkflowTaskFailing", "WorkflowWorkerUnhandledFailure")
+	says(d, "WorkflowTaskFailing", "WorkflowWorkerUnhandledFailure")
 	stop()
 	server.work(t, idle)
-	says("TemporalReached", "")
+	says(d, "TemporalReached", "")
+
+	probed := b.Disrupt("probed", func(d *v1beta1.Disruption) {
+		ready := v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": "shop"}}}
+		d.Spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", ProbeHandler: ready}}}
+	})
+	says(probed, "NoProber", "Deployment squall-probes")
+	says(d, "TemporalReached", "")
+	server.poll(t, contract.ProbeTaskQueue, func(w worker.Worker) {
+		w.RegisterActivityWithOptions(func() error { return nil }, activity.RegisterOptions{Name: "AskProbes"})
+	})
+	says(probed, "TemporalReached", "")
 }
 
 // rule I8
@@ -424,8 +437,16 @@ func temporalOf(t *testing.T, server *temporalserver.Server) *temporalServer {
 // disruption for each, until stop is called.
 func (s *temporalServer) work(t *testing.T, disruption any) (stop func()) {
 	t.Helper()
-	w := worker.New(s.client, contract.TaskQueue, worker.Options{})
-	w.RegisterWorkflowWithOptions(disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	return s.poll(t, contract.TaskQueue, func(w worker.Worker) {
+		w.RegisterWorkflowWithOptions(disruption, workflow.RegisterOptions{Name: contract.WorkflowType})
+	})
+}
+
+// poll is somebody who asks for the tasks of a queue.
+func (s *temporalServer) poll(t *testing.T, queue string, register func(worker.Worker)) (stop func()) {
+	t.Helper()
+	w := worker.New(s.client, queue, worker.Options{})
+	register(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 // The API server itself is asked what the programs may do.
 func TestLeastPrivilege(t *testing.T) {
 	kube := installed(t)
-	worker, bridge := "squall-worker", "squall-crdbridge"
+	worker, probes, bridge := "squall-worker", "squall-probes", "squall-crdbridge"
 	for _, c := range []struct {
 		who, verb, resource, namespace string
 		want                           bool
@@ -93,6 +93,27 @@ func TestLeastPrivilege(t *testing.T) {
 		{bridge, "delete", "disruptioncrons.chaos.squall.dev", "shop", false},
 		{worker, "get", "deployments.apps", "shop", true},
 		{worker, "patch", "deployments.apps", "shop", false},
+		// Whoever asks probes reads, and tells failures.
+		{probes, "watch", "pods", "shop", true},
+		{probes, "watch", "configmaps", "squall-chaos", true},
+		{probes, "create", "events", "shop", true},
+		{probes, "get", "disruptionscenarios.chaos.squall.dev", "shop", true},
+		{probes, "get", "disruptions.chaos.squall.dev", "shop", false},
+		{probes, "patch", "disruptions.chaos.squall.dev", "shop", false},
+		{probes, "create", "disruptions.chaos.squall.dev", "shop", false},
+		{probes, "update", "disruptions.chaos.squall.dev/status", "shop", false},
+		{probes, "update", "disruptionscenarios.chaos.squall.dev/status", "shop", false},
+		{probes, "create", "pods", "squall-chaos", false},
+		{probes, "patch", "pods", "squall-chaos", false},
+		{probes, "delete", "pods", "squall-chaos", false},
+		{probes, "get", "pods/log", "squall-chaos", false},
+		{probes, "create", "pods/exec", "shop", false},
+		{probes, "update", "configmaps", "squall-chaos", false},
+		{probes, "delete", "configmaps", "squall-chaos", false},
+		{probes, "get", "configmaps", "shop", false},
+		{probes, "list", "nodes", "", false},
+		{probes, "get", "secrets", "squall-system", false},
+		{probes, "get", "secrets", "shop", false},
 		{bridge, "list", "pods", "shop", true},
 		{bridge, "watch", "disruptions.chaos.squall.dev", "shop", true},
 		{bridge, "patch", "disruptions.chaos.squall.dev", "shop", true},
@@ -202,7 +223,7 @@ func applyWith(t *testing.T, config *rest.Config, objects []*unstructured.Unstru
 }
 
 // may asks about "pods/log" or "disruptions.chaos.squall.dev/status".
-func may(t *testing.T, kube *kubernetes.Clientset, who, verb, resource, namespace string) bool {
+func may(t *testing.T, kube kubernetes.Interface, who, verb, resource, namespace string) bool {
 	t.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")

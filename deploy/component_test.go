@@ -287,7 +287,7 @@ func TestTheComponentOfTemporal(t *testing.T) {
 			addresses[object.GetName()+"."+object.GetNamespace()+":7233"] = true
 		case kind == "NetworkPolicy" && object.GetName() == "squall-temporal":
 			peers, _, _ := unstructured.NestedSlice(object.Object, "spec", "ingress")
-			if text := fmt.Sprint(peers); !strings.Contains(text, "squall-worker squall-crdbridge") || strings.Contains(text, "namespaceSelector") {
+			if text := fmt.Sprint(peers); !strings.Contains(text, "squall-worker squall-probes squall-crdbridge") || strings.Contains(text, "namespaceSelector") {
 				t.Errorf("Temporal lets in %s", text)
 			}
 		}
@@ -304,19 +304,19 @@ func TestTheComponentOfTemporal(t *testing.T) {
 	}
 }
 
-// The component of exec probes gives the worker one right, and the setting that
+// The component of exec probes gives squall-probes one right, and the setting that
 // lets it use it.
 func TestTheComponentOfExecProbes(t *testing.T) {
 	overlay := overlaid(t, probeExec)
-	wantRightsBeyond(t, ".", overlay, "squall-worker may create,get pods/exec everywhere")
+	wantRightsBeyond(t, ".", overlay, "squall-probes may create,get pods/exec everywhere")
 	found := false
 	for _, object := range render(t, overlay) {
-		if object.GetKind() == "Deployment" && object.GetName() == "squall-worker" {
+		if object.GetKind() == "Deployment" && object.GetName() == "squall-probes" {
 			found = strings.Contains(fmt.Sprint(podOf(t, object).Spec.Containers[0].Env), "{SQUALL_PROBE_EXEC true")
 		}
 	}
 	if !found {
-		t.Error("the component does not switch the worker's setting on")
+		t.Error("the component does not switch the setting of squall-probes on")
 	}
 }
 

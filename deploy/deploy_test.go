@@ -137,8 +137,8 @@ func TestReplicasAreSpreadAndHaveABudget(t *testing.T) {
 // The node does not pay for what a program should have given back (finding 32).
 func TestProgramsHaveALimitOfMemory(t *testing.T) {
 	deployments := rendered(t, "Deployment")
-	if len(deployments) != 2 {
-		t.Errorf("%d programs, want worker and bridge", len(deployments))
+	if len(deployments) != 3 {
+		t.Errorf("%d programs, want worker, probes and bridge", len(deployments))
 	}
 	for _, object := range deployments {
 		var deployment appsv1.Deployment
@@ -165,7 +165,7 @@ func TestTheWorkerKnowsItsNamespace(t *testing.T) {
 		told := slices.ContainsFunc(deployment.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
 			return e.Name == settings.Variable("system-namespace") && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.namespace"
 		})
-		if want := deployment.Name == "squall-worker"; told != want {
+		if want := deployment.Name != "squall-crdbridge"; told != want {
 			t.Errorf("%s is told its namespace: %t, want %t", deployment.Name, told, want)
 		}
 	}

@@ -225,15 +225,15 @@ func wantDeletionsElsewhere(t *testing.T, kube, worker kubernetes.Interface) {
 	}
 }
 
-// The component of exec probes lets the worker run commands only in namespaces that say
+// The component of exec probes lets squall-probes run commands only in namespaces that say
 // so, and never in those of the system.
 func TestExecProbesNeedTheLabelOfTheirNamespace(t *testing.T) {
 	kube := limited(t, probeExec)
 	namespace := aNamespace(t, kube)
-	worker := account(t, "squall-worker")
+	probes := account(t, "squall-probes")
 	run := func(namespace string) func() error {
 		return func() error {
-			return worker.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name("web").
+			return probes.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name("web").
 				SubResource("exec").Param("command", "id").Param("container", "main").Param("stdout", "true").Do(t.Context()).Error()
 		}
 	}
@@ -245,6 +245,9 @@ func TestExecProbesNeedTheLabelOfTheirNamespace(t *testing.T) {
 		if _, err := kube.CoreV1().Namespaces().Patch(context.Background(), namespace, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}
+	}
+	if may(t, kube, "squall-worker", "create", "pods/exec", namespace) {
+		t.Error("the component lets the worker run commands, which asks no probes")
 	}
 	refused(t, run(namespace), "kubectl label namespace "+namespace+" chaos.squall.dev/exec-probes=allowed")
 	label("kube-system", `"allowed"`)

@@ -148,7 +148,7 @@ func TestLockedDown(t *testing.T) {
 	want := map[string]string{
 		"tls": "true", "image": "squall.local/injector:dev", "class": "squall-chaos", "made": "squall-chaos",
 		"Namespace squall-system": "", "Namespace squall-chaos": "squall.local/injector:dev",
-		"Deployment squall-worker": "squall-chaos", "Deployment squall-crdbridge": "squall-chaos",
+		"Deployment squall-worker": "squall-chaos", "Deployment squall-probes": "squall-chaos", "Deployment squall-crdbridge": "squall-chaos",
 		"NetworkPolicy squall-system":                              "metrics",
 		"ValidatingAdmissionPolicyBinding squall-safe-mode":        "Deny",
 		"ValidatingAdmissionPolicyBinding squall-namespace-opt-in": "Deny",

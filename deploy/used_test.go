@@ -22,8 +22,9 @@ import (
 // the program links. It is left to a review whether the call is about that resource.
 type use struct{ file, call string }
 
-// uses are those of every right that the roles of worker and bridge give, by the role
-// and what Right.String says.
+// uses are those of every right that the roles of the programs give, by the role and
+// what Right.String says. What the worker may do for probes, which squall-probes asks
+// now, is for workers from before an upgrade.
 var uses = map[string]map[string]use{
 	"rbac.yaml ClusterRole squall-crdbridge": {
 		"get disruptions everywhere":                     {"crdbridge/orphan/reconciler.go", `r.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found)`},
@@ -124,6 +125,23 @@ var uses = map[string]map[string]use{
 		"update configmaps in squall-chaos":           {"activities/targets/shard.go", `CoreV1().ConfigMaps(s.Namespace).Update(ctx,`},
 		"delete configmaps in squall-chaos":           {"activities/targets/claims.go", `CoreV1().ConfigMaps(s.Namespace).Delete(ctx,`},
 		"deletecollection configmaps in squall-chaos": {"activities/targets/spec_record.go", `CoreV1().ConfigMaps(s.Namespace).DeleteCollection(ctx,`},
+	},
+	"rbac.yaml ClusterRole squall-probes": {
+		"get disruptionscenarios everywhere":          {"activities/scenarios/scenarios.go", `client.Get().Namespace(ref.Namespace).Resource(scenarios)`},
+		"list pods everywhere":                        {"activities/probe/namespace.go", `factory.Core().V1().Pods().Informer()`},
+		"watch pods everywhere":                       {"activities/probe/namespace.go", `factory.Core().V1().Pods().Informer()`},
+		"get services everywhere":                     {"activities/probe/namespace.go", `CoreV1().Services(metav1.NamespaceDefault).Get(ctx,`},
+		"list services everywhere":                    {"activities/probe/namespace.go", `factory.Core().V1().Services().Informer()`},
+		"watch services everywhere":                   {"activities/probe/namespace.go", `factory.Core().V1().Services().Informer()`},
+		"list endpointslices everywhere":              {"activities/probe/namespace.go", `factory.Discovery().V1().EndpointSlices().Informer()`},
+		"watch endpointslices everywhere":             {"activities/probe/namespace.go", `factory.Discovery().V1().EndpointSlices().Informer()`},
+		"get namespaces named kube-system everywhere": {"worker/identity.go", `CoreV1().Namespaces().Get(ctx,`},
+		"create events everywhere":                    {"activities/status/events.go", `CoreV1().Events(event.Namespace).Create(`},
+	},
+	"rbac.yaml Role squall-chaos/squall-probes": {
+		"get configmaps in squall-chaos":   {"activities/targets/spec_record.go", `CoreV1().ConfigMaps(s.Namespace).Get(ctx,`},
+		"list configmaps in squall-chaos":  {"activities/targets/shard_watch.go", `cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "configmaps"`},
+		"watch configmaps in squall-chaos": {"activities/targets/shard_watch.go", `cache.NewFilteredListWatchFromClient(clientset.CoreV1().RESTClient(), "configmaps"`},
 	},
 	"components/namespace-opt-in-enforce/rbac.yaml ClusterRole squall-namespace-opt-in": {
 		"get namespaces everywhere": {"activities/prepare.go", `CoreV1().Namespaces().Get(ctx, d.Namespace`},
@@ -273,6 +291,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 		}
 		linked[program] = string(out)
 	}
+	linked["probes"] = linked["worker"] // the same program, by its setting task-queues
 	for role, rights := range granted {
 		seen := map[string]bool{}
 		for _, right := range rights {

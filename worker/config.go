@@ -26,6 +26,8 @@ import (
 // Config is everything the worker can be told.
 type Config struct {
 	Temporal settings.Temporal `mapstructure:",squash"`
+	// TaskQueues says what the worker does: all, disruptions (all but probes) or probes.
+	TaskQueues string `mapstructure:"task-queues"`
 	// ChaosNamespace is where chaos pods and records live.
 	ChaosNamespace string `mapstructure:"chaos-namespace"`
 	// SystemNamespace is where worker and bridge run.
@@ -116,6 +118,7 @@ func readConfig(args []string, out io.Writer) (Config, error) {
 }
 
 func addFlags(flags *pflag.FlagSet) {
+	flags.String("task-queues", queuesAll, "all, disruptions or probes; in a cluster, squall-worker does not ask probes and squall-probes does nothing else")
 	flags.String("chaos-namespace", "squall-chaos", "namespace of the chaos pods and of the records of targets")
 	flags.String("system-namespace", targets.DefaultSystem, "namespace of the worker and the controller; disruptions at level node leave their nodes out")
 	flags.String("injector-image", "squall.local/injector:dev", "image of the injector")
@@ -138,7 +141,7 @@ func addFlags(flags *pflag.FlagSet) {
 	flags.Int("cordons-at-once", 1, "nodes that all disruptions with podReplacement keep cordoned at once, 1 or more")
 	flags.StringSlice("probe-hosts", nil, "names, addresses and ranges that probes may use besides pods and Services of the disruption's namespace")
 	flags.Int("probe-requests-per-second", 500, "probe requests per second at most, 1 or more; namespaces take turns")
-	flags.Bool("probe-exec", false, "allow probes that run commands in targets; the worker needs the right pods/exec")
+	flags.Bool("probe-exec", false, "allow probes that run commands in targets; the account squall-probes needs the right pods/exec")
 	flags.String("prometheus-address", "", "URL of the Prometheus server for probes, such as http://prometheus.monitoring:9090")
 	flags.String("prometheus-token-file", "", "file with a bearer token for the Prometheus server")
 	flags.String("prometheus-namespace-label", "namespace", "label that holds the namespace of a series; queries read only their own namespace; empty: queries read everything")
@@ -156,7 +159,7 @@ func addFlags(flags *pflag.FlagSet) {
 }
 
 func (c Config) check() error {
-	if err := c.Temporal.Check(); err != nil {
+	if err := errors.Join(c.Temporal.Check(), c.checkTaskQueues()); err != nil {
 		return err
 	}
 	if err := settings.Required(map[string]string{"chaos-namespace": c.ChaosNamespace, "system-namespace": c.SystemNamespace, "injector-image": c.Image}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"k8s.io/client-go/rest"
 
+	"github.com/squall-chaos/squall/activities/metric"
 	"github.com/squall-chaos/squall/settings/settingstest"
 )
 
@@ -130,7 +131,7 @@ func write(t *testing.T, content string) string {
 }
 
 func TestMetricsPageCounts(t *testing.T) {
-	handler, page, err := newMetrics(zap.NewNop())
+	handler, page, err := newMetrics(zap.NewNop(), metric.All())
 	if err != nil {
 		t.Fatal(err)
 	}

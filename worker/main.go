@@ -68,21 +68,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	polling, fatal := context.WithCancelCause(ctx)
 	defer fatal(nil)
-	for _, q := range taskQueues(acts, newSweep(acts, temporal, cluster), newRuns(acts, temporal), cluster) {
+	for _, q := range config.taskQueues(acts, temporal, cluster) {
 		w := q.poll(temporal, fatal)
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("poll the task queue %s: %w", q.name, err)
 		}
 		defer w.Stop()
 	}
-	go func() {
+	if config.TaskQueues != queuesProbes {
 		schedule := scheduleKeeper{schedules: temporal.ScheduleClient(), every: config.SweepInterval, look: scheduleLook, cluster: cluster, logger: logger}
-		if err := schedule.keep(ctx); err != nil {
-			fatal(err)
-		}
-	}()
+		go schedule.keepOr(ctx, fatal)
+	}
 	health.ready()
-	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("image", config.Image))
+	logger.Info("worker polls", zap.String("temporal", config.Temporal.Address), zap.String("task queues", config.TaskQueues), zap.String("image", config.Image))
 	<-polling.Done()
 	if ctx.Err() != nil {
 		return nil // asked to end
@@ -90,10 +88,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("poll temporal at %s: %w", config.Temporal.Address, connect.Advise(context.Cause(polling)))
 }
 
-// watch begins the worker's watches and waits until they have seen what there is.
+// watch begins the worker's watches and waits until they have seen what there is. A
+// worker for probes has only that of records.
 func watch(ctx context.Context, acts *activities.Activities) error {
-	go acts.ChaosPods.Run(ctx)
 	go acts.Targets.Watch.Run(ctx)
+	if acts.ChaosPods == nil {
+		return acts.Targets.Watch.Sync(ctx)
+	}
+	go acts.ChaosPods.Run(ctx)
 	go acts.Policies.Run(ctx)
 	go acts.SafeMode.Run(ctx)
 	return errors.Join(acts.ChaosPods.Sync(ctx), acts.Targets.Watch.Sync(ctx), acts.Policies.Sync(ctx), acts.SafeMode.Sync(ctx))

@@ -18,9 +18,9 @@ import (
 )
 
 // newMetrics returns what Temporal's SDK and the activities count with, and
-// the page that shows it to Prometheus. The activities' own numbers are there from
+// the page that shows it to Prometheus. The counters of the activities are there from
 // the start, as 0, with their sentences and without the SDK's labels.
-func newMetrics(logger *zap.Logger) (client.MetricsHandler, http.Handler, error) {
+func newMetrics(logger *zap.Logger, counters []metric.Counter) (client.MetricsHandler, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
@@ -33,7 +33,7 @@ func newMetrics(logger *zap.Logger) (client.MetricsHandler, http.Handler, error)
 		UseMonotonicCounters: true,
 	})
 	own := ownCounters{MetricsHandler: handler, vectors: map[string]vector{}}
-	for _, counter := range metric.All() {
+	for _, counter := range counters {
 		own.vectors[counter.Name] = newVector(registry, counter)
 	}
 	return own, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil

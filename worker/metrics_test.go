@@ -15,7 +15,7 @@ import (
 // Prometheus takes the first value that it sees for where a number began, and an
 // alert would miss the first disruption that is stuck.
 func TestNumbersAreShownFromTheStart(t *testing.T) {
-	_, page, err := newMetrics(zap.NewNop())
+	_, page, err := newMetrics(zap.NewNop(), metric.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestNumbersAreShownFromTheStart(t *testing.T) {
 
 // What activities count is not split by the SDK's labels, and what the SDK counts is.
 func TestNumbersOfActivitiesAndOfTheSDK(t *testing.T) {
-	handler, page, err := newMetrics(zap.NewNop())
+	handler, page, err := newMetrics(zap.NewNop(), metric.All())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,6 @@ import (
 	"github.com/squall-chaos/squall/deploy"
 )
 
-// account is the service account that the worker runs as.
-const account = "squall-worker"
-
 // awaitRights asks the cluster whether the worker may do what it will have to.
 // What is forbidden would otherwise show in the middle of a disruption. While
 // nobody answers it says so and waits.
@@ -34,11 +31,11 @@ var errForbidden = errors.New("the cluster does not let the worker")
 // checkRights names everything that deploy gives the worker for its settings and that
 // is missing.
 func checkRights(ctx context.Context, kube kubernetes.Interface, config Config) error {
-	const base = "it needs the rights that deploy/rbac.yaml gives the service account " + account + ": kubectl apply -k deploy"
-	if err := checkThese(ctx, kube, config, base, func() ([]deploy.Right, error) { return deploy.Rights(account) }); err != nil {
+	base := "it needs the rights that deploy/rbac.yaml gives the service account " + config.account() + ": kubectl apply -k deploy"
+	if err := checkThese(ctx, kube, config, base, func() ([]deploy.Right, error) { return deploy.Rights(config.account()) }); err != nil {
 		return err
 	}
-	if config.NamespaceOptIn != policy.SwitchEnforce {
+	if config.NamespaceOptIn != policy.SwitchEnforce || config.TaskQueues == queuesProbes {
 		return nil
 	}
 	return checkThese(ctx, kube, config,
@@ -72,5 +69,5 @@ func checkThese(ctx context.Context, kube kubernetes.Interface, config Config, w
 		return nil
 	}
 	return fmt.Errorf("%w %s; %s, and see with kubectl auth can-i --list --as=system:serviceaccount:%s:%s -n %s",
-		errForbidden, strings.Join(missing, ", "), wayOut, config.SystemNamespace, account, config.ChaosNamespace)
+		errForbidden, strings.Join(missing, ", "), wayOut, config.SystemNamespace, config.account(), config.ChaosNamespace)
 }

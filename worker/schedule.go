@@ -61,6 +61,13 @@ func (k scheduleKeeper) keep(ctx context.Context) error {
 	}
 }
 
+// keepOr is keep, whose error is fatal.
+func (k scheduleKeeper) keepOr(ctx context.Context, fatal func(error)) {
+	if err := k.keep(ctx); err != nil {
+		fatal(err)
+	}
+}
+
 // ensureSchedule makes the sweep run that often; 0 means not at all. Several
 // workers may do it at once, and again at each start. That somebody paused the
 // schedule, and why, stays as it is. The schedule says which cluster's it is, so

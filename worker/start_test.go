@@ -108,6 +108,7 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 		"deploy/rbac.yaml", "kubectl apply -k deploy")
 	install(t, admin)
 	eventually(t, "the rights of deploy/rbac.yaml are enough", func() bool { return ask() == nil })
+	wantRightsOfProbes(t, config)
 	settings.NamespaceOptIn = policy.SwitchEnforce
 	wantWords(t, ask(), "get namespaces everywhere", "namespace-opt-in=enforce needs deploy/components/namespace-opt-in-enforce")
 	settings.NamespaceOptIn = policy.SwitchWarn
@@ -119,6 +120,20 @@ func TestWorkerSaysWhichRightsTheClusterDenies(t *testing.T) {
 		err := ask()
 		return err != nil && strings.Contains(err.Error(), "create pods in squall-chaos") && !strings.Contains(err.Error(), "everywhere")
 	})
+}
+
+// wantRightsOfProbes wants that a worker that only asks probes needs the rights of
+// squall-probes and no others.
+func wantRightsOfProbes(t *testing.T, config *rest.Config) {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.Impersonate.UserName = "system:serviceaccount:squall-system:squall-probes"
+	probes := clientOf(t, config)
+	ask := func(queues string) error {
+		return awaitRights(t.Context(), probes, Config{ChaosNamespace: "squall-chaos", NamespaceOptIn: policy.SwitchEnforce, TaskQueues: queues}, zap.NewNop())
+	}
+	eventually(t, "the rights of squall-probes are enough", func() bool { return ask(queuesProbes) == nil })
+	wantWords(t, ask(queuesDisruptions), "create pods in squall-chaos", "update disruptions/status everywhere", "service account squall-worker")
 }
 
 // rule T8: a worker that starts while Temporal is away waits for it.

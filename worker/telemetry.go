@@ -18,10 +18,10 @@ type telemetry struct {
 }
 
 func newTelemetry(c Config, logger *zap.Logger) (told telemetry, err error) {
-	if told.metrics, told.page, err = newMetrics(logger); err != nil {
+	if told.metrics, told.page, err = newMetrics(logger, c.counters()); err != nil {
 		return told, err
 	}
-	told.tracing, err = traces.New("squall-worker", c.Traces, logger)
+	told.tracing, err = traces.New(c.account(), c.Traces, logger)
 	return told, err
 }
 

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -25,10 +23,8 @@ import (
 	"github.com/squall-chaos/squall/activities/notify"
 	"github.com/squall-chaos/squall/activities/orphans"
 	"github.com/squall-chaos/squall/activities/policy"
-	"github.com/squall-chaos/squall/activities/probe"
 	"github.com/squall-chaos/squall/activities/scenarios"
 	"github.com/squall-chaos/squall/activities/status"
-	"github.com/squall-chaos/squall/activities/steadystate"
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/kube"
 	"github.com/squall-chaos/squall/workflows"
@@ -49,11 +45,11 @@ const (
 	busySlots = 200
 )
 
-// taskQueues are all there are. Who watches an injection is on the workflows' queue,
-// as Temporal hands out with the answer to a workflow's task what is on its own, and
-// takes none of the slots of a cleaning. Probers have a queue of their own, and so
-// have notifications, which wait for others.
-func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
+// disruptionQueues are all but that of probes. Who watches an injection is on the
+// workflows' queue, as Temporal hands out with the answer to a workflow's task what is
+// on its own, and takes none of the slots of a cleaning. Notifications, which wait for
+// others, have a queue of their own.
+func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, runs *crons.Activities, cluster types.UID) []taskQueue {
 	own := &belongings{cluster: cluster}
 	return []taskQueue{
 		notifications(acts, own),
@@ -84,18 +80,6 @@ func taskQueues(acts *activities.Activities, sweep *orphans.Activities, runs *cr
 				MaxConcurrentActivityExecutionSize: manySlots,
 				DisableWorkflowWorker:              true,
 				Interceptors:                       []interceptor.WorkerInterceptor{own, &heartbeats{gap: watcherGap}},
-			},
-			register: func(r worker.Registry) { r.RegisterActivity(acts) },
-		},
-		{
-			name: contract.ProbeTaskQueue,
-			options: worker.Options{
-				MaxConcurrentActivityExecutionSize: manySlots,
-				DisableWorkflowWorker:              true,
-				Interceptors:                       []interceptor.WorkerInterceptor{own},
-				// Probers heartbeat themselves, with what the next one goes on with,
-				// and by that learn that their phase is over.
-				MaxHeartbeatThrottleInterval: time.Second,
 			},
 			register: func(r worker.Registry) { r.RegisterActivity(acts) },
 		},
@@ -147,35 +131,53 @@ func newRuns(acts *activities.Activities, temporal client.Client) *crons.Activit
 	return &crons.Activities{Kube: acts.Kube, Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Events: activities.Events(acts.Kube), Temporal: temporal}
 }
 
-func newActivities(c Config) (*activities.Activities, error) {
+// reached is the cluster, and what programs keep there.
+type reached struct {
+	// config is for what needs JSON, fast for what Kubernetes has in protobuf.
+	config, fast *rest.Config
+	kube         kubernetes.Interface
+	clock        *kube.Clock
+	disruptions  *status.Disruptions
+	records      *targets.Store
+}
+
+func reach(c Config) (reached, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster (in a pod: its service account, elsewhere: KUBECONFIG): %w", err)
+		return reached{}, fmt.Errorf("find the cluster (in a pod: its service account, elsewhere: KUBECONFIG): %w", err)
 	}
 	config.QPS, config.Burst = c.ClientQPS, int(c.ClientQPS)*2
-	config.UserAgent = "squall-worker"
+	config.UserAgent = c.account()
 	config.WarningHandler = rest.NoWarnings{}
 	disruptions, err := status.NewDisruptions(config)
 	if err != nil {
-		return nil, err
+		return reached{}, err
 	}
-	fast := kube.Protobuf(config)
-	clock := &kube.Clock{}
+	fast, clock := kube.Protobuf(config), &kube.Clock{}
 	fast.Wrap(clock.Wrap)
 	kube, err := kubernetes.NewForConfig(fast)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return reached{}, fmt.Errorf("make client: %w", err)
 	}
-	pods, err := chaospod.NewWatch(kube, c.ChaosNamespace)
+	store := targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel)
+	store.ControlPlane, store.System = c.ControlPlaneNodes, c.SystemNamespace
+	return reached{config: config, fast: fast, kube: kube, clock: clock, disruptions: disruptions, records: store}, nil
+}
+
+func newActivities(c Config) (*activities.Activities, error) {
+	at, err := reach(c)
 	if err != nil {
 		return nil, err
 	}
-	client, err := status.NewClient(config)
+	if c.TaskQueues == queuesProbes {
+		return c.probingActivities(at), nil
+	}
+	pods, err := chaospod.NewWatch(at.kube, c.ChaosNamespace)
 	if err != nil {
 		return nil, err
 	}
-	policies, err := policy.NewWatch(client)
+	policies, err := policy.NewWatch(at.disruptions.Client())
 	if err != nil {
 		return nil, err
 	}
@@ -183,26 +185,27 @@ func newActivities(c Config) (*activities.Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	safeMode, err := c.safeMode(fast)
+	safeMode, err := c.safeMode(at.fast)
 	if err != nil {
 		return nil, err
 	}
-	store := targets.NewStore(kube, c.ChaosNamespace, targets.NewWatch(kube, c.ChaosNamespace), c.Parallel)
-	store.ControlPlane, store.System = c.ControlPlaneNodes, c.SystemNamespace
-	return &activities.Activities{
-		Kube: kube, Clock: clock, Disruptions: disruptions, ChaosPods: pods, Targets: store, Namespace: c.ChaosNamespace,
+	all := &activities.Activities{
+		Kube: at.kube, Clock: at.clock, Disruptions: at.disruptions, ChaosPods: pods, Targets: at.records, Namespace: c.ChaosNamespace,
 		Policies: policies, OptIn: c.NamespaceOptIn == policy.SwitchEnforce, SafeMode: safeMode,
-		Clouds: &cloud.Clouds{Kube: kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
+		Clouds: &cloud.Clouds{Kube: at.kube, ConfigMap: ranges, Fetch: c.CloudRangesFetch},
 		Builder: chaospod.Builder{
 			Namespace: c.ChaosNamespace, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, AllowedHosts: c.AllowedHosts,
 			PriorityClass: c.PriorityClass, ImagePullSecrets: c.ImagePullSecrets, CPU: resource.MustParse(c.CPU), SELinuxType: c.SELinuxType, NodeTimeout: c.NodeTimeout,
 		},
 		NodeShare:     c.NodeShare,
-		Prober:        c.prober(kube, config),
 		Notify:        c.Notify,
 		Parallel:      c.Parallel,
 		CordonsAtOnce: c.CordonsAtOnce,
-	}, nil
+	}
+	if c.TaskQueues != queuesDisruptions {
+		all.Prober = c.prober(at.kube, at.config)
+	}
+	return all, nil
 }
 
 // safeMode judges as the settings say; nil if nobody does.
@@ -215,27 +218,6 @@ func (c Config) safeMode(config *rest.Config) (*activities.SafeMode, error) {
 		Enforced: c.SafeMode == policy.SwitchEnforce, Census: count,
 		Thresholds: policy.Thresholds{Namespace: c.SafeModeNamespaceThreshold, Cluster: c.SafeModeClusterThreshold},
 	}, err
-}
-
-// prober asks probes, as far as the settings allow it.
-func (c Config) prober(kube kubernetes.Interface, config *rest.Config) *steadystate.Prober {
-	p := &steadystate.Prober{Kube: kube, APIServer: config.Host, Version: version(), Hosts: c.ProbeHosts, Rate: probe.NewRate(c.ProbeRequests)}
-	if c.ProbeExec {
-		p.Exec = &probe.Exec{Client: kube, Config: config}
-	}
-	if c.PrometheusAddress == "" {
-		return p
-	}
-	p.Prometheus = func() (*probe.Prometheus, error) {
-		server := &probe.Prometheus{URL: c.PrometheusAddress, NamespaceLabel: c.PrometheusNamespaceLabel}
-		if c.PrometheusTokenFile == "" {
-			return server, nil
-		}
-		token, err := os.ReadFile(c.PrometheusTokenFile)
-		server.Token = strings.TrimSpace(string(token))
-		return server, err
-	}
-	return p
 }
 
 // version is that of the module, for the user agent of probes.

@@ -14,7 +14,7 @@ import (
 )
 
 // programsSelector has the programs whose nodes are left alone.
-const programsSelector = "app.kubernetes.io/name in (squall-worker,squall-crdbridge)"
+const programsSelector = "app.kubernetes.io/name in (squall-worker,squall-probes,squall-crdbridge)"
 
 // Labels of nodes of the control plane; the second is that of older clusters.
 var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
@@ -27,8 +27,8 @@ type spared struct {
 	programs map[string]string
 }
 
-// sparedNodes reads where the programs run that end disruptions: a disruption of those
-// nodes might keep them from ending it. A spec that selects nodes by their names means
+// sparedNodes reads where the programs run that end disruptions, and those that ask their
+// probes: a disruption of those nodes might keep them from that. A spec that selects nodes by their names means
 // just those. Who may not list the pods, which a worker may, learns of no such nodes.
 func (s *Store) sparedNodes(ctx context.Context, spec v1beta1.DisruptionSpec) (spared, error) {
 	found := spared{controlPlane: !s.ControlPlane, system: s.System, programs: map[string]string{}}

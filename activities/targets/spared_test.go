@@ -35,8 +35,8 @@ func TestNodesThatAreLeftAlone(t *testing.T) {
 		}
 	}
 	s := NewStore(fake.NewClientset(
-		node("plain"), node("with-worker"), node("with-bridge"), node("master", "node-role.kubernetes.io/master"), node("control", "node-role.kubernetes.io/control-plane"),
-		pod("squall-system", "w", "squall-worker", "with-worker", corev1.PodRunning), pod("squall-system", "b", "squall-crdbridge", "with-bridge", corev1.PodRunning),
+		node("plain"), node("with-worker"), node("with-probes"), node("with-bridge"), node("master", "node-role.kubernetes.io/master"), node("control", "node-role.kubernetes.io/control-plane"),
+		pod("squall-system", "w", "squall-worker", "with-worker", corev1.PodRunning), pod("squall-system", "p", "squall-probes", "with-probes", corev1.PodRunning), pod("squall-system", "b", "squall-crdbridge", "with-bridge", corev1.PodRunning),
 		pod("squall-system", "old", "squall-worker", "plain", corev1.PodFailed), pod("shop", "forged", "squall-worker", "plain", corev1.PodRunning),
 		pod("squall-system", "t", "squall-temporal", "plain", corev1.PodRunning),
 	), "squall-chaos", nil, 1)

@@ -64,7 +64,7 @@ func Cluster(ctx context.Context, c *cluster.Client, place Place) []Finding {
 	}
 	findings = append(findings, examineRights(ctx, c))
 	findings = append(findings, examineAdmission(ctx, c), examineOptIn(ctx, c), examineSafeMode(ctx, c), examineRequesters(ctx, c))
-	for _, program := range []string{"squall-worker", "squall-crdbridge"} {
+	for _, program := range []string{"squall-worker", probes, "squall-crdbridge"} {
 		findings = append(findings, examineProgram(ctx, c, place.System, program), examineAccount(ctx, c, place, program))
 	}
 	findings = append(findings, examineBundled(ctx, c, place.System)...)
@@ -246,10 +246,15 @@ func examineSwitch(ctx context.Context, c *cluster.Client, s policySwitch) Findi
 	return Finding{s.what, OK, "off: " + s.off, ""}
 }
 
+// probes is the program that only disruptions with a steady state need.
+const probes = "squall-probes"
+
 // examineProgram finds out whether a deployment has what it asks for.
 func examineProgram(ctx context.Context, c *cluster.Client, namespace, name string) Finding {
 	deployment, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
+	case apierrors.IsNotFound(err) && name == probes:
+		return Finding{name, Fail, fmt.Sprintf("there is no deployment %s in namespace %s: disruptions with a steady state inject nothing", name, namespace), reinstall}
 	case apierrors.IsNotFound(err):
 		return Finding{name, Fail, fmt.Sprintf("there is no deployment %s in namespace %s", name, namespace), "install Squall, or name its namespace by --system-namespace"}
 	case err != nil:

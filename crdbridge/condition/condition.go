@@ -20,6 +20,8 @@ import (
 const (
 	ReasonUnreachable = "TemporalUnreachable"
 	ReasonNoWorker    = "NoWorker"
+	// ReasonNoProber is of disruptions with probes only: Deployment squall-probes asks none.
+	ReasonNoProber = "NoProber"
 )
 
 // Apply writes one condition and fails when d is not the newest version. A field

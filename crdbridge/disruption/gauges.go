@@ -32,11 +32,12 @@ var (
 	injected    = Gauge{"squall_targets_injected", "Targets that are injected now.", ""}
 	away        = Gauge{"squall_temporal_unreachable", "1 while Temporal does not answer, else 0.", ""}
 	noWorker    = Gauge{"squall_worker_missing", "1 while no worker asks Temporal for work, else 0.", ""}
+	noProber    = Gauge{"squall_prober_missing", "1 while nobody asks Temporal for probes, else 0.", ""}
 )
 
 // Gauges are all of them.
 func Gauges() []Gauge {
-	return []Gauge{byPhase, unattended, stuck, failing, ineffective, injected, away, noWorker}
+	return []Gauge{byPhase, unattended, stuck, failing, ineffective, injected, away, noWorker, noProber}
 }
 
 // parts are the values of a gauge's label, all of which are always shown.
@@ -48,7 +49,7 @@ func (g Gauge) parts() (values []string) {
 			values = append(values, string(phase))
 		}
 	case unattended:
-		values = []string{condition.ReasonUnreachable, reasonRefused, condition.ReasonNoWorker, reasonTaskFailing, reasonEnded}
+		values = []string{condition.ReasonUnreachable, reasonRefused, condition.ReasonNoWorker, condition.ReasonNoProber, reasonTaskFailing, reasonEnded}
 	default:
 		values = []string{""}
 	}
@@ -146,6 +147,7 @@ func (g gauges) Collect(out chan<- prometheus.Metric) {
 	seen := count(all.Items)
 	seen[away][""] = one(g.workflows.Health.Err() != nil)
 	seen[noWorker][""] = one(g.workflows.Problems.NoWorker())
+	seen[noProber][""] = one(g.workflows.Problems.NoProber())
 	for gauge, parts := range seen {
 		for value, n := range parts {
 			var values []string

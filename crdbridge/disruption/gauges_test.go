@@ -66,8 +66,8 @@ func TestCount(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("count() (-want +got):\n%s", diff)
 			}
-			if shown != 8+5+6 {
-				t.Errorf("%d numbers are shown, want those of every phase, every reason and the six without a label", shown)
+			if shown != 8+6+7 {
+				t.Errorf("%d numbers are shown, want those of every phase, every reason and the seven without a label", shown)
 			}
 		})
 	}

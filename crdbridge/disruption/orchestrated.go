@@ -66,6 +66,9 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 	case errors.Is(err, temporal.ErrNoWorker):
 		return metav1.ConditionFalse, condition.ReasonNoWorker, "No worker asks Temporal for work: nothing begins, goes on or is cleaned, and injectors end at their own " +
 			"deadline. See why none runs: kubectl -n squall-system describe deployment squall-worker"
+	case errors.Is(err, temporal.ErrNoProber):
+		return metav1.ConditionFalse, condition.ReasonNoProber, "Nobody asks the probes of spec.steadyState: nothing is injected before they are asked, and later " +
+			"onProberLost decides. Deployment squall-probes is missing or does not run: kubectl -n squall-system describe deployment squall-probes"
 	case errors.Is(err, temporal.ErrTaskFailing):
 		return metav1.ConditionFalse, reasonTaskFailing, fmt.Sprintf("The workflow cannot go on, %s; injectors end at their own deadline. "+
 			"The worker's log and the workflow's page in Temporal say why. After an upgrade go back to the version before; "+

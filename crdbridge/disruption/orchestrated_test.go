@@ -36,6 +36,7 @@ func TestVerdict(t *testing.T) {
 		{"somebody deleted the namespace", fmt.Errorf("%w: namespace squall-chaos is missing", errNoChaosNamespace), metav1.ConditionFalse, reasonNoChaosNamespace},
 		{"of another cluster", start.OtherCluster("there", "here"), metav1.ConditionFalse, reasonOtherCluster},
 		{"nobody works", temporal.ErrNoWorker, metav1.ConditionFalse, condition.ReasonNoWorker},
+		{"nobody asks its probes", temporal.ErrNoProber, metav1.ConditionFalse, condition.ReasonNoProber},
 		{"the workflow cannot go on", fmt.Errorf("%w: NonDeterministicError", temporal.ErrTaskFailing), metav1.ConditionFalse, reasonTaskFailing},
 	}
 	for _, test := range tests {

@@ -85,7 +85,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return retry(errors.Join(failed, err))
 		}
 	}
-	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.checkChaosNamespace(ctx), r.workflows.Problems.Err(d.Ref()))); news {
+	if want, news := orchestrated(d, cmp.Or(err, r.workflows.Health.Err(), r.checkChaosNamespace(ctx), r.workflows.Problems.Err(d))); news {
 		if failed := condition.Apply(ctx, r.client, d, fieldManager, want); failed != nil {
 			return retry(errors.Join(failed, err))
 		}

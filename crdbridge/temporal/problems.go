@@ -39,13 +39,15 @@ const reportedProblems = "TemporalReportedProblems"
 var (
 	// ErrNoWorker means that nobody asks Temporal for the tasks of disruptions.
 	ErrNoWorker = errors.New("no worker asks Temporal for work")
+	// ErrNoProber means that nobody asks Temporal for the probes of steady states.
+	ErrNoProber = errors.New("nobody asks Temporal for probes")
 	// ErrTaskFailing means that a workflow runs and cannot go on.
 	ErrTaskFailing = errors.New("the tasks of the workflow fail")
 )
 
 // Problems knows why workflows do not go on although Temporal can be reached: its
-// namespace is another cluster's, no worker is there, or the tasks of a workflow fail one after the other. Nothing
-// in the cluster would tell.
+// namespace is another cluster's, no worker is there, nobody asks probes, or the tasks of a workflow fail one after
+// the other. Nothing in the cluster would tell.
 type Problems struct {
 	client   Client
 	interval time.Duration
@@ -59,10 +61,28 @@ type Problems struct {
 	// otherCluster is start.ErrOtherCluster, wrapped, or nil; askedOwner is when that was found.
 	otherCluster error
 	askedOwner   time.Time
-	noWorker     bool
 	failing      map[v1beta1.DisruptionRef]string
-	// missed counts the polls in a row that saw no worker.
+	// workers and probers ask for the tasks of workflows, and for those of probes.
+	workers, probers pollers
+}
+
+// pollers are those of a task queue.
+type pollers struct {
+	// missed counts the polls in a row that saw none. Two must have: one that is just
+	// starting is no problem.
 	missed int
+}
+
+func (p *pollers) missing() bool { return p.missed >= 2 }
+
+// note is true when an answer changes what is known.
+func (p *pollers) note(alive bool) bool {
+	before := p.missing()
+	p.missed++
+	if alive {
+		p.missed = 0
+	}
+	return p.missing() != before
 }
 
 func newProblems(c Client, interval time.Duration, cluster func(context.Context) (types.UID, error)) *Problems {
@@ -72,7 +92,7 @@ func newProblems(c Client, interval time.Duration, cluster func(context.Context)
 // Start asks until ctx ends. Only the bridge that leads asks.
 func (p *Problems) Start(ctx context.Context) error {
 	poll := func(ctx context.Context) {
-		if err := errors.Join(p.pollOwner(ctx), p.pollWorkers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(p.pollOwner(ctx), p.pollWorkers(ctx), p.pollProbers(ctx), p.pollFailing(ctx)); err != nil && ctx.Err() == nil {
 			// Health tells when Temporal is away.
 			ctrl.Log.Info("problems of workflows not looked for", "reason", err.Error())
 		}
@@ -84,19 +104,22 @@ func (p *Problems) Start(ctx context.Context) error {
 	return nil
 }
 
-// Err is why the workflow of ref does not go on, or nil: start.ErrOtherCluster, ErrNoWorker,
-// or ErrTaskFailing with what Temporal says of it.
-func (p *Problems) Err(ref v1beta1.DisruptionRef) error {
+// Err is why the workflow of d does not go on, or nil: start.ErrOtherCluster, ErrNoWorker,
+// ErrTaskFailing with what Temporal says of it, or ErrNoProber if it has probes.
+func (p *Problems) Err(d *v1beta1.Disruption) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.otherCluster != nil {
 		return p.otherCluster
 	}
-	if p.noWorker {
+	if p.workers.missing() {
 		return ErrNoWorker
 	}
-	if cause, found := p.failing[ref]; found {
+	if cause, found := p.failing[d.Ref()]; found {
 		return fmt.Errorf("%w: %s", ErrTaskFailing, cause)
+	}
+	if d.Spec.SteadyState != nil && p.probers.missing() {
+		return ErrNoProber
 	}
 	return nil
 }
@@ -105,7 +128,14 @@ func (p *Problems) Err(ref v1beta1.DisruptionRef) error {
 func (p *Problems) NoWorker() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.noWorker
+	return p.workers.missing()
+}
+
+// NoProber is true while nobody asks Temporal for the probes of steady states.
+func (p *Problems) NoProber() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.probers.missing()
 }
 
 // pollOwner finds out whether the Temporal namespace belongs to another
@@ -148,36 +178,35 @@ func (p *Problems) OtherCluster() error {
 	return p.otherCluster
 }
 
-// pollWorkers finds out whether a worker asks for workflow tasks. Two polls in a
-// row must have seen none: a worker that is just starting is no problem.
+// pollWorkers finds out whether a worker asks for workflow tasks.
 func (p *Problems) pollWorkers(ctx context.Context) error {
+	return p.pollQueue(ctx, contract.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, &p.workers)
+}
+
+// pollProbers finds out whether somebody asks for probes, which disruptions without a
+// steady state do not need.
+func (p *Problems) pollProbers(ctx context.Context) error {
+	return p.pollQueue(ctx, contract.ProbeTaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY, &p.probers)
+}
+
+func (p *Problems) pollQueue(ctx context.Context, queue string, kind enumspb.TaskQueueType, known *pollers) error {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	answer, err := p.client.DescribeTaskQueue(call, contract.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	answer, err := p.client.DescribeTaskQueue(call, queue, kind)
 	if err != nil {
-		return fmt.Errorf("ask who polls the task queue %s: %w", contract.TaskQueue, err)
+		return fmt.Errorf("ask who polls the task queue %s: %w", queue, err)
 	}
 	alive := false
 	for _, poller := range answer.GetPollers() {
 		alive = alive || time.Since(poller.GetLastAccessTime().AsTime()) < pollerAlive
 	}
-	if p.noteWorkers(alive) {
+	p.mu.Lock()
+	changed := known.note(alive)
+	p.mu.Unlock()
+	if changed {
 		p.changed(ctx, v1beta1.DisruptionRef{})
 	}
 	return nil
-}
-
-// noteWorkers is true when an answer changes what is known.
-func (p *Problems) noteWorkers(alive bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.missed++
-	if alive {
-		p.missed = 0
-	}
-	before := p.noWorker
-	p.noWorker = p.missed >= 2
-	return p.noWorker != before
 }
 
 // pollFailing finds the disruptions whose workflow cannot go on.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
@@ -12,14 +13,27 @@ import (
 // A worker that is just starting, or whose poll was missed once, is no problem.
 func TestNoWorkerIsToldAfterTwoPolls(t *testing.T) {
 	p := newProblems(nil, 0, nil)
-	for i, step := range []struct{ alive, changed, problem bool }{
-		{true, false, false}, {false, false, false}, {true, false, false},
-		{false, false, false}, {false, true, true}, {false, false, true}, {true, true, false},
-	} {
-		changed := p.noteWorkers(step.alive)
-		if problem := errors.Is(p.Err(v1beta1.DisruptionRef{}), ErrNoWorker); changed != step.changed || problem != step.problem {
-			t.Errorf("poll %d: changed %t, problem %t; want %t, %t", i, changed, problem, step.changed, step.problem)
+	probed := &v1beta1.Disruption{Spec: v1beta1.DisruptionSpec{SteadyState: &v1beta1.SteadyState{}}}
+	for of, pollers := range map[error]*pollers{ErrNoWorker: &p.workers, ErrNoProber: &p.probers} {
+		for i, step := range []struct{ alive, changed, problem bool }{
+			{true, false, false}, {false, false, false}, {true, false, false},
+			{false, false, false}, {false, true, true}, {false, false, true}, {true, true, false},
+		} {
+			changed := pollers.note(step.alive)
+			if problem := errors.Is(p.Err(probed), of); changed != step.changed || problem != step.problem {
+				t.Errorf("%v, poll %d: changed %t, problem %t; want %t, %t", of, i, changed, problem, step.changed, step.problem)
+			}
 		}
+	}
+}
+
+// A disruption without probes goes on without anybody who asks any.
+func TestNoProberConcernsDisruptionsWithProbesAlone(t *testing.T) {
+	p := newProblems(nil, 0, nil)
+	p.probers.note(false)
+	p.probers.note(false)
+	if err := p.Err(&v1beta1.Disruption{}); err != nil || !p.NoProber() || p.NoWorker() {
+		t.Errorf("without probes: %v; nobody asks probes: %t, no worker: %t; want nil, true, false", err, p.NoProber(), p.NoWorker())
 	}
 }
 
@@ -42,7 +56,10 @@ func TestOnlyWhatChangesOfFailingWorkflowsIsTold(t *testing.T) {
 			t.Errorf("%s: changed (-want +got):\n%s", step.name, diff)
 		}
 	}
-	if err := p.Err(two); !errors.Is(err, ErrTaskFailing) || p.Err(one) != nil {
-		t.Errorf("two: %v, one: %v; want only two to fail", err, p.Err(one))
+	of := func(ref v1beta1.DisruptionRef) error {
+		return p.Err(&v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}})
+	}
+	if err := of(two); !errors.Is(err, ErrTaskFailing) || of(one) != nil {
+		t.Errorf("two: %v, one: %v; want only two to fail", err, of(one))
 	}
 }

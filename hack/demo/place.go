@@ -131,13 +131,13 @@ func (p *place) install(ctx context.Context, show *screen) error {
 	if _, err := p.run(ctx, "apply", "--server-side", "--force-conflicts", "-k", overlay); err != nil {
 		return err
 	}
-	for _, name := range []string{"squall-worker", "squall-crdbridge"} {
+	for _, name := range []string{"squall-worker", "squall-probes", "squall-crdbridge"} {
 		if _, err := p.run(ctx, "-n", "squall-system", "rollout", "status", "deployment/"+name, "--timeout=180s"); err != nil {
 			pods, _ := p.run(ctx, "-n", "squall-system", "describe", "pods")
 			return fmt.Errorf("%w\n%s", err, pods)
 		}
 	}
-	show.say("worker and bridge run, Temporal is at %s", p.temporal)
+	show.say("worker, probes and bridge run, Temporal is at %s", p.temporal)
 	return p.awaitAdmission(ctx, show)
 }
 

@@ -144,7 +144,7 @@ func (s *space) systemPods() []corev1.Pod {
 func (s *space) awaitSystem() {
 	s.t.Helper()
 	eventually(s.t, func() string {
-		for _, name := range []string{"squall-worker", "squall-crdbridge"} {
+		for _, name := range []string{"squall-worker", "squall-probes", "squall-crdbridge"} {
 			deployment, err := s.kube.AppsV1().Deployments(systemNamespace).Get(s.t.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return err.Error()

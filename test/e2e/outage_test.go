@@ -30,8 +30,10 @@ func TestNothingOfSquallRuns(t *testing.T) {
 	alone := ends.injected(ends.create("alone", "{selector: {app: target}, count: 2, duration: 45s, "+quick+"}"))
 	ends.scale("squall-crdbridge", 0)
 	ends.scale("squall-worker", 0)
+	ends.scale("squall-probes", 0)
 	restart := func() {
 		ends.scale("squall-worker", 2)
+		ends.scale("squall-probes", 2)
 		ends.scale("squall-crdbridge", 2)
 		ends.awaitSystem()
 	}

@@ -1,4 +1,4 @@
-// Package rights runs worker and bridge with the rights that deploy gives them and no
+// Package rights runs the programs with the rights that deploy gives them and no
 // others: what they ask for beside that, the API server refuses and writes down. The other
 // way, that they are given nothing that they do not use, is deploy's own test.
 package rights
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 const system, chaos = "squall-system", "squall-chaos"
 
-// A disruption whose target dies, and one that is stopped, of the pods of a namespace,
+// A disruption whose target dies, and one with probes that is stopped, of the pods of a namespace,
 // need no right that deploy does not give, and bridges elect one of them.
 func TestTheProgramsAskForNothingElse(t *testing.T) {
 	w := world.Start(t)
@@ -43,7 +43,8 @@ func TestTheProgramsAskForNothingElse(t *testing.T) {
 	as := func(program string) []string {
 		return []string{"KUBECONFIG=" + asAccount(w, program), "SQUALL_CHAOS_NAMESPACE=" + chaos, "SQUALL_SYSTEM_NAMESPACE=" + system}
 	}
-	w.Worker(as("squall-worker")...).Start()
+	w.Worker(append(as("squall-worker"), "SQUALL_TASK_QUEUES=disruptions")...).Start()
+	w.Worker(append(as("squall-probes"), "SQUALL_TASK_QUEUES=probes")...).Start()
 	w.Bridge(append(as("squall-crdbridge"), "SQUALL_LEADER_ELECTION=true", "SQUALL_LEADER_ELECTION_NAMESPACE="+system)...).Start()
 	w.Targets(3)
 
@@ -58,8 +59,19 @@ func TestTheProgramsAskForNothingElse(t *testing.T) {
 	w.Must(w.Disruptions.Delete(t.Context(), first))
 	w.Vanishes(first)
 
-	second := w.Create(w.Disruption("second", 1))
+	second := w.Disruption("second", 1)
+	ready := func(app string) v1beta1.ProbeHandler {
+		return v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": app}}}
+	}
+	second.Spec.SteadyState = &v1beta1.SteadyState{Probes: []v1beta1.Probe{
+		{Name: "there", PeriodSeconds: 1, ProbeHandler: ready("web")},
+		{Name: "lost", PeriodSeconds: 1, OnFailure: v1beta1.ProbeRecord, Phases: []v1beta1.ProbePhase{v1beta1.ProbeDuring}, ProbeHandler: ready("nobody")},
+	}}
+	second = w.Create(second)
 	w.Injected(second)
+	world.Eventually(t, w.Patience, "a failure of a probe is told", func() bool {
+		return slices.Contains(read(w, w.AuditLog), call{"squall-probes", "create events in " + w.Shop, false})
+	})
 	stop := &v1beta1.EmergencyStop{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
 	w.Must(w.Disruptions.Create(t.Context(), stop))
 	world.Eventually(t, w.Patience, "all is clean", func() bool {
@@ -77,6 +89,7 @@ func TestTheProgramsAskForNothingElse(t *testing.T) {
 	for _, want := range []string{
 		"squall-worker create pods in " + chaos, "squall-worker create events in " + w.Shop, "squall-crdbridge create leases in " + system,
 		"squall-crdbridge create events in " + system, "squall-crdbridge delete pods in " + chaos, "squall-crdbridge patch emergencystops/status",
+		"squall-probes get configmaps in " + chaos, "squall-probes get services in default",
 	} {
 		if !slices.ContainsFunc(asked, func(c call) bool { return c.who+" "+c.what == want }) {
 			t.Errorf("nobody was seen to %s", want)

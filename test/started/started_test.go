@@ -103,7 +103,7 @@ func (u user) tellOf() {
 	for _, args := range [][]string{
 		{"--namespace=squall-shop", "describe", "disruptions,pods"},
 		{"get", "pods,leases", "--all-namespaces", "--output=wide"},
-		{"--namespace=squall-system", "logs", "--selector=app.kubernetes.io/name in (squall-worker,squall-crdbridge,squall-temporal)", "--max-log-requests=9", "--prefix", "--tail=60"},
+		{"--namespace=squall-system", "logs", "--selector=app.kubernetes.io/name in (squall-worker,squall-probes,squall-crdbridge,squall-temporal)", "--max-log-requests=9", "--prefix", "--tail=60"},
 	} {
 		out, err := u.kubectl(u.Context(), args...)
 		u.Logf("$ kubectl %s\n%s%v", strings.Join(args, " "), out, err)
