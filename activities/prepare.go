@@ -122,6 +122,9 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return Plan{}, err
 	}
 	if why != "" {
+		if reason == v1beta1.ReasonDenied {
+			a.tellPolicies(ctx, live, why)
+		}
 		return a.refuseFor(ctx, live, reason, why)
 	}
 	ranges, why, err := a.resolve(ctx, live)

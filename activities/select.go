@@ -68,6 +68,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteOperated(healthy, claims)
 	selection.NoteBudgets(healthy, budgets, claims)
 	selection.NoteDenied(healthy, limits, claims)
+	a.tellPolicies(ctx, d, selection.Denied)
 	selection.NoteNodes(healthy, nodes, claims, time.Now())
 	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
 	selection.NoteLost(d.Spec, shards, time.Now())
