@@ -122,9 +122,6 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 		return Plan{}, err
 	}
 	if why != "" {
-		if reason == v1beta1.ReasonDenied {
-			a.tellPolicies(ctx, live, why)
-		}
 		return a.refuseFor(ctx, live, reason, why)
 	}
 	ranges, why, err := a.resolve(ctx, live)
@@ -189,6 +186,7 @@ func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver
 		return "", "", "", err
 	}
 	if why = policy.Refusal(rules); why != "" {
+		a.tellPolicies(ctx, d, why)
 		return "", v1beta1.ReasonDenied, why, nil
 	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {

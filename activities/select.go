@@ -68,7 +68,6 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 	selection.NoteOperated(healthy, claims)
 	selection.NoteBudgets(healthy, budgets, claims)
 	selection.NoteDenied(healthy, limits, claims)
-	a.tellPolicies(ctx, d, selection.Denied)
 	selection.NoteNodes(healthy, nodes, claims, time.Now())
 	selection.NoteFailed(d.Spec, healthy, shards, time.Now())
 	selection.NoteLost(d.Spec, shards, time.Now())
@@ -217,6 +216,7 @@ func lostKey(d *v1beta1.Disruption, s Selection) string {
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
+	a.tellPolicies(ctx, d, s.Denied)
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":
