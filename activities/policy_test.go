@@ -43,6 +43,21 @@ func (c *cluster) seesPolicy(name string) bool {
 	return false
 }
 
+// wantDenials finds exactly these events on a policy.
+func (c *cluster) wantDenials(policy string, want ...string) {
+	c.Helper()
+	events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=DisruptionPolicy,involvedObject.name=" + policy})
+	c.Must(err)
+	if len(events.Items) != len(want) {
+		c.Fatalf("%d events on policy %s, want %d", len(events.Items), policy, len(want))
+	}
+	for i, event := range events.Items {
+		if event.Reason != "Denied" || event.InvolvedObject.UID == "" || !strings.Contains(event.Message, want[i]) {
+			c.Errorf("policy %s has the event %s %q, want Denied with %q", policy, event.Reason, event.Message, want[i])
+		}
+	}
+}
+
 // annotate writes annotations of a disruption, whatever was there.
 func (c *cluster) annotate(ref Ref, annotations map[string]string) {
 	c.Helper()
@@ -67,6 +82,8 @@ func TestAPolicyRefusesADisruption(t *testing.T) {
 	}
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, `rule "sale"`)
 	c.wantEvent(v1beta1.ReasonDenied, `rule "sale"`)
+	do[Plan](c, c.Prepare, ref) // tried again
+	c.wantDenials(c.Shop+"-sale", "Disruption "+c.Shop+"/refused: it is denied by")
 	other := c.Disruption("other", func(spec *v1beta1.DisruptionSpec) {
 		spec.Faults = v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{TargetPercent: v1beta1.Percentage{Text: "50%"}}}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/cli/plan"
+	"github.com/squall-chaos/squall/test/neverruns"
 )
 
 const planned = "apiVersion: chaos.squall.dev/v1beta1\nkind: Disruption\nmetadata: {name: half}\n" +
@@ -50,6 +51,19 @@ func TestPlan(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("candidates (-worker +plan):\n%s", diff)
+	}
+}
+
+// Neither is a spec that no node can carry out valid, nor is there a plan of it.
+func TestWhatCanNeverRunIsRefusedBeforeItIsCreated(t *testing.T) {
+	l := newLive(t)
+	for _, spec := range neverruns.Specs() {
+		for _, command := range []string{"validate", "plan"} {
+			got := do(t.Context(), spec.Manifest(l.Shop), command, "-")
+			if got.code != exitError || !strings.Contains(got.out+got.err, spec.Refused) {
+				t.Errorf("%s: squall %s ends with %d, %s%s; want it refused with %q", spec.Name, command, got.code, got.out, got.err, spec.Refused)
+			}
+		}
 	}
 }
 

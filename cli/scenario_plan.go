@@ -53,9 +53,25 @@ func planOfScenario(ctx context.Context, client *cluster.Client, s *v1beta1.Disr
 			}
 			planned.Disruptions = append(planned.Disruptions, of)
 		}
+		if why := step.Crowded(candidateNames(step, planned.Disruptions)); why != "" {
+			p.Refusals = append(p.Refusals, why)
+		}
 		p.Steps = append(p.Steps, planned)
 	}
 	return p, nil
+}
+
+// candidateNames are the names of the candidates of each disruption; of one whose
+// candidates nobody may list there are none.
+func candidateNames(step v1beta1.ScenarioStep, plans []plan.Plan) []map[string]bool {
+	all := make([]map[string]bool, len(plans))
+	for i, p := range plans {
+		all[i] = map[string]bool{}
+		for _, candidate := range p.Candidates {
+			all[i][string(step.Disruptions[i].Template.Level)+"/"+candidate.Name] = true
+		}
+	}
+	return all
 }
 
 // refused is true when the scenario, or one of its disruptions, would not be carried out now.

@@ -71,7 +71,7 @@ func disruptionQueues(acts *activities.Activities, sweep *orphans.Activities, ru
 				r.RegisterActivity(acts)
 				r.RegisterActivity(sweep)
 				r.RegisterActivity(runs)
-				r.RegisterActivity(&scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Events: activities.Events(acts.Kube), Notify: acts.Notify})
+				r.RegisterActivity(&scenarios.Activities{Client: acts.Disruptions.Client(), Stops: acts.Disruptions, Targets: acts.Targets, Events: activities.Events(acts.Kube), Notify: acts.Notify})
 			},
 		},
 		{

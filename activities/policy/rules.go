@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/window"
@@ -21,8 +22,9 @@ import (
 // Rule is a rule that is about a disruption.
 type Rule struct {
 	v1beta1.PolicyRule
-	// Policy is the name of the policy that it is in.
-	Policy string
+	// Policy is the name of the policy that it is in, and PolicyUID the UID.
+	Policy    string
+	PolicyUID types.UID
 	// targets are those that it is about; nil means all.
 	targets labels.Selector
 	// unknown is true for a rule about requesters where nobody knows who asked.
@@ -54,7 +56,7 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 	who := v1beta1.RequesterOf(d)
 	for _, p := range policies {
 		for _, rule := range p.Spec.Rules {
-			r := Rule{PolicyRule: rule, Policy: p.Name, unknown: who.User == "" && (rule.Requesters != nil || rule.ExceptRequesters != nil)}
+			r := Rule{PolicyRule: rule, Policy: p.Name, PolicyUID: p.UID, unknown: who.User == "" && (rule.Requesters != nil || rule.ExceptRequesters != nil)}
 			if !r.Concerns(d.Spec.Kinds(), d.Namespace, d.Spec.Level) || !r.concernsRequester(who) ||
 				slices.Contains(r.ExceptEnvironments, d.Annotations[v1beta1.AnnotationEnvironment]) || !window.Touch(rule.Windows, from, until) {
 				continue

@@ -105,6 +105,11 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	if err != nil || stop != "" {
 		return nil, stop, err
 	}
+	if i == 0 { // once one is there, what it has counts as disrupted
+		if why, err := a.crowded(ctx, s, in.Step); err != nil || why != "" {
+			return nil, why, err
+		}
+	}
 	made := &v1beta1.Disruption{}
 	err = a.Client.Post().Namespace(want.Namespace).Resource(disruptions).Body(want).Do(ctx).Into(made)
 	switch {
@@ -114,6 +119,28 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 		return nil, "", fmt.Errorf("create Disruption %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	return &v1beta1.ScenarioRun{Name: made.Name, UID: made.UID}, "", nil
+}
+
+// crowded says which disruptions of a step want more targets together than there are,
+// and may not share them.
+func (a *Activities) crowded(ctx context.Context, s *v1beta1.DisruptionScenario, number int) (string, error) {
+	step := s.Spec.Steps[number]
+	if a.Targets == nil || !step.Competes() {
+		return "", nil
+	}
+	matching := make([]map[string]bool, len(step.Disruptions))
+	for i := range step.Disruptions {
+		d := disruptionOf(s, number, i)
+		found, err := a.Targets.Healthy(ctx, d)
+		if err != nil {
+			return "", fmt.Errorf("count the targets of Disruption %s/%s: %w", d.Namespace, d.Name, err)
+		}
+		matching[i] = map[string]bool{}
+		for _, candidate := range found {
+			matching[i][string(candidate.Target.UID)] = true
+		}
+	}
+	return step.Crowded(matching), nil
 }
 
 // disruptionOf is one disruption of a step.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/squall-chaos/squall/activities/notify"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/workflows/contract"
 )
@@ -38,6 +39,11 @@ type Stops interface {
 	EmergencyStop(ctx context.Context) (string, error)
 }
 
+// Targets knows what a disruption matches now.
+type Targets interface {
+	Healthy(ctx context.Context, d *v1beta1.Disruption) ([]targets.Candidate, error)
+}
+
 // Events records events of DisruptionScenarios. Two events with the same reason and key
 // are stored once.
 type Events interface {
@@ -50,7 +56,9 @@ type Activities struct {
 	// Client reads and writes the resources of Squall.
 	Client rest.Interface
 	Stops  Stops
-	Events Events
+	// Targets counts what a step matches when it begins. nil counts nothing.
+	Targets Targets
+	Events  Events
 	// Notify says who is told.
 	Notify notify.Settings
 }

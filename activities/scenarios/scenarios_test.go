@@ -10,10 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/workflows/contract"
@@ -89,6 +91,35 @@ func (c *cluster) names() (all []string) {
 		all = append(all, d.Name)
 	}
 	return all
+}
+
+// there are these targets, whatever a disruption selects.
+type there []string
+
+func (names there) Healthy(context.Context, *v1beta1.Disruption) (found []targets.Candidate, _ error) {
+	for _, name := range names {
+		found = append(found, targets.Candidate{Target: v1beta1.InjectionTarget{Name: name, UID: types.UID(name)}})
+	}
+	return found, nil
+}
+
+// Two faults on the same pods: without room for both, none of the two begins, and what
+// began goes on whatever pods there are by then.
+func TestAStepWithoutEnoughTargetsDoesNotBegin(t *testing.T) {
+	faults := []v1beta1.Faults{{CPUPressure: &v1beta1.CPUPressure{}}, {Network: &v1beta1.NetworkDisruption{Drop: 10}}}
+	c := begin(t, 2, func(spec *v1beta1.DisruptionSpec) { spec.Faults, faults = faults[0], faults[1:] })
+	c.Targets = there{"web-0"}
+	if begun := c.begun(); !strings.Contains(begun.Stopped, "allowDisruptedTargets") || len(begun.Runs)+len(c.names()) != 0 {
+		t.Fatalf("begun %+v, there are %v, want nothing, and the field that allows it", begun, c.names())
+	}
+	c.Targets = there{"web-0", "web-1"}
+	if begun := c.begun(); begun.Stopped != "" || len(begun.Runs) != 2 {
+		t.Errorf("begun %+v, want both", begun)
+	}
+	c.Targets = there{}
+	if begun := c.begun(); begun.Stopped != "" || len(begun.Runs) != 2 {
+		t.Errorf("begun again %+v, want the same two", begun)
+	}
 }
 
 // rule C10: an attempt whose answer was lost creates nothing twice, and what

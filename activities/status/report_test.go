@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -60,9 +61,9 @@ func TestAReportThatComesLateChangesNothing(t *testing.T) {
 
 // While one target is stuck, the others are listed as what they are.
 func TestTargetsThatAreCleanAreNotListedAsInjectedBesideAStuckOne(t *testing.T) {
-	d := &v1beta1.Disruption{}
+	d, when := &v1beta1.Disruption{}, metav1.Unix(1700000000, 0)
 	injected := func(pod string) map[v1beta1.Kind]v1beta1.TargetInjection {
-		return map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectorPodName: pod, InjectionStatus: v1beta1.Injected}}
+		return map[v1beta1.Kind]v1beta1.TargetInjection{v1beta1.KindNetwork: {InjectorPodName: pod, InjectionStatus: v1beta1.Injected, Since: &when}}
 	}
 	d.Status.TargetInjections = map[string]map[v1beta1.Kind]v1beta1.TargetInjection{"web-1": injected("chaos-1"), "web-2": injected("chaos-2")}
 	d.Status.Targets, d.Status.DesiredTargetsCount, d.Status.SelectedTargetsCount, d.Status.InjectedTargetsCount = "2/2", 2, 2, 2
@@ -85,6 +86,11 @@ func TestTargetsThatAreCleanAreNotListedAsInjectedBesideAStuckOne(t *testing.T) 
 	want["web-2"] = v1beta1.NotInjected
 	if diff := cmp.Diff(want, list()); diff != "" {
 		t.Errorf("stuck (-want +got):\n%s", diff)
+	}
+	since := func() *metav1.Time { return d.Status.TargetInjections["web-2"][v1beta1.KindNetwork].Since }
+	ShowFinished(d, FinishInput{Ending: "expired"})
+	if now := d.Status.TargetInjections["web-1"][v1beta1.KindNetwork]; now.InjectionStatus != v1beta1.NotInjected || !now.Since.Equal(&when) || !since().Equal(&when) {
+		t.Errorf("at the end web-1 is %+v, web-2 injected since %v; want neither injected, and since %v", now, since(), when)
 	}
 	if d.Status.Targets != "2/2" || d.Status.InjectedTargetsCount != 0 {
 		t.Errorf("targets %s, %d injected; want 2/2, as before the end, and none", d.Status.Targets, d.Status.InjectedTargetsCount)

@@ -11,9 +11,9 @@ import (
 // triggers do not count here; an admission policy judges these.
 func tooLong() map[string]any {
 	lasts := fmt.Sprintf("%s + (has(self.triggers) ? %s + %s : duration('0s'))",
-		lengthOf("self.duration", "duration('"+v1beta1.DefaultDuration.String()+"')"),
-		"(has(self.triggers.createPods) ? "+lengthOf("self.triggers.createPods.offset", "duration('0s')")+" : duration('0s'))",
-		"(has(self.triggers.inject) ? "+lengthOf("self.triggers.inject.offset", "duration('0s')")+" : duration('0s'))")
+		v1beta1.CELDuration("self.duration", "duration('"+v1beta1.DefaultDuration.String()+"')"),
+		"(has(self.triggers.createPods) ? "+v1beta1.CELDuration("self.triggers.createPods.offset", "duration('0s')")+" : duration('0s'))",
+		"(has(self.triggers.inject) ? "+v1beta1.CELDuration("self.triggers.inject.offset", "duration('0s')")+" : duration('0s'))")
 	most := int(v1beta1.Longest.Hours())
 	return map[string]any{
 		"rule":              fmt.Sprintf("%s <= duration('%dh')", lasts, most),
@@ -28,17 +28,9 @@ func tooLong() map[string]any {
 func repeatsNothing() map[string]any {
 	return map[string]any{
 		"rule": fmt.Sprintf("!has(self.containerFailure) || !has(self.containerFailure.interval) || %s < %s",
-			lengthOf("self.containerFailure.interval", "duration('0s')"),
-			lengthOf("self.duration", "duration('"+v1beta1.DefaultDuration.String()+"')")),
+			v1beta1.CELDuration("self.containerFailure.interval", "duration('0s')"),
+			v1beta1.CELDuration("self.duration", "duration('"+v1beta1.DefaultDuration.String()+"')")),
 		"message":   v1beta1.RepeatsNothing,
 		"fieldPath": ".containerFailure.interval",
 	}
-}
-
-// lengthOf is a CEL expression: the duration in a field, which is a string or a
-// number of nanoseconds. What is no duration is refused elsewhere. The field is
-// looked for once: map gives it a name.
-func lengthOf(field, absent string) string {
-	return fmt.Sprintf("(!has(%[1]s) ? %[2]s : [%[1]s].map(d, type(d) == int ? duration(string(d) + 'ns') : "+
-		"d.matches('^[-+]?([0-9.]+(ns|us|µs|μs|ms|s|m|h))+$') ? duration(d) : duration('0s'))[0])", field, absent)
 }

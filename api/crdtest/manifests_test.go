@@ -107,8 +107,8 @@ steadyState:
 	{"cpu pressure on 3 cores", kind("cpuPressure: {count: 3}"), ""},
 	{"cpu pressure on half of the cores", kind("cpuPressure: {count: 50%}"), ""},
 	{"cpu pressure at level node", kind("level: node\ncpuPressure: {}"), ""},
-	{"disk pressure, reading", kind("diskPressure: {path: /mnt/data, throttling: {readBytesPerSec: 1024}}"), ""},
-	{"disk pressure, writing", kind("diskPressure: {path: /mnt/data, throttling: {writeBytesPerSec: 1024}}"), ""},
+	{"disk pressure, reading", kind("diskPressure: {path: /mnt/data, throttling: {readBytesPerSec: 65536}}"), ""},
+	{"disk pressure, writing", kind("diskPressure: {path: /mnt/data, throttling: {writeBytesPerSec: 65536}}"), ""},
 	{"disk pressure in operations", kind("diskPressure: {path: /mnt/data, throttling: {readIOPSPerSec: 10, writeIOPSPerSec: 10}}"), ""},
 	{"disk pressure without a limit", kind("diskPressure: {path: /mnt/data, throttling: {}}"), ""},
 	{"disk pressure without throttling", kind("diskPressure: {path: /mnt/data}"), ""},
@@ -155,7 +155,7 @@ steadyState:
 	{"dns hostname with a dot at the end", kind("dns: {records: [{hostname: a.example., record: {type: A, value: DROP}}]}"), ""},
 	{"node failure", kind("level: node\nnodeFailure: {shutdown: true}"), ""},
 	{"node failure of a pod's node", kind("nodeFailure: {}"), ""},
-	{"several kinds", kind("cpuPressure: {}\ndiskPressure: {path: /data, throttling: {readBytesPerSec: 1}}\nnetwork: {drop: 5}"), ""},
+	{"several kinds", kind("cpuPressure: {}\ndiskPressure: {path: /data, throttling: {readBytesPerSec: 1048576}}\nnetwork: {drop: 5}"), ""},
 	{"everything that is common", kind(`level: pod
 advancedSelector: [{key: tier, operator: In, values: [web, api]}, {key: canary, operator: DoesNotExist}]
 filter: {annotations: {team: checkout, note: "any text"}}

@@ -1,10 +1,12 @@
 package crdtest
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,5 +72,35 @@ func TestAPIServerJudgesPolicies(t *testing.T) {
 				t.Errorf("the API server says %v, want %q", err, test.refused)
 			}
 		})
+	}
+}
+
+func TestWhatKubectlGetShowsOfAPolicy(t *testing.T) {
+	client, err := dynamic.NewForConfig(apiserver.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := client.Resource(v1beta1.GroupVersion.WithResource("disruptionpolicies"))
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1beta1.GroupVersion.String(), "kind": "DisruptionPolicy", "metadata": map[string]any{"name": "columns"},
+		"spec": map[string]any{"rules": []any{
+			map[string]any{"name": "nodes", "reason": "on-call is small", "kinds": []any{"node-failure"}, "namespaces": []any{"none"}, "atMost": map[string]any{"targets": int64(2)}},
+			map[string]any{"name": "sale", "namespaces": []any{"none"}},
+		}},
+	}}
+	if _, err := there.Create(t.Context(), policy, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = there.Delete(context.Background(), "columns", metav1.DeleteOptions{}) })
+	narrow, wide, shown := columns(t, "disruptionpolicies", "", "columns")
+	if diff := cmp.Diff([]string{"NAME", "RULE", "KINDS", "ATMOST", "AGE"}, narrow); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"REASON"}, wide); diff != "" {
+		t.Errorf("further columns of -o wide (-want +got):\n%s", diff)
+	}
+	want := map[string]any{"NAME": "columns", "RULE": "nodes", "KINDS": `["node-failure"]`, "ATMOST": `{"targets":2}`, "REASON": "on-call is small"}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Combination is a rule about kinds that cannot be asked for together with each
-// other or with a field of the spec, said twice: for Validate and for the API
-// server. crdgen writes the second into the CRD, crdtest compares the two.
+// Combination is a rule about kinds, or parameters of theirs, that cannot be asked
+// for together with each other or with a field of the spec, said twice: for Validate
+// and for the API server. crdgen writes the second into the CRD, crdtest compares the two.
 //
 // +kubebuilder:object:generate=false
 type Combination struct {
@@ -68,6 +68,7 @@ func Combinations() []Combination {
 			FieldPath: "pulse",
 			broken:    func(s DisruptionSpec) bool { return s.Pulse != nil && alone.anyOf(s) },
 		},
+		podResolver, upwards, leastOfNode, pulsesNever,
 	}
 }
 

@@ -42,11 +42,7 @@ func (s DisruptionSpec) validateInterval(path *field.Path) field.ErrorList {
 	if s.MaxRuns != nil && *s.MaxRuns == 1 {
 		errs = append(errs, field.Invalid(at, interval.String(), "maxRuns 1 leaves nothing to repeat: raise it, or remove containerFailure.interval"))
 	}
-	lasts := DefaultDuration
-	if s.Duration != nil {
-		lasts = s.Duration.Duration
-	}
-	if interval.Duration >= lasts {
+	if interval.Duration >= s.lasts() {
 		errs = append(errs, field.Invalid(at, interval.String(), RepeatsNothing))
 	}
 	return errs

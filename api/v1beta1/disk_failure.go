@@ -9,13 +9,14 @@ import (
 
 // DiskFailure makes the opening of files below some paths fail.
 type DiskFailure struct {
-	// Paths are path prefixes, at most 62 characters each. Required. At node
-	// level "/" needs spec.unsafeMode.allowRootDiskFailure.
+	// Paths are absolute path prefixes, at most 62 characters each. Required. At
+	// node level "/" needs spec.unsafeMode.allowRootDiskFailure, and ".." is refused.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim().size() > 0 && p.trim().size() <= 62)",message="a path has 1 to 62 characters, spaces around it not counted",messageExpression="'\"' + self.filter(p, p.trim().size() == 0 || p.trim().size() > 62)[0] + '\": a path has 1 to 62 characters, spaces around it not counted'"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim() == '' || p.trim().startsWith('/'))",message="want absolute paths, such as /data",messageExpression="'\"' + self.filter(p, p.trim() != '' && !p.trim().startsWith('/'))[0] + '\": want an absolute path, such as /data'"
 	// +listType=atomic
 	Paths []string `json:"paths"`
 	// OpenatSyscall says how the opening fails. Nothing means ENOENT.
@@ -48,6 +49,9 @@ func (f *DiskFailure) validate(path *field.Path) field.ErrorList {
 		if n := utf8.RuneCountInString(strings.TrimSpace(prefix)); n < 1 || n > 62 {
 			errs = append(errs, field.Invalid(path.Child("paths").Index(i), prefix,
 				"a path has 1 to 62 characters, spaces around it not counted"))
+		}
+		if text := strings.TrimSpace(prefix); text != "" && !strings.HasPrefix(text, "/") {
+			errs = append(errs, field.Invalid(path.Child("paths").Index(i), prefix, "want an absolute path, such as /data"))
 		}
 	}
 	if f.OpenatSyscall != nil {

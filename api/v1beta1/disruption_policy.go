@@ -7,6 +7,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=dipol,categories=chaos
+// +kubebuilder:printcolumn:name=Rule,type=string,JSONPath=`.spec.rules[0].name`,description="the first rule; squall list policies shows all"
+// +kubebuilder:printcolumn:name=Kinds,type=string,JSONPath=`.spec.rules[0].kinds`,description="of the first rule; empty for all"
+// +kubebuilder:printcolumn:name=AtMost,type=string,JSONPath=`.spec.rules[0].atMost`,description="targets at once that the first rule allows; empty for none"
+// +kubebuilder:printcolumn:name=Reason,type=string,JSONPath=`.spec.rules[0].reason`,priority=1
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 type DisruptionPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -15,6 +19,9 @@ type DisruptionPolicy struct {
 	// Spec is what is denied.
 	Spec DisruptionPolicySpec `json:"spec"`
 }
+
+// KindDisruptionPolicy is the kind of a policy.
+const KindDisruptionPolicy = "DisruptionPolicy"
 
 // DisruptionPolicyList is a list of policies.
 //

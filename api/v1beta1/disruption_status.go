@@ -95,7 +95,7 @@ type TargetInjection struct {
 	InjectorPodName string `json:"injectorPodName,omitempty"`
 	// InjectionStatus is NotInjected, Injected or IsStuckOnRemoval.
 	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
-	// Since is when the status became what it is.
+	// Since is when the target was injected. It stays when the target is clean again.
 	Since *metav1.Time `json:"since,omitempty"`
 	// TargetUID is the UID of the target; a name can be used again.
 	TargetUID types.UID `json:"targetUID,omitempty"`

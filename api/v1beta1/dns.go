@@ -38,7 +38,7 @@ type DNSHostRecord struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^[^\\s,.*]{1,63}([.][^\\s,.*]{1,63})*[.]?$')`,message="want a name such as www.example.com, which stands for all names below it too",messageExpression=`self + ': want a name such as www.example.com, which stands for all names below it too'`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[!-)+/-\\[\\]-~-]{1,63}([.][!-)+/-\\[\\]-~-]{1,63})*[.]?$')`,message="want a name such as www.example.com, which stands for all names below it too",messageExpression=`self + ': want a name such as www.example.com, which stands for all names below it too'`
 	Hostname string    `json:"hostname"`
 	Record   DNSRecord `json:"record"`
 }
@@ -48,9 +48,9 @@ type DNSHostRecord struct {
 // +kubebuilder:validation:XValidation:rule="self.type != 'A' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 4)",message="an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule="self.type != 'AAAA' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 6)",message="an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule=`self.type in ['A', 'AAAA'] || !(self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'])`,message="NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only",messageExpression=`self.value + ': NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only'`,fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[^\\s,.]{1,63}([.][^\\s,.]{1,63})*[.]?\\s*$')`,message="a CNAME record is one name",messageExpression=`self.value + ': a CNAME record is one name'`,fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'MX' || self.value.split(',').all(v, v.matches('^\\s*[0-9]{1,5}\\s+[^\\s]+\\s*$'))`,message="an MX record is a list of \"priority host\" separated by commas",messageExpression=`self.value + ': an MX record is a list of "priority host" separated by commas'`,fieldPath=".value"
-// +kubebuilder:validation:XValidation:rule=`self.type != 'SRV' || self.value.split(',').all(v, v.matches('^\\s*([0-9]{1,5}\\s+){3}[^\\s]+\\s*$'))`,message="an SRV record is a list of \"priority weight port host\" separated by commas",messageExpression=`self.value + ': an SRV record is a list of "priority weight port host" separated by commas'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'CNAME' || self.value.matches('^\\s*[!-+/-\\[\\]-~-]{1,63}([.][!-+/-\\[\\]-~-]{1,63})*[.]?\\s*$') && self.value.trim().size() <= 253`,message="a CNAME record is one name",messageExpression=`self.value + ': a CNAME record is one name'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'MX' || self.value.matches('^\\s*0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})\\s+([.]|[!-+/-\\[\\]-~-]{1,63}([.][!-+/-\\[\\]-~-]{1,63})*[.]?)\\s*(,\\s*0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})\\s+([.]|[!-+/-\\[\\]-~-]{1,63}([.][!-+/-\\[\\]-~-]{1,63})*[.]?)\\s*)*$') && self.value.split(',').all(v, v.trim().size() <= 255)`,message="an MX record is a list of \"priority host\" separated by commas",messageExpression=`self.value + ': an MX record is a list of "priority host" separated by commas'`,fieldPath=".value"
+// +kubebuilder:validation:XValidation:rule=`self.type != 'SRV' || self.value.matches('^\\s*(0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})\\s+){3}([.]|[!-+/-\\[\\]-~-]{1,63}([.][!-+/-\\[\\]-~-]{1,63})*[.]?)\\s*(,\\s*(0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})\\s+){3}([.]|[!-+/-\\[\\]-~-]{1,63}([.][!-+/-\\[\\]-~-]{1,63})*[.]?)\\s*)*$') && self.value.split(',').all(v, v.trim().size() <= 259)`,message="an SRV record is a list of \"priority weight port host\" separated by commas",messageExpression=`self.value + ': an SRV record is a list of "priority weight port host" separated by commas'`,fieldPath=".value"
 type DNSRecord struct {
 	// Type is A, AAAA, CNAME, MX, TXT or SRV. Required.
 	//
@@ -73,13 +73,21 @@ type DNSRecord struct {
 	TTL int `json:"ttl,omitempty"`
 }
 
+// dnsName is a name in an answer, which may begin with a star; dnsNumber is a number
+// of 16 bits.
+const (
+	dnsName   = `[!-+/-\[\]-~-]{1,63}([.][!-+/-\[\]-~-]{1,63})*[.]?`
+	dnsNumber = `0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})`
+)
+
 var (
 	dnsFailures = []string{"NXDOMAIN", "DROP", "SERVFAIL", "RANDOM"}
-	// One or more labels of up to 63 characters (RFC 1035, 2.3.4).
-	dnsHostname = regexp.MustCompile(`^[^\s,.*]{1,63}([.][^\s,.*]{1,63})*[.]?$`)
-	dnsCNAME    = regexp.MustCompile(`^\s*[^\s,.]{1,63}([.][^\s,.]{1,63})*[.]?\s*$`)
-	dnsMX       = regexp.MustCompile(`^\s*[0-9]{1,5}\s+[^\s]+\s*$`)
-	dnsSRV      = regexp.MustCompile(`^\s*([0-9]{1,5}\s+){3}[^\s]+\s*$`)
+	// One or more labels of up to 63 characters (RFC 1035, 2.3.4), in ASCII: other
+	// characters have other bytes in a question, and a backslash begins an escape.
+	dnsHostname = regexp.MustCompile(`^[!-)+/-\[\]-~-]{1,63}([.][!-)+/-\[\]-~-]{1,63})*[.]?$`)
+	dnsCNAME    = regexp.MustCompile(`^\s*` + dnsName + `\s*$`)
+	dnsMX       = regexp.MustCompile(`^\s*` + dnsNumber + `\s+([.]|` + dnsName + `)\s*$`)
+	dnsSRV      = regexp.MustCompile(`^\s*(` + dnsNumber + `\s+){3}([.]|` + dnsName + `)\s*$`)
 )
 
 func (d *DNSDisruption) validate(path *field.Path) field.ErrorList {
@@ -128,14 +136,20 @@ func (r DNSRecord) problem() string {
 		return "an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM"
 	case failure && r.Type != "A" && r.Type != "AAAA":
 		return "NXDOMAIN, DROP, SERVFAIL and RANDOM are for records of type A and AAAA only"
-	case r.Type == "CNAME" && !dnsCNAME.MatchString(r.Value):
+	case r.Type == "CNAME" && !shaped(dnsCNAME, 253)(r.Value):
 		return "a CNAME record is one name"
-	case r.Type == "MX" && !every(dnsMX.MatchString):
+	case r.Type == "MX" && !every(shaped(dnsMX, 255)):
 		return "an MX record is a list of \"priority host\" separated by commas"
-	case r.Type == "SRV" && !every(dnsSRV.MatchString):
+	case r.Type == "SRV" && !every(shaped(dnsSRV, 259)):
 		return "an SRV record is a list of \"priority weight port host\" separated by commas"
 	}
 	return ""
+}
+
+// shaped is true of a text of this shape and of at most so many characters. With the
+// shortest numbers before it, a name has at most 253.
+func shaped(shape *regexp.Regexp, most int) func(string) bool {
+	return func(text string) bool { return shape.MatchString(text) && len(strings.TrimSpace(text)) <= most }
 }
 
 func isIPv4(text string) bool {

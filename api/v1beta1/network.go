@@ -16,6 +16,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.drop) && self.drop != 0 && self.drop != '0' && self.drop != '0%') || (has(self.duplicate) && self.duplicate != 0 && self.duplicate != '0' && self.duplicate != '0%') || (has(self.corrupt) && self.corrupt != 0 && self.corrupt != '0' && self.corrupt != '0%') || (has(self.delay) && self.delay != 0) || (has(self.bandwidthLimit) && self.bandwidthLimit != 0)",message="nothing is asked for: set at least one of drop, duplicate, corrupt, delay and bandwidthLimit"
 // +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0) <= 2048",message="too many filters: hosts count once and services twice, 2048 is the limit",messageExpression="'too many filters: hosts count once and services twice, 2048 is the limit and these are %d'.format([(has(self.hosts) ? self.hosts.size() : 0) + 2 * (has(self.services) ? self.services.size() : 0)])"
+// +kubebuilder:validation:XValidation:rule="(has(self.hosts) ? self.hosts.size() : 0) + (has(self.allowedHosts) ? self.allowedHosts.size() : 0) <= 2048",message="hosts and allowedHosts are too many together, 2048 is the limit: use CIDRs",messageExpression="'hosts and allowedHosts are too many together, 2048 is the limit and these are %d: use CIDRs'.format([(has(self.hosts) ? self.hosts.size() : 0) + (has(self.allowedHosts) ? self.allowedHosts.size() : 0)])"
 // +kubebuilder:validation:XValidation:rule="!has(self.http) || ((!has(self.delay) || self.delay == 0) && (!has(self.bandwidthLimit) || self.bandwidthLimit == 0))",message="http cannot be combined with delay or bandwidthLimit, which would act on other packets too: leave one of them out"
 // +kubebuilder:validation:XValidation:rule="((!has(self.delay) || self.delay == 0) && (!has(self.bandwidthLimit) || self.bandwidthLimit == 0)) || ((!has(self.hosts) || self.hosts.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.allowedHosts) || self.allowedHosts.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud) || ((!has(self.cloud.aws) || self.cloud.aws.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud.gcp) || self.cloud.gcp.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud.datadog) || self.cloud.datadog.all(h, !has(h.connState) || h.connState.size() == 0)))))",message="connState cannot be combined with delay or bandwidthLimit: leave connState out, or ask for them in two disruptions"
 type NetworkDisruption struct {
@@ -152,6 +153,9 @@ func (n *NetworkDisruption) validate(path *field.Path) field.ErrorList {
 	if filters := len(n.Hosts) + 2*len(n.Services); filters > 2048 {
 		errs = append(errs, field.Invalid(path, filters,
 			"too many filters: hosts count once and services twice, 2048 is the limit"))
+	}
+	if listed := len(n.Hosts) + len(n.AllowedHosts); listed > 2048 {
+		errs = append(errs, field.Invalid(path, listed, "hosts and allowedHosts are too many together, 2048 is the limit: use CIDRs"))
 	}
 	if n.Delay != 0 || n.BandwidthLimit != 0 {
 		errs = append(errs, n.validateSlowed(path)...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -12,7 +13,8 @@ import (
 // validateOverlap refuses two disruptions of a step that want the same targets and may
 // not share them: one of the two would be left out. It judges what is certain: the same
 // selectors, and more than all that match: percentages of more than 100 together, or
-// all of them and a number. Two numbers may leave room for each other.
+// all of them and a number. Two numbers may leave room for each other: Crowded judges
+// them when the step begins.
 func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 	for k, late := range s.Disruptions {
 		for j, early := range s.Disruptions[:k] {
@@ -34,6 +36,77 @@ func (s ScenarioStep) validateOverlap(path *field.Path) (errs field.ErrorList) {
 		}
 	}
 	return errs
+}
+
+// Crowded says which disruptions of the step, by their numbers, want more targets
+// together than there are, and may not share them; empty if all can have theirs.
+// matching has for each disruption what it matches now. A share counts rounded down.
+func (s ScenarioStep) Crowded(matching []map[string]bool) string {
+	for set := 1; set < 1<<len(s.Disruptions); set++ {
+		var members []int
+		wanted, there := 0, map[string]bool{}
+		for k := range s.Disruptions {
+			if set&(1<<k) == 0 {
+				continue
+			}
+			members = append(members, k)
+			wanted += s.Disruptions[k].Template.atLeastOf(len(matching[k]))
+			maps.Copy(there, matching[k])
+		}
+		if alone, sameFault := s.apart(members); alone && wanted > len(there) {
+			return s.crowd(members, wanted, len(there), sameFault)
+		}
+	}
+	return ""
+}
+
+// Competes is true when some of the step's disruptions may not share targets, so that
+// Crowded has something to judge.
+func (s ScenarioStep) Competes() bool {
+	for k := range s.Disruptions {
+		for j := range k {
+			if alone, _ := s.apart([]int{j, k}); alone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// apart is true when no two of these disruptions may have the same target; sameFault
+// when two of them may not whatever they allow.
+func (s ScenarioStep) apart(members []int) (alone, sameFault bool) {
+	for n, k := range members {
+		for _, j := range members[:n] {
+			a, b := s.Disruptions[j].Template, s.Disruptions[k].Template
+			refused := len(b.Kinds().Refuses(a.Kinds())) > 0
+			if a.OnInit || b.OnInit || !refused && a.AllowDisruptedTargets && b.AllowDisruptedTargets {
+				return false, false
+			}
+			sameFault = sameFault || refused
+		}
+	}
+	return len(members) > 1, sameFault
+}
+
+func (s ScenarioStep) crowd(members []int, wanted, there int, sameFault bool) string {
+	var numbers []string
+	for _, k := range members {
+		numbers = append(numbers, strconv.Itoa(k+1))
+	}
+	advice := "set allowDisruptedTargets: true in each of them, lower count, or put one into another step"
+	if sameFault {
+		advice = "lower count, or put one into another step; the same fault cannot share a target"
+	}
+	return fmt.Sprintf("disruptions %s of step %s want %d targets together, and %d match: %s", strings.Join(numbers, ", "), s.Name, wanted, there, advice)
+}
+
+// atLeastOf is how many of the matching targets count asks for, a share rounded down.
+func (s DisruptionSpec) atLeastOf(matching int) int {
+	if share := s.percent(); share > 0 {
+		return matching * share / 100
+	}
+	return s.Wanted(matching)
 }
 
 // wantsMoreThanAll is true when both together want more than all targets that match,

@@ -48,3 +48,41 @@ func TestDisruptionsOfAStepThatCannotShareTargets(t *testing.T) {
 		})
 	}
 }
+
+func TestAStepThatWantsMoreTargetsThanThereAre(t *testing.T) {
+	spec := func(count string, faults Faults, share bool) ScenarioDisruption {
+		amount := intstr.Parse(count)
+		return ScenarioDisruption{Template: DisruptionSpec{Count: &amount, Faults: faults, AllowDisruptedTargets: share}}
+	}
+	network, cpu, memory := Faults{Network: &NetworkDisruption{}}, Faults{CPUPressure: &CPUPressure{}}, Faults{MemoryPressure: &MemoryPressure{}}
+	of := func(names string) map[string]bool {
+		all := map[string]bool{}
+		for _, name := range strings.Fields(names) {
+			all[name] = true
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		disruptions []ScenarioDisruption
+		matching    []map[string]bool
+		want        string
+	}{
+		"room for both":                {[]ScenarioDisruption{spec("1", network, false), spec("2", cpu, false)}, []map[string]bool{of("a b c"), of("a b c")}, ""},
+		"no room for both":             {[]ScenarioDisruption{spec("2", network, false), spec("2", cpu, false)}, []map[string]bool{of("a b c"), of("a b c")}, "disruptions 1, 2 of step all want 4 targets together, and 3 match: set allowDisruptedTargets"},
+		"one of both shares":           {[]ScenarioDisruption{spec("2", network, true), spec("2", cpu, false)}, []map[string]bool{of("a b c"), of("a b c")}, "set allowDisruptedTargets"},
+		"both share":                   {[]ScenarioDisruption{spec("3", network, true), spec("3", cpu, true)}, []map[string]bool{of("a b c"), of("a b c")}, ""},
+		"the same fault":               {[]ScenarioDisruption{spec("2", cpu, true), spec("2", cpu, true)}, []map[string]bool{of("a b c"), of("a b c")}, "the same fault cannot share a target"},
+		"others":                       {[]ScenarioDisruption{spec("2", network, false), spec("2", cpu, false)}, []map[string]bool{of("a b"), of("c d")}, ""},
+		"selectors that overlap":       {[]ScenarioDisruption{spec("2", network, false), spec("2", cpu, false)}, []map[string]bool{of("a b"), of("b c")}, "want 4 targets together, and 3 match"},
+		"a half each of an odd number": {[]ScenarioDisruption{spec("50%", network, false), spec("50%", cpu, false)}, []map[string]bool{of("a b c"), of("a b c")}, ""},
+		"room for two of three":        {[]ScenarioDisruption{spec("1", network, false), spec("1", cpu, false), spec("1", memory, false)}, []map[string]bool{of("a b"), of("a b"), of("a b")}, "disruptions 1, 2, 3"},
+		"none there":                   {[]ScenarioDisruption{spec("2", network, false), spec("2", cpu, false)}, []map[string]bool{nil, nil}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ScenarioStep{Name: "all", Disruptions: c.disruptions}.Crowded(c.matching)
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("Crowded() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -49,10 +49,7 @@ func (s DisruptionSpec) Beats() *DisruptionPulse {
 // Expiry is when a disruption created at created ends by itself: spec.duration
 // after TimeToInject, however long the injection itself took.
 func (s DisruptionSpec) Expiry(created time.Time) time.Time {
-	if s.Duration == nil {
-		return s.TimeToInject(created).Add(DefaultDuration)
-	}
-	return s.TimeToInject(created).Add(s.Duration.Duration)
+	return s.TimeToInject(created).Add(s.lasts())
 }
 
 // validateExpiry refuses a disruption that ends too late. The moments of

@@ -110,15 +110,11 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			why = cmp.Or(why, "its disruption is over or gone")
 		}
 		if why != "" {
-			done, err := p.patch(ctx, pod, types.StrategicMergePatchType, protection.Operation.Unprotect(pod.UID))
+			soon, err := p.end(ctx, pod, protection.Operation, d, why)
 			if err != nil {
 				return reconcile.Result{}, err
 			}
-			if !done {
-				continue // the pod went: there is nothing that others may have
-			}
-			message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
-			p.tell(ctx, pod, d, "ProtectionOver", message, protection.Operation.ID)
+			again = min(again, soon)
 			continue
 		}
 		patch, wait := protection.Next(pod, p.now())
@@ -133,6 +129,30 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 		}
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// end takes a protection off and reports it, unless the worker has done so since the
+// watch saw the pod, or the pod is gone: then there is nothing to report. It returns
+// when to look again.
+func (p *protections) end(ctx context.Context, seen *corev1.Pod, operation podops.Operation, d *v1beta1.Disruption, why string) (time.Duration, error) {
+	pod := &corev1.Pod{}
+	err := p.live.Get(ctx, client.ObjectKeyFromObject(seen), pod)
+	if apierrors.IsNotFound(err) || err == nil && (pod.UID != seen.UID || !operation.Protects(pod)) {
+		return lookAgain, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read pod %s/%s: %w", seen.Namespace, seen.Name, err)
+	}
+	done, err := p.patch(ctx, pod, types.StrategicMergePatchType, operation.UnprotectUnchanged(pod))
+	if err != nil {
+		return 0, err
+	}
+	if !done {
+		return time.Second, nil
+	}
+	message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+operation.ID, why)
+	p.tell(ctx, pod, d, "ProtectionOver", message, operation.ID)
+	return lookAgain, nil
 }
 
 // disruption is the one whose operation it is; nil if nobody looks after that any more.

@@ -125,6 +125,26 @@ func TestAProtectionOfAPodThatWentIsNotTold(t *testing.T) {
 	}
 }
 
+// The worker has taken the protection off, as the pod is clean, and the bridge's watch is
+// late: that others may have the pod clean or not would be untrue.
+func TestAProtectionThatTheWorkerTookOffIsNotTold(t *testing.T) {
+	c := newProtected(t)
+	operation := podops.OfDisruption("nobody")
+	c.pod("web-0", "ReplicaSet")
+	pods := c.client.CoreV1().Pods(c.Namespace)
+	seen, err := pods.Patch(t.Context(), "web-0", types.StrategicMergePatchType,
+		operation.Protect(c.get("web-0"), time.Now(), time.Hour), metav1.PatchOptions{})
+	c.Must(err)
+	p := &protections{client: late{c.Kube, seen}, live: c.Kube, now: time.Now, chaosNamespace: c.ChaosNamespace}
+	_, err = pods.Patch(t.Context(), "web-0", types.StrategicMergePatchType, operation.Unprotect(seen.UID), metav1.PatchOptions{})
+	c.Must(err)
+	_, err = p.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(seen)})
+	c.Must(err)
+	if told := c.eventOn("Pod"); told != "" {
+		t.Errorf("told %q of a protection that was over already", told)
+	}
+}
+
 // late is a client whose cache still has the pod as it was.
 type late struct {
 	client.Client

@@ -64,7 +64,7 @@ func (i *Injector) order(p plan, name string, pid int) (order, error) {
 
 // add adds what was found of one path to an order.
 func (i *Injector) add(o *order, file string, found places, table []mounts.Mount) error {
-	if i.target.Injection.Level == v1beta1.LevelNode && slices.Contains(found.prefixes, "/") && path.Clean(file) != "/" {
+	if i.target.Injection.Level == v1beta1.LevelNode && slices.Contains(found.prefixes, "/") && strings.Trim(file, "/.") != "" {
 		return errors.New("it leads to the node's root, which breaks the whole node: name a path below it")
 	}
 	wanted := map[string]bool{}

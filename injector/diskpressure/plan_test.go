@@ -141,9 +141,9 @@ func TestCheckLeastOfANode(t *testing.T) {
 		refused bool
 	}{
 		{"no limit", v1beta1.DiskPressureThrottling{}, false},
-		{"enough for the injector", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(nodeBytesPerSec), WriteIOPSPerSec: some(nodeIOPSPerSec)}, false},
-		{"too few bytes to read the injector's program", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(nodeBytesPerSec - 1)}, true},
-		{"too few operations", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(nodeIOPSPerSec - 1)}, true},
+		{"enough for the injector", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1 << 20), WriteIOPSPerSec: some(20)}, false},
+		{"too few bytes to read the injector's program", v1beta1.DiskPressureThrottling{ReadBytesPerSec: some(1<<20 - 1)}, true},
+		{"too few operations", v1beta1.DiskPressureThrottling{WriteIOPSPerSec: some(19)}, true},
 	}
 	for _, test := range tests {
 		if err := checkLeast(test.asked, v1beta1.LevelNode); (err != nil) != test.refused {

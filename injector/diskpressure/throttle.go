@@ -16,17 +16,6 @@ import (
 	"github.com/squall-chaos/squall/injector/target"
 )
 
-// The least limits. Below them a target does not slow down but stand still, and with
-// it whoever waits for its writes: on ext4 every fsync of the disk may. All pods of a
-// node share theirs, and the injector is one of them: it has to read its own program
-// from the disk to take the limits off again.
-const (
-	podBytesPerSec  = 64 << 10
-	podIOPSPerSec   = 10
-	nodeBytesPerSec = 1 << 20
-	nodeIOPSPerSec  = 20
-)
-
 // throttleDir is the cgroup directory with the disk limits.
 func throttleDir(cgroups target.Cgroups) (dir string, v2 bool, err error) {
 	if _, found := cgroups.V1["blkio"]; found {
@@ -59,25 +48,11 @@ func podsDir(node target.Cgroups) (string, error) {
 	return "", fmt.Errorf("disk pressure at node level limits the cgroup of all pods, and there is neither kubepods.slice nor kubepods with an io.max below %s; use level pod", node.Unified)
 }
 
-// checkLeast refuses limits under which a target would stand still.
+// checkLeast refuses limits under which a target would stand still, of a disruption
+// that was accepted before the API server refused them.
 func checkLeast(asked v1beta1.DiskPressureThrottling, level v1beta1.Level) error {
-	bytes, iops := int64(podBytesPerSec), int64(podIOPSPerSec)
-	if level == v1beta1.LevelNode {
-		bytes, iops = nodeBytesPerSec, nodeIOPSPerSec
-	}
-	for _, one := range []struct {
-		field string
-		value *int64
-		least int64
-	}{
-		{"readBytesPerSec", asked.ReadBytesPerSec, bytes},
-		{"writeBytesPerSec", asked.WriteBytesPerSec, bytes},
-		{"readIOPSPerSec", asked.ReadIOPSPerSec, iops},
-		{"writeIOPSPerSec", asked.WriteIOPSPerSec, iops},
-	} {
-		if one.value != nil && *one.value > 0 && *one.value < one.least {
-			return fmt.Errorf("throttling.%s is %d: want at least %d at level %s, below that a target stands still", one.field, *one.value, one.least, level)
-		}
+	if limit, low := asked.TooLow(level); low {
+		return fmt.Errorf("throttling.%s is %d: want at least %d at level %s, below that a target stands still", limit.Field, limit.Value, limit.Least, level)
 	}
 	return nil
 }

@@ -45,6 +45,15 @@ func (o Operation) Unprotect(pod types.UID) []byte {
 	})
 }
 
+// UnprotectUnchanged is Unprotect of a pod that nobody wrote to since it was read: a
+// protection that somebody else has taken off is not taken off once more.
+func (o Operation) UnprotectUnchanged(pod *corev1.Pod) []byte {
+	return patchOf(map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
+		"$deleteFromPrimitiveList/finalizers": []string{FinalizerPrefix + o.ID}, "labels": map[string]any{o.label(LabelProtected): nil},
+	})
+}
+
 // shorten is the patch by which the protection ends then. It is refused if somebody
 // wrote to the pod since it was read, as it may have been shortened already.
 func (o Operation) shorten(pod *corev1.Pod, until time.Time) []byte {

@@ -1,0 +1,30 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/squall-chaos/squall/activities/policy"
+	"github.com/squall-chaos/squall/api/v1beta1"
+)
+
+// tellPolicies records an event on each policy of which denial names a rule: whoever
+// wrote the policy reads there what it denied. A rule and a disruption have one event.
+func (a *Activities) tellPolicies(ctx context.Context, d *v1beta1.Disruption, denial string) {
+	if a.Policies == nil || denial == "" {
+		return
+	}
+	for _, rule := range policy.Rules(a.Policies.Policies(), d, time.Now()) {
+		if !strings.Contains(denial, rule.String()) {
+			continue
+		}
+		about := &metav1.ObjectMeta{Name: rule.Policy, UID: rule.PolicyUID}
+		a.events().Of(ctx, v1beta1.KindDisruptionPolicy, about, corev1.EventTypeNormal, "Denied",
+			fmt.Sprintf("rule %q, Disruption %s/%s: %s", rule.Name, d.Namespace, d.Name, denial), string(d.UID)+"/"+rule.Name)
+	}
+}

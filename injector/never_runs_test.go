@@ -1,0 +1,128 @@
+//go:build linux
+
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/squall-chaos/squall/test/neverruns"
+)
+
+// refusing are the words with which the packages of the kinds refuse parameters.
+var refusing = []string{"want ", "cannot be combined", "leave out", "leave one out", "works at level", "use level", "use node", "is there twice", "more than 100%", "is not a", "come to", "leads to", "is empty"}
+
+// notOfTheSpec are refusals in such words that depend on more than the spec.
+var notOfTheSpec = map[string]string{
+	"the kernel tells of opens in version %d: want %d": "kernel",
+	"want a JSON list of hosts: %w":                    "program: what the worker writes",
+	"flow ingress without a port can only drop here: anything else would hit the whole node, whose network the pod uses; add the port the pod listens on, or use level node":                                                                       "target: its pod uses the node's network",
+	"flow ingress without a port can only drop here: anything else cannot be limited to some containers of a pod; add the port the container listens on, or leave out spec.containers":                                                             "target: its pod has other containers",
+	"the kernel has no netem, and in user space the packets of some processes cannot be told from others: leave out spec.containers and delay pods with a network of their own, or use a node with netem (CONFIG_NET_SCH_NETEM, module sch_netem)": "kernel",
+	"address %q: want an IPv4 or IPv6 address":                                 "target: its addresses",
+	"want a JSON list of hosts, and nothing after it":                          "program: what the worker writes",
+	"it leads out of the target's root":                                        "target: its links",
+	"it leads to the root of the container, which cannot be covered":           "target: its links",
+	"%s: want a mark and an order; it is started by the injector, not by hand": "program",
+	"%s: want a mark and a load; it is started by the injector, not by hand":   "program",
+	"%s: want a mark and a plan; it is started by the injector, not by hand":   "program",
+	"CPU list %q: want a form such as 0-3,8":                                   "kernel",
+	"%q: want a percentage, a duration and a cgroup":                           "program",
+	"%s is no disk limit: want io.max or blkio.throttle.* of a cgroup":         "program: a journal",
+	"disk pressure at node level needs cgroup version 2: version 1 limits every cgroup by itself and knows no limit for a whole node; use level pod":     "node: its cgroups",
+	"disk pressure at node level limits the cgroup of all pods, and there is neither kubepods.slice nor kubepods with an io.max below %s; use level pod": "node: its cgroups",
+	"dnsResolver pod: none of the pod's containers runs; use pod-fallback-node":                                                                          "target: its containers",
+}
+
+// The injector refuses only what a kernel, a node or a target cannot do. Whatever else
+// it refuses has a spec in neverruns, which is refused where it is written.
+func TestEveryRefusalOfASpecIsMadeWhereItIsWritten(t *testing.T) {
+	texts := errorTexts(t)
+	rows := map[string]bool{}
+	for _, spec := range neverruns.Specs() {
+		rows[spec.Injector] = true
+		if spec.Injector != "" && !slices.Contains(texts, spec.Injector) {
+			t.Errorf("%s: no error of the injector has the text %q", spec.Name, spec.Injector)
+		}
+	}
+	for text := range notOfTheSpec {
+		if !slices.Contains(texts, text) {
+			t.Errorf("no error of the injector has the text %q: remove it here", text)
+		}
+	}
+	for _, text := range texts {
+		asked := slices.ContainsFunc(refusing, func(words string) bool { return strings.Contains(text, words) })
+		if asked && !rows[text] && notOfTheSpec[text] == "" {
+			t.Errorf("the injector refuses %q: have test/neverruns, the schema and Validate refuse such a spec first, or name in notOfTheSpec what it depends on", text)
+		}
+	}
+}
+
+// errorTexts are the texts of all errors of the packages of kinds.
+func errorTexts(t *testing.T) []string {
+	t.Helper()
+	var texts []string
+	for _, dir := range []string{
+		"containerfailure", "cpupressure", "diskfailure", "diskpressure", "dnsdisruption", "dnsdisruption/answer", "grpcdisruption",
+		"grpcdisruption/listener", "memorypressure", "network", "network/rule", "nodefailure",
+	} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				texts = append(texts, errorTextsOf(t, file)...)
+			}
+		}
+	}
+	return texts
+}
+
+func errorTextsOf(t *testing.T, file string) (texts []string) {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		name, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || name.Sel.Name != "New" && name.Sel.Name != "Errorf" {
+			return true
+		}
+		if text, ok := literalText(call.Args[0]); ok {
+			texts = append(texts, text)
+		}
+		return true
+	})
+	return texts
+}
+
+// literalText is a text in the source, or several that are joined by +.
+func literalText(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, ok := literalText(e.X)
+		right, also := literalText(e.Y)
+		return left + right, ok && also
+	}
+	return "", false
+}
