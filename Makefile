@@ -39,7 +39,7 @@ SOAK ?=
 # The pages whose language make verify checks by the rules in hack/vale: all but
 # docs/bench.md, whose tables and captions test/bench writes.
 WRITTEN := README.md CONTRIBUTING.md SECURITY.md MAINTAINERS.md CODE_OF_CONDUCT.md CHANGELOG.md hack/README.md
-WRITTEN += $(wildcard deploy/components/*/README.md overlays/README.md)
+WRITTEN += $(wildcard deploy/components/*/README.md overlays/README.md deploy/chart/README.md)
 WRITTEN += $(filter-out docs/bench.md,$(wildcard $(addprefix docs/,*.md kinds/*.md decisions/*.md contributing/*.md)))
 # The pages that make vale checks.
 PAGES ?= $(WRITTEN)
@@ -67,7 +67,7 @@ build: ## static programs into bin/: worker, crdbridge, injector, and squall for
 	go build -ldflags "-s -w -X github.com/squall-chaos/squall/cli/version.Version=$$(git describe --tags --always --dirty)" -o bin/squall ./cli && ln -sf squall bin/kubectl-squall
 
 .PHONY: generate
-generate: ## deep copies and CRDs from the API types
+generate: ## deep copies, CRDs and schemas for editors from the API types
 	$(tool) controller-gen object paths=./api/... crd paths=./api/... output:crd:dir=deploy/crds
 	go run ./api/crdgen
 
@@ -179,13 +179,14 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 	cd hack && go run ./suite packages build compile measure unit
 
 .PHONY: verify
-verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, workflowcheck, language of pages
-	git diff --exit-code -- api deploy/crds
-	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
+verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, lint of the chart, workflowcheck, language of pages
+	git diff --exit-code -- api deploy/crds deploy/schemas
+	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds deploy/schemas); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	@modules=$$(cd hack && go run ./check -modules) || exit 1; for module in $$modules; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
 	go test -count=1 ./test
+	cd test/chart && go test -count=1 -run 'TestLint|TestReadme|TestSchema|TestEveryValue' .
 	$(tool) workflowcheck -test=false ./workflows/...
 	$(tool) actionlint -shellcheck= -pyflakes=
 	@mkdir -p bin && sed 's|squall-chaos/squall/.github/|./.github/|; s|/run@.*|/run|' deploy/pipelines/github.yaml > bin/chaos.yaml # with the action as it is here

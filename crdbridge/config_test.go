@@ -147,3 +147,7 @@ func defaults(t *testing.T) Config {
 }
 
 func TestSettingsPage(t *testing.T) { settingstest.Page(t, "../docs/settings.md", program) }
+
+func TestChartKnowsTheSettings(t *testing.T) {
+	settingstest.Schema(t, "../deploy/chart/values.schema.json", program)
+}

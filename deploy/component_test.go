@@ -40,7 +40,8 @@ func TestEveryKindOfTheWorkerHasAComponent(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, ComponentOfOptIn, "components/namespace-opt-in-off", "components/safe-mode-enforce", "components/safe-mode-off", onInit, onInitCertManager, probeExec, ComponentOfOperations, podOpsDriver, gracefulDelete, readinessGate, requesters, webhookClients)
-	want = append(want, ownTemporal, "components/prometheus-operator") // not of ours
+	want = append(want, ownTemporal, "components/prometheus-operator", "components/grafana-dashboard") // not of ours
+	want = append(want, "components/aggregate-to-edit", "components/network-policy")
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("components (-kinds of the worker and on-init +found):\n%s", diff)

@@ -265,6 +265,12 @@ func render(t *testing.T, directory string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("render %s: %v\n%s", directory, err, problem.String())
 	}
+	return decoded(t, text)
+}
+
+// decoded are the objects of manifests.
+func decoded(t *testing.T, text []byte) []*unstructured.Unstructured {
+	t.Helper()
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
@@ -274,7 +280,7 @@ func render(t *testing.T, directory string) []*unstructured.Unstructured {
 			return objects
 		}
 		if err != nil {
-			t.Fatalf("read what %s renders to: %v", directory, err)
+			t.Fatalf("read manifests: %v", err)
 		}
 		objects = append(objects, object)
 	}

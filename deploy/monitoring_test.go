@@ -89,8 +89,9 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			want = append(want, rule.Alert)
-			if got, want := rule.Annotations["runbook"], "docs/runbooks.md#"+strings.ToLower(rule.Alert); got != want {
-				t.Errorf("%s: its annotation runbook is %q, want %q", rule.Alert, got, want)
+			want := "https://github.com/squall-chaos/squall/blob/main/docs/runbooks.md#" + strings.ToLower(rule.Alert)
+			if got := rule.Annotations["runbook_url"]; got != want {
+				t.Errorf("%s: its annotation runbook_url is %q, want %q", rule.Alert, got, want)
 			}
 		}
 	}
@@ -215,7 +216,7 @@ func dashboard(t *testing.T) map[string]string {
 			Targets []struct{ Expr string }
 		}
 	}
-	read(t, "monitoring/dashboard.json", &board)
+	read(t, "components/grafana-dashboard/squall.json", &board)
 	queries := map[string]string{}
 	for _, panel := range board.Panels {
 		for i, target := range panel.Targets {

@@ -29,3 +29,6 @@ func (p Program) Lists() (own, common string) {
 	})
 	return ownLines.String(), commonLines.String()
 }
+
+// Visit calls f with each flag of the program.
+func (p Program) Visit(f func(*pflag.Flag)) { p.flagSet(io.Discard).VisitAll(f) }

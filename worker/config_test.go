@@ -150,3 +150,7 @@ func TestMetricsPageCounts(t *testing.T) {
 }
 
 func TestSettingsPage(t *testing.T) { settingstest.Page(t, "../docs/settings.md", program) }
+
+func TestChartKnowsTheSettings(t *testing.T) {
+	settingstest.Schema(t, "../deploy/chart/values.schema.json", program)
+}

@@ -1,6 +1,7 @@
 // Command crdgen finishes the CRDs that controller-gen wrote: it adds what no
-// marker can say, and what the table of kinds says. make generate calls it after
-// controller-gen; it runs once on what that wrote.
+// marker can say, and what the table of kinds says. Then it writes JSON Schemas for
+// editors from them. make generate calls it after controller-gen; it runs once on
+// what that wrote.
 package main
 
 import (
@@ -35,6 +36,10 @@ func main() {
 		}
 	}
 	if err := unruled("deploy/crds/chaos.squall.dev_disruptionscenarios.yaml"); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
+	if err := editorSchemas("deploy/crds", "deploy/schemas"); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}

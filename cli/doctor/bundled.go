@@ -38,7 +38,7 @@ func judgeBundled(installed *appsv1.StatefulSet) Finding {
 	for _, volume := range installed.Spec.Template.Spec.Volumes {
 		if volume.Name == "data" && volume.EmptyDir != nil {
 			text += ". Its storage is an emptyDir: a drain of its node loses all workflows, running disruptions are cleaned up, and their history is gone"
-			way += "; until then set the chart value temporal.storage, such as 2Gi"
+			way += "; until then set the chart value temporal.bundled.storage, such as 2Gi"
 		}
 	}
 	return Finding{bundled, Warn, text, way}
@@ -54,7 +54,7 @@ func Isolation(address string, unresolved, unreached error) Finding {
 		return Finding{what, Fail, fmt.Sprintf("cannot find out whether %s is reachable: %v", address, unresolved), "check the cluster's DNS, then run helm test again"}
 	case unreached == nil:
 		return Finding{what, Fail, fmt.Sprintf("%s answers this pod, which is no part of Squall: the CNI does not enforce the NetworkPolicy %s, so any pod can end disruptions and release stuck ones", address, bundledName),
-			"use a CNI that enforces NetworkPolicies, or a Temporal with authentication (chart value temporal.address); temporal.testIsolation=false skips this test"}
+			"use a CNI that enforces NetworkPolicies, or a Temporal with authentication (chart value temporal.address); temporal.bundled.testIsolation=false skips this test"}
 	}
 	return Finding{what, OK, fmt.Sprintf("%s does not answer this pod, which is no part of Squall: %v", address, unreached), ""}
 }

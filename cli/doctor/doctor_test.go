@@ -53,7 +53,7 @@ func TestBundledTemporal(t *testing.T) {
 		t.Errorf("with a volume claim: %+v, want a warning without the loss at a drain", got)
 	}
 	installed.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-	if got := judgeBundled(installed); !strings.Contains(got.Text, lost) || !strings.Contains(got.WayOut, "temporal.storage") {
+	if got := judgeBundled(installed); !strings.Contains(got.Text, lost) || !strings.Contains(got.WayOut, "temporal.bundled.storage") {
 		t.Errorf("with an emptyDir: %+v, want the loss at a drain", got)
 	}
 }

@@ -80,8 +80,10 @@ func (r *release) chart(into string, _ []binary) error {
 	changes := map[string][][2]string{
 		"Chart.yaml": {{"version: 0.0.0-dev\n", "version: " + version + "\n"}, {"appVersion: dev\n", "appVersion: " + r.version + "\n"}},
 	}
+	changes["values.yaml"] = [][2]string{{"registry: squall.local\n", "registry: " + r.registry + "\n"}}
+	changes["README.md"] = [][2]string{{"| `\"squall.local\"` |", "| `\"" + r.registry + "\"` |"}}
 	for _, name := range imageNames {
-		changes["values.yaml"] = append(changes["values.yaml"], [2]string{name + ": squall.local/" + name + ":dev\n", name + ": " + r.imageName(name) + "\n"})
+		changes["Chart.yaml"] = append(changes["Chart.yaml"], [2]string{"image: squall.local/" + name + ":dev}\n", "image: \"" + r.imageName(name) + "\"}\n"})
 	}
 	log.SetOutput(io.Discard) // Helm says of each link that it follows it
 	loaded, err := loader.LoadDir(filepath.Join(r.root, "deploy", "chart"))
@@ -92,7 +94,7 @@ func (r *release) chart(into string, _ []binary) error {
 	for _, file := range loaded.Raw {
 		for _, change := range changes[file.Name] {
 			if bytes.Count(file.Data, []byte(change[0])) != 1 {
-				return fmt.Errorf("%s: want one line that ends with %q", file.Name, change[0])
+				return fmt.Errorf("%s: want the text %q once", file.Name, change[0])
 			}
 			file.Data = bytes.Replace(file.Data, []byte(change[0]), []byte(change[1]), 1)
 		}

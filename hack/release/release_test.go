@@ -262,7 +262,13 @@ func checkChart(t *testing.T, path string) {
 	if loaded.Metadata.Version != "1.2.3" || loaded.Metadata.AppVersion != "v1.2.3" {
 		t.Errorf("the chart has the versions %s and %s", loaded.Metadata.Version, loaded.Metadata.AppVersion)
 	}
-	values, err := chartutil.ToRenderValues(loaded, nil, chartutil.ReleaseOptions{Name: "squall", Namespace: "squall-system"}, chartutil.DefaultCapabilities)
+	for _, name := range imageNames {
+		if image := "registry.example/chaos/" + name + ":v1.2.3"; !strings.Contains(loaded.Metadata.Annotations["artifacthub.io/images"], image) {
+			t.Errorf("Artifact Hub is not shown the image %s", image)
+		}
+	}
+	bundled := map[string]any{"temporal": map[string]any{"bundled": map[string]any{"enabled": true}}}
+	values, err := chartutil.ToRenderValues(loaded, bundled, chartutil.ReleaseOptions{Name: "squall", Namespace: "squall-system"}, chartutil.DefaultCapabilities)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,15 @@
-// Package settingstest keeps docs/settings.md true.
+// Package settingstest keeps docs/settings.md and the settings of the chart current.
 package settingstest
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/squall-chaos/squall/settings"
 )
@@ -39,4 +41,37 @@ func Page(t *testing.T, page string, p settings.Program) {
 			t.Errorf("%s is out of date (go test ./%s -run TestSettingsPage -update-settings) (-want +got):\n%s", page, p.Name, cmp.Diff(want, got))
 		}
 	}
+}
+
+// Schema wants the schema of the chart's values to know each setting of a program by its
+// name in the environment, with its type. file is the path of values.schema.json.
+func Schema(t *testing.T, file string, p settings.Program) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Settings struct {
+				Properties map[string]struct {
+					Type string `json:"$ref"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]string{"bool": "boolean", "int": "integer", "float64": "number", "duration": "duration"}
+	p.Visit(func(f *pflag.Flag) {
+		want := types[f.Value.Type()]
+		if want == "" {
+			want = "string"
+		}
+		name := settings.Variable(f.Name)
+		if got := schema.Properties.Settings.Properties[name].Type; f.Name != "config" && got != "#/$defs/"+want {
+			t.Errorf("%s: the setting %s has the type %q, want %q", file, name, got, "#/$defs/"+want)
+		}
+	})
 }

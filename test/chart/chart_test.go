@@ -36,6 +36,16 @@ var components = map[string]string{
 	"onInit": "on-init", "podReplacement": "pod-replacement", "podOperations": "pod-operations", "podOpsDriver": "pod-ops-driver", "gracefulDelete": "graceful-delete", "readinessGate": "readiness-gate", "requesters": "requesters", "probeExec": "probe-exec", "webhookClients": "webhook-clients", "prometheusOperator": "prometheus-operator",
 }
 
+// otherValues are folders of components that the chart has by a value of another name.
+var otherValues = map[string]map[string]any{
+	"aggregate-to-edit": {"rbac": map[string]any{"aggregateToEdit": true}},
+	"network-policy":    {"networkPolicy": map[string]any{"enabled": true}},
+	"grafana-dashboard": {"metrics": map[string]any{"dashboard": map[string]any{"enabled": true}}},
+}
+
+// required are the components without which the chart refuses one.
+var required = map[string][]string{"gracefulDelete": {"podOpsDriver"}, "readinessGate": {"podOpsDriver"}}
+
 // objects are manifests by kind, namespace and name.
 type objects map[string]map[string]any
 
@@ -56,14 +66,26 @@ func TestChartIsTheKustomization(t *testing.T) {
 			t.Errorf("objects (-kustomize +helm):\n%s", diff)
 		}
 	}
-	t.Run("as it stands", func(t *testing.T) { same(t, nil, "temporal") })
+	t.Run("with the bundled Temporal", func(t *testing.T) { same(t, nil, "temporal") })
 	t.Run("with a Temporal elsewhere", func(t *testing.T) {
 		same(t, map[string]any{"temporal": map[string]any{"address": "temporal-frontend.temporal:7233"}}) // as in settings.env
 	})
 	for name, folder := range components {
 		t.Run("with "+folder, func(t *testing.T) {
-			same(t, map[string]any{"components": map[string]any{name: true}}, "temporal", folder)
+			values, folders := map[string]any{name: true}, []string{"temporal"}
+			for _, other := range required[name] {
+				values[other], folders = true, append(folders, components[other])
+			}
+			folders = append(folders, folder)
+			slices.Sort(folders) // the chart's order, which the order of variables follows
+			same(t, map[string]any{"components": values}, folders...)
 		})
+	}
+	t.Run("with on-init-cert-manager", func(t *testing.T) {
+		same(t, map[string]any{"components": map[string]any{"onInit": true, "onInitCertManager": true}}, "temporal", "on-init", "on-init-cert-manager")
+	})
+	for folder, values := range otherValues {
+		t.Run("with "+folder, func(t *testing.T) { same(t, values, "temporal", folder) })
 	}
 	for name, folder := range map[string]string{"namespaceOptIn": "namespace-opt-in", "safeMode": "safe-mode"} {
 		for _, value := range []string{"off", "enforce"} {
@@ -79,9 +101,8 @@ func TestChartHasEveryComponent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := append(slices.Collect(maps.Values(components)),
-		"temporal", "namespace-opt-in-off", "namespace-opt-in-enforce", "safe-mode-off", "safe-mode-enforce", // other values
-		"on-init-cert-manager") // not in the chart
+	known := slices.Concat(slices.Collect(maps.Values(components)), slices.Collect(maps.Keys(otherValues)),
+		[]string{"temporal", "namespace-opt-in-off", "namespace-opt-in-enforce", "safe-mode-off", "safe-mode-enforce", "on-init-cert-manager"})
 	for _, folder := range folders {
 		if !slices.Contains(known, folder.Name()) {
 			t.Errorf("the chart has no value for deploy/components/%s", folder.Name())
@@ -90,8 +111,9 @@ func TestChartHasEveryComponent(t *testing.T) {
 }
 
 // comparable leaves out what differs on purpose: the namespace that helm installs
-// into and does not own, the hash by which kustomize has a change of settings restart
-// programs, and the annotations by which the chart does and keeps the types.
+// into and does not own, the hash by which kustomize restarts the programs when settings
+// change, the annotations by which the chart restarts them and keeps the types, and the
+// labels by which Helm's users find the objects of a release.
 func comparable(from objects) objects {
 	left := objects{}
 	for key, object := range from {
@@ -103,12 +125,18 @@ func comparable(from objects) objects {
 			continue // what helm test makes and takes away
 		}
 		without(plain, "metadata", "annotations", "helm.sh/resource-policy")
+		for _, label := range chartLabels {
+			without(plain, "metadata", "labels", label)
+		}
 		without(plain, "spec", "template", "metadata", "annotations", "checksum/settings")
 		left[regexp.MustCompile(`squall-settings-[a-z0-9]{10}`).ReplaceAllString(key, "squall-settings")] = plain
 	}
 	delete(left, "Namespace//squall-system")
 	return left
 }
+
+// chartLabels are on every object of the chart.
+var chartLabels = []string{"helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "app.kubernetes.io/version"}
 
 // without takes a field away, and what is empty then.
 func without(object map[string]any, path ...string) {
@@ -125,6 +153,8 @@ func without(object map[string]any, path ...string) {
 		delete(object, path[0])
 	}
 }
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 func TestValues(t *testing.T) {
 	deployment := func(t *testing.T, all objects, name string) map[string]any {
@@ -144,11 +174,13 @@ func TestValues(t *testing.T) {
 		return string(text)
 	}
 	all, err := helm(load(t), map[string]any{
-		"temporal": map[string]any{"address": "temporal.example:7233", "tls": true},
-		"images":   map[string]any{"squall": "registry.example/squall:v7", "injector": "registry.example/injector:v7", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
-		"settings": map[string]any{"SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example"},
-		"worker":   map[string]any{"replicas": 5, "nodeSelector": map[string]any{"pool": "tools"}, "tolerations": []any{map[string]any{"key": "tools"}}, "priorityClassName": "high"},
-		"crds":     map[string]any{"install": false},
+		"temporal": map[string]any{"address": "temporal.example:7233", "tls": map[string]any{"enabled": true, "certKey": "tls.crt"}},
+		"images": map[string]any{"registry": "registry.example/chaos", "tag": "v7", "pullPolicy": "Always",
+			"injector": map[string]any{"registry": "mirror.example", "repository": "faults", "digest": digest}},
+		"imagePullSecrets": []any{"pull", map[string]any{"name": "pull-too"}},
+		"settings":         map[string]any{"SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example", "SQUALL_PARALLEL": 3, "SQUALL_CONTROL_PLANE_NODES": true},
+		"worker":           map[string]any{"replicas": 5, "nodeSelector": map[string]any{"pool": "tools"}, "tolerations": []any{map[string]any{"key": "tools"}}, "priorityClassName": "high"},
+		"crds":             map[string]any{"install": false},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +188,7 @@ func TestValues(t *testing.T) {
 	if got := deployment(t, all, "squall-worker")["replicas"]; got != float64(5) {
 		t.Errorf("the worker has %v replicas, want 5", got)
 	}
-	for _, want := range []string{"image: registry.example/squall:v7", "imagePullPolicy: Always", "- name: pull", "pool: tools", "key: tools", "priorityClassName: high"} {
+	for _, want := range []string{"image: registry.example/chaos/squall:v7", "imagePullPolicy: Always", "- name: pull\n", "- name: pull-too", "pool: tools", "key: tools", "priorityClassName: high"} {
 		if text := pod(t, all, "squall-worker"); !strings.Contains(text, want) {
 			t.Errorf("the worker's pod has no %q:\n%s", want, text)
 		}
@@ -166,8 +198,9 @@ func TestValues(t *testing.T) {
 	}
 	settings := all["ConfigMap/squall-system/squall-settings"]["data"].(map[string]any)
 	for name, want := range map[string]string{
-		"SQUALL_TEMPORAL_ADDRESS": "temporal.example:7233", "SQUALL_TEMPORAL_TLS": "true", "SQUALL_INJECTOR_IMAGE": "registry.example/injector:v7",
-		"SQUALL_IMAGE_PULL_POLICY": "Always", "SQUALL_CHAOS_POD_IMAGE_PULL_SECRETS": "pull", "SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example", "SQUALL_LOG_LEVEL": "info",
+		"SQUALL_TEMPORAL_ADDRESS": "temporal.example:7233", "SQUALL_TEMPORAL_TLS": "true", "SQUALL_TEMPORAL_TLS_CERT": "/etc/squall/temporal/tls.crt",
+		"SQUALL_INJECTOR_IMAGE": "mirror.example/faults@" + digest, "SQUALL_PARALLEL": "3", "SQUALL_CONTROL_PLANE_NODES": "true",
+		"SQUALL_IMAGE_PULL_POLICY": "Always", "SQUALL_CHAOS_POD_IMAGE_PULL_SECRETS": "pull,pull-too", "SQUALL_SWEEP_INTERVAL": "2h", "SQUALL_PROBE_HOSTS": "shop.example", "SQUALL_LOG_LEVEL": "info",
 	} {
 		if settings[name] != want {
 			t.Errorf("%s = %v, want %s", name, settings[name], want)
@@ -184,8 +217,9 @@ func TestValues(t *testing.T) {
 // outlives its pod.
 func TestOwnTemporal(t *testing.T) {
 	all, err := helm(load(t), map[string]any{
-		"temporal": map[string]any{"storage": "2Gi", "namespace": "chaos"},
-		"images":   map[string]any{"temporal": "registry.example/temporal:v7", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
+		"temporal":         map[string]any{"bundled": map[string]any{"enabled": true, "storage": "2Gi", "nodeSelector": map[string]any{"pool": "tools"}}, "namespace": "chaos"},
+		"images":           map[string]any{"registry": "registry.example", "tag": "v7", "pullPolicy": "Always"},
+		"imagePullSecrets": []any{"pull"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +228,7 @@ func TestOwnTemporal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"image: registry.example/temporal:v7", "imagePullPolicy: Always", "- name: pull", "storage: 2Gi", "- --namespace=chaos"} {
+	for _, want := range []string{"image: registry.example/temporal:v7", "imagePullPolicy: Always", "- name: pull", "storage: 2Gi", "- --namespace=chaos", "pool: tools"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("Temporal has no %q:\n%s", want, text)
 		}
@@ -229,7 +263,7 @@ func TestIsolationIsTested(t *testing.T) {
 	if !strings.Contains(string(policy), "- squall-test\n") || name == "" || strings.Contains(string(policy), "- "+name+"\n") {
 		t.Errorf("the pod is called %q, want a name that the NetworkPolicy does not let in:\n%s", name, policy)
 	}
-	for _, values := range []map[string]any{{"address": "temporal.example:7233"}, {"testIsolation": false}} {
+	for _, values := range []map[string]any{{"address": "temporal.example:7233"}, {"bundled": map[string]any{"enabled": true, "testIsolation": false}}} {
 		all, err := helm(load(t), map[string]any{"temporal": values})
 		if err != nil {
 			t.Fatal(err)
@@ -248,10 +282,14 @@ func TestNotesWarnOfTheOwnTemporal(t *testing.T) {
 		open, lost bool
 	}{
 		{nil, true, true},
-		{map[string]any{"storage": "2Gi"}, true, false},
+		{map[string]any{"bundled": map[string]any{"enabled": true, "storage": "2Gi"}}, true, false},
 		{map[string]any{"address": "temporal.example:7233"}, false, false},
 	} {
-		files, err := renderedFiles(load(t), map[string]any{"temporal": test.values}, "squall-system")
+		values := map[string]any{}
+		if test.values != nil {
+			values["temporal"] = test.values
+		}
+		files, err := renderedFiles(load(t), values, "squall-system")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,14 +346,21 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}{
 		"an unknown name":              {map[string]any{"wroker": map[string]any{}}, "wroker"},
 		"an unknown name further in":   {map[string]any{"worker": map[string]any{"replica": 3}}, "replica"},
-		"a volume of no size":          {map[string]any{"temporal": map[string]any{"storage": "much"}}, "/temporal/storage"},
+		"a volume of no size":          {map[string]any{"temporal": map[string]any{"bundled": map[string]any{"storage": "much"}}}, "/temporal/bundled/storage"},
 		"replicas that are no number":  {map[string]any{"worker": map[string]any{"replicas": "two"}}, "/worker/replicas"},
 		"an address without a port":    {map[string]any{"temporal": map[string]any{"address": "temporal.example"}}, "/temporal/address"},
 		"an opt-in that is none":       {map[string]any{"namespaceOptIn": "on"}, "/namespaceOptIn"},
 		"a safe mode that is none":     {map[string]any{"safeMode": "on"}, "/safeMode"},
 		"an unknown pull policy":       {map[string]any{"images": map[string]any{"pullPolicy": "Sometimes"}}, "/images/pullPolicy"},
 		"a setting without the prefix": {map[string]any{"settings": map[string]any{"LOG_LEVEL": "debug"}}, "LOG_LEVEL"},
-		"a setting that is no text":    {map[string]any{"settings": map[string]any{"SQUALL_PARALLEL": 3}}, "/settings/SQUALL_PARALLEL"},
+		"an unknown setting":           {map[string]any{"settings": map[string]any{"SQUALL_PROMETEUS_ADDRESS": "http://prometheus"}}, "SQUALL_PROMETEUS_ADDRESS"},
+		"a setting that is no number":  {map[string]any{"settings": map[string]any{"SQUALL_PARALLEL": "many"}}, "/settings/SQUALL_PARALLEL"},
+		"a setting that is no time":    {map[string]any{"settings": map[string]any{"SQUALL_SWEEP_INTERVAL": "1 hour"}}, "/settings/SQUALL_SWEEP_INTERVAL"},
+		"an API key in a ConfigMap":    {map[string]any{"settings": map[string]any{"SQUALL_TEMPORAL_API_KEY": "secret"}}, "SQUALL_TEMPORAL_API_KEY"},
+		"a digest that is none":        {map[string]any{"images": map[string]any{"squall": map[string]any{"digest": "sha256:0"}}}, "/images/squall/digest"},
+		"no Temporal":                  {map[string]any{"temporal": map[string]any{}}, "set temporal.address=HOST:PORT for yours, or temporal.bundled.enabled=true"},
+		"two Temporals":                {map[string]any{"temporal": map[string]any{"address": "temporal.example:7233", "bundled": map[string]any{"enabled": true}}}, "not both"},
+		"a component without its base": {map[string]any{"components": map[string]any{"readinessGate": true}}, "components.readinessGate needs components.podOpsDriver=true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := helm(load(t), test.values); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -328,40 +373,6 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			t.Errorf("helm says %v", err)
 		}
 	})
-}
-
-// Every value of the schema has a default, and before it a line that says what it is.
-func TestValuesAreDocumented(t *testing.T) {
-	var schema struct {
-		Properties map[string]map[string]any
-	}
-	text, err := os.ReadFile(deploy + "/chart/values.schema.json")
-	if err == nil {
-		err = json.Unmarshal(text, &schema)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := os.ReadFile(deploy + "/chart/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(schema.Properties, "global") // Helm's own
-	have := load(t).Values
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(schema.Properties)), slices.Sorted(maps.Keys(have))); diff != "" {
-		t.Errorf("values (-schema +values.yaml):\n%s", diff)
-	}
-	for name, property := range schema.Properties {
-		if !regexp.MustCompile(`(?m)^# .*\n` + name + `:`).Match(values) {
-			t.Errorf("values.yaml has no comment before %s", name)
-		}
-		inner, _ := property["properties"].(map[string]any)
-		for field := range inner {
-			if _, found := have[name].(map[string]any)[field]; !found {
-				t.Errorf("values.yaml has no %s.%s", name, field)
-			}
-		}
-	}
 }
 
 func load(t *testing.T) *chart.Chart {
@@ -395,13 +406,25 @@ func rendered(c *chart.Chart, values map[string]any, namespace string) (objects,
 	return found, nil
 }
 
-// renderedFiles are the texts of all templates, by the name of the template.
+// renderedFiles are the texts of all templates, by the name of the template. Values
+// that say nothing of Temporal mean the bundled one.
 func renderedFiles(c *chart.Chart, values map[string]any, namespace string) (map[string]string, error) {
+	values = maps.Clone(values)
+	if values["temporal"] == nil {
+		values = merged(values, map[string]any{"temporal": map[string]any{"bundled": map[string]any{"enabled": true}}})
+	}
 	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "squall", Namespace: namespace, IsInstall: true}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
 	return engine.Render(c, all)
+}
+
+// merged has the top-level values of both.
+func merged(values, more map[string]any) map[string]any {
+	all := maps.Clone(more)
+	maps.Copy(all, values)
+	return all
 }
 
 // kustomize is what `kubectl apply -k` would, with components.

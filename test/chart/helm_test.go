@@ -163,10 +163,10 @@ func (h *helmed) upgrade(values map[string]any) {
 	h.must("helm upgrade", err)
 }
 
-// withoutIsolation skips the test for a CNI that enforces NetworkPolicies: the one of the
+// withoutIsolation installs the bundled Temporal and skips the test for a CNI that enforces NetworkPolicies: the one of the
 // development cluster does not.
 func withoutIsolation(values map[string]any) map[string]any {
-	values["temporal"] = map[string]any{"testIsolation": false}
+	values["temporal"] = map[string]any{"bundled": map[string]any{"enabled": true, "testIsolation": false}}
 	return values
 }
 

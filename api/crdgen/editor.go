@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// editorSchemas writes the JSON Schema of each CRD in crds into the directory schemas, as
+// KIND.json in lower case. Editors complete and check manifests with it.
+func editorSchemas(crds, schemas string) error {
+	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no CRDs in %s: %w", crds, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		name, written, err := editorSchema(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if err := os.WriteFile(filepath.Join(schemas, name+".json"), written, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// editorSchema returns the JSON Schema of a CRD, and the kind in lower case. It has no status,
+// which users do not write.
+func editorSchema(crd []byte) (kind string, text []byte, err error) {
+	var c struct {
+		Spec struct {
+			Group string
+			Names struct{ Kind string }
+			// The CRDs have one version each.
+			Versions []struct {
+				Name   string
+				Schema struct{ OpenAPIV3Schema map[string]any }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(crd, &c); err != nil {
+		return "", nil, err
+	}
+	if len(c.Spec.Versions) != 1 {
+		return "", nil, fmt.Errorf("%d versions, want one", len(c.Spec.Versions))
+	}
+	of := strict(c.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	properties := of["properties"].(map[string]any)
+	delete(properties, "status")
+	properties["apiVersion"] = map[string]any{"const": c.Spec.Group + "/" + c.Spec.Versions[0].Name}
+	properties["kind"] = map[string]any{"const": c.Spec.Names.Kind}
+	required, _ := of["required"].([]any)
+	of["required"] = append([]any{"apiVersion", "kind", "metadata"}, required...)
+	of["$schema"], of["title"] = "http://json-schema.org/draft-07/schema#", c.Spec.Names.Kind
+	text, err = json.MarshalIndent(of, "", " ")
+	return strings.ToLower(c.Spec.Names.Kind), append(text, '\n'), err
+}
+
+// strict returns a schema without the extensions of Kubernetes that refuses unknown fields,
+// as the API server does.
+func strict(s map[string]any) map[string]any {
+	out := maps.Clone(s)
+	maps.DeleteFunc(out, func(key string, _ any) bool { return strings.HasPrefix(key, "x-kubernetes-") })
+	if inner, found := s["properties"].(map[string]any); found {
+		properties := map[string]any{}
+		for name, property := range inner {
+			properties[name] = strict(property.(map[string]any))
+		}
+		out["properties"] = properties
+		if s["additionalProperties"] == nil && s["x-kubernetes-preserve-unknown-fields"] != true {
+			out["additionalProperties"] = false
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if inner, found := s[key].(map[string]any); found {
+			out[key] = strict(inner)
+		}
+	}
+	return out
+}
