@@ -38,6 +38,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}
+	if err := writeReference("deploy/crds", reference); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
 }
 
 func run(file, field string) error {
