@@ -176,7 +176,7 @@ func TestRetryCleansFromTheJournal(t *testing.T) {
 		`{"cleaned":["x"],"audited":false,"left":[]}`:                                        {"one that had not searched the node is not", "exit code 137 (Error), and nothing is said to be left"},
 		`{"cleaned":[],"audited":true,"left":[{"injection":"x","error":"a qdisc is busy"}]}`: {"nor is one that left something", "a qdisc is busy"},
 		`{"audited":true}`: {"nor are words that are no report", "exit code 137"},
-		"":                 {"nor is silence", "exit code 137 (Error) without saying why"},
+		"":                 {"nor is silence", "exit code 137 (Error) without a reason"},
 	} {
 		t.Run(want.name, func(t *testing.T) {
 			t.Parallel()

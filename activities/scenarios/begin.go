@@ -46,7 +46,7 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 		begun.Stopped = "the scenario is being deleted"
 		return begun, nil
 	case s.Generation != in.Generation:
-		begun.Stopped = "the spec was edited after the scenario began: create another one for what it says now"
+		begun.Stopped = "the spec was edited after the scenario began; create another scenario with the new spec"
 		return begun, nil
 	}
 	_, met := v1beta1.MetStop(s)
