@@ -117,7 +117,7 @@ func (p *protections) Reconcile(ctx context.Context, request reconcile.Request) 
 			if !done {
 				continue // the pod went: there is nothing that others may have
 			}
-			message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
+			message := fmt.Sprintf("pod %s is released, clean or not: finalizer %s was removed: %s", pod.Name, podops.FinalizerPrefix+protection.Operation.ID, why)
 			p.tell(ctx, pod, d, "ProtectionOver", message, protection.Operation.ID)
 			continue
 		}
@@ -169,7 +169,7 @@ func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.Pat
 	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	refused := p.client.Patch(ctx, to, client.RawPatch(kind, patch))
 	if err := written(ctx, p.live, pod, refused); err != nil {
-		return false, fmt.Errorf("%w; the bridge's right to patch pods comes with the component pod-operations", err)
+		return false, fmt.Errorf("%w; the component pod-operations gives the controller the right to patch pods", err)
 	}
 	return refused == nil, nil
 }
