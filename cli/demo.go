@@ -29,8 +29,8 @@ func (c *command) demo() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "demo",
 		Short: "See a first fault: install a small shop, disrupt it, measure, clean up",
-		Long: "Install a small shop in namespace " + demo.Namespace + ", inject a fault that its client\n" +
-			"notices, print what the client measures before, during and after the fault, and\n" +
+		Long: "Install a small shop in namespace " + demo.Namespace + ", and inject a fault that its client\n" +
+			"notices. Print what the client measures before, during and after the fault, then\n" +
 			"delete everything. Takes about a minute. Ctrl-C cleans up, too.",
 		Example: "  squall demo\n  squall demo --keep    # leaves the shop for faults of your own",
 		Args:    cobra.NoArgs,

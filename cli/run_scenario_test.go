@@ -100,7 +100,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 		w.Must(w.Plain.Patch(types.MergePatchType).Namespace(w.Shop).Resource("disruptions").Name(ref.Name).
 			Body([]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"` + v1beta1.GroupVersion.String() + `","kind":"DisruptionScenario","name":"day","uid":"` + string(s.UID) + `","controller":true}]}}`)).Do(w.Context()).Error())
 		w.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
-		w.ends(exitStuck, "1 of its disruptions could not be taken off", ref.Name)
+		w.ends(exitStuck, "1 of its disruptions could not be cleaned up", ref.Name)
 		w.letGo(ref)
 		w.remove()
 	})
