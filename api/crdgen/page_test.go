@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -27,6 +29,44 @@ func TestReferencePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s is out of date: run make generate (-want +got):\n%s", reference, diff)
+	}
+}
+
+// The page of labels is what the constants say, and a constant whose value looks like a
+// label is on it, whatever it is called.
+func TestLabelsPage(t *testing.T) {
+	marks, err := marksOf("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(marks) < 20 {
+		t.Fatalf("%d labels were found: the test would prove little", len(marks))
+	}
+	got, err := os.ReadFile("../../" + marksReference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(marksPage(marks)), string(got)); diff != "" {
+		t.Errorf("%s is out of date: run make generate (-want +got):\n%s", marksReference, diff)
+	}
+	literal := regexp.MustCompile(`"((?:[a-z]+[a-z.-]*\.)?chaos\.squall\.dev(?:/[a-z-]+[./]?)?)"`)
+	for _, directory := range markDirectories {
+		err := filepath.WalkDir("../../"+directory, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "crdgen") {
+				return err
+			}
+			code, err := os.ReadFile(path)
+			for _, found := range literal.FindAllSubmatch(code, -1) {
+				name := string(found[1])
+				if name != "chaos.squall.dev" && !strings.HasPrefix(name, "cluster.") && !strings.Contains(string(got), "`"+name+"`") {
+					t.Errorf("%s: %s is not on %s", path, name, marksReference)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -6,9 +6,16 @@ import (
 	"strings"
 )
 
+// upstreamExamples begin examples in descriptions of Kubernetes' own types. The page
+// leaves out the rest of such a description.
+var upstreamExamples = []string{" A single {key,value}", "\nFor instance, ", " This array is replaced", "\nThis field may not be empty"}
+
 // plain is a description in one line, safe in a cell of a table.
 func plain(description any) string {
 	text, _ := description.(string)
+	for _, example := range upstreamExamples {
+		text, _, _ = strings.Cut(text, example)
+	}
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`).Replace(strings.Join(strings.Fields(text), " "))
 }
 

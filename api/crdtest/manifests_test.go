@@ -52,7 +52,7 @@ steadyState:
 	{"probe too seldom", guarded("periodSeconds: 3601, " + asksOnce), "periodSeconds"},
 	{"probe without a handler", guarded("periodSeconds: 1"), "want exactly one of httpGet"},
 	{"probe with two handlers", guarded(asksOnce + ", grpc: {host: a, port: 1}"), "want exactly one of httpGet"},
-	{"probe without a host", guarded("tcpSocket: {port: 80}"), "with scope Once nothing else says whom to ask"},
+	{"probe without a host", guarded("tcpSocket: {port: 80}"), "with scope Once a host is required"},
 	{"probe of targets with a host", guarded("scope: PerTarget, " + asksOnce), "with scope PerTarget the host is each target"},
 	{"probe of this machine", guarded("tcpSocket: {host: 127.0.0.1, port: 80}"), "no probe may ask there"},
 	{"probe of this machine by name", guarded("grpc: {host: LocalHost., port: 80}"), "no probe may ask there"},
@@ -499,7 +499,7 @@ network: {drop: 5}`), ""},
 	{"pod operations given for no time", kind("podOpsLifecycle: {operatingTimeoutSeconds: 0}\ncpuPressure: {}"), "spec.podOpsLifecycle.operatingTimeoutSeconds"},
 	{"pod operations available for more than a day", kind("podOpsLifecycle: {availableTimeoutSeconds: 86401}\ncpuPressure: {}"), "spec.podOpsLifecycle.availableTimeoutSeconds"},
 	{"an operation on pods that wait to start", kind("podOpsLifecycle: {policy: Participate}\nonInit: true\nnetwork: {drop: 5}"), "a pod that waits for onInit was never in service: set policy to Respect, or remove onInit"},
-	{"an operation on pods that are replaced", kind("podOpsLifecycle: {policy: Participate}\npodReplacement: {}"), "podReplacement ends its targets, which nobody gives back: set policy to Respect"},
+	{"an operation on pods that are replaced", kind("podOpsLifecycle: {policy: Participate}\npodReplacement: {}"), "podReplacement ends its targets, so no operation can return them: set policy to Respect"},
 	{"pod operations at level node", kind("level: node\npodOpsLifecycle: {}\ncpuPressure: {}"), "podOpsLifecycle is about pods: set level to pod, or remove it"},
 
 	// Budgets.

@@ -18,7 +18,7 @@ type DiskFailure struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim().size() > 0 && p.trim().size() <= 62)",message="a path has 1 to 62 characters, spaces around it not counted",messageExpression="'\"' + self.filter(p, p.trim().size() == 0 || p.trim().size() > 62)[0] + '\": a path has 1 to 62 characters, spaces around it not counted'"
 	// +listType=atomic
 	Paths []string `json:"paths"`
-	// OpenatSyscall says how the opening fails. Nothing means ENOENT.
+	// OpenatSyscall is the error that the caller of open gets. Nothing means ENOENT.
 	//
 	// +nullable
 	OpenatSyscall *OpenatSyscall `json:"openat,omitempty"`

@@ -10,7 +10,7 @@ type DiskPressure struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Path string `json:"path"`
-	// Throttling are the limits. Without any the disk is left alone.
+	// Throttling are the limits. Without any, the disk is not throttled.
 	//
 	// +nullable
 	Throttling DiskPressureThrottling `json:"throttling,omitempty"`
