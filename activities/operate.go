@@ -240,7 +240,7 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 		return operationStep{state: targets.OperationGiven, patch: o.protection(pod)}
 	case podops.StepUnmanaged:
 		if asked {
-			return operationStep{end: targetTaken + "no driver moves it any more", patch: o.operation.End(pod)}
+			return operationStep{end: targetTaken + "no driver manages it any more", patch: o.operation.End(pod)}
 		}
 		return operationStep{state: targets.OperationUnmanaged}
 	case podops.StepBegin:

@@ -222,7 +222,7 @@ func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error 
 		e.result.Unavailable++
 		switch {
 		case !managed:
-			e.said[pod.Name] = "no driver moves it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
+			e.said[pod.Name] = "no driver manages it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
 		case stripped != "":
 			e.said[pod.Name] = stripped + ", so Squall took the labels of its operation off: " + asTheDriverLeftIt
 		case e.in.Hurried: // it is about to be

@@ -64,6 +64,6 @@ func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 		return nil
 	}
 	a.events().Warn(ctx, live, "SpecChanged",
-		"the spec was edited; the disruption goes on as it began. Delete it and create it again to change it", hash)
+		"the edit of the spec has no effect. Delete it and create it again to change it", hash)
 	return nil
 }

@@ -99,7 +99,7 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	case in.Stopped:
 		return nil, "it was stopped before all of the step's disruptions began", nil
 	case have != nil:
-		return nil, fmt.Sprintf("there is a Disruption %s that is none of this scenario: delete it, or give the scenario another name", have.Name), nil
+		return nil, fmt.Sprintf("there is a Disruption %s that is not part of this scenario: delete it, or give the scenario another name", have.Name), nil
 	}
 	stop, err := a.Stops.EmergencyStop(ctx)
 	if err != nil || stop != "" {
