@@ -24,7 +24,8 @@ var markDirectories = []string{"activities", "api", "crdbridge", "injector", "ku
 const marksHead = `# Labels, annotations and finalizers
 
 Squall writes all of them, except where *written by* names another author. Names that end with ` + "`.` or `/`" + ` are
-prefixes. ` + "`make generate`" + ` writes this page from the constants of the code.
+prefixes. A record is a ConfigMap in the namespace of the chaos pods. ` + "`make generate`" + ` writes this page from the
+constants of the code.
 
 | name | type | on | meaning |
 |---|---|---|---|

@@ -32,7 +32,7 @@ This page lists every field of the API ` + "`chaos.squall.dev/v1beta1`" + `. [AP
 work together. On a cluster with Squall, ` + "`kubectl explain disruption.spec`" + ` shows the same texts.
 
 ` + "`make generate`" + ` writes this page from the Go types. In a name, ` + "`[]`" + ` stands for each
-element of a list, and ` + "`.*`" + ` for each key of a map.
+element of a list, and ` + "`.*`" + ` for each key of a map. A duration is a number with a unit, such as ` + "`90s` or `1h30m`" + `.
 `
 
 // writeReference writes the page from the CRDs in a directory.
@@ -106,7 +106,7 @@ func readCRD(file string) (crd, error) {
 // write adds the sections of an object: what it is, its spec, its status and its
 // columns. A template of Disruptions is a link to the sections of their spec.
 func (c crd) write(page *bytes.Buffer) {
-	fmt.Fprintf(page, "\n## %s\n\n%s\n\nScope: %s. Short name: `%s`.\n", c.kind, plain(c.object["description"]), strings.ToLower(c.scope), strings.Join(c.shortNames, "`, `"))
+	fmt.Fprintf(page, "\n## %s\n\n%s\n\nScope: %s. Short name: `%s`.\n", c.kind, paragraph(c.object["description"]), strings.ToLower(c.scope), strings.Join(c.shortNames, "`, `"))
 	for _, part := range []string{"spec", "status"} {
 		s := c.object.property(part)
 		if s == nil {
@@ -146,7 +146,7 @@ func (s section) write(page *bytes.Buffer) {
 
 // sectionsOf are the section of an object's part and those of its large objects.
 func sectionsOf(kind, part string, s schema) []section {
-	own := section{heading: kind + ": " + part, description: plain(s["description"])}
+	own := section{heading: kind + ": " + part, description: paragraph(s["description"])}
 	var others []section
 	required := requiredOf(s)
 	for _, name := range s.fields() {
@@ -158,7 +158,7 @@ func sectionsOf(kind, part string, s schema) []section {
 		if part == "spec" && !isTemplate(below) && below.count() >= largeObject {
 			heading := kind + ": " + name
 			own.rows = append(own.rows, row(name, field, required[name], "See ["+heading+"](#"+strings.ToLower(kind+"-"+name)+")."))
-			more := section{heading: heading, description: plain(field["description"])}
+			more := section{heading: heading, description: paragraph(field["description"])}
 			prefix := ""
 			if itemsOf(field) != nil {
 				prefix = "[]."

@@ -103,7 +103,7 @@ func TestReferenceHasEveryField(t *testing.T) {
 // rowsOnPage are the paths of fields, by the object's kind.
 func rowsOnPage(page string) map[string]map[string]bool {
 	heading := regexp.MustCompile(`^### (\w+): (\w+)$`)
-	field := regexp.MustCompile("^\\| `([^`]+)` \\| (object|list of|map|any|boolean|number|string|time)")
+	field := regexp.MustCompile("^\\| `([^`]+)` \\| (object|list of|map|any|boolean|duration|number|string|time)")
 	rows := map[string]map[string]bool{}
 	kind, prefix := "", ""
 	for line := range strings.Lines(page) {

@@ -19,6 +19,19 @@ func plain(description any) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`).Replace(strings.Join(strings.Fields(text), " "))
 }
 
+// paragraph is a description in lines of at most 115 characters.
+func paragraph(description any) string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(plain(description)) {
+		if line != "" && len(line)+1+len(word) > 115 {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
 // code is a value as code, safe in a cell of a table; nothing if there is no value.
 func code(value any) string {
 	if value == nil {
@@ -41,6 +54,9 @@ func typeOf(s schema) string {
 	if items := itemsOf(s); items != nil {
 		return "list of " + strings.Replace(typeOf(items), "list of", "lists of", 1) + "s"
 	}
+	if isDuration(s) {
+		return "duration"
+	}
 	if s["x-kubernetes-int-or-string"] == true {
 		return "number or string"
 	}
@@ -61,9 +77,18 @@ func typeOf(s schema) string {
 	return fmt.Sprint(s["type"])
 }
 
+// isDuration is true for a duration: of the fields that are a number or a string, only
+// durations may have 64 characters.
+func isDuration(s schema) bool {
+	return s["x-kubernetes-int-or-string"] == true && number(s["maxLength"]) == "64"
+}
+
 // rangeOf is what values a field may have. Limits of a list or of its elements are
 // both in it.
 func rangeOf(s schema) string {
+	if isDuration(s) {
+		return ""
+	}
 	var limits []string
 	if allowed, _ := s["enum"].([]any); len(allowed) > 0 {
 		var names []string

@@ -32,10 +32,8 @@ type DisruptionStatus struct {
 	// InjectionStatus is NotInjected, PartiallyInjected or Injected; with the
 	// prefix Paused while the targets are away, Previously when it has ended.
 	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
-	// DesiredTargetsCount is what spec.count asks for.
-	//
-	// Not required by the schema: the bridge writes its condition before any
-	// count is known.
+	// DesiredTargetsCount is the number of targets that spec.count requests. It is
+	// unset until the worker has counted.
 	//
 	// +optional
 	DesiredTargetsCount int `json:"desiredTargetsCount"`

@@ -16,11 +16,11 @@ import (
 // +kubebuilder:printcolumn:name=Injection,type=string,JSONPath=`.status.injectionStatus`
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.steadyState.verdict`,description="of the probes of spec.steadyState"
-// +kubebuilder:printcolumn:name=Temporal,type=string,JSONPath=`.status.conditions[?(@.type=="Orchestrated")].reason`,description="empty unless Temporal was away or refused"
+// +kubebuilder:printcolumn:name=Temporal,type=string,JSONPath=`.status.conditions[?(@.type=="Orchestrated")].reason`,description="empty unless Temporal was unreachable or refused"
 // +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name=Effect,type=string,JSONPath=`.status.conditions[?(@.type=="EffectVerified")].reason`,priority=1,description="Proven when the fault was seen to act on every target"
-// +kubebuilder:printcolumn:name=Requester,type=string,JSONPath=`.metadata.annotations.chaos\.squall\.dev/requester`,priority=1,description="who asked for it, if that is known"
+// +kubebuilder:printcolumn:name=Effect,type=string,JSONPath=`.status.conditions[?(@.type=="EffectVerified")].reason`,priority=1,description="Proven when the fault acts on every target"
+// +kubebuilder:printcolumn:name=Requester,type=string,JSONPath=`.metadata.annotations.chaos\.squall\.dev/requester`,priority=1,description="the requester, if known"
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
 // +kubebuilder:printcolumn:name=Ending,type=string,JSONPath=`.status.ending`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters",messageExpression="'metadata.name is the value of a label on every chaos pod: use at most 63 characters, not %d'.format([self.metadata.name.size()])"

@@ -40,8 +40,8 @@ type NetworkDisruption struct {
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 60000 : duration(self) <= duration('60s')",message="want 0 to 60000 milliseconds",messageExpression="string(self) + ': want 0 to 60000 milliseconds'"
 	Delay Milliseconds `json:"delay,omitempty"`
-	// DelayJitter is the largest deviation from delay, as a share of delay in percent,
-	// 0 to 100, but at least 1 ms. 0, the default, means 10. All deviations are equally
+	// DelayJitter is the largest deviation from delay, in percent of delay, 0 to 100. It
+	// is at least 1 ms. 0, the default, means 10. All deviations are equally
 	// likely, so packets can overtake each other.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
