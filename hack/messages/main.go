@@ -1,5 +1,6 @@
 // Command messages writes the texts of the programs for Vale: every string of the
-// code with at least three words, so errors, events, conditions, help and log lines.
+// code with at least three words, so errors, events, conditions, help and log lines, and
+// the messages of the API's rules.
 // FILE.go becomes FILE.go.md, in which a text is at the line where the code has it.
 package main
 
@@ -72,7 +73,7 @@ func run(root, out string, directories []string) (texts int, err error) {
 // their number.
 func pageOf(path string, code []byte) (page string, texts int, err error) {
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, code, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(set, path, code, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return "", 0, err
 	}
@@ -97,6 +98,18 @@ func pageOf(path string, code []byte) (page string, texts int, err error) {
 		return true
 	}
 	ast.Inspect(file, visit)
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			for _, found := range aRule.FindAllStringSubmatch(comment.Text, -1) {
+				text, _ := strconv.Unquote(found[1])
+				if shown := shownText(text); shown != "" {
+					line := set.Position(comment.Pos()).Line
+					lines[line] = strings.TrimPrefix(lines[line]+" "+shown, " ")
+					texts++
+				}
+			}
+		}
+	}
 	for i, line := range lines {
 		if line != "" {
 			lines[i] = "- " + line
@@ -127,6 +140,8 @@ func textOf(node ast.Expr) (text string, others []ast.Expr) {
 }
 
 var (
+	// aRule is the message of a rule of the API in a marker.
+	aRule = regexp.MustCompile(`[ ,]message=("(?:[^"\\]|\\.)*")`)
 	// aVerb is a verb of fmt.
 	aVerb = regexp.MustCompile(`%[-+# 0]*(\d+|\*)?(\.(\d+|\*))?(\[\d+\])?[a-zA-Z]`)
 	// aSentence has three words at least.

@@ -13,6 +13,7 @@ func TestPageOf(t *testing.T) {
 import "a/path/with words in it"
 
 type t struct {
+	// +kubebuilder:validation:XValidation:rule="self > 1",message="want a \"larger\" number"
 	A int ` + "`json:\"some words in it\"`" + `
 }
 
@@ -32,10 +33,11 @@ const help = "A first paragraph\nof help.\n\nA second one:\n\n  squall run x.yam
 		t.Fatal(err)
 	}
 	want := map[int]string{
-		12: "- target X: cannot inject X faults; choose X.",
-		13: "- nobody knows it.",
-		15: "- first X second third.",
-		18: "- A first paragraph of help. A second one:",
+		6:  "- want a \"larger\" number.",
+		13: "- target X: cannot inject X faults; choose X.",
+		14: "- nobody knows it.",
+		16: "- first X second third.",
+		19: "- A first paragraph of help. A second one:",
 	}
 	for i, line := range strings.Split(strings.TrimSuffix(page, "\n"), "\n") {
 		if line != want[i+1] {
