@@ -40,7 +40,9 @@ SOAK ?=
 # docs/bench.md, whose tables and captions test/bench writes.
 WRITTEN := README.md CONTRIBUTING.md SECURITY.md MAINTAINERS.md CODE_OF_CONDUCT.md CHANGELOG.md hack/README.md
 WRITTEN += $(wildcard deploy/components/*/README.md overlays/README.md deploy/chart/README.md)
-WRITTEN += $(filter-out docs/bench.md,$(wildcard $(addprefix docs/,*.md kinds/*.md decisions/*.md contributing/*.md)))
+WRITTEN += $(filter-out docs/bench.md,$(wildcard $(addprefix docs/,*.md kinds/*.md reference/*.md decisions/*.md contributing/*.md)))
+# The directories of the programs whose texts make messages checks.
+PROSE := activities api cli crdbridge injector kube settings worker workflows
 # The pages that make vale checks.
 PAGES ?= $(WRITTEN)
 # The mutant that make mutants tries; empty: every one.
@@ -67,9 +69,10 @@ build: ## static programs into bin/: worker, crdbridge, injector, and squall for
 	go build -ldflags "-s -w -X github.com/squall-chaos/squall/cli/version.Version=$$(git describe --tags --always --dirty)" -o bin/squall ./cli && ln -sf squall bin/kubectl-squall
 
 .PHONY: generate
-generate: ## deep copies, CRDs and schemas for editors from the API types
+generate: ## deep copies, CRDs and schemas for editors from the API types, and docs/reference from the CRDs and the command line
 	$(tool) controller-gen object paths=./api/... crd paths=./api/... output:crd:dir=deploy/crds
 	go run ./api/crdgen
+	go test -ldflags=-w -vet=off -count=1 -run '^TestReferencePage$$' ./cli -update
 
 .PHONY: images
 images: build ## images of the programs as archives in bin/, loaded into the development cluster if it runs
@@ -180,8 +183,8 @@ test-unit: ## unit tests of all modules; what cannot run here fails instead of b
 
 .PHONY: verify
 verify: generate ## generated code, format, vet, staticcheck, tidy modules, rules of the code, lint of the chart, workflowcheck, language of pages
-	git diff --exit-code -- api deploy/crds deploy/schemas
-	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds deploy/schemas); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
+	git diff --exit-code -- api deploy/crds deploy/schemas docs/reference
+	@untracked=$$(git ls-files --others --exclude-standard -- api deploy/crds deploy/schemas docs/reference); [ -z "$$untracked" ] || { echo "generated or new, and not in git: $$untracked"; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	@for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go mod tidy -diff) || { echo "go mod tidy, in $$(dirname $$module)"; exit 1; }; done
 	@modules=$$(cd hack && go run ./check -modules) || exit 1; for module in $$modules; do (cd $$module && go vet -tags site,e2e ./... && $(tool) staticcheck -tags site,e2e ./...) || { echo "in module $$module"; exit 1; }; done
@@ -192,12 +195,18 @@ verify: generate ## generated code, format, vet, staticcheck, tidy modules, rule
 	@mkdir -p bin && sed 's|squall-chaos/squall/.github/|./.github/|; s|/run@.*|/run|' deploy/pipelines/github.yaml > bin/chaos.yaml # with the action as it is here
 	$(tool) actionlint -shellcheck= -pyflakes= bin/chaos.yaml
 	$(MAKE) --no-print-directory vale PAGES="$(WRITTEN)"
+	$(MAKE) --no-print-directory messages
 
 .PHONY: vale
 vale: ## check the language of pages by the rules in hack/vale (PAGES="docs/cli.md docs/cron.md"; a directory means its pages)
 	@ls -d $(PAGES) > /dev/null
 	@cd hack/tools/vale && go build -o $(ROOT)/bin/vale github.com/vale-cli/vale/v3/cmd/vale
 	@bin/vale --config=.vale.ini --no-global --output=line $(PAGES)
+
+.PHONY: messages
+messages: ## check the language of errors, events, conditions, help and log lines by the same rules
+	@cd hack && go run ./messages -o ../bin/messages $(PROSE)
+	@$(MAKE) --no-print-directory vale PAGES=bin/messages
 
 .PHONY: vet-macos
 vet-macos: ## go vet for macOS, where only the injector and test/probe are left out; minutes, the first time

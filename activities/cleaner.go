@@ -27,7 +27,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	cleaner, found := c.cleaners[chaospod.CleanerName(failed)]
 	if !found {
 		why := chaospod.Failure(failed, chaospod.InjectorState(failed))
-		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner takes off what it left", string(failed.UID))
+		c.a.events().Warn(ctx, status.Named(c.in.Shard.Disruption), "InjectorFailed", onNode(failed)+": "+why+"; a cleaner pod cleans up", string(failed.UID))
 		refusal, err := chaospod.Create(ctx, c.a.Kube, c.a.Builder.Cleaner(failed))
 		if err != nil {
 			return nil, fmt.Errorf("create the cleaner of chaos pod %s: %w", failed.Name, err)
@@ -46,7 +46,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 		if !proved {
 			c.markUnverified(failed)
 		}
-		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner took off what the injector left", string(failed.UID))
+		c.a.events().Record(ctx, status.Named(c.in.Shard.Disruption), "Healed", onNode(failed)+": a cleaner pod cleaned up after the injector", string(failed.UID))
 		// The cleaner is the proof until its chaos pod is gone; then it is swept.
 		return chaospod.NewLeftPod(failed, chaospod.Waiting, "cleaned from the journal"), c.a.force(ctx, failed)
 	}

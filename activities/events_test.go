@@ -71,6 +71,6 @@ func TestALossIsToldThoughTheEndCame(t *testing.T) {
 	over, end := context.WithCancel(t.Context())
 	end()
 	lost := targets.Target{InjectionTarget: v1beta1.InjectionTarget{Name: "web-1"}, Ended: targetGone}
-	c.recordEnded(over, d, "TargetLost", "gone or about to go", targetGone, []targets.Target{lost})
+	c.recordEnded(over, d, "TargetLost", "deleted, ended or about to end", targetGone, []targets.Target{lost})
 	c.wantEvent("TargetLost", "web-1")
 }

@@ -22,7 +22,7 @@ func TestFinishTellsWhatIsNotVerified(t *testing.T) {
 	for _, pod := range c.ChaosPodsOf(ref) {
 		c.Must(c.force(t.Context(), &pod))
 	}
-	in := FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted, NotVerified: []string{"node n1: the node is not ready, so nobody could look"}}
+	in := FinishInput{Disruption: ref, Ending: v1beta1.EndingDeleted, NotVerified: []string{"node n1: the node is not ready, so it could not be searched"}}
 	if left := do[int](c, c.Finish, in); left != 0 {
 		t.Fatalf("%d chaos pods are left", left)
 	}

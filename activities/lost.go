@@ -140,8 +140,8 @@ const (
 	targetGone      = targets.Gone
 	targetUnmatched = "the target no longer matches the selector"
 	targetSurplus   = "fewer targets match, and the percentage asks for fewer"
-	targetInUse     = "somebody else operates on the target: "
-	targetTaken     = "the target was taken back: "
+	targetInUse     = "another operation uses the target: "
+	targetTaken     = "the driver took the target back: "
 	chaosPodEnded   = "its chaos pod ended"
 	neverInjected   = "never injected: "
 )
@@ -185,13 +185,13 @@ func (c *cleaning) endTargets(ctx context.Context) (int, error) {
 	if err = errors.Join(err, failed); err != nil {
 		return 0, err
 	}
-	c.a.recordEnded(ctx, c.d, "TargetLost", "gone or about to go", targetGone, ended)
+	c.a.recordEnded(ctx, c.d, "TargetLost", "deleted, ended or about to end", targetGone, ended)
 	c.a.recordEnded(ctx, c.d, "TargetReleased", "cleaned up because they no longer match the selector", targetUnmatched, ended)
 	c.a.recordEnded(ctx, c.d, "TargetReleased", "cleaned up because fewer targets match and count is a percentage", targetSurplus, ended)
-	c.a.recordEnded(ctx, c.d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
-	c.a.recordEnded(ctx, c.d, "TargetReleased", "let go, as they were taken back", targetTaken, ended)
-	c.a.recordEnded(ctx, c.d, "TargetNotInjected", "let go, as their chaos pods ended without having injected", neverInjected, ended)
-	c.a.recordEnded(ctx, c.d, "TargetEnded", "no longer disrupted, as their chaos pods ended", chaosPodEnded, ended)
+	c.a.recordEnded(ctx, c.d, "TargetReleased", "cleaned up because another operation uses them", targetInUse, ended)
+	c.a.recordEnded(ctx, c.d, "TargetReleased", "cleaned up because the driver took them back", targetTaken, ended)
+	c.a.recordEnded(ctx, c.d, "TargetNotInjected", "not injected: their chaos pods ended before the injection", neverInjected, ended)
+	c.a.recordEnded(ctx, c.d, "TargetEnded", "no longer disrupted because their chaos pods ended", chaosPodEnded, ended)
 	return len(ended), nil
 }
 

@@ -58,9 +58,9 @@ func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outco
 		c.addEffect(chaospod.EffectAtEnd{Pod: pod.Name, Effect: v1beta1.Effect{
 			State: v1beta1.EffectProven, Evidence: "its injector ended with the node, which is ready again", Since: metav1.Now(),
 		}})
-		c.a.events().Record(ctx, about, "NodeCameBack", onNode(pod)+": its injector ended without a word, as it does with its node, and the node is ready again", string(pod.UID))
+		c.a.events().Record(ctx, about, "NodeCameBack", onNode(pod)+": its injector ended together with its node, and the node is ready again", string(pod.UID))
 	default:
-		c.a.events().Warn(ctx, about, "NodeDidNotComeBack", onNode(pod)+": the node is not ready; nothing is left to be taken off there but a journal", string(pod.UID))
+		c.a.events().Warn(ctx, about, "NodeDidNotComeBack", onNode(pod)+": the node is not ready; only the journal of the injection can be left there", string(pod.UID))
 	}
 	c.markUnverified(pod)
 	return chaospod.NewLeftPod(pod, chaospod.Waiting, "its node was ended"), true, c.a.force(ctx, pod)

@@ -154,9 +154,9 @@ func (o *operating) shard(ctx context.Context, shard *targets.Shard, over bool) 
 			return 0, err
 		}
 	}
-	o.a.recordEnded(ctx, o.d, "TargetLost", "gone or about to go", targetGone, ended)
-	o.a.recordEnded(ctx, o.d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
-	o.a.recordEnded(ctx, o.d, "TargetReleased", "let go, as they were taken back", targetTaken, ended)
+	o.a.recordEnded(ctx, o.d, "TargetLost", "deleted, ended or about to end", targetGone, ended)
+	o.a.recordEnded(ctx, o.d, "TargetReleased", "cleaned up because another operation uses them", targetInUse, ended)
+	o.a.recordEnded(ctx, o.d, "TargetReleased", "cleaned up because the driver took them back", targetTaken, ended)
 	o.a.warnNotGiven(ctx, o.d, ended)
 	return len(ended), firstOf(errs, "targets could not be read")
 }
@@ -240,7 +240,7 @@ func (o *operating) decide(target targets.Target, pod *corev1.Pod, over bool) op
 		return operationStep{state: targets.OperationGiven, patch: o.protection(pod)}
 	case podops.StepUnmanaged:
 		if asked {
-			return operationStep{end: targetTaken + "no driver moves it any more", patch: o.operation.End(pod)}
+			return operationStep{end: targetTaken + "no driver manages it any more", patch: o.operation.End(pod)}
 		}
 		return operationStep{state: targets.OperationUnmanaged}
 	case podops.StepBegin:
@@ -279,7 +279,7 @@ func (o *operating) tell(ctx context.Context) error {
 			given++
 		}
 	}
-	shown := status.Operation{Given: given == len(active) && given > 0, Reason: "Given", Message: fmt.Sprintf("%d of %d targets may be disrupted", given, len(active))}
+	shown := status.Operation{Given: given == len(active) && given > 0, Reason: "Given", Message: fmt.Sprintf("%d of %d targets are granted", given, len(active))}
 	if !shown.Given {
 		shown.Reason = "Waiting"
 		var waits []string
@@ -292,7 +292,7 @@ func (o *operating) tell(ctx context.Context) error {
 		}
 	}
 	if len(active) == 0 {
-		shown.Reason, shown.Message = "NotGiven", "no target is left that may be disrupted: the event TargetNotGiven or TargetReleased says why"
+		shown.Reason, shown.Message = "NotGiven", "no target may be disrupted any more; see the event TargetNotGiven or TargetReleased"
 	}
 	return o.a.Disruptions.UpdateStatus(ctx, o.d.Ref(), planned(ctx, o.d, func(live *v1beta1.Disruption) { status.ShowOperation(live, shown) }))
 }
@@ -306,7 +306,7 @@ func (a *Activities) warnNotGiven(ctx context.Context, d *v1beta1.Disruption, en
 		}
 	}
 	if len(names) > 0 {
-		a.events().Warn(ctx, d, "TargetNotGiven", fmt.Sprintf("targets let go, as they were not given within %s (podOpsLifecycle.operatingTimeoutSeconds): %d (%s)",
+		a.events().Warn(ctx, d, "TargetNotGiven", fmt.Sprintf("cleaned up targets that were not granted within %s (podOpsLifecycle.operatingTimeoutSeconds): %d (%s)",
 			d.Spec.OperatingTimeout(), len(names), shortList(names)), strings.Join(names, ",")+ended[0].EndedBy)
 	}
 }
@@ -400,7 +400,7 @@ func (c *cleaning) findTaken(ctx context.Context, pods []corev1.Pod) error {
 			return err
 		}
 		if pod != nil && !operation.Holds(pod) {
-			c.taken[target.UID] = "somebody took a label of " + operation.ID + " off"
+			c.taken[target.UID] = "a label of operation " + operation.ID + " was removed"
 		}
 	}
 	return nil

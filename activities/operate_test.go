@@ -618,7 +618,7 @@ func TestWhatTheEndSaysOfTargets(t *testing.T) {
 		c, pod, ref := given(t, "unmanaged")
 		c.label(pod, podops.LabelManaged, "null")
 		for range 2 {
-			if ended := end(c, ref, true); len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], "no driver moves it any more") {
+			if ended := end(c, ref, true); len(ended.Pods) != 1 || !strings.Contains(ended.Pods[0], "no driver manages it any more") {
 				t.Errorf("%+v, want it told", ended)
 			}
 		}

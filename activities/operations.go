@@ -222,7 +222,7 @@ func (e *ending) end(ctx context.Context, pod *corev1.Pod, operated bool) error 
 		e.result.Unavailable++
 		switch {
 		case !managed:
-			e.said[pod.Name] = "no driver moves it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
+			e.said[pod.Name] = "no driver manages it any more, so Squall took the labels of its operation off: " + asTheDriverLeftIt
 		case stripped != "":
 			e.said[pod.Name] = stripped + ", so Squall took the labels of its operation off: " + asTheDriverLeftIt
 		case e.in.Hurried: // it is about to be
@@ -357,17 +357,17 @@ func (a *Activities) operationsLeft(ctx context.Context, e FinishInput) (int, er
 
 func (a *Activities) warnNotInService(ctx context.Context, e FinishInput) {
 	if len(e.NotInService) > 0 {
-		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that were given back and are not in service: "+strings.Join(e.NotInService, "; "), "")
+		a.events().Warn(ctx, status.Named(e.Disruption), "NotInService", "pods that are not in service after the operation: "+strings.Join(e.NotInService, "; "), "")
 	}
 }
 
 // noDriver says what to do where nobody moves pods.
-const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that would give it any pod: install Kuperator, " +
-	"or the component pod-ops-driver, or set podOpsLifecycle.whenUnavailable to Proceed, or policy to Respect, and create the disruption again"
+const noDriver = "podOpsLifecycle.policy is Participate, and the cluster has no driver of PodOpsLifecycle that grants pods. Install Kuperator " +
+	"or the component pod-ops-driver, or set whenUnavailable to Proceed, or policy to Respect. Then create the disruption again"
 
 // driverStandsDown says who gives the targets where there are two drivers.
-const driverStandsDown = "two drivers of PodOpsLifecycle are installed: the bridge's, of the component pod-ops-driver, does nothing " +
-	"as long as Kuperator's webhook " + podops.KuperatorWebhook + " is there, so the targets are Kuperator's to give"
+const driverStandsDown = "two drivers of PodOpsLifecycle are installed. The component pod-ops-driver is inactive " +
+	"while Kuperator's webhook " + podops.KuperatorWebhook + " exists, so Kuperator grants the targets"
 
 // operationsOf is what the workflow needs to know of a disruption's operations; nil
 // when it is none.

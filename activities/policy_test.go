@@ -106,7 +106,7 @@ func TestAPolicyAboutRequesters(t *testing.T) {
 		c.annotate(ref, v1beta1.Requester{User: "sue", Groups: []string{"all", group}}.Annotations())
 		return ref
 	}
-	if plan := do[Plan](c, c.Prepare, by("theirs", "shop")); !strings.Contains(plan.Rejected, `rule "ours"`) || strings.Contains(plan.Rejected, "nobody knows") {
+	if plan := do[Plan](c, c.Prepare, by("theirs", "shop")); !strings.Contains(plan.Rejected, `rule "ours"`) || strings.Contains(plan.Rejected, "its requester is unknown") {
 		t.Errorf("that of somebody else is rejected with %q", plan.Rejected)
 	}
 	ref := by("ours", "sre")

@@ -229,8 +229,8 @@ func planOf(d *v1beta1.Disruption) Plan {
 // disruption without problems.
 func (a *Activities) problems(d *v1beta1.Disruption) string {
 	if d.Namespace == a.Namespace { // rule 25
-		return "namespace " + a.Namespace + " is the one of the chaos pods, which are never in the namespace of a target: " +
-			"delete this disruption and create it in another namespace, that of its targets"
+		return "namespace " + a.Namespace + " is reserved for chaos pods: " +
+			"delete this disruption and create it in the namespace of its targets"
 	}
 	if problems := d.Validate(); len(problems) > 0 {
 		return problems.ToAggregate().Error()

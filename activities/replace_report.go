@@ -77,7 +77,7 @@ func (r *replacing) recordEvents(ctx context.Context) {
 		r.a.events().Warn(ctx, r.d, "NotReplaced", fmt.Sprintf("pods not replaced: %d (%s); the first: %s", len(failed), shortList(failed), why), fmt.Sprint(len(failed)))
 	}
 	if len(lost) > 0 {
-		r.a.events().Record(ctx, r.d, "TargetLost", fmt.Sprintf("targets gone or about to go: %d (%s)", len(lost), shortList(lost)), shortList(lost))
+		r.a.events().Record(ctx, r.d, "TargetLost", fmt.Sprintf("targets deleted, ended or about to end: %d (%s)", len(lost), shortList(lost)), shortList(lost))
 	}
 }
 

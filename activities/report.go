@@ -30,10 +30,10 @@ func (a *Activities) ReportPhase(ctx context.Context, r Report) error {
 
 func (a *Activities) reportEvents(ctx context.Context, d *v1beta1.Disruption, r Report) {
 	if r.Phase == v1beta1.PhaseCleaning && r.Ending == v1beta1.EndingExpired && r.Round == 0 {
-		a.events().Record(ctx, d, "DurationOver", "the disruption has lasted for its duration and is taken off", "")
+		a.events().Record(ctx, d, "DurationOver", "the duration is over; the disruption is cleaned up", "")
 	}
 	if r.Phase == v1beta1.PhaseCleaning && strings.HasPrefix(r.Ending, v1beta1.EndingEmergencyStop) && r.Round == 0 {
-		a.events().Warn(ctx, d, v1beta1.ReasonEmergencyStop, r.Ending+"; everything is taken off", "")
+		a.events().Warn(ctx, d, v1beta1.ReasonEmergencyStop, r.Ending+"; all targets are cleaned up", "")
 	}
 	if len(r.Left) > 0 {
 		metric.Stuck.Add(ctx, 1, "")
@@ -64,6 +64,6 @@ func (a *Activities) WarnSpecChanged(ctx context.Context, ref Ref) error {
 		return nil
 	}
 	a.events().Warn(ctx, live, "SpecChanged",
-		"the spec was edited; the disruption goes on as it began. Delete it and create it again to change it", hash)
+		"the edit of the spec has no effect. Delete it and create it again to change it", hash)
 	return nil
 }

@@ -50,7 +50,7 @@ func (a *Activities) missing(ctx context.Context, d *v1beta1.Disruption, rights 
 	if len(missing) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("the worker may not %s, as %s needs: whoever runs Squall has to add deploy/%s to its kustomization; create the disruption again then",
+	return fmt.Sprintf("the worker may not %s, which %s needs; ask the operator of Squall to install deploy/%s, then create the disruption again",
 		strings.Join(missing, ", nor "), what, component), nil
 }
 

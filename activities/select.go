@@ -178,9 +178,9 @@ func (a *Activities) endWaiting(ctx context.Context, d *v1beta1.Disruption, heal
 		if err != nil {
 			return err
 		}
-		a.recordEnded(ctx, d, "TargetLost", "gone or about to go", targetGone, ended)
-		a.recordEnded(ctx, d, "TargetReleased", "left out because they no longer match the selector", targetUnmatched, ended)
-		a.recordEnded(ctx, d, "TargetReleased", "let go, as somebody else operates on them", targetInUse, ended)
+		a.recordEnded(ctx, d, "TargetLost", "deleted, ended or about to end", targetGone, ended)
+		a.recordEnded(ctx, d, "TargetReleased", "not selected because they no longer match the selector", targetUnmatched, ended)
+		a.recordEnded(ctx, d, "TargetReleased", "cleaned up because another operation uses them", targetInUse, ended)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, 
 	case s.Matching > 0:
 		a.events().Record(ctx, d, "NoMoreTargets", s.String(), key)
 	case d.Spec.OnInit:
-		a.events().Warn(ctx, d, "NoTargetsFound", fmt.Sprintf("no pod that matches the selector waits to be disturbed before it starts: a pod that is created with the label %s=%s does, where the on-init webhook is installed",
+		a.events().Warn(ctx, d, "NoTargetsFound", fmt.Sprintf("no pod that matches the selector waits at its start; new pods with the label %s=%s wait if the on-init webhook is installed",
 			v1beta1.LabelDisruptOnInit, v1beta1.OnInitValue), key)
 	default:
 		a.events().Warn(ctx, d, "NoTargetsFound", "no healthy "+string(d.Spec.Level)+" matches the selector", key)

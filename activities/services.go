@@ -82,7 +82,7 @@ func (a *Activities) FollowServices(ctx context.Context, ref Ref) error {
 		return err
 	}
 	if why := hosts.TooMany(d.Spec.Network, found); why != "" {
-		a.events().Warn(ctx, d, "ServiceNotDisturbed", why+"; what was disturbed before goes on being so", why)
+		a.events().Warn(ctx, d, "ServiceNotDisturbed", why+"; the addresses found before stay disrupted", why)
 		return nil
 	}
 	var group errgroup.Group // without a context: one that fails stops no other
@@ -107,7 +107,7 @@ func (a *Activities) tellHosts(ctx context.Context, pod *corev1.Pod, document st
 	}
 	_, err = a.Kube.CoreV1().Pods(a.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
-		return fmt.Errorf("tell chaos pod %s what services stand for: %w", pod.Name, err)
+		return fmt.Errorf("write the addresses of services to chaos pod %s: %w", pod.Name, err)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (v *verification) verify(ctx context.Context, name string) error {
 		return err
 	}
 	if !kube.NodeReady(node) {
-		v.addLeft(name, "the node is not ready, so nobody could look")
+		v.addLeft(name, "the node is not ready, so it could not be searched")
 		return nil
 	}
 	marks, err := v.audit(ctx, node)

@@ -38,7 +38,7 @@ func TestVerifyNodes(t *testing.T) {
 	}
 	c.Builder.NodeTimeout = time.Second // as long as the node that is away is waited for
 	verified = do[VerifyResult](c, c.VerifyNodes, VerifyInput{Disruption: ref, Nodes: []string{"verify-away"}})
-	if want := []string{"node verify-away: the node is not ready, so nobody could look"}; !cmp.Equal(want, verified.Left) {
+	if want := []string{"node verify-away: the node is not ready, so it could not be searched"}; !cmp.Equal(want, verified.Left) {
 		t.Errorf("left = %q, want %q", verified.Left, want)
 	}
 	c.Builder.NodeTimeout = 0

@@ -124,7 +124,7 @@ func (a *attendance) tooLong() error {
 func (a *attendance) interrupted(ctx context.Context) error {
 	switch {
 	case a.stopping:
-		return fmt.Errorf("%s is being ended and not gone yet: %s says how far it is", a.called(), a.by("status"))
+		return fmt.Errorf("%s is ending but not gone yet; see %s", a.called(), a.by("status"))
 	case a.asks && !a.asking:
 		a.line.end()
 		a.ask()

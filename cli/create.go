@@ -73,7 +73,7 @@ func (c *command) showCreated(draft *create.Draft, file string) error {
 	if err := c.showExplained([]explained{{"Disruption " + d.Name, explain.Disruption(d)}}, ""); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "\n%s is written. Whom it would hit: squall plan %s\n", file, file)
+	_, err := fmt.Fprintf(c.out, "\nwrote %s. See its targets: squall plan %s\n", file, file)
 	return err
 }
 

@@ -29,9 +29,9 @@ func (c *command) demo() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "demo",
 		Short: "See a first fault: install a small shop, disrupt it, measure, clean up",
-		Long: "Install a small shop in namespace " + demo.Namespace + ", inject a fault that its client\n" +
-			"notices, print what the client measures before, during and after the fault, and\n" +
-			"delete everything. Takes about a minute. Ctrl-C cleans up, too.",
+		Long: "Install a small shop in namespace " + demo.Namespace + ", and inject a fault that its\n" +
+			"client notices. Print what the client measures before, during and after the\n" +
+			"fault, then delete everything. Takes about a minute. Ctrl-C cleans up, too.",
 		Example: "  squall demo\n  squall demo --keep    # leaves the shop for faults of your own",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -53,7 +53,7 @@ func TestDoctorOfAnInstallation(t *testing.T) {
 		last = doctor()
 		return strings.Contains(last.out, "ok    workers: ")
 	})
-	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: whoever disrupts a namespace without the label chaos.squall.dev/disruptions=allowed", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "ok    squall-probes: 2 of 2 ready", "warn  squall-crdbridge: 1 of 2 ready",
+	l.want(last, exitOK, "ok    admission", "ok    opt-in: warn: users who disrupt a namespace without the label chaos.squall.dev/disruptions=allowed get a warning", "ok    safe mode: enforce", "ok    squall-worker: 2 of 2 ready, image squall:test", "ok    squall-probes: 2 of 2 ready", "warn  squall-crdbridge: 1 of 2 ready",
 		"ok    rights of squall-worker: all", "ok    rights of squall-probes: all", "warn  bundled temporal: "+l.Shop+"/squall-temporal has no authentication", "a drain of its node loses all workflows", "warn  disruptions: ", l.Shop+"/stuck-of-"+l.Shop)
 	l.becomes(stuck, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseFinished, false })
 	l.letGo(stuck)
@@ -105,7 +105,7 @@ func (l *live) install() {
 
 func TestDoctorWithoutTemporal(t *testing.T) {
 	l := newLive(t)
-	l.want(l.squall("doctor", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "fail  temporal: ", "nobody listens there", "a Service is reached through the API server")
+	l.want(l.squall("doctor", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "fail  temporal: ", "nothing listens there", "a Service is reached through the API server")
 }
 
 // A pod that must not reach Temporal fails when Temporal answers. It needs no API server.

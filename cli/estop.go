@@ -52,7 +52,7 @@ func (c *command) estop() *cobra.Command {
 	}
 	flags.add(estop)
 	estop.Flags().StringVar(&flags.name, "name", "all", "name of the EmergencyStop; with off only this one is deleted")
-	estop.Flags().StringVar(&flags.reason, "reason", "", "why, for everybody whose disruption is stopped or refused")
+	estop.Flags().StringVar(&flags.reason, "reason", "", "reason that users of stopped and refused disruptions see")
 	estop.Flags().BoolVar(&flags.detach, "detach", false, "do not wait until the cluster is clean")
 	estop.Flags().DurationVar(&flags.timeout, "timeout", 0, "how long to wait at most, such as 5m; 0 is for ever")
 	flags.output.flag(estop, "json", "yaml")
@@ -101,11 +101,11 @@ func (c *command) awaitClean(ctx context.Context, client *cluster.Client, name s
 	p.end()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("emergency stop %s is in force, and the cluster is not clean yet: squall estop says how far it is, squall list -A --stuck what needs a person", name)
+		return fmt.Errorf("emergency stop %s is in force, and the cluster is not clean yet; see squall estop and squall list -A --stuck", name)
 	case err != nil:
 		return err
 	case !clean:
-		return fmt.Errorf("somebody deleted emergency stop %s before the cluster was clean", name)
+		return fmt.Errorf("emergency stop %s was deleted before the cluster was clean", name)
 	}
 	_, _ = fmt.Fprintf(c.out, "%s; nothing new begins until squall estop off\n", c.paint(green, "the cluster is clean"))
 	return nil

@@ -35,7 +35,7 @@ var shown = []string{"kubeconfig", "context", "namespace", "as"}
 
 func (f *clusterFlags) add(to *cobra.Command) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster; nothing: as kubectl finds it")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file; default: the file that kubectl uses")
 	clientcmd.BindOverrideFlags(&f.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
 	flags.VisitAll(func(flag *pflag.Flag) {
 		flag.Hidden = !slices.Contains(shown, flag.Name)

@@ -30,8 +30,9 @@ func (c *command) list() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List disruptions, stuck ones first, or objects of another kind",
-		Long: "List disruptions, those first that wait for a person. KIND is disruptions,\n" +
-			"scenarios, crons, rollouts or policies, in any form that kubectl takes.",
+		Long: "List disruptions, those first that wait for a person. KIND is Disruption,\n" +
+			"DisruptionScenario, DisruptionCron, DisruptionRollout or DisruptionPolicy, in\n" +
+			"any form that kubectl takes, or without the word disruption.",
 		Example: "  squall list\n  squall list -A --stuck\n  squall list crons -A\n  squall list -w\n  squall list scenarios -o wide\n  squall list -l team=shop --no-headers\n" +
 			"  squall list -A -o json | jq -r '.items[].metadata.name'",
 		Args: cobra.MaximumNArgs(1),

@@ -172,7 +172,7 @@ func TestListAndStatus(t *testing.T) {
 	l.want(l.squall("status", "lossy"), exitOK, l.Shop+"/lossy", "2/2 injected, Injected")
 	l.want(l.squall("status", "losy"), exitError, `there is no disruption "losy" in namespace "`+l.Shop+`": did you mean "lossy"?`)
 	elsewhere := l.Disruption("of-"+l.Shop, nil) // no other test has one of this name
-	l.want(l.squall("status", elsewhere.Name, "-n", l.Chaos), exitError, fmt.Sprintf("say -n %s", l.Shop))
+	l.want(l.squall("status", elsewhere.Name, "-n", l.Chaos), exitError, fmt.Sprintf("use -n %s", l.Shop))
 	l.letGo(elsewhere)
 	l.want(l.squall("__complete", "stop", ""), exitOK, "lossy\tHolding")
 	var read v1beta1.Disruption

@@ -29,10 +29,10 @@ func (c *command) plan() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan FILE | -",
 		Short: "Preview the targets of a disruption or scenario, without injecting",
-		Long: "Read the cluster as the worker does, and show the candidates, how many targets\n" +
-			"would be selected, on which nodes, and why other pods are left out. The command\n" +
-			"uses the worker's settings if you may read them. It then sends a dry run to the\n" +
-			"API server, which runs all admission. Nothing is written.\n\n" +
+		Long: "Read the cluster as the worker does. Show the candidates, how many targets would\n" +
+			"be selected, on which nodes, and why other pods are left out. The command uses\n" +
+			"the worker's settings if you may read them. It then sends a dry run to the API\n" +
+			"server, which runs all admission. Nothing is written.\n\n" +
 			"A scenario is previewed disruption by disruption, as if each were created now\n" +
 			"and alone. The exit code is 1 if nothing would be disrupted.",
 		Example: "  squall plan lossy.yaml\n  squall plan lossy.yaml -o json | jq .chosen",

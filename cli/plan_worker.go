@@ -26,7 +26,7 @@ func foresee(ctx context.Context, client *cluster.Client, d *v1beta1.Disruption,
 	case err != nil:
 		return err
 	case len(missing) > 0:
-		p.Refusals = append(p.Refusals, fmt.Sprintf("the worker may not %s: whoever runs Squall adds deploy/%s to its kustomization", strings.Join(missing, ", nor "), component))
+		p.Refusals = append(p.Refusals, fmt.Sprintf("the worker may not %s; ask the operator of Squall to install deploy/%s", strings.Join(missing, ", nor "), component))
 	}
 	if d.Spec.NodeFailure == nil {
 		return nil

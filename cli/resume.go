@@ -67,9 +67,9 @@ func (c *command) resume() *cobra.Command {
 func checkResume(r contract.Resume) error {
 	switch {
 	case r.Action != contract.ActionRetry && r.Action != contract.ActionRelease:
-		return usage("--action is %q: want retry (clean again) or release (let go of what is left)", r.Action)
+		return usage("--action is %q: want retry (clean again) or release (accept what is left)", r.Action)
 	case r.Action == contract.ActionRelease && (r.By == "" || r.Reason == ""):
-		return usage("release leaves something on a node for good: say --by (who decides) and --reason (why)")
+		return usage("release leaves something on a node for good: add --by (who decides) and --reason (why)")
 	}
 	return nil
 }
@@ -81,9 +81,9 @@ func resumeError(ctx context.Context, err error, namespace, name string) error {
 	}
 	switch {
 	case errors.Is(err, start.ErrNotRunning):
-		return fmt.Errorf("no workflow of disruption %s/%s runs, so there is nothing to resume: squall doctor says why: %w", namespace, name, err)
+		return fmt.Errorf("no workflow of disruption %s/%s runs, so there is nothing to resume; run squall doctor: %w", namespace, name, err)
 	case ctx.Err() != nil:
-		return fmt.Errorf("the workflow of disruption %s/%s did not answer within %s: no worker may be running, squall doctor says so: %w", namespace, name, answerTimeout, err)
+		return fmt.Errorf("the workflow of disruption %s/%s did not answer within %s; run squall doctor to see whether a worker runs: %w", namespace, name, answerTimeout, err)
 	}
 	return err
 }

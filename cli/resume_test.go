@@ -62,6 +62,6 @@ func TestResume(t *testing.T) {
 func TestResumeWithoutTemporal(t *testing.T) {
 	l := newLive(t)
 	ref := l.Disruption("stuck", nil)
-	l.want(l.squall("resume", "stuck", "--action", "retry", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "nobody listens there")
+	l.want(l.squall("resume", "stuck", "--action", "retry", "--temporal-address", temporalserver.FreeAddress(t)), exitError, "nothing listens there")
 	l.letGo(ref)
 }

@@ -31,9 +31,13 @@ func (c *command) run() *cobra.Command {
 			"goes on.\n\n" +
 			"--report writes a report however the command ends, also if the disruption was\n" +
 			"refused or goes on.\n\n" +
-			"Exit codes: 0 passed, or ended without probes; 1 error or rejected; 3 Failed; 4\n" +
-			"Aborted by a probe, a person or an emergency stop; 5 Inconclusive, also if not\n" +
-			"every target was injected; 6 stuck.",
+			"Exit codes:\n\n" +
+			"  0  passed, or ended without probes\n" +
+			"  1  error or rejected\n" +
+			"  3  Failed\n" +
+			"  4  Aborted by a probe, a person or an emergency stop\n" +
+			"  5  Inconclusive, also if not every target was injected\n" +
+			"  6  stuck",
 		Example: "  squall run lossy.yaml\n  squall run lossy.yaml --detach && squall status lossy\n" +
 			"  squall run lossy.yaml --replace --timeout 30m --report junit=chaos.xml\n  squall run game-day.yaml",
 	}
@@ -145,7 +149,7 @@ func (c *command) one(files []string, namespace, chaosNamespace string, given bo
 		return nil, nil, notOne(files[0], documents, len(found))
 	}
 	if given && found[0].Namespace != namespace {
-		return nil, nil, usage("%s says namespace %s, and -n says %s: leave one out", files[0], found[0].Namespace, namespace)
+		return nil, nil, usage("%s has namespace %s, and -n has %s: leave one out", files[0], found[0].Namespace, namespace)
 	}
 	return d, s, nil
 }
@@ -168,7 +172,7 @@ func notOne(file string, documents []manifest.Document, found int) error {
 
 func createError(err error, d *v1beta1.Disruption) error {
 	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("there is a disruption %s/%s already: squall -n %[1]s status %[2]s says how it is, squall -n %[1]s stop %[2]s ends it and lets you create it again, squall run --replace replaces it once it has ended", d.Namespace, d.Name)
+		return fmt.Errorf("disruption %s/%s exists already. See it: squall -n %[1]s status %[2]s. End it: squall -n %[1]s stop %[2]s. Replace it once it has ended: squall run --replace", d.Namespace, d.Name)
 	}
 	return fmt.Errorf("create disruption %s/%s: %w", d.Namespace, d.Name, err)
 }

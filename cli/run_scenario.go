@@ -41,7 +41,7 @@ func (c *command) runScenario(ctx context.Context, client *cluster.Client, s *v1
 }
 
 func scenarioExists(s *v1beta1.DisruptionScenario) error {
-	return fmt.Errorf("there is a scenario %s/%s already: squall -n %[1]s status %[3]s%[2]s shows its state, squall -n %[1]s stop %[3]s%[2]s ends it and lets you create it again, squall run --replace replaces it once it has ended", s.Namespace, s.Name, scenarioPrefix)
+	return fmt.Errorf("scenario %s/%s exists already. See it: squall -n %[1]s status %[3]s%[2]s. End it: squall -n %[1]s stop %[3]s%[2]s. Replace it once it has ended: squall run --replace", s.Namespace, s.Name, scenarioPrefix)
 }
 
 // attendedScenario is a scenario that somebody waits for, as it was seen last.

@@ -106,7 +106,7 @@ func TestRunOfAScenarioIsEnded(t *testing.T) {
 		w := l.in(t).runs(nil)
 		ref := w.child(w.getScenario("day"), 0)
 		w.becomes(ref, func(s *v1beta1.DisruptionStatus) { s.Phase, s.IsStuckOnRemoval = v1beta1.PhaseStuck, true })
-		w.ends(exitStuck, "1 of its disruptions could not be taken off", ref.Name)
+		w.ends(exitStuck, "1 of its disruptions could not be cleaned up", ref.Name)
 		w.letGo(ref)
 		w.remove()
 	})

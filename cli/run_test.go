@@ -211,7 +211,7 @@ func TestRunBegins(t *testing.T) {
 	}
 	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), exitError, "there is a disruption "+l.Shop+"/lossy already", "squall -n "+l.Shop+" stop lossy")
 	l.want(run(fmt.Sprintf(manifest, "lossy", "", "0")), exitError, "want at least 1")
-	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), exitUsage, "says namespace there, and -n says here")
+	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), exitUsage, "has namespace there, and -n has here")
 	l.want(run("kind: Pod\napiVersion: v1\n"), exitError, "standard input holds Pod, and no Disruption or DisruptionScenario")
 	cron := filepath.Join("..", "deploy", "samples", "disruption-cron.yaml")
 	for _, command := range []string{"run", "plan"} {

@@ -83,7 +83,7 @@ func mayBeApproved(s *v1beta1.DisruptionScenario, step string) error {
 	for _, known := range s.Spec.Steps {
 		names = append(names, known.Name)
 		if known.Name == step && known.Approval == nil {
-			return fmt.Errorf("step %s of scenario %s/%s waits for nobody: it is no approval", step, s.Namespace, s.Name)
+			return fmt.Errorf("step %s of scenario %s/%s needs no approval", step, s.Namespace, s.Name)
 		}
 	}
 	for _, at := range s.Status.Steps {
@@ -98,7 +98,7 @@ func mayBeApproved(s *v1beta1.DisruptionScenario, step string) error {
 	if near := manifest.Nearest(step, names); near != "" && near != step {
 		return fmt.Errorf("scenario %s/%s has no step %s: did you mean %s?", s.Namespace, s.Name, step, near)
 	}
-	return fmt.Errorf("step %s of scenario %s/%s does not wait for an approval now: squall -n %[2]s status %[4]s%[3]s says how far it is", step, s.Namespace, s.Name, scenarioPrefix)
+	return fmt.Errorf("step %s of scenario %s/%s does not wait for an approval now; see squall -n %[2]s status %[4]s%[3]s", step, s.Namespace, s.Name, scenarioPrefix)
 }
 
 // approvals completes the name of a scenario that waits for a person, and of its step.
@@ -157,7 +157,7 @@ func (c *command) stopScenario(ctx context.Context, client *cluster.Client, s *v
 		switch {
 		case ctx.Err() != nil:
 			p.end()
-			return fmt.Errorf("scenario %s/%s is not gone yet, and goes on being cleaned: squall -n %[1]s status %[3]s%[2]s says how far it is", s.Namespace, s.Name, scenarioPrefix)
+			return fmt.Errorf("scenario %s/%s is not gone yet; the clean-up continues; see squall -n %[1]s status %[3]s%[2]s", s.Namespace, s.Name, scenarioPrefix)
 		case err != nil:
 			p.end()
 			return err

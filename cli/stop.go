@@ -93,7 +93,7 @@ func (c *command) awaitGone(ctx context.Context, client *cluster.Client, ref v1b
 	p.end()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("disruption %s/%s is not gone yet, and goes on being cleaned: squall -n %[1]s status %[2]s says how far it is", ref.Namespace, ref.Name)
+		return fmt.Errorf("disruption %s/%s is not gone yet; the clean-up continues; see squall -n %[1]s status %[2]s", ref.Namespace, ref.Name)
 	case err != nil:
 		return err
 	case stuck:

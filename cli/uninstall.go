@@ -28,9 +28,9 @@ func (c *command) uninstall() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Prepare the cluster for uninstalling Squall",
-		Long: "Create an EmergencyStop, delete all DisruptionCrons, DisruptionRollouts,\n" +
-			"DisruptionScenarios and Disruptions of the cluster, also those that have ended,\n" +
-			"and wait until they, their chaos pods and their records are gone.\n\n" +
+		Long: "Create an EmergencyStop, and delete all DisruptionCrons, DisruptionRollouts,\n" +
+			"DisruptionScenarios and Disruptions of the cluster, also those that have ended.\n" +
+			"Wait until they, their chaos pods and their records are gone.\n\n" +
 			"Programs, types and roles stay: the last lines show the commands that remove\n" +
 			"them. Without --yes the command only counts. The exit code is 6 if only stuck\n" +
 			"disruptions are left: then a person must decide.",
@@ -72,7 +72,7 @@ type remains struct {
 }
 
 func (r remains) String() string {
-	return fmt.Sprintf("%d crons, rollouts and scenarios, %d disruptions, %d chaos pods and %d records are left", r.repeated, r.disruptions, r.chaosPods, r.records)
+	return fmt.Sprintf("%d DisruptionCrons, DisruptionRollouts and DisruptionScenarios, %d disruptions, %d chaos pods and %d records are left", r.repeated, r.disruptions, r.chaosPods, r.records)
 }
 
 // emptied stops everything, and returns once nothing is left but what is stuck.
@@ -90,7 +90,7 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 		left, err := c.leftOf(ctx, client, chaosNamespace, true)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("emergency stop %s is in force, and not all is clean yet: begin again, it goes on where it was; squall list -A --stuck says what needs a person", uninstallStop)
+			return fmt.Errorf("emergency stop %s is in force, and not all is clean yet; run the command again. For stuck disruptions see squall list -A --stuck", uninstallStop)
 		case err != nil:
 			return err
 		case left.repeated+left.disruptions+left.chaosPods+left.records == 0:

@@ -27,7 +27,7 @@ type workerSettings struct {
 
 // systemNamespaceFlag adds --system-namespace.
 func systemNamespaceFlag(to *cobra.Command, into *string) {
-	to.Flags().StringVar(into, "system-namespace", targets.DefaultSystem, "namespace of worker and bridge")
+	to.Flags().StringVar(into, "system-namespace", targets.DefaultSystem, "namespace of the worker and the controller")
 }
 
 // workerSettingsOf reads the settings of the worker in a namespace. What cannot be read

@@ -118,7 +118,7 @@ func (c Config) check() error {
 		return fmt.Errorf("setting minimum-cron-frequency is %s: want 1s or more, such as %s", c.MinimumCronFrequency, schedule.LeastPause)
 	}
 	if c.TTLAfterFinished != 0 && c.TTLAfterFinished < time.Minute {
-		return fmt.Errorf("setting ttl-after-finished is %s: want 0 (never), or 1m or more, so that whoever waits for the end sees it", c.TTLAfterFinished)
+		return fmt.Errorf("setting ttl-after-finished is %s: want 0 (never), or 1m or more, so that clients that wait see the end", c.TTLAfterFinished)
 	}
 	if err := c.OnInit.Check(); err != nil {
 		return err

@@ -103,7 +103,7 @@ func (p program) cleanOne(ctx context.Context, config Config, entry journal.Entr
 	case isMissing(err):
 		return nil, true, nil // its own injector was faster, or there never was a record
 	case errors.Is(err, journal.ErrBusy):
-		return nil, false, fmt.Errorf("%w: end that one, and it cleans by itself", err)
+		return nil, false, fmt.Errorf("%w: end that one; it then cleans up", err)
 	case err != nil:
 		return []string{"journal " + entry.Name}, false, err
 	}
@@ -124,7 +124,7 @@ func addMarks(r *v1beta1.CleanReport, found v1beta1.Audit) {
 	for _, mark := range found.Marks {
 		r.Left = append(r.Left, v1beta1.LeftInjection{
 			Injection: injectionName(v1beta1.Injection{Kind: mark.Kind, Disruption: mark.Disruption, Target: v1beta1.InjectionTarget{UID: mark.Target}}),
-			Error:     "no journal tells how to take it off", Objects: []string{mark.Object},
+			Error:     "no journal describes how to clean it up", Objects: []string{mark.Object},
 		})
 	}
 	r.Audited = r.Audited && found.Error == ""

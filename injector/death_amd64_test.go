@@ -164,7 +164,7 @@ func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
 	set("77777777")
 	for range 2 {
 		code, output := a.run("clean", "--disruption", a.uid())
-		if code != exitNotCleaned || !strings.Contains(output, limits) || !strings.Contains(output, "77777777") || !strings.Contains(output, "somebody changed it") {
+		if code != exitNotCleaned || !strings.Contains(output, limits) || !strings.Contains(output, "77777777") || !strings.Contains(output, "another program changed it") {
 			t.Errorf("clean = %d, %s, want 1, the limit's name and value", code, output)
 		}
 		if now, _ := readFile(limits); !strings.Contains(now, "77777777") || strings.Contains(now, "10485760") {

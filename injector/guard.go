@@ -53,7 +53,7 @@ func (l *lifecycle) guard() *guard {
 	made, err := startGuard(l.config, l.injection)
 	switch {
 	case made == nil:
-		l.log.Warn("no guard: only a cleaner takes off what is left if this process is killed", zap.String("reason", err.Error()))
+		l.log.Warn("no guard: if this process is killed, only a cleaner pod can clean up", zap.String("reason", err.Error()))
 	case err != nil:
 		l.log.Warn("the guard may be ended together with this process", zap.String("reason", err.Error()))
 	}

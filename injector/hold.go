@@ -242,7 +242,7 @@ func (l *lifecycle) takeOff(ctx context.Context) error {
 	}
 	// What was begun is finished: the end of the disruption cannot cut it short.
 	if err := l.session.cleanWithRetries(context.WithoutCancel(ctx), l.config, l.log); err != nil {
-		return fmt.Errorf("take the injection off for a while: %w", err)
+		return fmt.Errorf("pause the injection: %w", err)
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (l *lifecycle) lost(ctx context.Context) []string {
 	}
 	there, err := l.standing(ctx)
 	if err != nil {
-		l.log.Warn("nobody knows whether the injection is in force", zap.String("reason", err.Error()))
+		l.log.Warn("cannot check whether the injection is in force", zap.String("reason", err.Error()))
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(l.held), func(object string) bool { return slices.Contains(there, object) })
@@ -290,7 +290,7 @@ func (l *lifecycle) standing(ctx context.Context) ([]string, error) {
 // tellReady makes the chaos pod ready.
 func (l *lifecycle) tellReady() error {
 	if err := os.WriteFile(l.config.ReadyFile, nil, 0o644); err != nil {
-		return fmt.Errorf("tell that the injection is done: %w", err)
+		return fmt.Errorf("report that the injection is done: %w", err)
 	}
 	return nil
 }
@@ -304,6 +304,6 @@ func (l *lifecycle) tellAway(why error) {
 	l.log.Warn("not injected", zap.String("reason", why.Error()))
 	l.lose(why.Error())
 	if err := errors.Join(writeReason(l.config.ReasonFile, why.Error()), removeStale(l.config.ReadyFile)); err != nil {
-		l.log.Warn("the probes cannot tell the reason", zap.String("reason", err.Error()))
+		l.log.Warn("the readiness probe cannot report the reason", zap.String("reason", err.Error()))
 	}
 }

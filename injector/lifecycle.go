@@ -325,7 +325,7 @@ func (l *lifecycle) left() []string {
 func (l *lifecycle) reportFailure(failure error) {
 	reason := text.Shorten(text.Line(failure.Error()), maxReason)
 	if err := errors.Join(writeReason(l.config.ReasonFile, reason), removeStale(l.config.ReadyFile)); err != nil {
-		l.log.Warn("the probes cannot tell the reason", zap.String("reason", err.Error()))
+		l.log.Warn("the readiness probe cannot report the reason", zap.String("reason", err.Error()))
 	}
 	l.log.Error(v1beta1.MessageInjectionFailed, zap.String("error", reason))
 }

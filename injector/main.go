@@ -46,8 +46,8 @@ func (p program) commands() []command {
 		{"ready", "exit 0 once everything is injected; until then print why not and exit 1 [--wait DURATION]", p.ready},
 		{"clean", "undo what journals on this node note [--disruption UID, --target UID, --kind KIND, --except UIDs]", p.clean},
 		{"audit", "list what on this node carries the marks of injections; exit 3 if anything does [--disruption UID, --kind KIND, --except UIDs]", p.audit},
-		{v1beta1.OnInitCommand, "in an init container: hold the pod back until it is disturbed [--timeout DURATION]", p.wait},
-		{"probe-kernel", "say what this kernel can do, kind by kind", p.probeKernel},
+		{v1beta1.OnInitCommand, "in an init container: hold the pod back until it is disrupted [--timeout DURATION]", p.wait},
+		{"probe-kernel", "show what this kernel can do, by fault", p.probeKernel},
 	}
 }
 

@@ -80,7 +80,7 @@ func (l *lifecycle) prove(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		l.log.Warn("nobody knows whether the fault acts", zap.String("reason", err.Error()))
+		l.log.Warn("the effect of the fault cannot be measured", zap.String("reason", err.Error()))
 		return
 	}
 	l.see(state, evidence)
@@ -98,7 +98,7 @@ func (l *lifecycle) see(state v1beta1.EffectState, evidence string) {
 			return
 		}
 		if err := tellTurn(l.config, next.effect); err != nil {
-			l.log.Warn("the probes cannot tell that the effect turned", zap.String("reason", err.Error()))
+			l.log.Warn("the readiness probe cannot report that the effect changed", zap.String("reason", err.Error()))
 		}
 	case before != evidence && time.Since(l.figures) >= figuresEvery:
 		l.tellEffect(v1beta1.MessageFigures)

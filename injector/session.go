@@ -87,8 +87,8 @@ func refuseSecond(config Config, injection v1beta1.Injection) error {
 			continue
 		}
 		if entry.BootID == boot && !other.DryRun {
-			return fmt.Errorf("disruption %s/%s (%s) does the same to this target, or left it there: a kind is never on a target twice, so nothing was changed;"+
-				" end that one first, and where it is over have injector clean --disruption %s or the next sweep take off what is left",
+			return fmt.Errorf("disruption %s/%s (%s) has this fault on this target, or left it there; nothing was changed."+
+				" End it first. If it is over, run injector clean --disruption %s, or wait for the next sweep",
 				other.Disruption.Namespace, other.Disruption.Name, other.Disruption.UID, other.Disruption.UID)
 		}
 	}
@@ -189,7 +189,7 @@ func (s *session) clean(ctx context.Context) error {
 func (s *session) remove() error {
 	err := s.journal.Remove()
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO) {
-		s.auditErr = errors.Join(s.auditErr, fmt.Errorf("all is taken off, and its record stays until the disk can be written, when the next sweep removes it: %w", err))
+		s.auditErr = errors.Join(s.auditErr, fmt.Errorf("everything is cleaned up, but its record cannot be removed from the disk; the next sweep retries: %w", err))
 		err = nil
 	}
 	s.over = err == nil

@@ -92,7 +92,7 @@ func TestTwoDisruptionsOnOneTarget(t *testing.T) {
 			m := meet(t, pair[0], pair[1])
 			switch {
 			case v1beta1.Stack(m.first.workload.kind, m.second.workload.kind).Refused:
-				want := fmt.Sprintf("disruption shop/slow (%s) does the same to this target", m.first.uid())
+				want := fmt.Sprintf("disruption shop/slow (%s) has this fault on this target", m.first.uid())
 				if pair[0].kind == v1beta1.KindContainerFailure {
 					want = m.first.target.ID // is gone, which is seen before
 				}

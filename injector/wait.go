@@ -48,12 +48,12 @@ func (p program) wait(ctx context.Context, _ Config, args []string) int {
 		fmt.Fprintln(p.stderr, "usage: injector wait [--timeout DURATION]")
 		return exitRefused
 	}
-	fmt.Fprintf(p.stdout, "the pod waits until it is disturbed, for at most %s\n", *timeout)
+	fmt.Fprintf(p.stdout, "the pod waits until it is disrupted, for at most %s\n", *timeout)
 	if sleep(ctx, *timeout) {
-		fmt.Fprintf(p.stdout, "nothing disturbed the pod within %s: it starts\n", *timeout)
+		fmt.Fprintf(p.stdout, "no disruption within %s: the pod starts\n", *timeout)
 		return exitOK
 	}
-	fmt.Fprintln(p.stdout, "the pod was let go: it starts")
+	fmt.Fprintln(p.stdout, "the pod is released: it starts")
 	return exitOK
 }
 
@@ -85,10 +85,10 @@ func (l *lifecycle) letGo(ctx context.Context) error {
 	// A pod that stays behind is let go by its own time: that is no reason to take
 	// off what is in force.
 	if err := release(ctx, waiting, l.config.Proc); err != nil {
-		l.log.Warn("the pod was not let go", zap.String("reason", err.Error()))
+		l.log.Warn("the pod was not released", zap.String("reason", err.Error()))
 		return nil
 	}
-	l.log.Info("the pod was let go")
+	l.log.Info("the pod was released")
 	return nil
 }
 
@@ -134,7 +134,7 @@ func release(ctx context.Context, c target.Container, proc string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("container %s (%s) was told to end and has not, for %s", c.Name, c.ID, letGoPatience)
+	return fmt.Errorf("container %s (%s) has not ended for %s after SIGTERM", c.Name, c.ID, letGoPatience)
 }
 
 // isWait tells whether a container runs the subcommand wait of an injector.
@@ -168,7 +168,7 @@ func refusedOnInit(injection v1beta1.Injection, err error) error {
 	if len(injection.OnInit) == 0 || !errors.Is(err, target.ErrGone) {
 		return err
 	}
-	return fmt.Errorf("the pod started before it could be disturbed: have it wait longer, by its annotation %s: %w", v1beta1.AnnotationOnInitTimeout, err)
+	return fmt.Errorf("the pod started before it could be disrupted; set a longer time in its annotation %s: %w", v1beta1.AnnotationOnInitTimeout, err)
 }
 
 // refuseNodeNetwork refuses a pod that waits and has no network of its own: what is
@@ -184,7 +184,7 @@ func refuseNodeNetwork(t *target.Target) error {
 			return err
 		}
 		if shared {
-			return fmt.Errorf("pod %s/%s shares the network of node %s, so its start cannot be disturbed: choose pods without hostNetwork, or leave out onInit",
+			return fmt.Errorf("pod %s/%s shares the network of node %s, so its start cannot be disrupted: choose pods without hostNetwork, or leave out onInit",
 				t.Injection.Target.Namespace, t.Injection.Target.Name, t.Injection.Target.NodeName)
 		}
 	}

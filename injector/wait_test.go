@@ -94,7 +94,7 @@ func TestPodIsLetGoOnceItIsDisturbed(t *testing.T) {
 			p := s.inject(pod.injection(kind, kind))
 			p.awaitReady()
 			pod.waiting.AwaitEnd(t)
-			p.awaitLine("the pod was let go")
+			p.awaitLine("the pod was released")
 			app := pod.container("app", testcontainer.Sleeps...)
 			disturbed := func(when string) {
 				t.Helper()
@@ -146,7 +146,7 @@ func TestPodIsLetGoByTheLastKind(t *testing.T) {
 	first := s.inject(pod.injection(kinds[0], kinds...))
 	first.awaitLine("the pod is held back for other kinds")
 	if !pod.waiting.Running() {
-		t.Fatal("the pod was let go by the first of two kinds")
+		t.Fatal("the pod was released by the first of two kinds")
 	}
 	others := *s
 	others.dir = t.TempDir()
@@ -223,7 +223,7 @@ func TestOnlyWhatIsOursIsLetGo(t *testing.T) {
 			t.Parallel()
 			pod := newStartingPod(t, command...)
 			p := realSite(t).inject(pod.injection(v1beta1.KindNetwork, v1beta1.KindNetwork))
-			line := p.awaitLine("the pod was not let go")
+			line := p.awaitLine("the pod was not released")
 			if reason, _ := line["reason"].(string); !strings.Contains(reason, "not ours") {
 				t.Errorf("reason = %q, want that it is not ours", reason)
 			}

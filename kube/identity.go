@@ -23,7 +23,7 @@ func Identity(get func(name string) (*corev1.Namespace, error)) (types.UID, erro
 		err = errors.New("it has no UID")
 	}
 	if err != nil {
-		return "", fmt.Errorf("read namespace %s, by which clusters are told apart: %w", metav1.NamespaceSystem, err)
+		return "", fmt.Errorf("read namespace %s, whose UID identifies the cluster: %w", metav1.NamespaceSystem, err)
 	}
 	return namespace.UID, nil
 }

@@ -73,7 +73,7 @@ func ReadKernels(ctx context.Context, clientset kubernetes.Interface) (Kernels, 
 
 // SharedKernel says why a node must not be ended whose kernel another one runs on.
 func SharedKernel(node, other string) string {
-	return fmt.Sprintf("node %s runs on the same kernel as node %s (they report one boot ID), which would end too: node failure acts on machines of their own, virtual or not", node, other)
+	return fmt.Sprintf("node %s runs on the same kernel as node %s (same boot ID), which would end too; choose a node with its own kernel", node, other)
 }
 
 // Shared names, for each node whose kernel another one runs on as well, such another one.

@@ -71,7 +71,7 @@ func portsOf(asked []v1beta1.NetworkServicePort, service *corev1.Service) ([]cor
 			}
 			found = true
 			if protocolOf(p.Protocol) == "" {
-				errs = append(errs, fmt.Errorf("has port %s of %s: only TCP and UDP can be told by port, so name those ports alone", portName(p), p.Protocol))
+				errs = append(errs, fmt.Errorf("has port %s of %s; only TCP and UDP have ports, so name only those ports", portName(p), p.Protocol))
 				continue
 			}
 			ports = append(ports, p)

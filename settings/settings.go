@@ -103,7 +103,7 @@ func (p Program) flagSet(out io.Writer) *pflag.FlagSet {
 		keys := strings.Join(append([]string{apiKey}, p.WithoutFlag...), ", ")
 		_, _ = fmt.Fprintf(out, "%s\n\n%s\n"+
 			"Every flag can be set as SQUALL_<NAME> in the environment and as a key of the file;\n"+
-			"these only there, not as flags: %s.\n"+
+			"These settings have no flag: %s.\n"+
 			"The API server is found as kubectl finds it: KUBECONFIG, or the pod's service account.\n", p.About, flags.FlagUsages(), keys)
 	}
 	flags.String("config", os.Getenv("SQUALL_CONFIG"), "YAML file of settings; unknown keys are errors")

@@ -65,8 +65,8 @@ func (b *belonging) refuse(workflow string, args []any) error {
 	}
 	if b.cluster != "" && ref.Cluster != "" && ref.Cluster != b.cluster {
 		// It is tried again until a worker of its own cluster takes it.
-		return temporal.NewApplicationError(fmt.Sprintf("disruption %s/%s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
-			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", ref.Namespace, ref.Name, ref.Cluster, b.cluster), otherCluster)
+		return temporal.NewApplicationError(fmt.Sprintf("disruption %s/%s is of cluster %s, and this worker of cluster %s (UIDs of kube-system): "+
+			"set SQUALL_TEMPORAL_NAMESPACE to a different namespace for each cluster", ref.Namespace, ref.Name, ref.Cluster, b.cluster), otherCluster)
 	}
 	want := contract.WorkflowID(ref)
 	if told, found := first[notify.Notification](args); found {
@@ -91,8 +91,8 @@ func refuseSweep(workflow string) error {
 // refuseCron is why the workflow with this ID may not carry out runs of the cron.
 func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
 	if b.cluster != "" && cron.Cluster != "" && cron.Cluster != b.cluster {
-		return temporal.NewApplicationError(fmt.Sprintf("%s %s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
-			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", kindOf(cron), cron, cron.Cluster, b.cluster), otherCluster)
+		return temporal.NewApplicationError(fmt.Sprintf("%s %s is of cluster %s, and this worker of cluster %s (UIDs of kube-system): "+
+			"set SQUALL_TEMPORAL_NAMESPACE to a different namespace for each cluster", kindOf(cron), cron, cron.Cluster, b.cluster), otherCluster)
 	}
 	if !contract.RunsCron(cron, workflow) && cron.Rollout() {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionRollout %s, which only workflows of its own releases may; nothing was done",
@@ -108,8 +108,8 @@ func (b *belonging) refuseCron(workflow string, cron contract.CronRef) error {
 // refuseScenario is why the workflow with this ID may not carry out the scenario.
 func (b *belonging) refuseScenario(workflow string, s contract.ScenarioRef) error {
 	if b.cluster != "" && s.Cluster != "" && s.Cluster != b.cluster {
-		return temporal.NewApplicationError(fmt.Sprintf("DisruptionScenario %s is of the cluster %s, and this worker of the cluster %s (UIDs of the namespace kube-system): "+
-			"two clusters use one Temporal namespace; give each its own by SQUALL_TEMPORAL_NAMESPACE", s, s.Cluster, b.cluster), otherCluster)
+		return temporal.NewApplicationError(fmt.Sprintf("DisruptionScenario %s is of cluster %s, and this worker of cluster %s (UIDs of kube-system): "+
+			"set SQUALL_TEMPORAL_NAMESPACE to a different namespace for each cluster", s, s.Cluster, b.cluster), otherCluster)
 	}
 	if want := contract.ScenarioWorkflowID(s); workflow != want {
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflow %s acts for DisruptionScenario %s, which only workflow %s may; nothing was done",

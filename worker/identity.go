@@ -23,7 +23,7 @@ func identify(ctx context.Context, client kubernetes.Interface, logger *zap.Logg
 		return err
 	}, func(err error) bool { return !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) })
 	if err == nil && cluster == "" {
-		logger.Warn("the worker may not read the namespace kube-system, so disruptions of other clusters are not told apart: kubectl apply -k deploy")
+		logger.Warn("the worker may not read the namespace kube-system and cannot detect disruptions of other clusters; install the current ClusterRoles")
 	}
 	return cluster, err
 }

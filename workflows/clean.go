@@ -77,7 +77,7 @@ func (d *disruption) reportCleaning(ctx workflow.Context) *cleaningStatus {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer s.reported.Done()
 		if d.Ending == v1beta1.EndingDeleted && d.Rounds == 0 { // its object says that it is deleted
-			_, _ = awaitFor(ctx, cleaningStatusDelay, "tell that it is being cleaned", func() bool { return s.over || s.slow })
+			_, _ = awaitFor(ctx, cleaningStatusDelay, "show in status that the clean-up runs", func() bool { return s.over || s.slow })
 		}
 		if !s.over {
 			d.report(ctx, activities.Report{Phase: v1beta1.PhaseCleaning, Ending: d.Ending, Round: d.Rounds})
@@ -109,8 +109,8 @@ func (d *disruption) finalize(ctx workflow.Context) bool {
 		Effects: d.Effects, SteadyState: d.verdict(ctx), Operated: d.operates(), NotInService: d.Operations.NotInService, NotEnded: d.Operations.NotEnded,
 	}
 	var left int
-	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and let go"), a.Finish, in, &left); err != nil {
-		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the Disruption could not be let go: " + cause(err)}}
+	if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "verify that nothing is left and remove the finalizer"), a.Finish, in, &left); err != nil {
+		d.Left = []activities.LeftPod{{Target: d.ref.Name, Outcome: activities.Failed, Why: "the finalizer of the Disruption could not be removed: " + cause(err)}}
 		d.Remaining = 1
 		return false
 	}

@@ -272,7 +272,7 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
 		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.untold}
-		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and tell the targets"), a.AwaitInjection, in).Get(ctx, &seen)
+		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and record events on the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // a new watch has begun, or the disruption ends
 		}
@@ -314,7 +314,7 @@ func (d *disruption) awaitEffects(ctx workflow.Context) {
 		}
 		d.stopEffects, d.Unproven = nil, false
 		if err != nil {
-			workflow.GetLogger(ctx).Warn("nobody knows whether the fault acts", "error", err)
+			workflow.GetLogger(ctx).Warn("the effect of the fault cannot be measured", "error", err)
 		}
 	})
 }
@@ -383,7 +383,7 @@ func (d *disruption) followServices(ctx workflow.Context) {
 	if !d.Plan.Services {
 		return
 	}
-	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "tell injectors what services stand for now"), a.FollowServices, d.ref, nil); err != nil {
+	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "send the addresses of services to injectors"), a.FollowServices, d.ref, nil); err != nil {
 		d.fail(ctx, err)
 		return
 	}

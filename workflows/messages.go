@@ -21,13 +21,13 @@ type signals struct{ observed, end, resume, probe workflow.ReceiveChannel }
 func (d *disruption) listen(ctx workflow.Context) error {
 	d.signals = signals{
 		observed: workflow.GetSignalChannelWithOptions(ctx, contract.SignalObserved, workflow.SignalChannelOptions{
-			Description: "Sent by the bridge: something relevant changed in the cluster."}),
+			Description: "Sent by the controller: something relevant changed in the cluster."}),
 		end: workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
 			Description: `Ends the disruption: everything is cleaned. {"reason":"why"} is optional.`}),
 		resume: workflow.GetSignalChannelWithOptions(ctx, contract.SignalResume, workflow.SignalChannelOptions{
 			Description: "As the update of the same name, for scripts that cannot wait for an answer. " + resumeHelp}),
 		probe: workflow.GetSignalChannelWithOptions(ctx, contract.SignalProbe, workflow.SignalChannelOptions{
-			Description: "Sent by whoever asks the probes: what they say has changed."}),
+			Description: "Sent by the prober: the results of the probes changed."}),
 	}
 	workflow.Go(ctx, func(ctx workflow.Context) { d.signals.receive(ctx, d) })
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryStatus, func() (State, error) { return d.State, nil },
@@ -43,7 +43,7 @@ func (d *disruption) listen(ctx workflow.Context) error {
 		})
 }
 
-const resumeHelp = `{"action":"retry"} cleans again from the journal on the node. {"action":"release","by":"you","reason":"why"} lets go, whatever is left on the node; "targets":["name"] limits it.`
+const resumeHelp = `{"action":"retry"} retries the clean-up from the journal on the node. {"action":"release","by":"you","reason":"why"} releases the targets, clean or not; "targets":["name"] limits it.`
 
 // receive takes in signals for as long as the run lasts, also when the
 // disruption is cancelled. It uses Await and Len instead of a Selector: a

@@ -363,7 +363,7 @@ func (c *cluster) sweepNodes() {
 }
 
 func (c *cluster) report(a *attempt, r activities.Report) error {
-	a.write("tell in status: "+string(r.Phase), func(bool) {
+	a.write("show in status: "+string(r.Phase), func(bool) {
 		if c.status.Phase != v1beta1.PhaseFinished || len(r.Left) > 0 {
 			c.status = r
 		}

@@ -89,17 +89,17 @@ func deliver(ctx workflow.Context, in notify.Delivery) (why string) {
 		StartToCloseTimeout:    time.Minute,
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            &notificationRetries,
-		Summary:                shown("tell " + in.To.String()),
+		Summary:                shown("notify " + in.To.String()),
 	}
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), notifier.Notify, in).Get(ctx, nil)
 	if err == nil {
 		return ""
 	}
 	why = cause(err)
-	options.ScheduleToCloseTimeout, options.RetryPolicy, options.Summary = time.Hour, &retries, shown("give up to tell "+in.To.String())
+	options.ScheduleToCloseTimeout, options.RetryPolicy, options.Summary = time.Hour, &retries, shown("record that "+in.To.String()+" cannot be notified")
 	given := notify.Undelivered{Delivery: in, Why: why}
 	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), notifier.GiveUpNotification, given).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("nobody was told that a notification was given up", "id", in.Notification.ID, "error", err)
+		workflow.GetLogger(ctx).Warn("no event records that a notification was given up", "id", in.Notification.ID, "error", err)
 	}
 	return why
 }
@@ -202,13 +202,13 @@ func (d *disruption) tellEnding(ctx workflow.Context) {
 		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == "cancelled":
 		kind = v1beta1.NotificationWarning
 	}
-	d.tellOnce(ctx, kind, toldEnding, "Everything is taken off: "+d.Ending+".")
+	d.tellOnce(ctx, kind, toldEnding, "All targets are cleaned up: "+d.Ending+".")
 }
 
 // tellStuck tells that a person must decide, or that nobody needs to any more.
 func (d *disruption) tellStuck(ctx workflow.Context) {
 	if !d.stuck() {
-		d.tell(ctx, v1beta1.NotificationSuccess, toldResumed, "What was stuck is clean.")
+		d.tell(ctx, v1beta1.NotificationSuccess, toldResumed, "The stuck targets are clean.")
 		return
 	}
 	first := d.Left[0]
@@ -218,9 +218,9 @@ func (d *disruption) tellStuck(ctx workflow.Context) {
 
 // tellResume tells what a person decided.
 func (d *disruption) tellResume(ctx workflow.Context, r contract.Resume) {
-	kind, what := v1beta1.NotificationSuccess, "has it cleaned again"
+	kind, what := v1beta1.NotificationSuccess, "retries the clean-up"
 	if r.Action == contract.ActionRelease {
-		kind, what = v1beta1.NotificationWarning, "lets go of what is not clean"
+		kind, what = v1beta1.NotificationWarning, "releases the targets that are not clean"
 	}
 	message := cmp.Or(r.By, "Somebody") + " " + what
 	if len(r.Targets) > 0 {

@@ -80,7 +80,7 @@ func (d *disruption) endOperations(ctx workflow.Context, onlyEnded bool) {
 		return
 	}
 	in := activities.EndOperationsInput{Disruption: d.ref, OnlyEnded: onlyEnded}
-	if err := workflow.ExecuteActivity(interimOptions(ctx, "give back targets that are clean"), a.EndOperations, in).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(interimOptions(ctx, "end the operations on clean targets"), a.EndOperations, in).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("operations on targets not ended yet", "error", err)
 	}
 }
@@ -99,7 +99,7 @@ func (d *disruption) giveBack(ctx workflow.Context) {
 		hurried := d.hurried()
 		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, Hurried: hurried}
 		var ended activities.EndOperationsResult
-		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "give the targets back"), a.EndOperations, in, &ended); err != nil {
+		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
 			d.Operations.NotInService = []string{cause(err)}
 			return
 		}
@@ -115,7 +115,7 @@ func (d *disruption) giveBack(ctx workflow.Context) {
 			wait = min(wait, askAgainPeriod)
 		}
 		d.showGivingBack(ctx)
-		_, _ = awaitFor(ctx, wait, "targets were given back: are they in service?",
+		_, _ = awaitFor(ctx, wait, "wait until the targets are in service again",
 			func() bool { return d.Observed != nil && !in.Over || !hurried && d.hurried() })
 	}
 }

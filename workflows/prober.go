@@ -124,7 +124,7 @@ func (p *prober) beatAt(session int, theirs, heard time.Time) time.Time {
 func (p *prober) miss(ctx workflow.Context, session int, over workflow.Future, until time.Time) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		heard := func() bool { return p.course.HeardSession >= session || over.IsReady() }
-		known, err := awaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "the steady state: somebody must ask the probes", heard)
+		known, err := awaitFor(ctx, max(until.Sub(workflow.Now(ctx)), 0), "wait for a prober of the steady state", heard)
 		if err == nil && !known && p.course.Phase == v1beta1.ProbeDuring {
 			p.missed = true
 			p.course.ProberLost(p.spec)

@@ -193,7 +193,7 @@ func (s *steps) suspend(ctx workflow.Context, i int, at *v1beta1.ScenarioStepSta
 		return err
 	}
 	s.tell(ctx, v1beta1.NotificationWarning, toldApproval,
-		fmt.Sprintf("%s To let it go on: squall -n %s approve %s %s", sentenceOf(waits), s.ref.Namespace, s.ref.Name, step.Name), i+1)
+		fmt.Sprintf("%s To approve: squall -n %s approve %s %s", sentenceOf(waits), s.ref.Namespace, s.ref.Name, step.Name), i+1)
 	return workflow.Await(ctx, func() bool { return at.ApprovedBy != "" || s.ended })
 }
 
@@ -285,7 +285,7 @@ func (s *steps) report(ctx workflow.Context) error {
 // listen takes in signals and updates for as long as it lasts.
 func (s *steps) listen(ctx, free workflow.Context) error {
 	settled := workflow.GetSignalChannelWithOptions(ctx, contract.SignalSettled, workflow.SignalChannelOptions{
-		Description: "Sent by the bridge: a disruption of the scenario is over."})
+		Description: "Sent by the controller: a disruption of the scenario is over."})
 	end := workflow.GetSignalChannelWithOptions(ctx, contract.SignalEnd, workflow.SignalChannelOptions{
 		Description: `Stops the scenario: its disruptions are deleted, and no further step is done. {"reason":"why"} is optional.`})
 	approve := workflow.GetSignalChannelWithOptions(ctx, contract.SignalApprove, workflow.SignalChannelOptions{
@@ -316,7 +316,7 @@ func (s *steps) listen(ctx, free workflow.Context) error {
 		func(_ workflow.Context, a contract.Approval) (string, error) {
 			return "step " + a.Step + " is approved", s.approve(a)
 		},
-		workflow.UpdateHandlerOptions{Description: "Lets a step go on that waits for a person. " + approveHelp, Validator: s.checkApproval})
+		workflow.UpdateHandlerOptions{Description: "Approves a step that waits for a person. " + approveHelp, Validator: s.checkApproval})
 }
 
 const approveHelp = `{"step":"name","by":"you"}`
@@ -393,7 +393,7 @@ func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenario
 		b = append(b, fmt.Sprintf("| %s | %s | %s | %s |", step.Name, step.Phase, step.Verdict, strings.Join(runs, ", ")))
 	}
 	if status.Phase == v1beta1.ScenarioSuspended {
-		b = append(b, "", "To let it go on: *More Actions*, *Send an Update*, `approve`, and paste:", "",
+		b = append(b, "", "To approve: *More Actions*, *Send an Update*, `approve`, and paste:", "",
 			"```json", "{", fmt.Sprintf(`  "step": %q,`, status.Step), `  "by": "your name"`, "}", "```")
 	}
 	return strings.Join(b, "\n")

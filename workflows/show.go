@@ -78,7 +78,7 @@ func probes(s State) []string {
 
 func probeTable(spec v1beta1.SteadyState, course *steadystate.Course, over bool) []string {
 	b := []string{"", "### Steady state", "", course.Summary(spec, over), "",
-		"| probe | says | Before | During | After | because |", "|---|---|---|---|---|---|"}
+		"| probe | result | Before | During | After | because |", "|---|---|---|---|---|---|"}
 	for _, row := range course.Table(spec) {
 		b = append(b, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", row[0], row[1], row[2], row[3], row[4], cell(row[5])))
 	}
@@ -127,10 +127,10 @@ func decisions(resumes []v1beta1.ResumeRecord) (all []string) {
 // click when that moves the button.
 func wayOut(left []activities.LeftPod) []string {
 	return []string{
-		"", "Mend the node, if that is what is wrong. To clean again from the journal on the node:",
+		"", "Fix the node if necessary. To retry the clean-up from the journal on the node:",
 		"*More Actions*, *Send an Update*, `resume`, and paste:", "", "```json", "{", `  "action": "retry"`, "}", "```",
-		"", "Deleting the target pod also ends it: what is injected goes with the pod.",
-		"", "To let go, whatever is left on the node, send instead:", "", "```json", releaseExample(left), "```",
+		"", "Deleting the target pod also ends the injection.",
+		"", "To release the targets, clean or not, send instead:", "", "```json", releaseExample(left), "```",
 	}
 }
 
@@ -145,7 +145,7 @@ func sentence(s State) string {
 	switch s.Phase {
 	case v1beta1.PhasePending:
 		if s.Plan.CleanOnly != "" {
-			return "Only what is left of it is taken off: " + s.Plan.CleanOnly + "."
+			return "Only the rest of it is cleaned up: " + s.Plan.CleanOnly + "."
 		}
 		return "Nothing is injected before " + clock(s.Plan.CreateAt) + "."
 	case v1beta1.PhaseSelecting:
@@ -164,9 +164,9 @@ func sentence(s State) string {
 		if s.Steady != nil && s.Steady.Phase == v1beta1.ProbeAfter {
 			return "Nothing is left. Watching whether the steady state comes back: " + s.Ending + "."
 		}
-		return "Taking everything off: " + s.Ending + "."
+		return "Cleaning up: " + s.Ending + "."
 	case v1beta1.PhaseStuck:
-		return fmt.Sprintf("**Not clean: %s.** It cleans again by itself every %d minutes, and looks again when the cluster changes.",
+		return fmt.Sprintf("**Not clean: %s.** Squall retries every %d minutes, and when the cluster changes.",
 			number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
 	case v1beta1.PhaseFinished:
 		if s.ReleasedPods > 0 {
@@ -216,5 +216,5 @@ func releaseExample(left []activities.LeftPod) string {
 
 // advice is what kubectl describe says to do.
 func advice(ref v1beta1.DisruptionRef) string {
-	return fmt.Sprintf(`Mend the node, then send the update "resume" with {"action":"retry"} to workflow %s; or delete the target pod`, contract.WorkflowID(ref))
+	return fmt.Sprintf(`Fix the node, then send the update "resume" with {"action":"retry"} to workflow %s; or delete the target pod`, contract.WorkflowID(ref))
 }

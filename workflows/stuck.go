@@ -28,7 +28,7 @@ func (d *disruption) awaitDecision(ctx workflow.Context) {
 	if d.Observed != nil && workflow.GetVersion(ctx, changeSeenWhileTelling, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		d.Observed = nil
 	}
-	called, err := awaitFor(ctx, d.nextTryDelay(), "try to clean again by itself",
+	called, err := awaitFor(ctx, d.nextTryDelay(), "wait before the next clean-up",
 		func() bool { return len(d.Decided) > 0 || d.Observed != nil })
 	if err != nil {
 		return // a disconnected context is not cancelled

@@ -100,7 +100,7 @@ func statusOptions(ctx workflow.Context, phase v1beta1.Phase) workflow.Context {
 		StartToCloseTimeout:    30 * time.Second,
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            &retries,
-		Summary:                "tell in status: " + string(phase),
+		Summary:                "show in status: " + string(phase),
 	})
 }
 
@@ -206,9 +206,9 @@ func probePause(unheard int) time.Duration {
 // cleaningOptions are for taking away chaos pods: that is tried for 15 minutes
 // before a person is told that it cannot be done.
 func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
-	summary := "take everything off"
+	summary := "clean up"
 	if onlyEnded {
-		summary = "clear away what has ended"
+		summary = "remove ended chaos pods"
 	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ScheduleToCloseTimeout: 15 * time.Minute,

@@ -62,7 +62,7 @@ func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 		if message := text.Shorten(text.Line(strings.TrimSpace(exit.Message)), 300); message != "" {
 			return words + ": " + message
 		}
-		return words + " without saying why"
+		return words + " without a reason"
 	}
 	words := []string{}
 	of := func(left v1beta1.LeftInjection) bool { return strings.Contains(left.Injection, "("+string(uid)+")") }
@@ -77,7 +77,7 @@ func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 		words = append(words, report.Error)
 	}
 	if len(words) == 0 { // it ended before it had searched the node
-		return fmt.Sprintf("exit code %d (%s), and nothing is said to be left", exit.ExitCode, exit.Reason)
+		return fmt.Sprintf("exit code %d (%s), and it reported nothing as left", exit.ExitCode, exit.Reason)
 	}
 	return strings.Join(words, "; ")
 }

@@ -38,7 +38,7 @@ func Judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	case exited == nil && state.Running == nil && kube.InjectorEnded(pod), Unstarted(pod) && Dropped(pod):
 		return Clean, "" // 42, 43a: nothing ever ran
 	case Unstarted(pod):
-		return Waiting, "its kubelet has not said that the chaos pod will not run"
+		return Waiting, "its kubelet has not confirmed that the chaos pod will not run"
 	case exited == nil && !kube.InjectorEnded(pod):
 		return Waiting, "the chaos pod is still running" // 47
 	case !cleanable:
@@ -115,7 +115,7 @@ func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 	}
 	why := fmt.Sprintf("injector exited with code %d (%s)", state.Terminated.ExitCode, state.Terminated.Reason)
 	if state.Terminated.Message == "" {
-		return why + " without saying why"
+		return why + " without a reason"
 	}
 	return why + ": " + strings.TrimSpace(state.Terminated.Message)
 }

@@ -54,8 +54,8 @@ func TestJudge(t *testing.T) {
 		{"exit 0 in a pod that is still called Running: let go", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Clean, ""},       // rule 41
 		{"pending, image cannot be pulled, dropped by the kubelet: let go", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, Clean, ""}, // rule 42
 		{"pending, dropped by a kubelet that said nothing: let go", goingWith(0, injectorIs(corev1.PodPending, none)), true, Clean, ""},
-		{"pending and about to go, it may be starting: wait", goingWith(60, injectorIs(corev1.PodPending, none)), true, Waiting, "not said"},                                                     // rules 42, 47
-		{"pending, being created and about to go: wait", goingWith(60, injectorIs(corev1.PodPending, waiting)), false, Waiting, "not said"},                                                      // rule 42
+		{"pending and about to go, it may be starting: wait", goingWith(60, injectorIs(corev1.PodPending, none)), true, Waiting, "not confirmed"},                                                // rules 42, 47
+		{"pending, being created and about to go: wait", goingWith(60, injectorIs(corev1.PodPending, waiting)), false, Waiting, "not confirmed"},                                                 // rule 42
 		{"pending, but the injector runs already: wait", injectorIs(corev1.PodPending, running), true, Waiting, "still running"},                                                                 // rules 42, 47
 		{"evicted after exit 0: the exit code counts first", injectorIs(corev1.PodFailed, exited(0, "Completed", "")), true, Clean, ""},                                                          // rule 43
 		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                           // rule 43

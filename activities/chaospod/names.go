@@ -14,7 +14,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-const annotationTarget = "chaos.squall.dev/target"
+const annotationTarget = "chaos.squall.dev/target" // chaos pod: full name of its target
 
 // AllShards is the number that means all shards of a disruption.
 const AllShards = -1

@@ -129,13 +129,13 @@ func (c *Clouds) ranges(ctx context.Context, provider string) (ranges Ranges, pr
 		return ranges, "", nil
 	}
 	if !c.Fetch {
-		return nil, fmt.Sprintf("the worker knows no ranges: put what the provider publishes (%s) into key %s of the ConfigMap that the worker's setting %s names%s,"+
-			" or let the worker fetch it by its setting %s", published[provider], provider, SettingConfigMap, c.named(), SettingFetch), nil
+		return nil, fmt.Sprintf("the worker has no address ranges; put the provider's list (%s) into key %s of the ConfigMap in its setting %s%s,"+
+			" or set %s", published[provider], provider, SettingConfigMap, c.named(), SettingFetch), nil
 	}
 	ranges, err = c.fetch(ctx, provider)
 	if err != nil {
-		return nil, fmt.Sprintf("the worker could not fetch the ranges, which its setting %s allows: %v;"+
-			" put them into key %s of the ConfigMap that its setting %s names%s", SettingFetch, err, provider, SettingConfigMap, c.named()), nil
+		return nil, fmt.Sprintf("the download by the setting %s failed: %v;"+
+			" put the address ranges into key %s of the ConfigMap in its setting %s%s", SettingFetch, err, provider, SettingConfigMap, c.named()), nil
 	}
 	return ranges, "", nil
 }

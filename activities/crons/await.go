@@ -70,7 +70,7 @@ func (a *Activities) AwaitRun(ctx context.Context, in AwaitInput) (Ended, error)
 		if err := a.remove(ctx, d); err != nil {
 			return Ended{}, err
 		}
-		return Ended{}, a.goesOn("what it was a run of is gone, and it is being deleted")
+		return Ended{}, a.goesOn("its DisruptionCron or DisruptionRollout is gone, and it is being deleted")
 	}
 	if !d.Settled() {
 		return Ended{}, a.goesOn("it is not over")

@@ -64,8 +64,8 @@ func TooMany(n *v1beta1.NetworkDisruption, resolved []v1beta1.NetworkHost) strin
 	if listed+len(resolved) <= MostRules {
 		return ""
 	}
-	return fmt.Sprintf("spec.network: hosts and allowedHosts (%d) and the addresses of services and cloud (%d) come to %d rules, and %d are possible: "+
-		"name fewer services, or some of their ports, or a percentage of their addresses", listed, len(resolved), listed+len(resolved), MostRules)
+	return fmt.Sprintf("spec.network: %d hosts and allowedHosts and %d addresses of services and cloud need %d rules; at most %d are possible. "+
+		"Name fewer services, some of their ports, or a percentage of their addresses", listed, len(resolved), listed+len(resolved), MostRules)
 }
 
 // Unique keeps each host once, in their order. It is never nil: no hosts are an

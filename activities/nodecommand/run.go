@@ -36,7 +36,7 @@ func (r Runner) Audit(ctx context.Context, owner chaospod.Owner, node *corev1.No
 	}
 	exit := chaospod.InjectorState(pod).Terminated
 	if exit == nil || json.Unmarshal([]byte(exit.Message), &audit) != nil {
-		return audit, "its auditor said nothing that can be read: " + chaospod.Failure(pod, chaospod.InjectorState(pod)), nil
+		return audit, "its audit cannot be read: " + chaospod.Failure(pod, chaospod.InjectorState(pod)), nil
 	}
 	return audit, audit.Error, nil
 }

@@ -44,7 +44,7 @@ func (a *Activities) Notify(ctx context.Context, in Delivery) error {
 	case SlackChannel, SlackUser:
 		err = a.Settings.postSlack(ctx, in.To, in.Notification)
 	default:
-		err = fmt.Errorf("this worker knows no way %q to tell somebody: a newer one does", in.To.Way)
+		err = fmt.Errorf("this worker does not know the notification type %q; a newer worker does", in.To.Way)
 	}
 	if err == nil {
 		metric.Notifications.Add(ctx, 1, "sent")
@@ -63,7 +63,7 @@ func (a *Activities) GiveUpNotification(ctx context.Context, in Undelivered) err
 		metric.EventsLost.Add(ctx, 1, "")
 		log.Warn("event not recorded", "reason", event.Reason, "message", event.Message, "error", err)
 	}}
-	message := fmt.Sprintf("%s was not told of %s: %s", in.Delivery.To, n.Reason, in.Why)
+	message := fmt.Sprintf("%s was not notified of %s: %s", in.Delivery.To, n.Reason, in.Why)
 	key := n.ID + " " + in.Delivery.To.String()
 	if n.What() == scenario {
 		named := &v1beta1.DisruptionScenario{ObjectMeta: status.Named(n.Object).ObjectMeta}

@@ -153,7 +153,7 @@ func TestAnswers(t *testing.T) {
 		{"Slack has trouble", toChannel, says(`{"ok":false,"error":"internal_error"}`), "Slack (chat.postMessage) answered internal_error", false, 0},
 		{"Slack does not know the channel", toChannel, says(`{"ok":false,"error":"channel_not_found"}`), "Slack (chat.postMessage) answered channel_not_found", true, 0},
 		{"Slack does not know the token", toChannel, says(`{"ok":false,"error":"invalid_auth"}`), "Slack (chat.postMessage) answered invalid_auth", true, 0},
-		{"Slack says our token", toChannel, says(`{"ok":false,"error":"` + tokenText + `"}`), "does not say why", true, 0},
+		{"Slack says our token", toChannel, says(`{"ok":false,"error":"` + tokenText + `"}`), "refused without a reason", true, 0},
 		{"somebody else than Slack", toChannel, says(secretText), "not JSON", false, 0},
 		{"Slack does not know the user", toUser, says(`{"ok":false,"error":"users_not_found"}`), "Slack (users.lookupByEmail) answered users_not_found", true, 0},
 		{"a way of a newer worker", Recipient{Way: "telex"}, code(200), "a newer one does", false, 0},

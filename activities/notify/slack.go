@@ -82,7 +82,7 @@ func (s Settings) callSlack(ctx context.Context, token, method, contentType stri
 	case answer.OK:
 		return answer, nil
 	case !slackError.MatchString(answer.Error):
-		return answer, refused("%s refused and does not say why", whom)
+		return answer, refused("%s refused without a reason", whom)
 	case slices.Contains(passing, answer.Error):
 		return answer, again(0, "%s answered %s", whom, answer.Error)
 	}

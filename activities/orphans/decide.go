@@ -116,5 +116,5 @@ func whyLeft(mark v1beta1.Mark, words map[types.UID]string) string {
 	if said := words[mark.Disruption.UID]; said != "" {
 		return said
 	}
-	return "no journal on the node tells how to take it off"
+	return "no journal on the node describes how to clean it up"
 }

@@ -103,7 +103,7 @@ func (a *Activities) handOver(ctx context.Context, t footprint) (handed bool, er
 	log := activity.GetLogger(ctx)
 	switch remedyFor(t, running) {
 	case endIt:
-		log.Warn("orphans found: their workflow is told to end", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
+		log.Warn("orphans found: their workflow gets the signal to end", "disruption", describe(t.ref), "chaosPods", t.pods, "records", t.records)
 		return true, a.end(ctx, t.ref)
 	case startIt:
 		if there, err := a.hasFootprint(ctx, t.ref); err != nil || !there {
@@ -199,7 +199,7 @@ func tallyRecords(found, left []footprint) SweptRecords {
 	for _, t := range left {
 		s.ChaosPods.Left += t.pods
 		s.Records.Left += t.records
-		s.Left = append(s.Left, line(t, "workflow "+contract.WorkflowID(t.ref)+" cleans them, or says on its page why it cannot"))
+		s.Left = append(s.Left, line(t, "workflow "+contract.WorkflowID(t.ref)+" cleans them up, or shows in Temporal why it cannot"))
 	}
 	for _, t := range found {
 		if !slices.ContainsFunc(left, func(l footprint) bool { return l.ref.UID == t.ref.UID }) {

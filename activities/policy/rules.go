@@ -36,7 +36,7 @@ type Rule struct {
 // NotOptedIn is the rule about a namespace whose owners have not agreed that it is
 // disrupted, where that is asked: it denies everything.
 func NotOptedIn(namespace string) Rule {
-	return Rule{words: fmt.Sprintf("the namespace opt-in: namespace %s has no label %s=%s; whoever may label it agrees by: kubectl label namespace %[1]s %[2]s=%[3]s",
+	return Rule{words: fmt.Sprintf("the namespace opt-in: namespace %s has no label %s=%s; to allow disruptions: kubectl label namespace %[1]s %[2]s=%[3]s",
 		namespace, v1beta1.LabelDisruptions, v1beta1.DisruptionsAllowed)}
 }
 
@@ -137,7 +137,7 @@ func (r Rule) String() string {
 		text += " (" + r.limit() + ")"
 	}
 	if r.unknown {
-		text += " (nobody knows who asked for it: docs/requesters.md)"
+		text += " (its requester is unknown: docs/requesters.md)"
 	}
 	if len(r.ExceptEnvironments) > 0 {
 		text += fmt.Sprintf(" (its annotation %s is none of: %s)", v1beta1.AnnotationEnvironment, strings.Join(r.ExceptEnvironments, ", "))

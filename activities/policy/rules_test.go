@@ -111,7 +111,7 @@ func TestRulesAboutRequesters(t *testing.T) {
 				d.Annotations = c.who.Annotations()
 				if got := Refusal(Rules(policies(test.rule), d, monday)); (got != "") != c.want {
 					t.Errorf("of %q: refusal %q, want one: %t", c.who.User, got, c.want)
-				} else if named := name != "everybody"; strings.Contains(got, "nobody knows") != (named && c.who.User == "") {
+				} else if named := name != "everybody"; strings.Contains(got, "its requester is unknown") != (named && c.who.User == "") {
 					t.Errorf("of %q: refusal %q, want it to say whether that is known", c.who.User, got)
 				}
 			}

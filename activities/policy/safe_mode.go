@@ -55,7 +55,7 @@ func (t Thresholds) TooMany(d *v1beta1.Disruption, wanted int, of Population) st
 		return ""
 	}
 	t = t.Of(d.Spec.UnsafeMode)
-	const way = ": want a smaller count; unsafeMode.disableCountTooLarge or config.countTooLarge allow it to those who may"
+	const way = ": want a smaller count; unsafeMode.disableCountTooLarge or config.countTooLarge allow it, which needs a right"
 	over := func(all, percent int, what string) string {
 		if wanted*100 <= max(all, wanted)*percent {
 			return ""

@@ -15,7 +15,7 @@ import (
 // not the API server.
 func (p *Prober) podsReady(probe *v1beta1.PodsReadyProbe) (Answer, error) {
 	if p.Pods == nil {
-		return Answer{}, errors.New("pods cannot be listed: nobody watches them")
+		return Answer{}, errors.New("pods cannot be listed: the worker does not watch them")
 	}
 	selector, err := labels.ValidatedSelectorFromSet(probe.Selector)
 	if err != nil {

@@ -178,7 +178,7 @@ func (p *Prober) dial(target *Target) func(ctx context.Context, network, address
 				return err
 			}
 			if p.Allow == nil {
-				return &DeniedError{Host: host, Address: at.Addr(), Why: "nobody may be asked"}
+				return &DeniedError{Host: host, Address: at.Addr(), Why: "no address is allowed"}
 			}
 			return p.Allow(host, at.Addr(), target)
 		}}

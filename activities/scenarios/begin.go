@@ -46,7 +46,7 @@ func (a *Activities) BeginStep(ctx context.Context, in BeginStepInput) (BegunSte
 		begun.Stopped = "the scenario is being deleted"
 		return begun, nil
 	case s.Generation != in.Generation:
-		begun.Stopped = "the spec was edited after the scenario began: create another one for what it says now"
+		begun.Stopped = "the spec was edited after the scenario began; create another scenario with the new spec"
 		return begun, nil
 	}
 	_, met := v1beta1.MetStop(s)
@@ -99,7 +99,7 @@ func (a *Activities) beginRun(ctx context.Context, s *v1beta1.DisruptionScenario
 	case in.Stopped:
 		return nil, "it was stopped before all of the step's disruptions began", nil
 	case have != nil:
-		return nil, fmt.Sprintf("there is a Disruption %s that is none of this scenario: delete it, or give the scenario another name", have.Name), nil
+		return nil, fmt.Sprintf("there is a Disruption %s that is not part of this scenario: delete it, or give the scenario another name", have.Name), nil
 	}
 	stop, err := a.Stops.EmergencyStop(ctx)
 	if err != nil || stop != "" {

@@ -239,7 +239,7 @@ func TestWhatKeepsAStepFromBeginning(t *testing.T) {
 		change      func(*v1beta1.DisruptionSpec)
 		prepare     func(*cluster)
 	}{
-		{"somebody else's disruption has the name", "disruption-scenario-gameday-1-1 that is none of this scenario", nil, func(c *cluster) {
+		{"somebody else's disruption has the name", "disruption-scenario-gameday-1-1 that is not part of this scenario", nil, func(c *cluster) {
 			other := disruptionOf(c.made, 0, 0)
 			other.OwnerReferences = nil
 			c.must(c.Client.Post().Namespace(c.ref.Namespace).Resource(disruptions).Body(other).Do(c.Context()).Error())

@@ -54,9 +54,9 @@ var verdicts = []struct {
 	status metav1.ConditionStatus
 	does   string
 }{
-	{v1beta1.EffectLost, string(v1beta1.EffectLost), metav1.ConditionFalse, "was taken off by something else"},
+	{v1beta1.EffectLost, string(v1beta1.EffectLost), metav1.ConditionFalse, "was removed by something else"},
 	{v1beta1.EffectIneffective, string(v1beta1.EffectIneffective), metav1.ConditionFalse, "does not act as it should"},
-	{v1beta1.EffectNothingMatchedYet, string(v1beta1.EffectNothingMatchedYet), metav1.ConditionUnknown, "has met nothing yet on which it could act"},
+	{v1beta1.EffectNothingMatchedYet, string(v1beta1.EffectNothingMatchedYet), metav1.ConditionUnknown, "has matched nothing yet"},
 	{"", "NotMeasured", metav1.ConditionUnknown, "was not measured"},
 	{v1beta1.EffectProven, string(v1beta1.EffectProven), metav1.ConditionTrue, "was seen to act"},
 }
@@ -69,7 +69,7 @@ func showEffectVerified(d *v1beta1.Disruption) {
 	}
 	if d.Status.SelectedTargetsCount > maxListed {
 		SetCondition(d, v1beta1.ConditionEffectVerified, metav1.ConditionUnknown, "NotMeasured",
-			fmt.Sprintf("effects are shown of disruptions of up to %d targets; the logs of the chaos pods tell those of this one", maxListed))
+			fmt.Sprintf("effects are shown for up to %d targets; see the logs of the chaos pods", maxListed))
 		return
 	}
 	counts, first, all := map[v1beta1.EffectState]int{}, map[v1beta1.EffectState]string{}, 0

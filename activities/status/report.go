@@ -55,7 +55,7 @@ func ShowReport(d *v1beta1.Disruption, r Report) {
 	if len(r.Left) == 0 {
 		if s.IsStuckOnRemoval {
 			s.IsStuckOnRemoval = false
-			SetCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionFalse, "Resumed", "cleaning goes on")
+			SetCondition(d, v1beta1.ConditionStuckOnRemoval, metav1.ConditionFalse, "Resumed", "the clean-up continues")
 		}
 		return
 	}

@@ -167,7 +167,7 @@ func judgePod(d *v1beta1.Disruption, pod *corev1.Pod) (c Candidate, why string) 
 	c = podCandidate(pod, wantedContainers(d.Spec))
 	switch {
 	case d.Spec.OnInit && !kube.PodWaits(pod):
-		return c, "it does not wait to be disturbed before it starts"
+		return c, "it does not wait for a disruption at its start"
 	case !d.Spec.OnInit && !kube.PodHealthy(pod):
 		return c, kube.Unfit(pod)
 	case !d.Spec.Matches(pod.Labels, pod.Annotations):

@@ -265,7 +265,7 @@ func (c Candidate) Unusable() string {
 	case c.Denied != "":
 		return "it is denied by " + c.Denied
 	case c.Operation != "":
-		return "somebody operates on it: " + c.Operation
+		return "another operation uses it: " + c.Operation
 	}
 	return ""
 }
@@ -274,12 +274,12 @@ func (c Candidate) Unusable() string {
 const ephemeral = "an ephemeral container, which is never disrupted; name a container of the pod's spec"
 
 // staticPod is why a static pod is not disrupted, and what to do instead.
-const staticPod = "it is a static pod, whose containers its node does not know by the pod's UID, so nobody could tell that they are its; disrupt its node, by level node"
+const staticPod = "it is a static pod, which Squall cannot identify on its node; disrupt the node with level: node"
 
 // unlimited is why a pod is not put under memory pressure, and what to do instead.
 func unlimited(container string) string {
-	return fmt.Sprintf("container %q has no memory limit, so that memory pressure would fill its node: give it one,"+
-		" or set unsafeMode.allowMemoryPressureWithoutLimit, which needs the right to disrupt nodes", container)
+	return fmt.Sprintf("container %q has no memory limit, so memory pressure would fill its node; set a limit,"+
+		" or unsafeMode.allowMemoryPressureWithoutLimit, which needs the right to disrupt nodes", container)
 }
 
 // unmanaged says why a pod is one that no driver moves.
@@ -405,7 +405,7 @@ func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard, now ti
 	if s.RetryAt == nil || next.Before(*s.RetryAt) {
 		s.RetryAt = &next
 	}
-	s.Lost = fmt.Sprintf("%d targets were lost this hour and %d of them are not replaced before %s: Squall replaces %d an hour for each target that count asks for; maxLostTargets sets another bound",
+	s.Lost = fmt.Sprintf("%d targets were lost this hour; %d of them are replaced after %s. The default limit is %d per hour for each wanted target; maxLostTargets changes it",
 		lostInHour(shards, hourOf(now)), n, next.UTC().Format(time.RFC3339), lossesAnHour)
 }
 

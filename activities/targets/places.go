@@ -110,7 +110,7 @@ const Gone = "the target is gone"
 
 // annotationForgotten of a record says what is kept of targets that it held once. A
 // worker of an older release keeps it as it is.
-const annotationForgotten = "chaos.squall.dev/forgotten-targets"
+const annotationForgotten = "chaos.squall.dev/forgotten-targets" // record: what is kept of former targets
 
 // mostForgotten bounds the names of nodes in it, in bytes. A record whose targets were
 // on more nodes keeps its targets.

@@ -25,12 +25,12 @@ import (
 // forget and what is too large for its history. There is one with the spec as
 // it was when the disruption began, and one for each shard of targets.
 const (
-	labelRecord     = "chaos.squall.dev/record"
+	labelRecord     = "chaos.squall.dev/record" // record: `spec` or `targets`
 	recordSpec      = "spec"
 	recordTargets   = "targets"
 	keyDisruption   = "disruption"
 	keyTargets      = "targets"
-	annotationKinds = "chaos.squall.dev/kinds"
+	annotationKinds = "chaos.squall.dev/kinds" // record: faults of its disruption
 	// shardSize is how many targets one record holds.
 	shardSize = 200
 )

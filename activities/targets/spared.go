@@ -43,7 +43,7 @@ func (s *Store) sparedNodes(ctx context.Context, spec v1beta1.DisruptionSpec) (s
 		}
 	})
 	if err != nil && !apierrors.IsForbidden(err) {
-		return found, fmt.Errorf("list the pods of worker and bridge, whose nodes are left alone: %w", err)
+		return found, fmt.Errorf("list the pods of the worker and the controller, whose nodes are never targets: %w", err)
 	}
 	return found, nil
 }
@@ -57,7 +57,7 @@ func namesNodes(spec v1beta1.DisruptionSpec) bool {
 // why says why a node is left alone; empty for one that is not.
 func (s spared) why(node *corev1.Node) string {
 	if program := s.programs[node.Name]; program != "" {
-		return fmt.Sprintf("pod %s of %s runs there, which has to end the disruption; whoever means that node selects it by %s", program, s.system, corev1.LabelHostname)
+		return fmt.Sprintf("pod %s of %s runs there and must end the disruption; to disrupt that node, select it by %s", program, s.system, corev1.LabelHostname)
 	}
 	for _, label := range controlPlaneLabels {
 		if _, found := node.Labels[label]; found && s.controlPlane {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -39,7 +40,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}
-	if err := editorSchemas("deploy/crds", "deploy/schemas"); err != nil {
+	if err := errors.Join(editorSchemas("deploy/crds", "deploy/schemas"), writeReference("deploy/crds", reference), writeMarks(".", marksReference)); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}

@@ -50,7 +50,7 @@ func Parse(s v1beta1.DisruptionCronSpec) (Schedule, error) {
 	}
 	times, err := cron.ParseStandard(text)
 	if err != nil {
-		return Schedule{}, fmt.Errorf("%w %q cannot be read: %w; want five fields, minute, hour, day of the month, month and day of the week, such as \"0 12 * * mon-fri\", or @daily",
+		return Schedule{}, fmt.Errorf("%w %q is invalid: %w; want five fields (minute, hour, day, month, weekday) such as \"0 12 * * mon-fri\", or @daily",
 			ErrInvalid, s.Schedule, err)
 	}
 	if every, constant := times.(cron.ConstantDelaySchedule); constant && every.Delay > 365*24*time.Hour {

@@ -54,7 +54,7 @@ func TestALeapDayIsFoundAcrossACentury(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, schedule, zone, want string }{
-		{"nothing", "", "", "cannot be read"},
+		{"nothing", "", "", "is invalid"},
 		{"too few fields", "* * *", "", "want five fields"},
 		{"six fields", "0 * * * * *", "", "want five fields"},
 		{"a minute that is none", "60 * * * *", "", "60"},

@@ -42,7 +42,7 @@ func Combinations() []Combination {
 		},
 		{
 			Rule:      fmt.Sprintf("!has(self.level) || self.level != 'node' || !(%s)", podOnly.isSet()),
-			Message:   podOnly.fields() + " disturb pods: set level to pod",
+			Message:   podOnly.fields() + " act on pods only: set level to pod",
 			FieldPath: "level",
 			broken:    func(s DisruptionSpec) bool { return s.Level == LevelNode && podOnly.anyOf(s) },
 		},

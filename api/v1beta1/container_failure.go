@@ -13,9 +13,9 @@ type ContainerFailure struct {
 	// Forced sends SIGKILL; otherwise SIGTERM, which a process may ignore.
 	// Default false.
 	Forced bool `json:"forced,omitempty"`
-	// Interval ends the containers that run then once more, every so often while
-	// the disruption lasts, at most maxRuns times in all on each target: at least
-	// 5s, and shorter than duration. Nothing, the default, ends them once.
+	// Interval is the time after which the containers are ended again, at least 5s and
+	// shorter than duration. Each target is disrupted at most maxRuns times. Nothing,
+	// the default, ends them once.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 5000000000 : (self != '' && (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('5s')))",message="want at least 5s",messageExpression="type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 5s: want a duration such as 1m' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 5s; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 5s: want a duration such as 1m')"
 	// +nullable

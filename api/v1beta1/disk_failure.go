@@ -19,7 +19,7 @@ type DiskFailure struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.trim() == '' || p.trim().startsWith('/'))",message="want absolute paths, such as /data",messageExpression="'\"' + self.filter(p, p.trim() != '' && !p.trim().startsWith('/'))[0] + '\": want an absolute path, such as /data'"
 	// +listType=atomic
 	Paths []string `json:"paths"`
-	// OpenatSyscall says how the opening fails. Nothing means ENOENT.
+	// OpenatSyscall is the error that the caller of open gets. Nothing means ENOENT.
 	//
 	// +nullable
 	OpenatSyscall *OpenatSyscall `json:"openat,omitempty"`

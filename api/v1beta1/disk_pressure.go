@@ -16,7 +16,7 @@ type DiskPressure struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/')",message="want an absolute path, such as /data",messageExpression="'\"' + self + '\": want an absolute path, such as /data'"
 	Path string `json:"path"`
-	// Throttling are the limits. Without any the disk is left alone.
+	// Throttling are the limits. Without any, the disk is not throttled.
 	//
 	// +nullable
 	Throttling DiskPressureThrottling `json:"throttling,omitempty"`

@@ -49,11 +49,11 @@ type DisruptionCronList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.disruptionTemplate.level) || self.disruptionTemplate.level != 'node'",message="targetResource stands for pods: set level to pod, or remove it",fieldPath=".disruptionTemplate.level"
 // +kubebuilder:validation:XValidation:rule="!has(self.disruptionTemplate.triggers) || ((!has(self.disruptionTemplate.triggers.inject) || !has(self.disruptionTemplate.triggers.inject.notBefore)) && (!has(self.disruptionTemplate.triggers.createPods) || !has(self.disruptionTemplate.triggers.createPods.notBefore)))",message="notBefore is one moment, and the template is for many runs: use offset",fieldPath=".disruptionTemplate.triggers"
 type DisruptionCronSpec struct {
-	// Schedule says when: five fields of minute, hour, day of the month, month and
-	// day of the week, such as "*/30 9-17 * * mon-fri", or one of @hourly, @daily,
-	// @weekly, @monthly, @yearly and "@every 90m". When both days are restricted,
-	// either of them is enough. Between the end of a run and the next one is at
-	// least a minute, or what the setting minimum-cron-frequency says.
+	// Schedule has five fields: minute, hour, day of the month, month and day of the
+	// week, such as "*/30 9-17 * * mon-fri". Or it is one of @hourly, @daily, @weekly,
+	// @monthly, @yearly and "@every 90m". When both days are restricted, either of them
+	// is enough. The time between two runs is at least a minute, or the setting
+	// minimum-cron-frequency.
 	//
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^\\s*((CRON_)?TZ=\\S+\\s+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every\\s+\\S+|\\S+(\\s+\\S+){4})\\s*$')`,message="want five fields, minute, hour, day of the month, month and day of the week, such as \"0 12 * * mon-fri\", or @daily",messageExpression=`'"' + self + '": want five fields, minute, hour, day of the month, month and day of the week, such as "0 12 * * mon-fri", or @daily'`
@@ -70,11 +70,11 @@ type DisruptionCronSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 0 && self <= 3600000000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || (duration(self) >= duration('0s') && duration(self) <= duration('1h')))`,message="want a duration of 0 to 1h",messageExpression=`string(self) + (type(self) == int ? 'ns' : '') + ': want a duration of 0 to 1h'`
 	// +nullable
 	Jitter *Duration `json:"jitter,omitempty"`
-	// Paused lets no run begin. What runs goes on. Default false.
+	// Paused begins no run. A running disruption continues. Default false.
 	Paused bool `json:"paused,omitempty"`
-	// DelayedStartTolerance is how late a run may begin, 0 or more: one that could
-	// not begin until then, because Squall or Temporal was away, is left out. Less
-	// than 10s counts as 10s. Default 5m.
+	// DelayedStartTolerance is how late a run may begin, 0 or more. A run that cannot
+	// begin by then, because Squall or Temporal was down, is skipped. Less than 10s
+	// counts as 10s. Default 5m.
 	//
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
@@ -176,9 +176,9 @@ const (
 // Marks on the Disruption that is a run of a cron.
 const (
 	// LabelCron names its cron.
-	LabelCron = "chaos.squall.dev/disruption-cron-name"
+	LabelCron = "chaos.squall.dev/disruption-cron-name" // Disruption: name of its DisruptionCron
 	// AnnotationScheduledAt is the time of the schedule that it is for, in RFC 3339.
-	AnnotationScheduledAt = "chaos.squall.dev/scheduled-at"
+	AnnotationScheduledAt = "chaos.squall.dev/scheduled-at" // Disruption: scheduled time of its run (RFC 3339)
 	// CronChildPrefix and the cron's name are the name of its runs.
 	CronChildPrefix = "disruption-cron-"
 )

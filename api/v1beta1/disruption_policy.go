@@ -2,8 +2,8 @@ package v1beta1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DisruptionPolicy says what nobody may disrupt in this cluster, whatever rights
-// they have. It is judged when targets are chosen; what runs already goes on.
+// DisruptionPolicy blocks disruptions in this cluster, regardless of RBAC. Squall
+// checks it when it selects targets; running disruptions continue.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=dipol,categories=chaos
@@ -16,7 +16,7 @@ type DisruptionPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is denied.
+	// Spec is the list of rules.
 	Spec DisruptionPolicySpec `json:"spec"`
 }
 
@@ -32,9 +32,9 @@ type DisruptionPolicyList struct {
 	Items           []DisruptionPolicy `json:"items"`
 }
 
-// DisruptionPolicySpec is what is denied.
+// DisruptionPolicySpec is the list of rules.
 type DisruptionPolicySpec struct {
-	// Rules deny, each by itself: what one of them denies no other allows.
+	// Rules deny disruptions. Any matching rule denies; no rule allows.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
@@ -43,40 +43,41 @@ type DisruptionPolicySpec struct {
 	Rules []PolicyRule `json:"rules"`
 }
 
-// PolicyRule denies what all of its fields say. A field that is empty says nothing.
+// PolicyRule denies a disruption that matches all of its fields. An empty field matches
+// everything.
 type PolicyRule struct {
-	// Name of the rule, which every refusal tells.
+	// Name of the rule, shown in every refusal.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Reason is told to whom the rule refuses something. At most 500 characters.
+	// Reason is shown in every refusal. At most 500 characters.
 	//
 	// +kubebuilder:validation:MaxLength=500
 	Reason string `json:"reason,omitempty"`
-	// Kinds are those of which a disruption has at least one.
+	// Kinds are faults; a disruption matches if it has at least one of them.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=set
 	Kinds []PolicyKind `json:"kinds,omitempty"`
-	// Level is that of the disruption.
+	// Level is the level of the disruption.
 	Level Level `json:"level,omitempty"`
-	// Namespaces are those of the disruption, by name.
+	// Namespaces are the names of the disruption's namespace that match.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Requesters are those whose disruptions the rule is about. A rule with requesters
-	// is about those of which nobody knows who asked for them, too.
+	// Requesters are the users and groups whose disruptions the rule denies. The rule
+	// also denies disruptions without a known requester.
 	Requesters *PolicyRequesters `json:"requesters,omitempty"`
-	// ExceptRequesters are those whose disruptions the rule is not about. Of which nobody
-	// knows who asked for them are no exception.
+	// ExceptRequesters are requesters whose disruptions the rule does not deny. A
+	// disruption without a known requester is no exception.
 	ExceptRequesters *PolicyRequesters `json:"exceptRequesters,omitempty"`
-	// ExceptEnvironments are those whose disruptions the rule is not about, by the
-	// annotation chaos.squall.dev/environment. What names none is no exception.
+	// ExceptEnvironments are values of the annotation chaos.squall.dev/environment for
+	// which the rule does not deny. A disruption without it is no exception.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
@@ -84,7 +85,7 @@ type PolicyRule struct {
 	// +listType=set
 	ExceptEnvironments []string `json:"exceptEnvironments,omitempty"`
 	// TargetSelector selects by labels the pods, or at level node the nodes, that the
-	// rule is about. Others may still be chosen.
+	// rule protects. Other targets may still be selected.
 	TargetSelector *metav1.LabelSelector `json:"targetSelector,omitempty"`
 	// Windows are the times that the rule is about: a disruption that would run in one
 	// of them, from its injection to its end.
@@ -92,8 +93,8 @@ type PolicyRule struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	Windows []PolicyWindow `json:"windows,omitempty"`
-	// AtMost lets so many targets be disrupted at once, by all disruptions together
-	// that the rule is about. Without it none may be.
+	// AtMost is how many targets may be disrupted at once, by all disruptions that
+	// match the rule. Without it, the rule allows none.
 	AtMost *PolicyLimit `json:"atMost,omitempty"`
 }
 
@@ -113,7 +114,7 @@ type PolicyRequesters struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	// +listType=set
 	Users []string `json:"users,omitempty"`
-	// Groups by name: whoever is in one of them.
+	// Groups by name. A member of any of them matches.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1

@@ -51,16 +51,16 @@ type DisruptionRolloutSpec struct {
 	// TargetResource is the workload of this namespace whose releases begin runs, and
 	// whose pods are the targets.
 	TargetResource TargetResource `json:"targetResource"`
-	// DelayedStartTolerance is how long after a release its run may begin, 0 or more:
-	// it waits for that long until the release is rolled out and the run before it is
-	// over, and is left out then. Less than 10s counts as 10s. Default 15m.
+	// DelayedStartTolerance is how long after a rollout its run may begin, 0 or more.
+	// The run waits until the rollout has completed and the run before is over. It is
+	// skipped when this time is over. Less than 10s counts as 10s. Default 15m.
 	//
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : !self.startsWith('-')",message="want a duration of 0 or more",messageExpression="string(self) + (type(self) == int ? 'ns' : '') + ' is negative: want a duration of 0 or more'"
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self <= 0 || self >= 1000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) <= duration('0s') || duration(self) >= duration('1ms'))",message="want 0, or at least 1ms",messageExpression="type(self) == int ? string(self) + 'ns is shorter than 1ms; a number without a unit is nanoseconds: write ' + string(self) + 's' : self + ' is shorter than 1ms: want 0, or a duration such as 10s'"
 	DelayedStartTolerance *Duration `json:"delayedStartTolerance,omitempty"`
-	// Paused lets no run begin: a release meanwhile is left out. What runs goes on.
-	// Default false.
+	// Paused begins no run and skips rollouts. A running disruption continues. Default
+	// false.
 	Paused bool `json:"paused,omitempty"`
 	// DisruptionTemplate is the spec of each run. The labels by which the workload
 	// selects its pods are added to its selectors, which may be empty.
@@ -112,7 +112,7 @@ const ConditionWatching = "Watching"
 // Marks on the Disruption that is a run of a rollout.
 const (
 	// LabelRollout names its rollout.
-	LabelRollout = "chaos.squall.dev/disruption-rollout-name"
+	LabelRollout = "chaos.squall.dev/disruption-rollout-name" // Disruption: name of its DisruptionRollout
 	// RolloutChildPrefix and the rollout's name are the name of its runs.
 	RolloutChildPrefix = "disruption-rollout-"
 )

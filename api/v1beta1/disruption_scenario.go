@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DisruptionScenario is a plan of disruptions: steps that are done one after the
-// other, each of them disruptions side by side, a wait, or the approval of a
-// person. Its disruptions are ordinary ones, named disruption-scenario-NAME-S-D
-// after the numbers of step and disruption, which the scenario owns. Deleting it
-// ends those that run by cleaning.
+// DisruptionScenario runs steps one after the other. A step is a set of disruptions, a
+// wait, or an approval by a person. The scenario owns its disruptions, named
+// disruption-scenario-NAME-S-D after the numbers of step and disruption. Deleting it
+// ends and cleans up the running ones.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,8 +26,8 @@ type DisruptionScenario struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the plan. One that is changed after the scenario began ends it before
-	// the next step of disruptions.
+	// Spec is the list of steps. A change after the scenario began ends it before the
+	// next step of disruptions.
 	Spec DisruptionScenarioSpec `json:"spec"`
 	// Status is how far it is.
 	Status DisruptionScenarioStatus `json:"status,omitempty"`
@@ -57,9 +56,9 @@ type DisruptionScenarioSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Steps []ScenarioStep `json:"steps"`
-	// SteadyState guards the whole run with probes of scope Once: no step begins
-	// before they succeed, all that runs ends when one is lost, and after the last
-	// step they say whether all is as it was. Templates may have their own besides.
+	// SteadyState guards the whole run with probes of scope Once. No step begins before
+	// they succeed. When one of them fails, all running disruptions end. After the last
+	// step they must succeed again. Templates may have probes of their own.
 	//
 	// +nullable
 	SteadyState *SteadyState `json:"steadyState,omitempty"`
@@ -86,8 +85,8 @@ type ScenarioStep struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	Disruptions []ScenarioDisruption `json:"disruptions,omitempty"`
-	// OnFailure says what follows when the verdict of a disruption of the step is not
-	// Passed. Stop is to do no further step, Continue to go on. Default Stop.
+	// OnFailure is the reaction when the verdict of a disruption of the step is not
+	// Passed. Stop skips all further steps; Continue proceeds. Default Stop.
 	//
 	// +kubebuilder:validation:Enum=Stop;Continue
 	OnFailure OnFailure `json:"onFailure,omitempty"`
@@ -95,7 +94,7 @@ type ScenarioStep struct {
 	//
 	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 1000000000 && self <= 86400000000000 : (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h')))`,message="want a duration of 1s to 24h",messageExpression=`string(self) + (type(self) == int ? 'ns' : '') + ': want a duration of 1s to 24h'`
 	Wait *Duration `json:"wait,omitempty"`
-	// Approval waits for a person who lets the scenario go on.
+	// Approval waits until a person approves the step.
 	Approval *ScenarioApproval `json:"approval,omitempty"`
 	// When the step is done: by the verdict of one before it. Else it is skipped.
 	// Default always.
@@ -104,8 +103,8 @@ type ScenarioStep struct {
 
 // ScenarioCondition asks how a step before went.
 type ScenarioCondition struct {
-	// Step is the name of a step of disruptions that comes before. One that was
-	// skipped has no verdict.
+	// Step is the name of an earlier step of disruptions. A skipped step has no
+	// verdict.
 	//
 	// +kubebuilder:validation:MaxLength=51
 	Step string `json:"step"`
@@ -144,7 +143,7 @@ type ScenarioDisruption struct {
 
 // ScenarioApproval waits for a person.
 type ScenarioApproval struct {
-	// Message tells that person what to look at.
+	// Message is shown to the approver.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -160,7 +159,7 @@ type DisruptionScenarioStatus struct {
 	Step string `json:"step,omitempty"`
 	// Verdict is the worst of its steps and of its probes. Empty while it goes on.
 	Verdict Verdict `json:"verdict,omitempty"`
-	// Message says what it waits for, or why it ended.
+	// Message is what it waits for, or why it ended.
 	//
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
@@ -169,7 +168,8 @@ type DisruptionScenarioStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	Steps []ScenarioStepStatus `json:"steps,omitempty"`
-	// SteadyState is what the probes of spec.steadyState say. Unset without them.
+	// SteadyState is the result of the probes of spec.steadyState. Unset without
+	// probes.
 	SteadyState *SteadyStateStatus `json:"steadyState,omitempty"`
 	// Conditions are Ready, True when the scenario passed, and Stalled, True when it did
 	// not or was rejected. They are for programs such as kubectl wait.
@@ -209,7 +209,7 @@ type ScenarioStepStatus struct {
 	StartedAt metav1.Time `json:"startedAt"`
 	// EndedAt is when it was over. Unset while it goes on.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
-	// ApprovedBy is who let the scenario go on.
+	// ApprovedBy is the person who approved the step.
 	ApprovedBy string `json:"approvedBy,omitempty"`
 	// Disruptions of the step.
 	//
@@ -226,19 +226,19 @@ type ScenarioRun struct {
 	UID types.UID `json:"uid,omitempty"`
 	// Ending is why it ended. Empty while it goes on.
 	Ending string `json:"ending,omitempty"`
-	// Verdict is that of its probes. Without probes it is Passed when it lasted as long
-	// as it should and was injected at all of its targets, Inconclusive when it was not
-	// injected at all of them, and Aborted when it ended early. Empty until it ended.
+	// Verdict is the verdict of its probes. Without probes it is Passed when it lasted
+	// for its duration and all targets were injected. It is Inconclusive when not all
+	// targets were injected, and Aborted when it ended early. Empty until it ended.
 	Verdict Verdict `json:"verdict,omitempty"`
 }
 
 // Marks on the Disruptions of a scenario.
 const (
 	// LabelScenario names its scenario.
-	LabelScenario = "chaos.squall.dev/disruption-scenario-name"
+	LabelScenario = "chaos.squall.dev/disruption-scenario-name" // Disruption: name of its DisruptionScenario
 	// AnnotationApprovedBy and the name of a step that waits for a person: who
 	// approves it, on the scenario.
-	AnnotationApprovedBy = "chaos.squall.dev/approved-by."
+	AnnotationApprovedBy = "chaos.squall.dev/approved-by." // DisruptionScenario; written by an approver: ends with the name of a step; the person who approved it
 	// ScenarioChildPrefix begins the names of its disruptions.
 	ScenarioChildPrefix = "disruption-scenario-"
 )

@@ -147,7 +147,7 @@ func (d ScenarioDisruption) validate(path *field.Path) field.ErrorList {
 	}
 	if s.Triggers != nil && (!s.Triggers.Inject.NotBefore.IsZero() || !s.Triggers.CreatePods.NotBefore.IsZero()) {
 		errs = append(errs, field.Invalid(path.Child("triggers"), field.OmitValueType{},
-			"notBefore is one moment, and nobody knows when the step begins: use offset"))
+			"notBefore is a fixed time, and the step may begin later: use offset"))
 	}
 	errs = append(errs, s.validate(path)...)
 	errs = append(errs, (&Disruption{Spec: s}).validateExpiry(path)...)

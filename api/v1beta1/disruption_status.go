@@ -18,12 +18,12 @@ type DisruptionStatus struct {
 	// Ending is why the disruption ends, has ended or was refused, such as
 	// "expired" or "emergency stop NAME: REASON". Empty while it goes on.
 	Ending string `json:"ending,omitempty"`
-	// ReportedAt is when the workflow decided on what phase and ending say. What
-	// it decided earlier and is written late changes nothing.
+	// ReportedAt is when the workflow decided on phase and ending. An older decision
+	// that is written later has no effect.
 	ReportedAt *metav1.MicroTime `json:"reportedAt,omitempty"`
-	// WatchedAt is when the workflow began to watch, or to make, the injections of
-	// which targets, injectionStatus and targetInjections tell. What was begun
-	// earlier and writes late changes nothing.
+	// WatchedAt is when the workflow began to watch the injections in targets,
+	// injectionStatus and targetInjections. An older watch that writes later has no
+	// effect.
 	WatchedAt *metav1.MicroTime `json:"watchedAt,omitempty"`
 	// Kinds are the kinds asked for, separated by commas.
 	Kinds string `json:"kinds,omitempty"`
@@ -32,10 +32,8 @@ type DisruptionStatus struct {
 	// InjectionStatus is NotInjected, PartiallyInjected or Injected; with the
 	// prefix Paused while the targets are away, Previously when it has ended.
 	InjectionStatus InjectionStatus `json:"injectionStatus,omitempty"`
-	// DesiredTargetsCount is what spec.count asks for.
-	//
-	// Not required by the schema: the bridge writes its condition before any
-	// count is known.
+	// DesiredTargetsCount is the number of targets that spec.count requests. It is
+	// unset until the worker has counted.
 	//
 	// +optional
 	DesiredTargetsCount int `json:"desiredTargetsCount"`
@@ -47,7 +45,7 @@ type DisruptionStatus struct {
 	//
 	// +optional
 	IgnoredTargetsCount int `json:"ignoredTargetsCount"`
-	// InjectedTargetsCount is how many targets have every kind injected.
+	// InjectedTargetsCount is how many targets have every fault injected.
 	//
 	// +optional
 	InjectedTargetsCount int `json:"injectedTargetsCount"`
@@ -63,17 +61,16 @@ type DisruptionStatus struct {
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// InjectedTime is when every target was injected for the first time.
 	InjectedTime *metav1.Time `json:"injectedTime,omitempty"`
-	// ExpiryTime is when the disruption ends by itself.
+	// ExpiryTime is when the duration of the disruption is over.
 	ExpiryTime *metav1.Time `json:"expiryTime,omitempty"`
 	// CleanedAt is when the last chaos pod was gone.
 	CleanedAt *metav1.Time `json:"cleanedAt,omitempty"`
-	// CleanedVerified is true when every node was searched, after the cleaning,
-	// for what carries the disruption's marks, and nothing was found: by the
-	// injectors themselves, or by a cleaner where one could not say so. False
-	// when something is left or a node could not be looked at; see the
-	// condition Cleaned. Unset before the end.
+	// CleanedVerified is true when every node was searched after the clean-up and
+	// nothing of the disruption was found. False when something is left or a node could
+	// not be searched; see the condition Cleaned. Unset before the end.
 	CleanedVerified *bool `json:"cleanedVerified,omitempty"`
-	// SteadyState is what the probes of spec.steadyState say. Unset without them.
+	// SteadyState is the result of the probes of spec.steadyState. Unset without
+	// probes.
 	SteadyState *SteadyStateStatus `json:"steadyState,omitempty"`
 	// Workflow carries the disruption out.
 	Workflow *WorkflowRef `json:"workflow,omitempty"`
@@ -99,7 +96,7 @@ type TargetInjection struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// TargetUID is the UID of the target; a name can be used again.
 	TargetUID types.UID `json:"targetUID,omitempty"`
-	// Reason says why the target is not injected, or not cleaned.
+	// Reason is why the target is not injected, or not clean.
 	Reason string `json:"reason,omitempty"`
 	// Effect is whether the fault acts on the target, as its injector measures it. It
 	// is written when the target is injected, when the state turns, and at the end.

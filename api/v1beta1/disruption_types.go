@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Disruption breaks something on purpose, for a time, and takes it back.
+// Disruption injects faults into targets for a time, and cleans them up.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -16,11 +16,11 @@ import (
 // +kubebuilder:printcolumn:name=Injection,type=string,JSONPath=`.status.injectionStatus`
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=Verdict,type=string,JSONPath=`.status.steadyState.verdict`,description="of the probes of spec.steadyState"
-// +kubebuilder:printcolumn:name=Temporal,type=string,JSONPath=`.status.conditions[?(@.type=="Orchestrated")].reason`,description="empty unless Temporal was away or refused"
+// +kubebuilder:printcolumn:name=Temporal,type=string,JSONPath=`.status.conditions[?(@.type=="Orchestrated")].reason`,description="empty unless Temporal was unreachable or refused"
 // +kubebuilder:printcolumn:name=Expires,type=string,JSONPath=`.status.expiryTime`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name=Effect,type=string,JSONPath=`.status.conditions[?(@.type=="EffectVerified")].reason`,priority=1,description="Proven when the fault was seen to act on every target"
-// +kubebuilder:printcolumn:name=Requester,type=string,JSONPath=`.metadata.annotations.chaos\.squall\.dev/requester`,priority=1,description="who asked for it, if that is known"
+// +kubebuilder:printcolumn:name=Effect,type=string,JSONPath=`.status.conditions[?(@.type=="EffectVerified")].reason`,priority=1,description="Proven when the fault acts on every target"
+// +kubebuilder:printcolumn:name=Requester,type=string,JSONPath=`.metadata.annotations.chaos\.squall\.dev/requester`,priority=1,description="the requester, if known"
 // +kubebuilder:printcolumn:name=Workflow,type=string,JSONPath=`.status.workflow.id`,priority=1
 // +kubebuilder:printcolumn:name=Ending,type=string,JSONPath=`.status.ending`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name is the value of a label on every chaos pod: use at most 63 characters",messageExpression="'metadata.name is the value of a label on every chaos pod: use at most 63 characters, not %d'.format([self.metadata.name.size()])"
@@ -28,8 +28,8 @@ type Disruption struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what to break. A change after the creation has no effect: delete
-	// the disruption and create another.
+	// Spec is the fault, the targets and the time. A change after the creation has no
+	// effect: delete the disruption and create another.
 	//
 	// +kubebuilder:validation:XValidation:rule="(has(self.selector) && self.selector.size() > 0) || (has(self.advancedSelector) && self.advancedSelector.size() > 0)",message="selector and advancedSelector are both empty: name the labels of the targets"
 	Spec DisruptionSpec `json:"spec"`
@@ -63,11 +63,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.level) || self.level != 'node' || !has(self.network) || !has(self.network.http)",message="network.http works at level pod only",fieldPath=".network.http"
 // +kubebuilder:validation:XValidation:rule="!has(self.diskFailure) || !has(self.level) || self.level != 'node' || !self.diskFailure.paths.exists(p, p.trim().matches('^/[/.]*$')) || (has(self.unsafeMode) && ((has(self.unsafeMode.allowRootDiskFailure) && self.unsafeMode.allowRootDiskFailure) || (has(self.unsafeMode.disableAll) && self.unsafeMode.disableAll)))",message="\"/\" at level node breaks the whole node: name a path below it, or set unsafeMode.allowRootDiskFailure",fieldPath=".diskFailure.paths"
 // +kubebuilder:validation:XValidation:rule="!has(self.steadyState) || !has(self.level) || self.level != 'node' || !self.steadyState.probes.exists(p, has(p.scope) && p.scope == 'PerTarget')",message="nodes cannot be probed: use scope Once, or level pod",fieldPath=".steadyState.probes"
-// +kubebuilder:validation:XValidation:rule="!has(self.onInit) || !self.onInit || !has(self.steadyState) || !has(self.steadyState.controlGroup)",message="with onInit pods wait until they are disturbed, and none can be asked: remove it",fieldPath=".steadyState.controlGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.onInit) || !self.onInit || !has(self.steadyState) || !has(self.steadyState.controlGroup)",message="with onInit, pods have not started and cannot be probed: remove it",fieldPath=".steadyState.controlGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.containerFailure) || !has(self.containerFailure.interval) || !has(self.maxRuns) || self.maxRuns != 1",message="maxRuns 1 leaves nothing to repeat: raise it, or remove containerFailure.interval",fieldPath=".containerFailure.interval"
 // +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.level) || self.level != 'node'",message="podOpsLifecycle is about pods: set level to pod, or remove it",fieldPath=".podOpsLifecycle"
 // +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.onInit) || !self.onInit",message="a pod that waits for onInit was never in service: set policy to Respect, or remove onInit",fieldPath=".podOpsLifecycle.policy"
-// +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.podReplacement)",message="podReplacement ends its targets, which nobody gives back: set policy to Respect",fieldPath=".podOpsLifecycle.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.podOpsLifecycle) || !has(self.podOpsLifecycle.policy) || self.podOpsLifecycle.policy != 'Participate' || !has(self.podReplacement)",message="podReplacement ends its targets, so no operation can return them: set policy to Respect",fieldPath=".podOpsLifecycle.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.podDisruptionBudget) || self.podDisruptionBudget != 'Respect' || !has(self.level) || self.level != 'node'",message="podDisruptionBudget is about pods: set level to pod, or remove it",fieldPath=".podDisruptionBudget"
 type DisruptionSpec struct {
 	Faults `json:",inline"`
@@ -113,10 +113,10 @@ type DisruptionSpec struct {
 	// +listType=atomic
 	// +nullable
 	Containers []string `json:"containers,omitempty"`
-	// Duration is how long the disruption lasts, counted from the time to
-	// inject (the creation, or triggers.inject): a Go duration such as "5m" or
-	// "1h30m", at least 1s. Triggers included, a disruption ends within a year
-	// (8760h) of its creation. Default 1h.
+	// Duration is how long the disruption lasts: a Go duration such as "5m" or "1h30m",
+	// at least 1s. It counts from the time to inject, which is the creation or
+	// triggers.inject. With triggers, a disruption ends within a year (8760h) of its
+	// creation. Default 1h.
 	//
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:XValidation:rule=`type(self) == int ? self >= 1000000000 : (self != '' && (!self.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || duration(self) >= duration('1s')))`,message="want a duration of at least 1s, such as \"5m\"",messageExpression=`type(self) != int ? (self == '' ? '0s' : self) + ' is shorter than 1s: want a duration such as "5m"' : (self > 0 && self < 1000000 ? string(self) + 'ns is shorter than 1s; a number without a unit is nanoseconds: write ' + string(self) + 's' : string(self) + 'ns is shorter than 1s: want a duration such as "5m"')`
@@ -131,35 +131,35 @@ type DisruptionSpec struct {
 	Pulse *DisruptionPulse `json:"pulse,omitempty"`
 	// DryRun does everything but the injection itself. Default false.
 	DryRun bool `json:"dryRun,omitempty"`
-	// OnInit disturbs pods before their containers start. Its targets are pods
-	// that are created, with the label chaos.squall.dev/disrupt-on-init=true, while
-	// the disruption lasts. Level pod, network and dns only. Default false.
+	// OnInit disrupts pods before their containers start. Its targets are pods that are
+	// created during the disruption, with the label
+	// chaos.squall.dev/disrupt-on-init=true. Level pod, network and dns only. Default
+	// false.
 	OnInit bool `json:"onInit,omitempty"`
-	// StaticTargeting chooses the targets once. Otherwise, the default, targets
-	// that go are replaced, up to maxLostTargets, and a percentage follows the
-	// number that match, up and down. A target that matches no longer is cleaned
-	// up in either case.
+	// StaticTargeting selects the targets once. Otherwise, the default, lost targets
+	// are replaced, up to maxLostTargets, and a percentage follows the number of
+	// matching pods. A target that no longer matches is cleaned up in both cases.
 	StaticTargeting bool `json:"staticTargeting,omitempty"`
-	// AllowDisruptedTargets accepts targets of other disruptions if these have
-	// no kind in common with this one. Default false.
+	// AllowDisruptedTargets accepts targets of other disruptions if they have no fault
+	// in common with this one. Default false.
 	AllowDisruptedTargets bool `json:"allowDisruptedTargets,omitempty"`
-	// MaxRuns ends the disruption after so many injections, at least 1. Nothing
-	// means unlimited. With containerFailure.interval it also is how often each
-	// target is disturbed at most.
+	// MaxRuns ends the disruption after so many injections, at least 1. Nothing means
+	// unlimited. With containerFailure.interval it also limits how often each target is
+	// disrupted.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +nullable
 	MaxRuns *int `json:"maxRuns,omitempty"`
-	// MaxLostTargets is how many targets are replaced by others after they were lost:
-	// ended, deleted, or left by their chaos pod, at least 0. Nothing means as many
-	// as count asks for, or 10 an hour for each of them with "100%".
+	// MaxLostTargets is how many lost targets are replaced, at least 0. A target is
+	// lost when it ended, was deleted, or lost its chaos pod. Nothing means as many as
+	// count requests, or 10 per hour for each target with "100%".
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +nullable
 	MaxLostTargets *int `json:"maxLostTargets,omitempty"`
-	// PodOpsLifecycle says what to do about pods on which somebody else operates.
-	// Nothing means that they are left alone. Level pod only.
+	// PodOpsLifecycle is how the disruption treats pods with an operation of another
+	// controller. Nothing means that they are not selected. Level pod only.
 	//
 	// +nullable
 	PodOpsLifecycle *PodOpsLifecycle `json:"podOpsLifecycle,omitempty"`
@@ -168,9 +168,9 @@ type DisruptionSpec struct {
 	//
 	// +nullable
 	SteadyState *SteadyState `json:"steadyState,omitempty"`
-	// PodDisruptionBudget is Ignore, the default, or Respect: then no more pods of a
-	// PodDisruptionBudget are targets than its status allows, less those that running
-	// disruptions hold. Level pod only.
+	// PodDisruptionBudget is Ignore, the default, or Respect. With Respect, targets are
+	// limited to the disruptions that each PodDisruptionBudget allows, minus the
+	// targets of running disruptions. Level pod only.
 	//
 	// +kubebuilder:validation:Enum=Ignore;Respect;""
 	PodDisruptionBudget BudgetPolicy `json:"podDisruptionBudget,omitempty"`
@@ -178,7 +178,7 @@ type DisruptionSpec struct {
 	//
 	// +nullable
 	UnsafeMode *UnsafeMode `json:"unsafeMode,omitempty"`
-	// Reporting sends notifications about this disruption to somebody.
+	// Reporting sends notifications about this disruption.
 	//
 	// +nullable
 	Reporting *Reporting `json:"reporting,omitempty"`

@@ -12,8 +12,7 @@ import (
 // DNSDisruption answers the target's DNS questions falsely. The whole pod is
 // disturbed, whatever spec.containers says. Pod level only.
 type DNSDisruption struct {
-	// Records are the false answers; every other question is answered truly.
-	// Required.
+	// Records are the changed answers; all other queries get the real answer. Required.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
@@ -33,8 +32,8 @@ type DNSDisruption struct {
 
 // DNSHostRecord is the false answer for one name and one type.
 type DNSHostRecord struct {
-	// Hostname is the name asked for, and all names below it that no other
-	// record is about. Case and a dot at the end do not matter. Required.
+	// Hostname is the name of the query, and all names below it without a record of
+	// their own. Case and a final dot do not matter. Required.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -43,7 +42,7 @@ type DNSHostRecord struct {
 	Record   DNSRecord `json:"record"`
 }
 
-// DNSRecord is one false answer.
+// DNSRecord is one changed answer.
 //
 // +kubebuilder:validation:XValidation:rule="self.type != 'A' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 4)",message="an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an A record is a list of IPv4 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule="self.type != 'AAAA' || self.value in ['NXDOMAIN', 'DROP', 'SERVFAIL', 'RANDOM'] || self.value.split(',').all(v, isIP(v.trim()) && ip(v.trim()).family() == 6)",message="an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM",messageExpression=`self.value + ': an AAAA record is a list of IPv6 addresses separated by commas, or one of NXDOMAIN, DROP, SERVFAIL, RANDOM'`,fieldPath=".value"
@@ -56,11 +55,10 @@ type DNSRecord struct {
 	//
 	// +kubebuilder:validation:Enum=A;AAAA;CNAME;MX;TXT;SRV
 	Type string `json:"type"`
-	// Value is what is answered: addresses separated by commas, answered in
-	// turn (A, AAAA); a name (CNAME); "10 mail.example.com" (MX); a text (TXT);
-	// "10 60 8080 host.example.com" (SRV). A and AAAA also take NXDOMAIN (no
-	// such name), DROP (no answer at all), SERVFAIL and RANDOM (any address).
-	// Required.
+	// Value is the answer. A and AAAA: addresses separated by commas, used in turn.
+	// CNAME: a name. MX: "10 mail.example.com". TXT: a text. SRV: "10 60 8080
+	// host.example.com". A and AAAA also take NXDOMAIN (no such name), DROP (no answer
+	// at all), SERVFAIL and RANDOM (any address). Required.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

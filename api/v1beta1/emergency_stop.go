@@ -8,9 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EmergencyStop takes everything off and lets nothing new begin, for as long as
-// it exists. Deleting it allows new disruptions; those that it stopped stay
-// stopped.
+// EmergencyStop ends and cleans up all disruptions, and refuses new ones while it
+// exists. Deleting it allows new disruptions; stopped ones stay stopped.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,7 +24,7 @@ type EmergencyStop struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says why.
+	// Spec is the reason for the stop.
 	Spec EmergencyStopSpec `json:"spec,omitempty"`
 	// Status is how far the cleaning is.
 	Status EmergencyStopStatus `json:"status,omitempty"`
@@ -40,10 +39,10 @@ type EmergencyStopList struct {
 	Items           []EmergencyStop `json:"items"`
 }
 
-// EmergencyStopSpec says why everything stops.
+// EmergencyStopSpec is the reason for the stop.
 type EmergencyStopSpec struct {
-	// Reason is told to everybody whose disruption is stopped or refused. At
-	// most 500 characters.
+	// Reason is shown to users of stopped and refused disruptions. At most 500
+	// characters.
 	//
 	// +kubebuilder:validation:MaxLength=500
 	Reason string `json:"reason,omitempty"`
@@ -61,7 +60,7 @@ type EmergencyStopStatus struct {
 	//
 	// +optional
 	Cleaning int `json:"cleaning"`
-	// Injectors is how many chaos pods may still disturb a target: their
+	// Injectors is how many chaos pods may still disrupt a target, because their
 	// injector has not ended.
 	//
 	// +optional
@@ -122,7 +121,7 @@ func (d *Disruption) Stopped() string {
 // that an emergency stop met. Its value is the time of the last such stop (RFC 3339)
 // and, after a space, why it was made. Nothing that was due by then begins after the
 // stop is called off.
-const AnnotationStopped = "chaos.squall.dev/stopped"
+const AnnotationStopped = "chaos.squall.dev/stopped" // DisruptionScenario, DisruptionRollout, DisruptionCron: time and reason of the last emergency stop
 
 // StoppedMark is the value of AnnotationStopped.
 func StoppedMark(at time.Time, why string) string {

@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // AnnotationEnvironment names the environment that a Disruption, or what makes
 // Disruptions, is meant for. Whoever creates it writes it, and rules of policies read it.
-const AnnotationEnvironment = "chaos.squall.dev/environment"
+const AnnotationEnvironment = "chaos.squall.dev/environment" // Disruption and objects that create it; written by you: the environment that policies check
 
 // JudgedAnnotations are those of an object's annotations that policies judge: who asked
 // for it, and the environment it is meant for. Each run has those of its parent. Nil if

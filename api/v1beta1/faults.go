@@ -25,7 +25,7 @@ type Faults struct {
 	//
 	// +nullable
 	DiskPressure *DiskPressure `json:"diskPressure,omitempty"`
-	// DNS falsifies name resolution.
+	// DNS changes the answers to DNS queries.
 	//
 	// +nullable
 	DNS *DNSDisruption `json:"dns,omitempty"`
@@ -37,7 +37,7 @@ type Faults struct {
 	//
 	// +nullable
 	MemoryPressure *MemoryPressure `json:"memoryPressure,omitempty"`
-	// Network disturbs packets.
+	// Network disrupts packets.
 	//
 	// +nullable
 	Network *NetworkDisruption `json:"network,omitempty"`

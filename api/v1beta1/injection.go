@@ -103,7 +103,7 @@ type InjectionContainer struct {
 
 // AnnotationResolvedHosts on a chaos pod is what the file Injection.ResolvedHosts
 // holds. The worker writes it, and the kubelet hands it on to the injector.
-const AnnotationResolvedHosts = "chaos.squall.dev/resolved-hosts"
+const AnnotationResolvedHosts = "chaos.squall.dev/resolved-hosts" // chaos pod: addresses of Services and cloud ranges
 
 // InjectionReport is the JSON termination message of an injector: its last words.
 //

@@ -5,9 +5,8 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 // MemoryPressure fills the memory of the target up to a share of its limit.
 // Of a target without a memory limit it is a share of what its node has.
 type MemoryPressure struct {
-	// TargetPercent is the share of the target's memory limit that is in use
-	// while the disruption lasts, what the target uses itself included: "1%"
-	// to "100%", or a number. Required.
+	// TargetPercent is the share of the target's memory limit that is in use during the
+	// disruption: "1%" to "100%", or a number. It includes the target's own use. Required.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int || self.trim() != ''",message="want a percentage from \"1%\" to \"100%\"",messageExpression="'\"' + string(self) + '\": want a percentage from \"1%\" to \"100%\"'"
 	TargetPercent Percentage `json:"targetPercent"`

@@ -20,10 +20,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.http) || ((!has(self.delay) || self.delay == 0) && (!has(self.bandwidthLimit) || self.bandwidthLimit == 0))",message="http cannot be combined with delay or bandwidthLimit, which would act on other packets too: leave one of them out"
 // +kubebuilder:validation:XValidation:rule="((!has(self.delay) || self.delay == 0) && (!has(self.bandwidthLimit) || self.bandwidthLimit == 0)) || ((!has(self.hosts) || self.hosts.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.allowedHosts) || self.allowedHosts.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud) || ((!has(self.cloud.aws) || self.cloud.aws.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud.gcp) || self.cloud.gcp.all(h, !has(h.connState) || h.connState.size() == 0)) && (!has(self.cloud.datadog) || self.cloud.datadog.all(h, !has(h.connState) || h.connState.size() == 0)))))",message="connState cannot be combined with delay or bandwidthLimit: leave connState out, or ask for them in two disruptions"
 type NetworkDisruption struct {
-	// Drop is the share of matching packets that is dropped, in percent, 0 to
-	// 100. Default 0. Drop, corrupt and duplicate are drawn in this order and
-	// each by itself: of what is not dropped, a share is corrupted, and a share
-	// is duplicated.
+	// Drop is the share of matching packets that is dropped, in percent, 0 to 100.
+	// Default 0. Drop, corrupt and duplicate are independent and apply in this order:
+	// corrupt and duplicate apply to packets that are not dropped.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
 	Drop PercentNumber `json:"drop,omitempty"`
@@ -42,9 +41,9 @@ type NetworkDisruption struct {
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 60000 : duration(self) <= duration('60s')",message="want 0 to 60000 milliseconds",messageExpression="string(self) + ': want 0 to 60000 milliseconds'"
 	Delay Milliseconds `json:"delay,omitempty"`
-	// DelayJitter is the largest deviation from delay, as a share of delay in
-	// percent, 0 to 100, but at least 1 ms. 0, the default, means 10. Every
-	// deviation is as likely, so that packets can overtake each other.
+	// DelayJitter is the largest deviation from delay, in percent of delay, 0 to 100. It
+	// is at least 1 ms. 0, the default, means 10. All deviations are equally
+	// likely, so packets can overtake each other.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100)",message="want 0 to 100 percent",messageExpression="string(self) + ': want 0 to 100 percent'"
 	DelayJitter PercentNumber `json:"delayJitter,omitempty"`
@@ -60,7 +59,7 @@ type NetworkDisruption struct {
 	// +listType=atomic
 	// +nullable
 	Hosts []NetworkHost `json:"hosts,omitempty"`
-	// AllowedHosts are never disturbed, whatever hosts says.
+	// AllowedHosts are never disrupted, also if hosts contains them.
 	//
 	// +kubebuilder:validation:MaxItems=2048
 	// +listType=atomic
@@ -93,7 +92,7 @@ func (n *NetworkDisruption) NeedsResolving() bool {
 
 // NetworkHost matches traffic between the target and a remote host.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.flow) || self.flow.size() == 0 || (has(self.host) && self.host.size() > 0) || (has(self.port) && self.port != 0)",message="flow needs a host or a port to tell the directions apart: set host or port, or leave flow out",messageExpression="self.flow + ': flow needs a host or a port to tell the directions apart: set host or port, or leave flow out'"
+// +kubebuilder:validation:XValidation:rule="!has(self.flow) || self.flow.size() == 0 || (has(self.host) && self.host.size() > 0) || (has(self.port) && self.port != 0)",message="flow needs a host or a port to distinguish the directions: set host or port, or leave flow out",messageExpression="self.flow + ': flow needs a host or a port to distinguish the directions: set host or port, or leave flow out'"
 type NetworkHost struct {
 	// Host is a name, an IPv4 or IPv6 address, or a CIDR. Empty means every host.
 	//
@@ -115,20 +114,19 @@ type NetworkHost struct {
 	//
 	// +kubebuilder:validation:Enum=egress;ingress;""
 	Flow string `json:"flow,omitempty"`
-	// ConnState is new, est (established) or empty for any connection. Of TCP a
-	// SYN without ACK is new; of any other protocol a packet is, as long as the
-	// other side has sent nothing since the disruption began.
+	// ConnState is new, est (established) or empty for any connection. For TCP, a SYN
+	// without ACK is new. For other protocols, a packet is new while the other side has
+	// sent nothing since the disruption began.
 	//
 	// +kubebuilder:validation:Enum=new;est;""
 	ConnState string `json:"connState,omitempty"`
-	// DNSResolver says whose resolver looks host up: pod, node,
-	// pod-fallback-node or node-fallback-pod. Empty means pod-fallback-node.
+	// DNSResolver is the resolver that looks host up: pod, node, pod-fallback-node or
+	// node-fallback-pod. Empty means pod-fallback-node.
 	//
 	// +kubebuilder:validation:Enum=pod;node;pod-fallback-node;node-fallback-pod;""
 	DNSResolver string `json:"dnsResolver,omitempty"`
-	// Percentage is the share of the addresses host resolves to that is
-	// disturbed, 1 to 100, rounded up, the same addresses for every target.
-	// Nothing means 100.
+	// Percentage is the share of the resolved addresses that is disrupted, 1 to 100,
+	// rounded up. All targets have the same addresses. Nothing means 100.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100 : !self.startsWith('0')",message="want 1 to 100 percent",messageExpression="string(self) + ': want 1 to 100 percent'"
 	// +nullable
@@ -215,7 +213,7 @@ func validateHosts(path *field.Path, hosts []NetworkHost) field.ErrorList {
 		at := path.Index(i)
 		if h.Flow != "" && h.Host == "" && h.Port == 0 {
 			errs = append(errs, field.Invalid(at.Child("flow"), h.Flow,
-				"flow needs a host or a port to tell the directions apart: set host or port, or leave flow out"))
+				"flow needs a host or a port to distinguish the directions: set host or port, or leave flow out"))
 		}
 		errs = append(errs, length(at.Child("host"), h.Host, 0, 253)...)
 		if problem := hostProblem(h.Host); problem != "" {

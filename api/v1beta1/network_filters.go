@@ -28,8 +28,8 @@ type NetworkService struct {
 	// +listType=atomic
 	// +nullable
 	Ports []NetworkServicePort `json:"ports,omitempty"`
-	// Percentage is the share of the service's addresses that is disturbed, 1
-	// to 100, rounded up. Nothing means 100.
+	// Percentage is the share of the service's addresses that is disrupted, 1 to 100,
+	// rounded up. Nothing means 100.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100 : !self.startsWith('0')",message="want 1 to 100 percent",messageExpression="string(self) + ': want 1 to 100 percent'"
 	// +nullable

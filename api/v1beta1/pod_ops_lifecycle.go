@@ -12,17 +12,16 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protectTargets) || !self.protectTargets || (has(self.policy) && self.policy == 'Participate')",message="only an operation on a pod can keep others from it: set policy to Participate, or remove protectTargets",fieldPath=".protectTargets"
 type PodOpsLifecycle struct {
-	// Policy is Respect, the default, which leaves pods alone on which somebody
-	// operates, Ignore, which does not look, or Participate: as Respect, and the
-	// disruption is itself an operation on each of its targets. It begins when the
-	// pod is out of service, which somebody has to see to: a driver of
-	// PodOpsLifecycle.
+	// Policy is Respect, Ignore or Participate. Respect, the default, selects no pods
+	// with an operation of another controller. Ignore does not check. Participate is
+	// Respect, and makes the disruption an operation on each target. It injects when a
+	// driver of PodOpsLifecycle has taken the pod out of service.
 	//
 	// +kubebuilder:validation:Enum=Ignore;Respect;Participate;""
 	Policy OperationPolicy `json:"policy,omitempty"`
-	// WhenBusy says what becomes of a matching pod on which somebody operates while
-	// targets are chosen: with Skip, the default, others are chosen instead; with
-	// Wait a place that no free pod fills is kept for it, for busyTimeoutSeconds.
+	// WhenBusy is what happens to a matching pod with another operation when targets
+	// are selected. Skip, the default, selects other pods. Wait keeps a place for it
+	// for busyTimeoutSeconds, if no free pod fills the place.
 	//
 	// +kubebuilder:validation:Enum=Skip;Wait;""
 	WhenBusy WhenBusy `json:"whenBusy,omitempty"`
@@ -33,50 +32,47 @@ type PodOpsLifecycle struct {
 	// +kubebuilder:validation:Maximum=86400
 	// +nullable
 	BusyTimeoutSeconds *int `json:"busyTimeoutSeconds,omitempty"`
-	// OnConcurrentOperation says what becomes of a target on which somebody begins
-	// to operate: with Release, the default, it is cleaned and let go, with Keep it
-	// stays disrupted. One that is being deleted is let go in any case.
+	// OnConcurrentOperation is the reaction when another controller begins to operate
+	// on a target. Release, the default, cleans it up; Keep continues the disruption. A
+	// target that is being deleted is always cleaned up.
 	//
 	// +kubebuilder:validation:Enum=Release;Keep;""
 	OnConcurrentOperation OnConcurrentOperation `json:"onConcurrentOperation,omitempty"`
-	// OperatingTimeoutSeconds is how long policy Participate waits for each target
-	// to be given to the disruption and out of service, in seconds, 1 to 86400; then
-	// the operation is undone and the target let go. Default 300.
+	// OperatingTimeoutSeconds is how long policy Participate waits until each target is
+	// granted and out of service, in seconds, 1 to 86400. Then the operation is undone
+	// and the target is not disrupted. Default 300.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +nullable
 	OperatingTimeoutSeconds *int `json:"operatingTimeoutSeconds,omitempty"`
-	// AvailableTimeoutSeconds is how long policy Participate waits, once all is clean,
-	// for the targets to be in service again, in seconds, 1 to 86400; then the
-	// disruption ends all the same, and says which are not. Default 300.
+	// AvailableTimeoutSeconds is how long policy Participate waits after the clean-up
+	// until the targets are in service again, in seconds, 1 to 86400. Then the
+	// disruption ends, and reports the targets that are not. Default 300.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +nullable
 	AvailableTimeoutSeconds *int `json:"availableTimeoutSeconds,omitempty"`
-	// UnmanagedPods says what policy Participate does with a pod that no driver
-	// moves, as it lacks the label kusionstack.io/control, the readiness gate
-	// pod.kusionstack.io/service-ready or its condition: with Proceed, the default,
-	// it is disrupted as with Respect, with Skip it is not chosen.
+	// UnmanagedPods is what policy Participate does with pods that no driver manages.
+	// Such a pod lacks the label kusionstack.io/control, the readiness gate
+	// pod.kusionstack.io/service-ready or its condition. Proceed, the default, disrupts
+	// it as with Respect; Skip does not select it.
 	//
 	// +kubebuilder:validation:Enum=Proceed;Skip;""
 	UnmanagedPods UnmanagedPods `json:"unmanagedPods,omitempty"`
-	// WhenUnavailable says what policy Participate does when the cluster has no driver
-	// at all: with Fail, the default, the disruption is rejected, with Proceed it is
-	// carried out as with Respect.
+	// WhenUnavailable is what policy Participate does when the cluster has no driver.
+	// Fail, the default, rejects the disruption; Proceed continues as with Respect.
 	//
 	// +kubebuilder:validation:Enum=Fail;Proceed;""
 	WhenUnavailable WhenUnavailable `json:"whenUnavailable,omitempty"`
-	// ProtectTargets, with policy Participate, puts a finalizer on each target that is
-	// given to the disruption, by which other operations on it, and deletions that wait
-	// for its traffic, wait until it is clean, or until protectionTimeoutSeconds are
-	// over. Default false.
+	// ProtectTargets, with policy Participate, puts a finalizer on each granted target.
+	// Other operations, and deletions that wait for its traffic, wait until the target
+	// is clean, or until protectionTimeoutSeconds are over. Default false.
 	ProtectTargets bool `json:"protectTargets,omitempty"`
-	// ProtectionTimeoutSeconds is how long others wait for a protected target at most,
-	// in seconds from when somebody wants it, 1 to 86400; then the finalizer goes,
-	// whether the target is clean or not. It goes in any case that long after the
-	// disruption's end. Default 120.
+	// ProtectionTimeoutSeconds is how long another operation waits for a protected
+	// target, in seconds, 1 to 86400. Then Squall removes the finalizer, clean or not.
+	// Squall also removes it this long after the disruption's end. Default 120.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
@@ -237,7 +233,7 @@ func (s DisruptionSpec) participants(path *field.Path) field.ErrorList {
 	case s.OnInit:
 		return field.ErrorList{field.Invalid(path, OperationsJoined, "a pod that waits for onInit was never in service: set policy to Respect, or remove onInit")}
 	case s.PodReplacement != nil:
-		return field.ErrorList{field.Invalid(path, OperationsJoined, "podReplacement ends its targets, which nobody gives back: set policy to Respect")}
+		return field.ErrorList{field.Invalid(path, OperationsJoined, "podReplacement ends its targets, so no operation can return them: set policy to Respect")}
 	}
 	return nil
 }

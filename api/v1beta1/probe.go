@@ -56,8 +56,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.budget) || !has(self.phases) || self.phases.size() == 0 || 'During' in self.phases",message="it is for phase During, in which this probe does not ask: remove it, or add the phase",fieldPath=".budget"
 // +kubebuilder:validation:XValidation:rule="!has(self.budget) || (type(self.budget.window) == int ? self.budget.window >= 10000000000 * (has(self.periodSeconds) && self.periodSeconds != 0 ? self.periodSeconds : 10) && self.budget.window <= 86400000000000 : (self.budget.window != \"\" && (!self.budget.window.matches('^([-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$') || (duration(self.budget.window).getSeconds() >= 10 * (has(self.periodSeconds) && self.periodSeconds != 0 ? self.periodSeconds : 10) && duration(self.budget.window) <= duration('24h')))))",message="want at most 24h, and at least ten periods",fieldPath=".budget.window"
 type Probe struct {
-	// Name tells the probe from the others of the disruption: lower case
-	// letters, digits and -, at most 63. Required.
+	// Name identifies the probe: lower case letters, digits and -, at most 63.
+	// Required.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -73,8 +73,8 @@ type Probe struct {
 	//
 	// +kubebuilder:validation:Enum=Once;PerTarget;""
 	Scope ProbeScope `json:"scope,omitempty"`
-	// OnFailure is what follows in phase During: Abort ends the disruption, Record
-	// lets it go on. Empty means Abort.
+	// OnFailure is the reaction in phase During: Abort ends the disruption, Record
+	// continues it. Empty means Abort.
 	//
 	// +kubebuilder:validation:Enum=Abort;Record;""
 	OnFailure ProbeOnFailure `json:"onFailure,omitempty"`
@@ -131,9 +131,8 @@ type ProbeBudget struct {
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 99 : !self.startsWith('0') && !self.startsWith('100')",message="want 1 to 99 percent",messageExpression="string(self) + ': want 1 to 99 percent'"
 	Percent PercentNumber `json:"percent"`
-	// Window is the time that is looked back, at most 24h and at least ten
-	// periods: of fewer answers a single one would be too much. Nothing is judged
-	// before a full window. Required.
+	// Window is the time that the budget covers, at most 24h and at least ten periods.
+	// The budget applies after the first full window. Required.
 	Window Duration `json:"window"`
 }
 
@@ -195,7 +194,7 @@ type TCPSocketProbe struct {
 	Port intstr.IntOrString `json:"port"`
 }
 
-// GRPCProbe succeeds when the server's health service says SERVING.
+// GRPCProbe succeeds when the server's health service returns SERVING.
 type GRPCProbe struct {
 	// Host as of HTTPGetProbe.
 	//
@@ -309,7 +308,7 @@ func NeverProbed(address netip.Addr) string {
 	case slices.Contains(metadata, address):
 		return "it is where a cloud keeps its metadata"
 	case !address.IsValid() || address.IsUnspecified():
-		return "it is nobody's address"
+		return "it is not the address of a host"
 	case address.IsLoopback():
 		return "it is a loopback address, which is the worker itself"
 	case address.IsLinkLocalUnicast():

@@ -117,7 +117,7 @@ func (p Probe) validateHandler(path *field.Path) field.ErrorList {
 	const want = "want exactly one of httpGet, tcpSocket, grpc, exec, podsReady, prometheus"
 	switch len(set) {
 	case 0:
-		return field.ErrorList{field.Required(path, "nothing says how to ask: "+want)}
+		return field.ErrorList{field.Required(path, "the probe has no check: "+want)}
 	case 1:
 		return errs
 	}
@@ -157,7 +157,7 @@ func (p Probe) validateHost(path *field.Path, host string) field.ErrorList {
 		return nil
 	}
 	if host == "" {
-		return field.ErrorList{field.Required(path, "with scope Once nothing else says whom to ask: a Service such as checkout.shop.svc, or use scope PerTarget")}
+		return field.ErrorList{field.Required(path, "with scope Once a host is required: a Service such as checkout.shop.svc, or use scope PerTarget")}
 	}
 	if address, err := netip.ParseAddr(host); err == nil {
 		if why := NeverProbed(address); why != "" {

@@ -21,7 +21,7 @@ type Reporting struct {
 	// +kubebuilder:validation:MaxLength=320
 	// +kubebuilder:validation:Pattern=`^([^@\s]+@[^@\s]+)?$`
 	SlackUserEmail string `json:"slackUserEmail,omitempty"`
-	// Purpose says what the disruption is for, in at least 10 characters.
+	// Purpose is the reason for the disruption, in at least 10 characters.
 	//
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.size() >= 10",message="want at least 10 characters that say what the disruption is for",messageExpression="'\"' + self + '\": want at least 10 characters that say what the disruption is for'"
 	// +kubebuilder:validation:MaxLength=4096

@@ -12,9 +12,9 @@ import (
 // anything but the own name. The worker copies them to each run.
 const (
 	// AnnotationRequester is the name of a user, as the API server knows it.
-	AnnotationRequester = "chaos.squall.dev/requester"
+	AnnotationRequester = "chaos.squall.dev/requester" // Disruption and objects that create it: user who created it
 	// AnnotationRequesterGroups are the user's groups, one in a line.
-	AnnotationRequesterGroups = "chaos.squall.dev/requester-groups"
+	AnnotationRequesterGroups = "chaos.squall.dev/requester-groups" // Disruption and objects that create it: groups of that user, one per line
 )
 
 // Requester is who asked for something. The zero value is nobody that is known.

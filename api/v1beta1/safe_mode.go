@@ -4,8 +4,8 @@ import "slices"
 
 // neitherHostNorPort is what safe mode says of a network disruption of all traffic; the
 // policy squall-safe-mode says the same.
-const neitherHostNorPort = "network names neither host nor port, so that traffic with everybody is disturbed: name hosts, services or a cloud, " +
-	"and of each host its name or a port; unsafeMode.disableNeitherHostNorPort allows it to those who may"
+const neitherHostNorPort = "network names neither host nor port, so all traffic is disrupted: set hosts, services or cloud, " +
+	"or unsafeMode.disableNeitherHostNorPort, which needs a right"
 
 // CaughtBySafeMode says what safe mode has against the disruption, as far as its spec
 // tells; nil if it has nothing, or unsafeMode sets it aside.

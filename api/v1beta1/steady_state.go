@@ -28,16 +28,16 @@ type SteadyState struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	RecoveryTimeoutSeconds int32 `json:"recoveryTimeoutSeconds,omitempty"`
-	// OnProberLost is what follows when nobody could ask for longer than a probe
-	// takes to fail, and 20 s: Abort ends the disruption, Record lets it go on.
-	// Empty means Abort.
+	// OnProberLost is the reaction when probes could not run for 20 s longer than a
+	// probe takes to fail. Abort ends the disruption; Record continues it. Empty means
+	// Abort.
 	//
 	// +kubebuilder:validation:Enum=Abort;Record;""
 	OnProberLost ProbeOnFailure `json:"onProberLost,omitempty"`
-	// ControlGroup is how many of the matching pods are left alone and asked beside
-	// the targets, by the probes with scope PerTarget: a number, at least 1, or a
-	// percentage of the matching pods from "1%" to "99%", rounded up; 200 at most.
-	// They are chosen once, from what the targets leave. None without.
+	// ControlGroup is how many matching pods are not disrupted and are probed for
+	// comparison, by probes with scope PerTarget. It is a number, at least 1, or a
+	// percentage of the matching pods from "1%" to "99%", rounded up; at most 200. They
+	// are selected once, from the pods that are not targets. Default none.
 	//
 	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^0*([1-9][0-9]{0,8}|[1-9][0-9]?%)$')`,message="want a number of pods such as 2, or a percentage of those that match from \"1%\" to \"99%\"",messageExpression=`string(self) + ': want a number of pods such as 2, or a percentage of those that match from "1%" to "99%"'`
 	ControlGroup *intstr.IntOrString `json:"controlGroup,omitempty"`
@@ -186,18 +186,17 @@ const (
 
 // SteadyStateStatus is what the probes say.
 type SteadyStateStatus struct {
-	// Phase in which the probes ask: Before, During or After. Empty once all is
-	// said.
+	// Phase in which the probes run: Before, During or After. Empty after the last one.
 	Phase ProbePhase `json:"phase,omitempty"`
 	// Verdict is Passed, Failed, Aborted or Inconclusive. Empty as long as the
 	// disruption may still show another.
 	Verdict Verdict `json:"verdict,omitempty"`
-	// Summary says it in a sentence.
+	// Summary is the result in one sentence.
 	Summary string `json:"summary,omitempty"`
-	// ReportedAt is when the workflow decided on it. What it decided earlier and
-	// is written late changes nothing.
+	// ReportedAt is when the workflow decided on it. An older decision that is written
+	// later has no effect.
 	ReportedAt *metav1.MicroTime `json:"reportedAt,omitempty"`
-	// ControlGroup says which control group was chosen. Absent without one.
+	// ControlGroup is the selected control group. Unset without one.
 	ControlGroup *ControlGroupStatus `json:"controlGroup,omitempty"`
 	// Probes in the order of the spec.
 	//
@@ -241,7 +240,7 @@ type ProbeStatus struct {
 	State ProbeState `json:"state,omitempty"`
 	// Since is when the state became what it is.
 	Since *metav1.Time `json:"since,omitempty"`
-	// Text says why, in at most 256 bytes.
+	// Text is the reason, in at most 256 bytes.
 	Text string `json:"text,omitempty"`
 	// Targets is how many targets are asked, Failing how many of them fail; 0
 	// with scope Once.

@@ -9,17 +9,17 @@ type UnsafeMode struct {
 	DisableAll bool `json:"disableAll,omitempty"`
 	// DisableCountTooLarge allows a disruption of most of a namespace or cluster.
 	DisableCountTooLarge bool `json:"disableCountTooLarge,omitempty"`
-	// DisableNeitherHostNorPort allows a network disruption that names neither host
-	// nor port, and so disturbs traffic with everybody.
+	// DisableNeitherHostNorPort allows a network disruption without host and port,
+	// which disrupts all traffic.
 	DisableNeitherHostNorPort bool `json:"disableNeitherHostNorPort,omitempty"`
 	// DisableSpecificContainDisk has no effect; it is accepted so that older
 	// manifests stay valid.
 	DisableSpecificContainDisk bool `json:"disableSpecificContainDisk,omitempty"`
 	// AllowRootDiskFailure allows a disk failure of "/" at level node.
 	AllowRootDiskFailure bool `json:"allowRootDiskFailure,omitempty"`
-	// AllowMemoryPressureWithoutLimit allows memory pressure at level pod on pods with a
-	// container that has no memory limit: it fills the node, for which the requester
-	// needs the right to disrupt nodes.
+	// AllowMemoryPressureWithoutLimit allows memory pressure at level pod on pods with
+	// a container without a memory limit. It fills the node, so the requester needs the
+	// right to disrupt nodes.
 	AllowMemoryPressureWithoutLimit bool `json:"allowMemoryPressureWithoutLimit,omitempty"`
 	// Config moves the limits of safe mode.
 	Config *UnsafeModeConfig `json:"config,omitempty"`

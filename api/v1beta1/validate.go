@@ -48,7 +48,7 @@ func (s DisruptionSpec) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, s.participants(path.Child("podOpsLifecycle", "policy"))...)
 	errs = append(errs, s.SteadyState.validate(path.Child("steadyState"), s.Level)...)
 	if s.OnInit && s.SteadyState != nil && s.SteadyState.ControlGroup != nil {
-		errs = append(errs, field.Invalid(path.Child("steadyState", "controlGroup"), s.SteadyState.ControlGroup.String(), "with onInit pods wait until they are disturbed, and none can be asked: remove it"))
+		errs = append(errs, field.Invalid(path.Child("steadyState", "controlGroup"), s.SteadyState.ControlGroup.String(), "with onInit, pods have not started and cannot be probed: remove it"))
 	}
 	errs = append(errs, s.UnsafeMode.validate(path.Child("unsafeMode"))...)
 	errs = append(errs, s.Reporting.validate(path.Child("reporting"))...)

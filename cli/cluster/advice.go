@@ -73,7 +73,7 @@ func (c *Client) others(ctx context.Context, namespace, name string) string {
 	if everywhere, err := c.Disruptions(ctx, ""); err == nil {
 		for _, d := range everywhere.Items {
 			if d.Name == name {
-				return fmt.Sprintf(", but in namespace %q: say -n %s", d.Namespace, d.Namespace)
+				return fmt.Sprintf(", but in namespace %q: use -n %s", d.Namespace, d.Namespace)
 			}
 		}
 	}

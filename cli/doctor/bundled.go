@@ -53,7 +53,7 @@ func Isolation(address string, unresolved, unreached error) Finding {
 	case unresolved != nil:
 		return Finding{what, Fail, fmt.Sprintf("cannot find out whether %s is reachable: %v", address, unresolved), "check the cluster's DNS, then run helm test again"}
 	case unreached == nil:
-		return Finding{what, Fail, fmt.Sprintf("%s answers this pod, which is no part of Squall: the CNI does not enforce the NetworkPolicy %s, so any pod can end disruptions and release stuck ones", address, bundledName),
+		return Finding{what, Fail, fmt.Sprintf("%s answers this pod, which is not part of Squall. The CNI does not enforce the NetworkPolicy %s, so any pod can end disruptions and release stuck ones", address, bundledName),
 			"use a CNI that enforces NetworkPolicies, or a Temporal with authentication (chart value temporal.address); temporal.bundled.testIsolation=false skips this test"}
 	}
 	return Finding{what, OK, fmt.Sprintf("%s does not answer this pod, which is no part of Squall: %v", address, unreached), ""}

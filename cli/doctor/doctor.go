@@ -166,7 +166,7 @@ func examineAdmission(ctx context.Context, c *cluster.Client) Finding {
 	case apierrors.IsNotFound(err):
 		return Finding{"admission", Fail, "there is no ValidatingAdmissionPolicyBinding " + name + ": the API server takes disruptions during an emergency stop", way}
 	case err != nil:
-		return Finding{"admission", Warn, "could not be looked at: " + err.Error(), "ask somebody who may read ValidatingAdmissionPolicyBindings"}
+		return Finding{"admission", Warn, "could not be checked: " + err.Error(), "ask a user who may read ValidatingAdmissionPolicyBindings"}
 	}
 	return Finding{"admission", OK, "policies are in force", ""}
 }
@@ -177,8 +177,8 @@ func examineOptIn(ctx context.Context, c *cluster.Client) Finding {
 	return examineSwitch(ctx, c, policySwitch{
 		name: "squall-namespace-opt-in", what: "opt-in",
 		enforce: "disruptions in namespaces without the label " + label + " are refused",
-		warn:    "whoever disrupts a namespace without the label " + label + " is told so",
-		off:     "nobody is told that a namespace has not agreed to be disrupted",
+		warn:    "users who disrupt a namespace without the label " + label + " get a warning",
+		off:     "namespaces are not checked for the label " + label,
 	})
 }
 
@@ -186,9 +186,9 @@ func examineOptIn(ctx context.Context, c *cluster.Client) Finding {
 func examineSafeMode(ctx context.Context, c *cluster.Client) Finding {
 	return examineSwitch(ctx, c, policySwitch{
 		name: "squall-safe-mode", what: "safe mode",
-		enforce: "disruptions of more than anybody named are refused",
-		warn:    "whoever disrupts more than anybody named is told so",
-		off:     "nobody is told that a disruption is of more than anybody named",
+		enforce: "disruptions with a large blast radius are refused",
+		warn:    "users get a warning if a disruption has a large blast radius",
+		off:     "the blast radius of disruptions is not checked",
 	})
 }
 
@@ -196,11 +196,11 @@ func examineSafeMode(ctx context.Context, c *cluster.Client) Finding {
 func examineRequesters(ctx context.Context, c *cluster.Client) Finding {
 	_, err := c.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "squall-requesters", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Finding{requesters, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read MutatingWebhookConfigurations"}
+		return Finding{requesters, Warn, "could not be checked: " + err.Error(), "ask a user who may read MutatingWebhookConfigurations"}
 	}
 	policies, _, unread := c.DisruptionPolicies(ctx)
 	if unread != nil {
-		return Finding{requesters, Warn, unread.Error(), "ask somebody who may list DisruptionPolicies"}
+		return Finding{requesters, Warn, unread.Error(), "ask a user who may list DisruptionPolicies"}
 	}
 	return judgeRequesters(err == nil, policies)
 }
@@ -220,7 +220,7 @@ func judgeRequesters(noted bool, policies []*v1beta1.DisruptionPolicy) Finding {
 		}
 	}
 	if len(about) > 0 {
-		return Finding{requesters, Warn, "nobody notes who asks for disruptions, so these rules of policies deny everybody: " + strings.Join(about, ", "),
+		return Finding{requesters, Warn, "requesters are not recorded, so these policy rules deny every user: " + strings.Join(about, ", "),
 			"install the component requesters: docs/requesters.md"}
 	}
 	return Finding{requesters, OK, "it is not noted who asks for disruptions, and no policy depends on that", ""}
@@ -237,7 +237,7 @@ func examineSwitch(ctx context.Context, c *cluster.Client, s policySwitch) Findi
 	case apierrors.IsNotFound(err):
 		return Finding{s.what, OK, "off: there is no ValidatingAdmissionPolicyBinding " + s.name, ""}
 	case err != nil:
-		return Finding{s.what, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read ValidatingAdmissionPolicyBindings"}
+		return Finding{s.what, Warn, "could not be checked: " + err.Error(), "ask a user who may read ValidatingAdmissionPolicyBindings"}
 	case slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny):
 		return Finding{s.what, OK, "enforce: " + s.enforce, ""}
 	case slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Warn):
@@ -258,7 +258,7 @@ func examineProgram(ctx context.Context, c *cluster.Client, namespace, name stri
 	case apierrors.IsNotFound(err):
 		return Finding{name, Fail, fmt.Sprintf("there is no deployment %s in namespace %s", name, namespace), "install Squall, or name its namespace by --system-namespace"}
 	case err != nil:
-		return Finding{name, Warn, "could not be looked at: " + err.Error(), "ask somebody who may read deployments in namespace " + namespace}
+		return Finding{name, Warn, "could not be checked: " + err.Error(), "ask a user who may read deployments in namespace " + namespace}
 	}
 	return programFinding(deployment, podTrouble(ctx, c, deployment))
 }
@@ -328,7 +328,7 @@ func examineAccount(ctx context.Context, c *cluster.Client, place Place, program
 	missing, err := c.MissingOfProgram(ctx, program, place.System, rights...)
 	switch {
 	case apierrors.IsForbidden(err):
-		return Finding{what, Warn, "you may not ask what others may", "ask somebody who may create SubjectAccessReviews"}
+		return Finding{what, Warn, "you may not check the rights of others", "ask a user who may create SubjectAccessReviews"}
 	case err != nil:
 		return Finding{what, Warn, err.Error(), "see kubectl auth can-i --list --as=" + account}
 	case len(missing) > 0:
@@ -344,7 +344,7 @@ func examineDisruptions(ctx context.Context, c *cluster.Client) []Finding {
 	stops, err := c.EmergencyStops(ctx)
 	switch {
 	case err != nil:
-		findings = append(findings, Finding{"emergency stop", Warn, err.Error(), "ask somebody who may list EmergencyStops"})
+		findings = append(findings, Finding{"emergency stop", Warn, err.Error(), "ask a user who may list EmergencyStops"})
 	case len(stops.Items) > 0:
 		findings = append(findings, Finding{"emergency stop", Warn, v1beta1.FirstStop(stops.Items).Ending() + " is in force: nothing new begins", "squall estop off, once it is safe"})
 	default:
@@ -352,7 +352,7 @@ func examineDisruptions(ctx context.Context, c *cluster.Client) []Finding {
 	}
 	list, err := c.Disruptions(ctx, "")
 	if err != nil {
-		return append(findings, Finding{"disruptions", Warn, err.Error(), "ask somebody who may list Disruptions of all namespaces"})
+		return append(findings, Finding{"disruptions", Warn, err.Error(), "ask a user who may list Disruptions of all namespaces"})
 	}
 	return append(findings, judgeDisruptions(list.Items))
 }
@@ -374,9 +374,9 @@ func judgeDisruptions(all []v1beta1.Disruption) Finding {
 	}
 	switch {
 	case len(stuck) > 0:
-		return Finding{"disruptions", Warn, fmt.Sprintf("%d are stuck: %s", len(stuck), strings.Join(stuck, ", ")), "squall status NAME says what is left and what to do"}
+		return Finding{"disruptions", Warn, fmt.Sprintf("%d are stuck: %s", len(stuck), strings.Join(stuck, ", ")), "see squall status NAME"}
 	case len(waiting) > 0:
-		return Finding{"disruptions", Warn, fmt.Sprintf("%d are not carried out: %s", len(waiting), strings.Join(waiting, ", ")), "mend what is said of Temporal and the worker"}
+		return Finding{"disruptions", Warn, fmt.Sprintf("%d are not carried out: %s", len(waiting), strings.Join(waiting, ", ")), "fix the findings on Temporal and the worker"}
 	}
 	return Finding{"disruptions", OK, fmt.Sprintf("%d run, none is stuck", running), ""}
 }

@@ -103,7 +103,7 @@ func TestRulesAboutRequestersThatNobodyNotes(t *testing.T) {
 		rules  int
 		health Health
 		want   string
-	}{{false, 1, OK, "no policy depends"}, {false, 3, Warn, "deny everybody: prod/ours, prod/theirs"}, {true, 3, OK, "it is noted"}} {
+	}{{false, 1, OK, "no policy depends"}, {false, 3, Warn, "deny every user: prod/ours, prod/theirs"}, {true, 3, OK, "it is noted"}} {
 		policy := ours.DeepCopy()
 		policy.Spec.Rules = policy.Spec.Rules[:test.rules]
 		if got := judgeRequesters(test.noted, []*v1beta1.DisruptionPolicy{policy}); got.Health != test.health || !strings.Contains(got.Text, test.want) {

@@ -18,7 +18,7 @@ func Cron(c *v1beta1.DisruptionCron, now time.Time) []Topic {
 func Rollout(r *v1beta1.DisruptionRollout) []Topic {
 	lines := []string{"each time the containers of the " + r.Spec.TargetResource.String() + " change, once that is rolled out; not for what it is when it is seen first"}
 	if r.Spec.Paused {
-		lines = append(lines, "paused: no run begins until that is taken off")
+		lines = append(lines, "paused: no run begins until spec.paused is false")
 	}
 	lines = append(lines, "one run at a time; one that cannot begin within "+span(r.Spec.DelayedStartTolerance)+" of the change is left out")
 	return runs(r.Namespace, r.Spec.TargetResource, r.Spec.DisruptionTemplate, lines)
@@ -58,7 +58,7 @@ func when(s v1beta1.DisruptionCronSpec, now time.Time) []string {
 	}
 	lines := []string{fmt.Sprintf("by the schedule %q in the time zone %s", s.Schedule, times.Zone())}
 	if s.Paused {
-		lines = append(lines, "paused: no run begins until that is taken off")
+		lines = append(lines, "paused: no run begins until spec.paused is false")
 	} else {
 		next := "the next times are"
 		for at, i := now, 0; i < 3; i++ {

@@ -38,7 +38,7 @@ func TestCron(t *testing.T) {
 		t.Errorf("whom = %q, want %q", got["whom"][0], want)
 	}
 	c.Spec.Paused = true
-	if lines := Cron(c, friday)[0].Lines; lines[1] != "paused: no run begins until that is taken off" {
+	if lines := Cron(c, friday)[0].Lines; lines[1] != "paused: no run begins until spec.paused is false" {
 		t.Errorf("when, paused = %q", lines)
 	}
 }
@@ -54,7 +54,7 @@ func TestRollout(t *testing.T) {
 	r.Default()
 	want := []string{
 		"each time the containers of the statefulset db change, once that is rolled out; not for what it is when it is seen first",
-		"paused: no run begins until that is taken off",
+		"paused: no run begins until spec.paused is false",
 		"one run at a time; one that cannot begin within 15m of the change is left out",
 	}
 	topics := Rollout(r)

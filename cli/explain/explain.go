@@ -176,16 +176,16 @@ func moment(what string, t v1beta1.DisruptionTrigger, after string) string {
 }
 
 func ends(s v1beta1.DisruptionSpec) []string {
-	lines := []string{"by itself when that time is over; each injector ends by its own clock, whatever else is dead"}
+	lines := []string{"when that time is over; each injector has its own timer and needs no other program"}
 	if s.MaxRuns != nil {
 		lines = append(lines, fmt.Sprintf("after %d injections (maxRuns)", *s.MaxRuns))
 	}
 	if s.SteadyState != nil {
-		lines = append(lines, "when a probe of the steady state fails that aborts it, or it is not steady before anything is injected")
+		lines = append(lines, "when a probe that aborts it fails, or the steady state is not reached before the injection")
 	}
 	return append(lines,
 		"when it is deleted: squall stop, or kubectl delete disruption",
-		"when somebody makes an emergency stop: squall estop on")
+		"when a user creates an emergency stop: squall estop on")
 }
 
 func leftOut(s v1beta1.DisruptionSpec) []string {

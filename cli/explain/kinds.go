@@ -46,7 +46,7 @@ func ofKind(fault v1beta1.Fault, s v1beta1.DisruptionSpec) []string {
 	case *v1beta1.PodReplacement:
 		return podReplacement(p)
 	}
-	return []string{"as its page says"}
+	return []string{"as its page describes"}
 }
 
 func containerFailure(p *v1beta1.ContainerFailure, s v1beta1.DisruptionSpec) []string {

@@ -31,11 +31,11 @@ func Scenario(s *v1beta1.DisruptionScenario) []Topic {
 	topics := []Topic{{"steps", steps}}
 	if s.Spec.SteadyState != nil {
 		topics = append(topics, Topic{"guards", guards(s.Spec.SteadyState.WithDefaults())})
-		ends = append(ends, "when a probe of the steady state fails that aborts it, or it is not steady before the first step; what runs of it is cleaned first")
+		ends = append(ends, "when a probe that aborts it fails, or the steady state is not reached before the first step; running disruptions are cleaned up first")
 	}
 	topics = append(topics, Topic{"ends", append(ends,
-		"when it is deleted: squall stop, or kubectl delete discenario; what runs of it is cleaned first",
-		"when somebody makes an emergency stop: squall estop on",
+		"when it is deleted: squall stop, or kubectl delete discenario; running disruptions are cleaned up first",
+		"when a user creates an emergency stop: squall estop on",
 	)})
 	if told := tells(s.Spec.Reporting); len(told) > 0 {
 		topics = append(topics, Topic{"tells", told})
@@ -79,7 +79,7 @@ func ofStep(step v1beta1.ScenarioStep) string {
 	case step.Wait != nil:
 		return "waits for " + span(step.Wait)
 	case step.Approval != nil:
-		return "waits for a person, who is told: " + step.Approval.Message
+		return "waits for an approval, with the message: " + step.Approval.Message
 	}
 	said := "one disruption"
 	if n := len(step.Disruptions); n > 1 {

@@ -109,7 +109,7 @@ func Of(d *v1beta1.Disruption, found targets.Survey) Plan {
 
 func (p *Plan) judge(d *v1beta1.Disruption, found targets.Survey) {
 	for _, what := range found.Unread {
-		p.Warnings = append(p.Warnings, "you may not list the "+what+": fewer may be chosen than is said here")
+		p.Warnings = append(p.Warnings, "you may not list the "+what+": fewer may be selected than shown here")
 	}
 	for _, what := range []string{found.Budget, found.Denied} {
 		if what != "" {
@@ -122,7 +122,7 @@ func (p *Plan) judge(d *v1beta1.Disruption, found targets.Survey) {
 	case len(found.Healthy) == 0 && len(found.Others) == 0:
 		p.Refusals = append(p.Refusals, fmt.Sprintf("no %s matches the selector: see kubectl get %ss --show-labels", d.Spec.Level, d.Spec.Level))
 	case p.Chosen == 0:
-		p.Refusals = append(p.Refusals, "what the selector selects cannot be disrupted now, as said above")
+		p.Refusals = append(p.Refusals, "none of the selected targets can be disrupted now, for the reasons above")
 	case p.Chosen < p.Wanted:
 		p.Warnings = append(p.Warnings, fmt.Sprintf("only %d of %d wanted targets can be had", p.Chosen, p.Wanted))
 	}

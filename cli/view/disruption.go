@@ -145,9 +145,9 @@ func problems(d *v1beta1.Disruption) []Line {
 	}{
 		{v1beta1.ConditionStuckOnRemoval, metav1.ConditionTrue, fmt.Sprintf("squall -n %s resume %s --action retry, after you fixed what is wrong; docs/stuck.md", d.Namespace, d.Name)},
 		{v1beta1.ConditionOrchestrated, metav1.ConditionFalse, "squall doctor"},
-		{v1beta1.ConditionStopped, metav1.ConditionTrue, "squall estop says whether the stop is still in force"},
+		{v1beta1.ConditionStopped, metav1.ConditionTrue, "squall estop shows whether the stop is still in force"},
 		{v1beta1.ConditionAccepted, metav1.ConditionFalse, hintForRejected(d)},
-		{v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "squall plan says which targets there are and why not others"},
+		{v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "squall plan shows the possible targets, and why others are left out"},
 		{v1beta1.ConditionInjected, metav1.ConditionFalse, ""},
 		{v1beta1.ConditionCleaned, metav1.ConditionFalse, ""},
 	} {
@@ -181,9 +181,9 @@ func hintForRejected(d *v1beta1.Disruption) string {
 	case v1beta1.ReasonDenied:
 		return "delete it, and create it again when the rule allows it, such as in another time window"
 	case v1beta1.ReasonEmergencyStop:
-		return "delete it, and create it again when squall estop says that no stop is in force"
+		return "delete it, and create it again when squall estop shows that no stop is in force"
 	case "MissingRights", "NoDriver":
-		return "ask whoever runs Squall for what is missing, then delete it and create it again"
+		return "ask the operator of Squall for the missing right, then delete it and create it again"
 	}
 	return "delete it, fix the manifest, create it again"
 }

@@ -103,7 +103,7 @@ func ResultOf(d *v1beta1.Disruption) Result {
 	s := d.Status
 	switch {
 	case Stuck(d):
-		return Result{IsStuck, Bad, "not everything could be taken off: a person must decide"}
+		return Result{IsStuck, Bad, "not everything could be cleaned up: a person must decide"}
 	case s.Phase == v1beta1.PhaseRejected:
 		why := s.Ending
 		if c := condition(d, v1beta1.ConditionAccepted); c != nil {
@@ -162,7 +162,7 @@ func passed(d *v1beta1.Disruption) Result {
 	}
 	if c := condition(d, v1beta1.ConditionEffectVerified); c != nil && c.Reason == string(v1beta1.EffectNothingMatchedYet) {
 		r.Tone = Careful
-		r.Why += ", but the fault met nothing: " + c.Message
+		r.Why += ", but the fault matched nothing: " + c.Message
 	}
 	return r
 }
@@ -178,7 +178,7 @@ func abortedBy(ending string) bool {
 }
 
 func verdict(s *v1beta1.SteadyStateStatus) Result {
-	r := Result{Outcome(s.Verdict), Bad, cmp.Or(s.Summary, "the probes say so")}
+	r := Result{Outcome(s.Verdict), Bad, cmp.Or(s.Summary, "by the results of the probes")}
 	switch s.Verdict {
 	case v1beta1.VerdictPassed:
 		r.Tone = Good

@@ -143,7 +143,7 @@ func HowToApprove(s *v1beta1.DisruptionScenario) string {
 	if s.Status.Phase != v1beta1.ScenarioSuspended || s.DeletionTimestamp != nil {
 		return ""
 	}
-	return fmt.Sprintf("to let it go on: squall -n %s approve %s %s", s.Namespace, s.Name, s.Status.Step)
+	return fmt.Sprintf("to approve: squall -n %s approve %s %s", s.Namespace, s.Name, s.Status.Step)
 }
 
 // ScenarioResult judges a scenario that is over, or gone, or of which nothing goes on
@@ -151,7 +151,7 @@ func HowToApprove(s *v1beta1.DisruptionScenario) string {
 func ScenarioResult(s *v1beta1.DisruptionScenario, gone bool, stuck int) Result {
 	switch verdict := s.Status.Verdict; {
 	case stuck > 0:
-		return Result{IsStuck, Bad, fmt.Sprintf("%d of its disruptions could not be taken off: a person must decide", stuck)}
+		return Result{IsStuck, Bad, fmt.Sprintf("%d of its disruptions could not be cleaned up: a person must decide", stuck)}
 	case s.Status.Phase == v1beta1.ScenarioRejected:
 		return Result{Rejected, Bad, "nothing was begun: " + s.Status.Message}
 	case verdict != "":

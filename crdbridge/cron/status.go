@@ -40,7 +40,7 @@ func scheduled(c *v1beta1.DisruptionCron, pausedThere bool, note string, next ti
 	case c.Spec.Paused:
 		return state{metav1.ConditionFalse, reasonPaused, "spec.paused is true.", time.Time{}}
 	case pausedThere:
-		return state{metav1.ConditionFalse, reasonPausedThere, fmt.Sprintf("Somebody paused the schedule in Temporal, with the note %.500q; only that ends it there.", note), time.Time{}}
+		return state{metav1.ConditionFalse, reasonPausedThere, fmt.Sprintf("The schedule is paused in Temporal, with the note %.500q; unpause it there.", note), time.Time{}}
 	}
 	return state{metav1.ConditionTrue, reasonScheduled, "Runs begin by the schedule.", next}
 }

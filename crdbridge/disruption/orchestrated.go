@@ -59,8 +59,8 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."
 	case errors.Is(err, errNoChaosNamespace):
-		return metav1.ConditionFalse, reasonNoChaosNamespace, fmt.Sprintf("Nothing begins, and nothing can be cleaned on nodes: %s. Injectors that still run end at their own deadline. "+
-			"Apply the installation again, as by kubectl apply -k deploy or helm upgrade; then this goes on by itself.", err)
+		return metav1.ConditionFalse, reasonNoChaosNamespace, fmt.Sprintf("No disruption begins, and no node can be cleaned up: %s. Running injectors clean up at their deadline. "+
+			"Apply the installation again, as by kubectl apply -k deploy or helm upgrade; then disruptions resume.", err)
 	case errors.Is(err, start.ErrOtherCluster):
 		return metav1.ConditionFalse, reasonOtherCluster, "Nothing begins: " + err.Error()
 	case errors.Is(err, temporal.ErrNoWorker):
@@ -70,12 +70,12 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionFalse, condition.ReasonNoProber, "Nobody asks the probes of spec.steadyState: nothing is injected before they are asked, and later " +
 			"onProberLost decides. Deployment squall-probes is missing or does not run: kubectl -n squall-system describe deployment squall-probes"
 	case errors.Is(err, temporal.ErrTaskFailing):
-		return metav1.ConditionFalse, reasonTaskFailing, fmt.Sprintf("The workflow cannot go on, %s; injectors end at their own deadline. "+
-			"The worker's log and the workflow's page in Temporal say why. After an upgrade go back to the version before; "+
-			"a workflow that is terminated is started again, and only cleans.", err)
+		return metav1.ConditionFalse, reasonTaskFailing, fmt.Sprintf("The workflow cannot proceed, %s; injectors clean up at their deadline. "+
+			"See the worker's log and the workflow's page in Temporal. After an upgrade go back to the version before. "+
+			"If you terminate the workflow, a new one starts and only cleans up.", err)
 	case temporal.Unreachable(err):
-		return metav1.ConditionFalse, condition.ReasonUnreachable, "Temporal cannot be reached. Nothing is lost: this goes on by itself once " +
-			"Temporal is back, and injectors end at their own deadline meanwhile."
+		return metav1.ConditionFalse, condition.ReasonUnreachable, "Temporal cannot be reached. Nothing is lost: the disruption resumes when " +
+			"Temporal is back. Injectors clean up at their deadline."
 	case connect.LacksAttributes(err): // it names one of them, each time another
 		return metav1.ConditionFalse, reasonRefused, "Temporal refuses: the namespace lacks search attributes of Squall; " + connect.Advice(err)
 	default:

@@ -118,10 +118,10 @@ func progress(s v1beta1.EmergencyStopStatus, stuck, orphans, scenarios []string,
 	switch idle {
 	case condition.ReasonUnreachable:
 		reason = idle
-		message += "; Temporal cannot be reached: what has ended is judged, and told as clean, once it is back"
+		message += "; Temporal cannot be reached: ended disruptions are reported as clean when it is back"
 	case condition.ReasonNoWorker:
 		reason = idle
-		message += "; no worker runs: what has ended is judged, and told as clean, once one does"
+		message += "; no worker runs: ended disruptions are reported as clean when one does"
 	}
 	if len(stuck) > 0 {
 		reason = reasonStuck

@@ -75,7 +75,7 @@ func cannotWait(pod *corev1.Pod) string {
 	case static:
 		return "it is a static pod, which its kubelet has started already"
 	case pod.Spec.HostNetwork:
-		return "the pod shares its node's network (hostNetwork), of which nothing can be disturbed for it alone"
+		return "the pod shares its node's network (hostNetwork), so it cannot be disrupted alone"
 	case chosen && system != string(corev1.Linux), pod.Spec.OS != nil && pod.Spec.OS.Name != corev1.Linux:
 		return "injectors run on Linux alone"
 	}

@@ -77,8 +77,8 @@ func (d deletions) Handle(ctx context.Context, request admission.Request) admiss
 	if err != nil {
 		return admission.Allowed("").WithWarnings("squall: the pod is deleted without being taken out of service first: " + err.Error())
 	}
-	return admission.Denied(fmt.Sprintf("pod deletion process is underway and being managed by PodOpsLifecycle: pod %s/%s is taken out of service first, and is then deleted; "+
-		"it waits for this: %s. To keep the pod take its label %s off; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, awaits, podops.LabelToDelete))
+	return admission.Denied(fmt.Sprintf("pod deletion process is underway and being managed by PodOpsLifecycle: pod %s/%s is deleted once it is out of service; "+
+		"it waits for: %s. To keep the pod remove its label %s; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, awaits, podops.LabelToDelete))
 }
 
 // unnoted is the answer to a deletion that nobody notes on the pod.
@@ -86,8 +86,8 @@ func unnoted(pod *corev1.Pod, user string) admission.Response {
 	if slices.ContainsFunc([]string{"system:serviceaccount:", "system:node:", "system:kube-"}, func(prefix string) bool { return strings.HasPrefix(user, prefix) }) {
 		return admission.Allowed("").WithWarnings("squall: the pod is deleted without being taken out of service first: the setting webhook-client-ca is empty")
 	}
-	return admission.Denied(fmt.Sprintf("pod %s/%s is in service; to take it out of service and delete it then: "+
-		"kubectl -n %s label pod %s %s=true; to delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, pod.Namespace, pod.Name, podops.LabelToDelete))
+	return admission.Denied(fmt.Sprintf("pod %s/%s is in service. To take it out of service and delete it: "+
+		"kubectl -n %s label pod %s %s=true. To delete it at once use --force --grace-period=0", pod.Namespace, pod.Name, pod.Namespace, pod.Name, podops.LabelToDelete))
 }
 
 func (d deletions) note(ctx context.Context, pod *corev1.Pod) error {

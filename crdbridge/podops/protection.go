@@ -150,7 +150,7 @@ func (p *protections) end(ctx context.Context, seen *corev1.Pod, operation podop
 	if !done {
 		return time.Second, nil
 	}
-	message := fmt.Sprintf("others may have pod %s again, clean or not: finalizer %s was taken off: %s", pod.Name, podops.FinalizerPrefix+operation.ID, why)
+	message := fmt.Sprintf("pod %s is released, clean or not: finalizer %s was removed: %s", pod.Name, podops.FinalizerPrefix+operation.ID, why)
 	p.tell(ctx, pod, d, "ProtectionOver", message, operation.ID)
 	return lookAgain, nil
 }
@@ -189,7 +189,7 @@ func (p *protections) patch(ctx context.Context, pod *corev1.Pod, kind types.Pat
 	to := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	refused := p.client.Patch(ctx, to, client.RawPatch(kind, patch))
 	if err := written(ctx, p.live, pod, refused); err != nil {
-		return false, fmt.Errorf("%w; the bridge's right to patch pods comes with the component pod-operations", err)
+		return false, fmt.Errorf("%w; the component pod-operations gives the controller the right to patch pods", err)
 	}
 	return refused == nil, nil
 }

@@ -43,7 +43,7 @@ func TestAProtectionEnds(t *testing.T) {
 		}, ""},
 		{"somebody took its label off", long, long, func(c *cluster, _ *v1beta1.Disruption, key string) {
 			c.patch("web-0", []byte(`{"metadata":{"labels":{"`+key+`":null}}}`))
-		}, "somebody took its label"},
+		}, "its label "},
 		{"its disruption went by force", long, long, func(c *cluster, d *v1beta1.Disruption, _ string) {
 			c.Must(c.Kube.Delete(c.T.Context(), d))
 		}, "its disruption is over or gone"},

@@ -140,7 +140,7 @@ func (k Keeper) ThatWaits(empty func() client.Object) handler.MapFunc {
 // status would otherwise be written at every attempt.
 func Failed(err error) (reason, message string) {
 	if temporal.Unreachable(err) {
-		return condition.ReasonUnreachable, "Temporal cannot be reached. This goes on by itself once it is back."
+		return condition.ReasonUnreachable, "Temporal cannot be reached. Squall retries until it is back."
 	}
 	message = fmt.Sprintf("Temporal refuses: %.500s", serviceerror.ToStatus(err).Message())
 	if advice := connect.Advice(err); advice != "" {

@@ -270,11 +270,11 @@ func causeOf(one *workflowpb.WorkflowExecutionInfo) string {
 	var problems []string
 	payload := one.GetSearchAttributes().GetIndexedFields()[reportedProblems]
 	if err := converter.GetDefaultDataConverter().FromPayload(payload, &problems); err != nil {
-		return "Temporal does not say why"
+		return "Temporal gives no reason"
 	}
 	i := slices.IndexFunc(problems, func(problem string) bool { return strings.HasPrefix(problem, "cause=") })
 	if i < 0 {
-		return "Temporal does not say why"
+		return "Temporal gives no reason"
 	}
 	return strings.TrimPrefix(problems[i], "cause=")
 }

@@ -148,7 +148,7 @@ func mainChain(attrs *netlink.FilterAttrs) bool { return attrs.Chain == nil || *
 func ensureClsact(c Conn, p Point, hook Hook, kinds map[int]string) (ours bool, err error) {
 	kind := kinds[hook.Index]
 	if kind == "ingress" && hook.Direction == classifier.Egress {
-		return false, errors.New("the link has an ingress qdisc of somebody else, and no clsact fits beside it")
+		return false, errors.New("the link has an ingress qdisc of another program, and a clsact cannot be added beside it")
 	}
 	if kind != "" {
 		return clsactIsOurs(c, p.Log, p.Mark, clsactObject(p.ID, hook), hook)

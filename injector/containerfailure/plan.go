@@ -16,7 +16,7 @@ const (
 	slow    effect = "it handles SIGTERM and has not ended yet"
 	ignores effect = "it ignored SIGTERM: the process set it to be ignored; only forced (SIGKILL) ends it"
 	blocks  effect = "it ignored SIGTERM: the process blocks it; only forced (SIGKILL) ends it"
-	unheard effect = "it ignored SIGTERM: it has no handler for it, and the kernel spares the first process of a container from a signal it does not handle; only forced (SIGKILL) ends it"
+	unheard effect = "it ignored SIGTERM: the first process of a container gets only signals that it handles; set forced (SIGKILL)"
 	stuck   effect = "SIGKILL is pending: it is frozen, or waits in the kernel for a device"
 )
 

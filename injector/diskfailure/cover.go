@@ -233,7 +233,7 @@ func takeCovers(mark, namespace string) error {
 			continue
 		}
 		if slices.ContainsFunc(table[n+1:], func(above mounts.Mount) bool { return above.Point == m.Point && above.Source != mark }) {
-			errs = append(errs, fmt.Errorf("unmount %s: somebody has mounted over it; unmount that, and it is cleaned", m.Point))
+			errs = append(errs, fmt.Errorf("unmount %s: another mount covers it; unmount that first", m.Point))
 			continue
 		}
 		err := unix.Unmount(m.Point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)

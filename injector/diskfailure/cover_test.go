@@ -218,7 +218,7 @@ func TestMountOverACoverIsLeftAndTold(t *testing.T) {
 	}
 	inContainer("put", filepath.Join(dir, "other"), file)
 	before := tableOf(t, procOf(c))
-	if err := injector.Clean(t.Context()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "somebody has mounted over it") {
+	if err := injector.Clean(t.Context()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "another mount covers it") {
 		t.Errorf("Clean = %v, want the path and that somebody mounted over it", err)
 	}
 	if diff := cmp.Diff(before, tableOf(t, procOf(c))); diff != "" {

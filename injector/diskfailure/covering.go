@@ -91,10 +91,10 @@ func (i *Injector) coversOf(p plan, container target.Container) ([]cover, error)
 			}
 		}
 		if len(files) == 0 {
-			i.note(fmt.Sprintf("container %s has no %s; it is not disturbed there", container.Name, prefix))
+			i.note(fmt.Sprintf("container %s has no %s and is not disrupted there", container.Name, prefix))
 		}
 	}
-	i.note(p.errno + " comes from mounts over what there is below the paths, which also hide it from stat and from listing; files that are made later fail within some seconds")
+	i.note(p.errno + " comes from mounts over the files below the paths. The mounts also hide these files from stat and listings; new files fail within some seconds")
 	return all, nil
 }
 
@@ -167,7 +167,7 @@ func coverFor(root int, file, errno string, table []mounts.Mount) (cover, error)
 	case !canFail(table[at]):
 		return cover{}, fmt.Errorf("it lies on %s, a filesystem of type %s without a disk, on which opens cannot be made to fail", table[at].Point, table[at].Kind)
 	case table[at].Shared:
-		return cover{}, fmt.Errorf("it lies on %s, whose mounts are shared with others (mountPropagation: Bidirectional): they would be disturbed too", table[at].Point)
+		return cover{}, fmt.Errorf("it lies on %s, whose mounts are shared with others (mountPropagation: Bidirectional) and would be disrupted too", table[at].Point)
 	}
 	return c, nil
 }

@@ -97,7 +97,7 @@ func (g group) events(buffer []byte) ([]unix.FanotifyEventMetadata, error) {
 			return events, err
 		}
 		if event.Vers != unix.FANOTIFY_METADATA_VERSION || int(event.Event_len) > len(rest) || event.Event_len == 0 {
-			return events, fmt.Errorf("the kernel tells of opens in version %d: want %d", event.Vers, unix.FANOTIFY_METADATA_VERSION)
+			return events, fmt.Errorf("the kernel reports opens in version %d: want %d", event.Vers, unix.FANOTIFY_METADATA_VERSION)
 		}
 		events, rest = append(events, event), rest[event.Event_len:]
 	}

@@ -86,7 +86,7 @@ func (i *Injector) nodeJob(p plan) ([]job, error) {
 	}
 	made := job{name: "node " + i.target.Injection.Target.Name, watched: self, check: func() error { return nil }}
 	made.order, err = i.order(p, made.name, 1)
-	i.note("processes of the node itself are disturbed; those of containers have mounts of their own")
+	i.note("only processes of the node itself are disrupted; containers have mounts of their own")
 	return []job{made}, err
 }
 

@@ -27,6 +27,6 @@ func checkRoom(node, hook string, attached, wanted int) error {
 	if wanted > programsPerHook {
 		next = fmt.Sprintf("name at most %d containers in spec.containers", programsPerHook)
 	}
-	return fmt.Errorf("%s has %d of Squall's BPF programs at the hook %s, and this target needs %d more, one for each container: the limit is %d for each hook of a node,"+
-		" which leaves room for security agents; nothing was changed; %s", node, attached, hook, wanted, programsPerHook, next)
+	return fmt.Errorf("%s has %d of Squall's BPF programs at the hook %s, and this target needs %d more, above the limit of %d."+
+		" Nothing was changed; %s", node, attached, hook, wanted, programsPerHook, next)
 }

@@ -42,7 +42,7 @@ func (f finder) disk(pid int, path string) (string, error) {
 		}
 		if upper, overlaid := mount.Upper(); overlaid {
 			if !filepath.IsAbs(upper) {
-				return "", fmt.Errorf("find the disk below %s: the container's root keeps its changes in %q, which is relative to a directory nobody knows; name a path on a volume", path, upper)
+				return "", fmt.Errorf("find the disk below %s: the container's root keeps its changes in %q, relative to an unknown directory; name a path on a volume", path, upper)
 			}
 			// Its directories are named as whoever mounted it saw them.
 			pid, path = f.mounter(pid), upper
@@ -110,7 +110,7 @@ func (f finder) deviceOf(pid int, m mounts.Mount) (string, error) {
 	if filepath.IsAbs(m.Source) && unix.Stat(source, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK {
 		return fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)), nil
 	}
-	return "", fmt.Errorf("%w: it is on %s, a filesystem of type %s without a disk on this node; name a path on a volume with a disk, such as a mounted emptyDir or persistent volume",
+	return "", fmt.Errorf("%w: %s has the type %s, without a disk on this node; name a path on an emptyDir or persistent volume",
 		ErrNoDisk, m.Point, m.Kind)
 }
 

@@ -31,7 +31,7 @@ func throttleDir(cgroups target.Cgroups) (dir string, v2 bool, err error) {
 // podsDir is the cgroup that holds all pods of the node.
 func podsDir(node target.Cgroups) (string, error) {
 	if _, found := node.V1["blkio"]; found {
-		return "", errors.New("disk pressure at node level needs cgroup version 2: version 1 limits every cgroup by itself and knows no limit for a whole node; use level pod")
+		return "", errors.New("disk pressure at node level needs cgroup version 2, because version 1 has no limit for a whole node; use level pod")
 	}
 	if node.Unified == "" {
 		return "", fmt.Errorf("find the cgroup of all pods: %s", node.Problem)
@@ -45,7 +45,7 @@ func podsDir(node target.Cgroups) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("disk pressure at node level limits the cgroup of all pods, and there is neither kubepods.slice nor kubepods with an io.max below %s; use level pod", node.Unified)
+	return "", fmt.Errorf("disk pressure at node level needs the cgroup of all pods: kubepods.slice or kubepods, with an io.max, below %s; use level pod", node.Unified)
 }
 
 // checkLeast refuses limits under which a target would stand still, of a disruption

@@ -49,7 +49,7 @@ func (i *Injector) refused(answer error) error {
 	if i.target != nil && i.target.Injection.Target.NodeName != "" {
 		node = "node " + i.target.Injection.Target.NodeName
 	}
-	return fmt.Errorf("it needs an nftables table that ends with its owner (Linux 5.12), address translation and connection tracking"+
+	return fmt.Errorf("it needs nftables with owned tables (Linux 5.12), NAT and connection tracking"+
 		" (CONFIG_NF_TABLES_INET, CONFIG_NFT_NAT, CONFIG_NFT_REDIR, CONFIG_NF_CT_NETLINK), which %s (kernel %s) refuses: %w",
 		node, target.KernelRelease(), answer)
 }

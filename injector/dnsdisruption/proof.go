@@ -17,7 +17,7 @@ func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 		f, p := r.responder.Answered()
 		falsified, passed = falsified+f, passed+p
 	}
-	evidence := fmt.Sprintf("%d questions answered as the records say, %d passed on", falsified, passed)
+	evidence := fmt.Sprintf("%d queries answered by the records, %d passed on", falsified, passed)
 	if falsified > 0 {
 		return v1beta1.EffectProven, evidence, nil
 	}

@@ -104,7 +104,7 @@ func (i *Injector) dial(ctx context.Context, netns target.Netns, until time.Time
 	if conn != nil || err == nil {
 		return conn, err
 	}
-	err = fmt.Errorf("nobody accepts connections on port %d of %s: %w", i.params.Port, i.pod(), err)
+	err = fmt.Errorf("no process accepts connections on port %d of %s: %w", i.params.Port, i.pod(), err)
 	if ctx.Err() != nil || len(refusals) == 0 || slices.ContainsFunc(refusals, timedOut) {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import (
 const (
 	vacant   = "no endpoint altered"
 	ours     = "altered by this disruption"
-	notOurs  = "altered by somebody else"
+	notOurs  = "altered by another program"
 	page     = "docs/kinds/grpc-disruption.md"
 	callTime = 10 * time.Second
 	// processTime is how much longer the process of a call may run: it takes time

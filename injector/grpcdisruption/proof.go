@@ -14,7 +14,7 @@ import (
 // protocol has no question for the calls that were altered.
 func (i *Injector) Prove(context.Context) (v1beta1.EffectState, string, error) {
 	if i.told == 0 {
-		return v1beta1.EffectNothingMatchedYet, "no application was told anything", nil
+		return v1beta1.EffectNothingMatchedYet, "no application got an altered answer", nil
 	}
 	endpoints, alterations := 0, 0
 	for _, e := range i.spec().Endpoints {

@@ -46,7 +46,7 @@ func readOwn(path string) ([]byte, error) {
 	case is.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, fmt.Errorf("%s is no regular file: no injector makes such; remove it once you know who did", path)
 	case int(is.Uid) != os.Geteuid() || is.Mode&0o022 != 0:
-		return nil, fmt.Errorf("%s is of user %d with mode %#o: want user %d, and nobody else who may write it, to believe it; see who wrote it, then give it back or remove it",
+		return nil, fmt.Errorf("%s is of user %d with mode %#o: want user %d, and no write access for others. Find out who wrote it, then fix its owner and mode or remove it",
 			path, is.Uid, is.Mode&0o777, os.Geteuid())
 	case is.Size > maxRecord:
 		return nil, fmt.Errorf("%s has %d bytes: no injector writes more than %d; remove it once you know who did", path, is.Size, maxRecord)

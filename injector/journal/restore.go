@@ -21,7 +21,7 @@ type ConflictError struct {
 
 // Error names the object and the three values.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("%s is %q: somebody changed it after the injection made %q of %q; it is left as it is",
+	return fmt.Sprintf("%s is %q: another program changed it after the injection set %q (before: %q); it stays unchanged",
 		e.Object, e.Current, e.After, e.Before)
 }
 

@@ -115,7 +115,7 @@ func (f *filling) by(bytes int64) error {
 	}
 	if until < f.held {
 		if err := unix.Madvise(f.memory[until:f.held], unix.MADV_DONTNEED); err != nil {
-			return fmt.Errorf("let %d bytes go: %w", f.held-until, err)
+			return fmt.Errorf("free %d bytes: %w", f.held-until, err)
 		}
 	}
 	f.held = until

@@ -138,7 +138,7 @@ func (p plan) notes(name, own string, node bool, levels []level) []string {
 		missing = bound.room()
 	}
 	if room < missing {
-		notes = append(notes, fmt.Sprintf("%s: %s are missing and %s can be added, because a cgroup above it or the node has no more to spare; the rest is added when there is more",
+		notes = append(notes, fmt.Sprintf("%s: %s are missing and %s can be added; a parent cgroup or the node has no more. The rest follows when there is more",
 			name, size(missing), size(max(room, 0))))
 	}
 	return notes

@@ -17,7 +17,7 @@ func cgroupsOf(t *target.Target) ([]string, error) {
 	for _, container := range t.Containers {
 		dir := container.Whole().Unified
 		if err := classifier.CheckCgroup(dir); err != nil {
-			return nil, fmt.Errorf("tell the packets of container %s from others: %w %s%s", container.Name, err, container.Cgroups.Problem, wayOut(t.Injection))
+			return nil, fmt.Errorf("select the packets of container %s: %w %s%s", container.Name, err, container.Cgroups.Problem, wayOut(t.Injection))
 		}
 		dirs = append(dirs, dir)
 	}
@@ -26,7 +26,7 @@ func cgroupsOf(t *target.Target) ([]string, error) {
 
 func wayOut(injection v1beta1.Injection) string {
 	if injection.Target.SomeContainers {
-		return "; leave out spec.containers to disturb the whole pod, or use a node with cgroup v2"
+		return "; leave out spec.containers to disrupt the whole pod, or use a node with cgroup v2"
 	}
 	return "; the pod uses its node's network, so choose level node, or a node with cgroup v2"
 }

@@ -97,7 +97,7 @@ func TestRefusalHalfwayLeavesNothing(t *testing.T) {
 	before := state(t, w.target)
 	i := w.injector(t, v1beta1.NetworkDisruption{Drop: 100}, attach.Clsact)
 	err := i.Inject(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "ingress qdisc of somebody else") || !strings.Contains(err.Error(), "nothing was changed") {
+	if err == nil || !strings.Contains(err.Error(), "ingress qdisc of another program") || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("Inject() = %v, want an error that names the foreign qdisc and says that nothing was changed", err)
 	}
 	if diff := cmp.Diff(before, state(t, w.target)); diff != "" {

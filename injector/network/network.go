@@ -204,7 +204,7 @@ func (i *Injector) planNamespace(n *namespace, known facts) error {
 	site.Resolved, site.ResolvedHosts, site.ControlPlane = known.addresses, known.hosts, known.controlPlane
 	if http := i.params.HTTP; http != nil {
 		if n.queue != nil {
-			return errors.New("http cannot be combined with delay or bandwidthLimit, which would hit other packets, too; leave one out")
+			return errors.New("http cannot be combined with delay or bandwidthLimit, which would disrupt other packets, too; leave one out")
 		}
 		n.request = &classifier.Request{Methods: http.Methods, Paths: http.Paths}
 	}

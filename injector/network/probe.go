@@ -86,8 +86,8 @@ func lacks() string {
 
 // refused says what the kernel lacks, and how it answered.
 func refused(t *target.Target, answers ...error) error {
-	return fmt.Errorf("network disruption needs to attach BPF programs to network links, by tcx (Linux 6.6) or by clsact and cls_bpf"+
-		" (CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF, modules sch_ingress and cls_bpf), which %s (kernel %s) refuses: %w; nothing was changed",
+	return fmt.Errorf("network disruption attaches BPF programs to network links by tcx (Linux 6.6) or cls_bpf"+
+		" (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF), which %s (kernel %s) refuses: %w; nothing was changed",
 		nodeOf(t), target.KernelRelease(), oneline.Join(answers...))
 }
 

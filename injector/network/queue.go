@@ -86,7 +86,7 @@ func (q queues) String() string {
 func (i *Injector) Notes() []string {
 	for _, n := range i.namespaces {
 		if n.queue != nil && n.queue.delayer != nil {
-			return []string{"the kernel has no netem, so packets are delayed in user space: a TCP connection carries about two segments per delay on its way out"}
+			return []string{"the kernel has no netem, so packets are delayed in user space: a TCP connection sends about two segments per delay"}
 		}
 	}
 	return nil
@@ -123,8 +123,8 @@ func (q queues) in(netns target.Netns, p attach.Point) (*queue, error) {
 	}
 	for _, table := range tables {
 		if table != tableOf(p.Mark) {
-			return nil, fmt.Errorf("another disruption delays packets here already, by table %s of the packet filter;"+
-				" injector audit on the node says which: end that one first, or ask for both in one disruption", table)
+			return nil, fmt.Errorf("another disruption delays packets here already, by table %s."+
+				" Find it with injector audit on the node; end it first, or request both faults in one disruption", table)
 		}
 	}
 	return &queue{Point: p, queues: q, netns: netns}, nil
@@ -151,8 +151,8 @@ func (q *queue) plan(rules []classifier.Rule, level v1beta1.Level, links []attac
 	case classifier.Tracks(rules):
 		return errors.New("connState cannot be combined with delay and bandwidthLimit: leave out connState, or ask for them in two disruptions")
 	case someContainers && q.held.Delay > 0:
-		return errors.New("the kernel has no netem, and in user space the packets of some processes cannot be told from others: leave out" +
-			" spec.containers and delay pods with a network of their own, or use a node with netem (CONFIG_NET_SCH_NETEM, module sch_netem)")
+		return errors.New("the kernel has no netem, and a delay in user space cannot select processes. Leave out" +
+			" spec.containers for pods without hostNetwork, or use a node with netem (CONFIG_NET_SCH_NETEM)")
 	}
 	return nil
 }

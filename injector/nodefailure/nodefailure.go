@@ -88,7 +88,7 @@ func (i *Injector) Probe() (string, error) {
 	if i.target.Injection.SysrqTrigger != "" {
 		return "ends the node by " + i.target.Injection.SysrqTrigger, i.check()
 	}
-	return "ends the node where it is told how to", ownKernel()
+	return "ends the node if sysrqTrigger is set", ownKernel()
 }
 
 // check refuses a node that cannot be ended, or that is not the only one on its
@@ -99,7 +99,7 @@ func (i *Injector) check() error {
 	}
 	path := i.target.Injection.SysrqTrigger
 	if path == "" {
-		return errors.New("the injection does not say where the kernel takes commands (sysrqTrigger); nothing is guessed")
+		return errors.New("the injection has no path for kernel commands (sysrqTrigger)")
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,7 @@ func ownKernel() error {
 		return fmt.Errorf("find out whether the node has a kernel of its own: %s: %w", processNamespace, err)
 	}
 	if namespace.Ino != firstPIDNamespace {
-		return errors.New("the node is a container and shares its kernel with the machine that it runs on, which would end with everything on it; node failure acts on machines of their own, virtual or not")
+		return errors.New("the node is a container and shares its kernel with a machine, which would end too; choose a node with its own kernel")
 	}
 	return nil
 }

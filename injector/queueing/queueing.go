@@ -73,8 +73,8 @@ func Free(netns string, m attach.Mark) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(NamesOf(m), name) {
-			return fmt.Errorf("another disruption delays or limits packets here already, by the network link %s;"+
-				" injector audit on the node says which: end that one first, or ask for both in one disruption", name)
+			return fmt.Errorf("another disruption delays or limits packets here already, by the network link %s."+
+				" Find it with injector audit on the node; end it first, or request both faults in one disruption", name)
 		}
 	}
 	return nil

@@ -62,8 +62,8 @@ func (t *Target) ControlPlane(ctx context.Context) ([]netip.AddrPort, error) {
 		}
 		before = now
 	}
-	return nil, fmt.Errorf("the kubelet of node %s has no connection to the API server that could be left alone,"+
-		" so nobody could end this disruption early; wait until it is connected", cmp.Or(t.Injection.Target.NodeName, t.Injection.Target.Name))
+	return nil, fmt.Errorf("the kubelet of node %s has no connection to the API server that can stay undisrupted;"+
+		" wait until it is connected", cmp.Or(t.Injection.Target.NodeName, t.Injection.Target.Name))
 }
 
 // kubeletPeers are the other ends of the kubelet's connections, by socket.

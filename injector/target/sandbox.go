@@ -95,7 +95,7 @@ func (c Container) checkPod(pod types.UID) error {
 	if found == nil || strings.ReplaceAll(found[1], "_", "-") == string(pod) {
 		return nil
 	}
-	return fmt.Errorf("it is in the cgroup %s, and the pod's UID is %s: what the pod's status says of its containers is not true, or it is a static pod, which cannot be disrupted", c.pod, pod)
+	return fmt.Errorf("its cgroup is %s, and the pod's UID is %s: the pod's status is wrong, or this is a static pod; disrupt its node", c.pod, pod)
 }
 
 // podIn is the name of the cgroup above that of a container, in a

@@ -222,7 +222,7 @@ func (o Operation) Awaits(pod *corev1.Pod) string {
 	case o.has(pod, LabelOperate):
 		return "it is given, and still ready"
 	case o.has(pod, LabelPreparing) && len(serving) > 0:
-		return "who serves it has not let it go: finalizer " + strings.Join(serving, ", ")
+		return "its service controllers have not released it: finalizer " + strings.Join(serving, ", ")
 	case o.has(pod, LabelPreparing):
 		return "it is being taken out of service"
 	case o.has(pod, LabelPreCheck):

@@ -109,7 +109,7 @@ func TestEnd(t *testing.T) {
 		{"D2: undone after that already, which Kuperator ignores: all taken off", managed(up, LabelOperationType, LabelUndo), strip(LabelOperationType, LabelUndo)},
 		{"somebody took completing off: Kuperator puts it back", managed(up, LabelOperated, LabelDoneType, LabelPostChecked), ""},
 		{"D10: the pod ends, and no driver moves it: all taken off", ending(managed(up, LabelOperating, LabelOperationType)), strip(LabelOperating, LabelOperationType)},
-		{"no driver moves it any more: every label is taken off", unmanaged(managed(up, LabelOperate)), `{"metadata":{"labels":{"operate.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`},
+		{"no driver manages it any more: every label is taken off", unmanaged(managed(up, LabelOperate)), `{"metadata":{"labels":{"operate.podopslifecycle.kusionstack.io/chaos-1":null},"uid":"u"}}`},
 		{"no driver moves it, and it has none", unmanaged(managed(up)), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

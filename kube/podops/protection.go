@@ -18,7 +18,7 @@ import (
 // once somebody else wants the pod. Without the second, somebody does, and the first is
 // when that time is over. It stands on the pod, so that whoever looks at it knows: a
 // bridge that was killed in between begins no new time.
-const LabelProtected = "protected-until.chaos.squall.dev"
+const LabelProtected = "protected-until.chaos.squall.dev" // pod: ends with the ID of an operation; time until which its finalizer stays
 
 // ofProtection is a finalizer by which a disruption serves a pod, in the words of
 // PodOpsLifecycle: as long as it is there, no other operation is given the pod.
@@ -118,7 +118,7 @@ func (p Protection) Over(pod *corev1.Pod, now time.Time) string {
 	case busy != "":
 		return "others have waited for the pod for as long as they have to: " + busy
 	case p.until.IsZero():
-		return "somebody took its label " + p.Operation.label(LabelProtected) + " off"
+		return "its label " + p.Operation.label(LabelProtected) + " was removed"
 	}
 	return "its time was over at " + p.until.UTC().Format(time.RFC3339)
 }

@@ -54,8 +54,8 @@ func TestProtectionsEnd(t *testing.T) {
 		{"somebody waits, as is said already", pod("1700000010", scale), "", "", 10 * time.Second},
 		{"who waited is away again", pod("1700000010"), "", "", 10 * time.Second},
 		{"somebody has waited for long enough", pod("1699999999", scale), "others have waited for the pod for as long as they have to: label " + scale, "", 0},
-		{"its label is gone", stripped, "somebody took its label protected-until.chaos.squall.dev/chaos-", "", 0},
-		{"its label cannot be read", pod("soon"), "somebody took its label", "", 0},
+		{"its label is gone", stripped, "its label protected-until.chaos.squall.dev/chaos-", "", 0},
+		{"its label cannot be read", pod("soon"), "its label ", "", 0},
 		{"only its label is left", bare, "", "", time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {

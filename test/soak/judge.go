@@ -145,7 +145,7 @@ func (s *soak) left(ctx context.Context) (left []string) {
 		return err
 	})
 	if err != nil {
-		return append(left, "it could not be looked at: "+err.Error())
+		return append(left, "it could not be checked: "+err.Error())
 	}
 	return left
 }

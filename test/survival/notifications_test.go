@@ -127,7 +127,7 @@ func (s survival) saysWhoWasNotTold(t *testing.T, uid types.UID, reason string) 
 		s.Must(err)
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
 			return e.Reason == "NotNotified" && e.InvolvedObject.UID == uid && e.Type == corev1.EventTypeWarning &&
-				e.Message == "Slack channel gone was not told of "+reason+": Slack (chat.postMessage) answered channel_not_found"
+				e.Message == "Slack channel gone was not notified of "+reason+": Slack (chat.postMessage) answered channel_not_found"
 		})
 	})
 }

@@ -126,7 +126,7 @@ func (s *story) findsItInTheInbox() {
 	s.page.see(s.workflow)
 	s.page.shoot("inbox")
 	s.page.click("link", s.workflow)
-	s.page.see("Timeline", "CleanChaosPods", "try to clean again by itself")
+	s.page.see("Timeline", "CleanChaosPods", "wait before the next clean-up")
 	s.page.shoot("stuck")
 }
 

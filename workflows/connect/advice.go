@@ -45,9 +45,9 @@ func Advice(err error) string {
 	switch {
 	case Refused(err):
 		return "Temporal refuses these credentials: set " + whoWeAre +
-			", and give whom they name the right to read and write in the namespace; Secret squall-temporal holds them in a cluster"
+			", or grant them read and write in the namespace; in a cluster they are in Secret squall-temporal"
 	case LacksAttributes(err):
-		return "create the search attributes by deploy/temporal/namespace.sh; the worker's log says which are missing"
+		return "create the search attributes by deploy/temporal/namespace.sh; the worker logs the missing ones"
 	}
 	return transport(err.Error())
 }
@@ -62,7 +62,7 @@ func transport(text string) string {
 		{"x509: certificate is valid for", "call the server by a name of its certificate in SQUALL_TEMPORAL_ADDRESS"},
 		{"first record does not look like a TLS handshake", "the server does not encrypt: set SQUALL_TEMPORAL_TLS=false and no API key or certificate"},
 		{"error reading server preface", "the server may want TLS: set SQUALL_TEMPORAL_TLS=true"},
-		{"connection refused", "nobody listens there: see that Temporal runs, and set SQUALL_TEMPORAL_ADDRESS to host:port of its frontend"},
+		{"connection refused", "nothing listens there; check that Temporal runs, and set SQUALL_TEMPORAL_ADDRESS to host:port of its frontend"},
 		{"no such host", "the name is not known: set SQUALL_TEMPORAL_ADDRESS to host:port of Temporal's frontend"},
 		{"no children to pick from", "the name is not known: set SQUALL_TEMPORAL_ADDRESS to host:port of Temporal's frontend"},
 	} {

@@ -58,7 +58,7 @@ func OtherCluster(owner, cluster types.UID) error {
 	if owner == "" || cluster == "" || owner == cluster {
 		return nil
 	}
-	return fmt.Errorf("%w: %s, and this one is %s (UIDs of the namespace kube-system); "+
-		"give each cluster a Temporal namespace of its own by SQUALL_TEMPORAL_NAMESPACE, or, if the other one is no more: temporal schedule delete --schedule-id %s",
+	return fmt.Errorf("%w: %s, and this one is %s (UIDs of kube-system). "+
+		"Set SQUALL_TEMPORAL_NAMESPACE to a different namespace for each cluster. If the other cluster is gone: temporal schedule delete --schedule-id %s",
 		ErrOtherCluster, owner, cluster, contract.SweepSchedule)
 }

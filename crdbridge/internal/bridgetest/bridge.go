@@ -167,7 +167,7 @@ func (b *Bridge) Start() {
 	}
 	b.T.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			b.T.Errorf("the bridge stopped with %v", err)
+			b.T.Errorf("the controller stopped with %v", err)
 		}
 	})
 }

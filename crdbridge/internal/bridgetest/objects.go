@@ -98,7 +98,7 @@ func (b *Bridge) Get(d *v1beta1.Disruption) *v1beta1.Disruption {
 // Told waits until the workflow of d was started and told what it must know.
 func (b *Bridge) Told(d *v1beta1.Disruption) {
 	b.T.Helper()
-	Eventually(b.T, Soon, "the workflow is started and told", func() bool {
+	Eventually(b.T, Soon, "the workflow is started and signalled", func() bool {
 		return b.Temporal.Starts(d) > 0 && len(b.Temporal.Signals(d, contract.SignalObserved)) > 0
 	})
 }
@@ -129,7 +129,7 @@ const settledLooks = 25
 func (b *Bridge) Quiet() {
 	b.T.Helper()
 	last, looks, since := -1, 0, time.Now()
-	Eventually(b.T, Soon, "Temporal is told nothing more", func() bool {
+	Eventually(b.T, Soon, "Temporal gets no more signals", func() bool {
 		if n := b.Temporal.Total(); n != last || !b.level() {
 			last, looks, since = n, 0, time.Now()
 		}

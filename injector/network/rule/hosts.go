@@ -31,12 +31,12 @@ func possible(m classifier.Match, effect classifier.Effect, site Site) error {
 		return nil
 	}
 	if site.NodeNetwork && site.Level == v1beta1.LevelPod {
-		return errors.New("flow ingress without a port can only drop here: anything else would hit the whole node, whose network the pod uses;" +
-			" add the port the pod listens on, or use level node")
+		return errors.New("flow ingress without a port can only drop here, as the pod uses the node's network;" +
+			" add the pod's port, or use level node")
 	}
 	if site.SomeContainers {
-		return errors.New("flow ingress without a port can only drop here: anything else cannot be limited to some containers of a pod;" +
-			" add the port the container listens on, or leave out spec.containers")
+		return errors.New("flow ingress without a port can only drop here, because spec.containers is set;" +
+			" add the container's port, or leave out spec.containers")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func Plan(params v1beta1.NetworkDisruption, site Site) ([]classifier.Rule, error
 	}
 	disturb = append(disturb, resolved...)
 	if count := len(pass) + len(disturb); count > MaxRules {
-		return nil, fmt.Errorf("hosts, allowedHosts, and what services and cloud stand for, come to %d rules, at most %d are possible;"+
+		return nil, fmt.Errorf("hosts, allowedHosts, services and cloud need %d rules; the limit is %d;"+
 			" use CIDRs, fewer names with many addresses, or a percentage of a service", count, MaxRules)
 	}
 	if len(params.Services) > 0 && !slices.ContainsFunc(disturb, func(m classifier.Match) bool { return m.Direction == classifier.Egress }) {
