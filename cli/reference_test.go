@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/squall-chaos/squall/test/golden"
 )
 
 // referencePath is the page of all commands and flags; make generate writes it.
@@ -28,19 +29,7 @@ page from the help texts.
 const commonFlag = 4
 
 func TestReferencePage(t *testing.T) {
-	want := commandReference(commandTree())
-	if *update {
-		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(referencePath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("%s is out of date: run make generate (-want +got):\n%s", referencePath, diff)
-	}
+	golden.Compare(t, referencePath, commandReference(commandTree()))
 }
 
 // Every command has its heading and every flag its row.

@@ -45,12 +45,12 @@ func TestStrict(t *testing.T) {
 		`"items":{"items":{"additionalProperties":false,"properties":{"name":{"type":"string"}},"type":"object"},"type":"array"},` +
 		`"labels":{"additionalProperties":{"type":"string"},"type":"object"}},"type":"object"}},` +
 		`"required":["apiVersion","kind","metadata","spec"],"title":"Kind","type":"object"}`
-	if diff := cmp.Diff(plain(t, []byte(want)), plain(t, text)); diff != "" {
+	if diff := cmp.Diff(decoded(t, []byte(want)), decoded(t, text)); diff != "" {
 		t.Errorf("schema (-want +got):\n%s", diff)
 	}
 }
 
-func plain(t *testing.T, text []byte) any {
+func decoded(t *testing.T, text []byte) any {
 	t.Helper()
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {

@@ -37,7 +37,7 @@ func TestHelmInstallsFromARegistry(t *testing.T) {
 	})
 	began := time.Now()
 	typed("install", "squall", "oci://"+made.registry+"/charts/squall", "--version="+chartVersion(t), "--plain-http",
-		"--namespace=squall-system", "--create-namespace", "--wait", "--timeout=5m")
+		"--set=temporal.bundled.enabled=true", "--namespace=squall-system", "--create-namespace", "--wait", "--timeout=5m")
 	shown := u.do("squall demo --seconds=5")
 	t.Logf("first fault %v after helm install", time.Since(began).Round(time.Second))
 	if !strings.Contains(shown, "nothing is left of disruption") {

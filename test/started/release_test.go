@@ -64,30 +64,35 @@ func publishAndRun(m *testing.M) (int, error) {
 // serve starts a registry and waits until it answers.
 func serve(ctx context.Context, address, directory string) (func(), error) {
 	config := filepath.Join(directory, "registry.yml")
-	text := fmt.Sprintf("version: 0.1\nlog: {level: fatal}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q}\n", filepath.Join(directory, "registry"), address)
+	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q}\n", filepath.Join(directory, "registry"), address)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, "docker-registry", "serve", config)
-	cmd.Stderr = os.Stderr
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when this thread ends
 	if err := cmd.Start(); err != nil {
 		cancel()
 		return nil, fmt.Errorf("%w: it is in Debian's package docker-registry", err)
 	}
-	stop := func() { cancel(); _ = cmd.Wait() }
-	for ctx.Err() == nil {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
 		answer, err := http.Get("http://" + address + "/v2/")
 		if err == nil {
 			_ = answer.Body.Close()
-			return stop, nil
+			return func() { cancel(); <-ended }, nil
 		}
-		time.Sleep(100 * time.Millisecond)
+		select {
+		case err := <-ended:
+			cancel()
+			return nil, fmt.Errorf("the registry at %s ended: %w\n%s", address, err, said.String())
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	stop()
-	return nil, fmt.Errorf("the registry at %s does not answer", address)
 }
 
 // publish makes a release of the checkout as it is, with what is not committed, for this
