@@ -14,7 +14,7 @@ import (
 )
 
 // metricName is of counters, and of the gauges of the bridge.
-var metricName = regexp.MustCompile(`^squall_([a-z_]+_total|disruptions[a-z_]*|targets_[a-z_]+|driver_[a-z_]+|temporal_[a-z_]+|worker_[a-z_]+)$`)
+var metricName = regexp.MustCompile(`^squall_([a-z_]+_total|disruptions[a-z_]*|targets_[a-z_]+|driver_[a-z_]+|temporal_[a-z_]+|worker_[a-z_]+|prober_[a-z_]+)$`)
 
 // TestMetricsPage compares docs/metrics.md with the code, both ways: every metric
 // has its row, with its label and the sentence that the code has for it.
