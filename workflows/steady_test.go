@@ -340,7 +340,7 @@ func TestAProberWithAnotherClock(t *testing.T) {
 			p := guardedWorld(t)
 			p.clockAhead, p.silentFrom = ahead, 3
 			p.fails(in, dead(p))
-			p.wantVerdict(t, p.run(t), v1beta1.VerdictAborted, "could not be asked for too long: nobody asks")
+			p.wantVerdict(t, p.run(t), v1beta1.VerdictAborted, "could not be asked for too long: no program runs it")
 			if lasted := p.asks[len(p.asks)-1].Began.Sub(p.asks[1].Began); lasted < 65*time.Second || lasted > 80*time.Second {
 				t.Errorf("After began %s after During, want it 23 s after the prober was heard last, 50 s after it began", lasted)
 			}
@@ -359,7 +359,7 @@ func TestNobodyAsks(t *testing.T) {
 		p.fails(in, dead(p))
 		began := p.env.Now()
 		result := p.run(t)
-		p.wantVerdict(t, result, v1beta1.VerdictAborted, "could not be asked for too long: nobody asks")
+		p.wantVerdict(t, result, v1beta1.VerdictAborted, "could not be asked for too long: no program runs it")
 		if lasted := p.finished.At; !lasted.IsZero() || p.asks[len(p.asks)-1].Began.Sub(began) > 80*time.Second {
 			t.Errorf("After began at %s, want it 23 s after the prober was heard last, a minute after %s", p.asks[len(p.asks)-1].Began, began)
 		}

@@ -23,7 +23,7 @@ type Reporting struct {
 	SlackUserEmail string `json:"slackUserEmail,omitempty"`
 	// Purpose is the reason for the disruption, in at least 10 characters.
 	//
-	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.size() >= 10",message="want at least 10 characters that say what the disruption is for",messageExpression="'\"' + self + '\": want at least 10 characters that say what the disruption is for'"
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.size() >= 10",message="want at least 10 characters with the purpose of the disruption",messageExpression="'\"' + self + '\": want at least 10 characters with the purpose of the disruption'"
 	// +kubebuilder:validation:MaxLength=4096
 	Purpose string `json:"purpose,omitempty"`
 	// MinNotificationType is the least important notification that is sent, in

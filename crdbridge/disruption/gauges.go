@@ -32,7 +32,7 @@ var (
 	injected    = Gauge{"squall_targets_injected", "Targets that are injected now.", ""}
 	away        = Gauge{"squall_temporal_unreachable", "1 while Temporal does not answer, else 0.", ""}
 	noWorker    = Gauge{"squall_worker_missing", "1 while no worker asks Temporal for work, else 0.", ""}
-	noProber    = Gauge{"squall_prober_missing", "1 while nobody asks Temporal for probes, else 0.", ""}
+	noProber    = Gauge{"squall_prober_missing", "1 while no program polls Temporal for probes, else 0.", ""}
 )
 
 // Gauges are all of them.

@@ -67,7 +67,7 @@ func verdict(err error) (metav1.ConditionStatus, string, string) {
 		return metav1.ConditionFalse, condition.ReasonNoWorker, "No worker asks Temporal for work: nothing begins, goes on or is cleaned, and injectors end at their own " +
 			"deadline. See why none runs: kubectl -n squall-system describe deployment squall-worker"
 	case errors.Is(err, temporal.ErrNoProber):
-		return metav1.ConditionFalse, condition.ReasonNoProber, "Nobody asks the probes of spec.steadyState: nothing is injected before they are asked, and later " +
+		return metav1.ConditionFalse, condition.ReasonNoProber, "No program runs the probes of spec.steadyState: nothing is injected before they are asked, and later " +
 			"onProberLost decides. Deployment squall-probes is missing or does not run: kubectl -n squall-system describe deployment squall-probes"
 	case errors.Is(err, temporal.ErrTaskFailing):
 		return metav1.ConditionFalse, reasonTaskFailing, fmt.Sprintf("The workflow cannot proceed, %s; injectors clean up at their deadline. "+

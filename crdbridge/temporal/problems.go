@@ -37,10 +37,10 @@ const ownerEvery = 4
 const reportedProblems = "TemporalReportedProblems"
 
 var (
-	// ErrNoWorker means that nobody asks Temporal for the tasks of disruptions.
+	// ErrNoWorker means that no worker polls Temporal for the tasks of disruptions.
 	ErrNoWorker = errors.New("no worker asks Temporal for work")
-	// ErrNoProber means that nobody asks Temporal for the probes of steady states.
-	ErrNoProber = errors.New("nobody asks Temporal for probes")
+	// ErrNoProber means that no worker polls Temporal for the probes of steady states.
+	ErrNoProber = errors.New("no program polls Temporal for probes")
 	// ErrTaskFailing means that a workflow runs and cannot go on.
 	ErrTaskFailing = errors.New("the tasks of the workflow fail")
 )

@@ -222,14 +222,14 @@ func (p *Probe) find(phase v1beta1.ProbePhase, finding Finding, why string) (new
 	return true
 }
 
-// nobodyAsks is what a person learns of a probe of which no word has come.
-const nobodyAsks = "nobody asks; see that the Deployment squall-probes runs"
+// noProgramRuns is what a person learns of a probe of which no word has come.
+const noProgramRuns = "no program runs it; see that the Deployment squall-probes runs"
 
 // ProberLost notes that nobody has asked for longer than the limit.
 func (c *Course) ProberLost(spec v1beta1.SteadyState) {
 	for i, probe := range spec.Probes {
 		if i < len(c.Probes) && c.Phase == v1beta1.ProbeDuring && slices.Contains(probe.Phases, c.Phase) {
-			c.Probes[i].find(c.Phase, Blind, nobodyAsks)
+			c.Probes[i].find(c.Phase, Blind, noProgramRuns)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func (c *Course) End(spec v1beta1.SteadyState, timeUp bool) {
 		if finding := p.atEnd(c.Phase, timeUp); finding != None {
 			why := p.Said.Text
 			if finding == Blind && !p.Spoke {
-				why = nobodyAsks
+				why = noProgramRuns
 			}
 			p.find(c.Phase, finding, why)
 		}

@@ -123,9 +123,9 @@ func TestCourse(t *testing.T) {
 		{name: "one could not be asked", steps: steps(steady(before), []step{begin(in), hear(in, said("shop", unknown, 9, "no server")), end(false)}, steady(after)),
 			onProberLost: abort, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop could not be asked for too long: no server."},
 		{name: "nobody could ask", steps: steps(steady(before), []step{begin(in), proberLost, end(false)}, steady(after)),
-			onProberLost: abort, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop could not be asked for too long: nobody asks; see that the Deployment squall-probes runs."},
+			onProberLost: abort, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop could not be asked for too long: no program runs it; see that the Deployment squall-probes runs."},
 		{name: "nobody could ask, recorded, and asked again later", steps: steps(steady(before), []step{begin(in), proberLost, hear(in, said("shop", success, 99, "status 200")), end(false)}, steady(after)),
-			onProberLost: record, want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop could not be asked for too long: nobody asks; see that the Deployment squall-probes runs."},
+			onProberLost: record, want: v1beta1.VerdictInconclusive, summary: "Inconclusive: probe shop could not be asked for too long: no program runs it; see that the Deployment squall-probes runs."},
 		{name: "nobody could ask, recorded, and lost later", steps: steps(steady(before), []step{begin(in), proberLost, hear(in, said("shop", failure, 99, "status 503")), end(false)}, steady(after)),
 			onProberLost: record, want: v1beta1.VerdictAborted, aborts: true, summary: "Aborted: probe shop was lost: status 503."},
 	} {
