@@ -77,7 +77,7 @@ func TestCloudsWithoutKnownRangesAreRefused(t *testing.T) {
 		}
 		c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, words[0])
 	}
-	refused("no-config-map", "S3", "spec.network.cloud.aws: ", "setting cloud-ranges", c.Clouds.ConfigMap.String(), "setting cloud-ranges-fetch")
+	refused("no-config-map", "S3", "spec.network.cloud.aws: ", "setting cloud-ranges", c.Clouds.ConfigMap.String(), "set cloud-ranges-fetch")
 
 	var many []string // every other /24, so that none of them can be merged
 	for i := range 2049 {
@@ -85,7 +85,7 @@ func TestCloudsWithoutKnownRangesAreRefused(t *testing.T) {
 	}
 	c.publishes(map[string][]string{"S3": {"192.0.2.0/24"}, "EC2": {"203.0.113.0/24"}, "AMAZON": many})
 	refused("unknown-service", "s3", "spec.network.cloud.aws[0].service", `"s3"`, "AMAZON, EC2, S3")
-	refused("too-many", "AMAZON", "spec.network: ", "cloud (2049)", "2049 rules", "2048 are possible")
+	refused("too-many", "AMAZON", "spec.network: ", "2049 addresses of services and cloud", "2049 rules", "2048 are possible")
 
 	c.publishes(map[string][]string{"AMAZON": many[:2048]})
 	ref := c.Disruption("just-enough", losesClouds(v1beta1.NetworkCloudService{ServiceName: "AMAZON"}))

@@ -239,7 +239,7 @@ func TestATargetThatIsWaitedForIsLetGo(t *testing.T) {
 				t.Errorf("%+v, want the target let go", done)
 			}
 			c.wantEvent(test.event, pod.Name)
-			c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "no target is left")
+			c.WantCondition(ref, v1beta1.ConditionOperating, metav1.ConditionFalse, "no target may be disrupted any more")
 			if created := do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Operated: true}); created.Pods != 0 {
 				t.Errorf("created = %+v for a target that was let go", created)
 			}
@@ -309,7 +309,7 @@ func TestWithoutADriver(t *testing.T) {
 	}
 	c := newCluster(t)
 	ref := c.Disruption("strict", participates(""))
-	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "install Kuperator") {
+	if plan := do[Plan](c, c.Prepare, ref); !strings.Contains(plan.Rejected, "Install Kuperator") {
 		t.Errorf("plan = %+v, want it rejected, with the way out", plan)
 	}
 	c.WantCondition(ref, v1beta1.ConditionAccepted, metav1.ConditionFalse, "whenUnavailable")

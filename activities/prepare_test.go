@@ -21,7 +21,7 @@ func TestADisruptionInTheNamespaceOfTheChaosPodsIsRejected(t *testing.T) {
 	c.MakeTargets(2, nil)
 	ref := c.Disruption("inside", nil)
 	plan := do[Plan](c, c.Prepare, ref)
-	for _, said := range []string{"namespace " + c.Namespace, "in another namespace"} {
+	for _, said := range []string{"namespace " + c.Namespace, "create it in the namespace of its targets"} {
 		if !strings.Contains(plan.Rejected, said) {
 			t.Errorf("rejected because of %q, want it to say %q", plan.Rejected, said)
 		}

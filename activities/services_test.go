@@ -128,7 +128,7 @@ func TestTooManyAddressesLaterChangeNothing(t *testing.T) {
 	c.hasEndpoints("db", "10.250.0.1", "10.250.0.2")
 	do[any](c, c.FollowServices, ref)
 	c.wantHosts(ref, address+":80/tcp")
-	c.wantEvent("ServiceNotDisturbed", "come to 2049 rules", "2048 are possible")
+	c.wantEvent("ServiceNotDisturbed", "need 2049 rules", "2048 are possible")
 }
 
 func TestServicesThatCannotBeDisturbedAreRefused(t *testing.T) {

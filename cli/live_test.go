@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("it waits no longer than it may", func(t *testing.T) {
 		ref := l.Disruption("slow", nil)
-		l.want(l.squall("stop", "slow", "--timeout", "10ms"), exitError, "goes on being cleaned")
+		l.want(l.squall("stop", "slow", "--timeout", "10ms"), exitError, "the clean-up continues")
 		l.letGo(ref)
 	})
 }

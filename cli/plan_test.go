@@ -199,6 +199,6 @@ func TestPlanOfWhatWouldBeRefused(t *testing.T) {
 	l.MakeTargets(1, nil)
 	l.letGo(l.Disruption("half", nil))
 	got := do(t.Context(), planned, "plan", "-")
-	l.want(got, exitError, "1, drawn at random from 1 candidates", "there is a disruption "+l.Shop+"/half already")
+	l.want(got, exitError, "1, drawn at random from 1 candidates", "disruption "+l.Shop+"/half exists already")
 	l.want(do(t.Context(), planned, "plan", "-", "--as", "nobody"), exitError, "forbidden")
 }

@@ -87,7 +87,7 @@ func TestRunIsReported(t *testing.T) {
 		w.deleting(w.ref)
 		w.interrupts <- syscall.SIGTERM
 		w.ends(exitError)
-		l.reportedAs(dir, report.Unfinished, exitError, "is being ended and not gone yet")
+		l.reportedAs(dir, report.Unfinished, exitError, "is ending but not gone yet")
 		w.letGo(w.ref)
 	})
 	run := func(name, count string, more ...string) call {
@@ -99,8 +99,8 @@ func TestRunIsReported(t *testing.T) {
 		dir, options := reportsIn(t)
 		l.want(run("slow", "1", append(options, "--timeout", "1s")...), exitError, "did not end within --timeout")
 		l.reportedAs(dir, report.Unfinished, exitError, "did not end within --timeout")
-		l.want(run("slow", "1", options...), exitError, "there is a disruption "+l.Shop+"/slow already")
-		if r := l.reportedAs(dir, report.Error, exitError, "there is a disruption"); r.Disruptions[0].Outcome != report.Error {
+		l.want(run("slow", "1", options...), exitError, "disruption "+l.Shop+"/slow exists already")
+		if r := l.reportedAs(dir, report.Error, exitError, "exists already"); r.Disruptions[0].Outcome != report.Error {
 			t.Errorf("a disruption that exists is reported as %+v", r.Disruptions[0])
 		}
 		l.letGo(v1beta1.DisruptionRef{Namespace: l.Shop, Name: "slow"})

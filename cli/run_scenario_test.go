@@ -73,12 +73,12 @@ func TestRunOfAScenarioTellsWhatHappens(t *testing.T) {
 	w.Must(err)
 	w.says("ApprovalAwaited: look: is the shop open")
 	w.scenarioBecomes("day", suspended)
-	w.says("to let it go on: squall -n " + w.Shop + " approve day look")
+	w.says("to approve: squall -n " + w.Shop + " approve day look")
 	w.want(w.squall("approve", "day", "look"), exitOK)
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
 	w.ends(exitOK, "Passed: "+w.Shop+"/day: All steps are done.")
 	w.want(w.squall("run", "-"), exitError)
-	w.want(do(t.Context(), plannedScenario, "run", "-", "-n", w.Shop), exitError, "there is a scenario "+w.Shop+"/day already", "stop scenario/day")
+	w.want(do(t.Context(), plannedScenario, "run", "-", "-n", w.Shop), exitError, "scenario "+w.Shop+"/day exists already", "stop scenario/day")
 	w.letScenarioGo("day")
 }
 
@@ -86,7 +86,7 @@ func TestRunOfAScenarioTellsWhatHappens(t *testing.T) {
 func TestRunOfAScenarioAt80Columns(t *testing.T) {
 	w := newLive(t).runs(func(s *streams) { s.terminal, s.errTerminal, s.width = true, true, func() int { return 80 } })
 	w.scenarioBecomes("day", suspended)
-	w.says("\x1b[Kto let it go on: squall -n " + w.Shop + " approve day look\n")
+	w.says("\x1b[Kto approve: squall -n " + w.Shop + " approve day look\n")
 	w.scenarioBecomes("day", `{"phase":"Finished","verdict":"Passed","message":"All steps are done."}`)
 	w.ends(exitOK, "Passed: ")
 	w.remove()

@@ -163,7 +163,7 @@ func TestRunIsInterrupted(t *testing.T) {
 		w.interrupts <- os.Interrupt
 		w.deleting(w.ref)
 		w.interrupts <- os.Interrupt
-		w.ends(exitError, "is being ended and not gone yet")
+		w.ends(exitError, "is ending but not gone yet")
 		w.letGo(w.ref)
 	})
 	t.Run("a person is asked, and leaves it running", func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRunBegins(t *testing.T) {
 	run := func(text string, args ...string) call {
 		return do(t.Context(), text, append([]string{"run", "-"}, args...)...)
 	}
-	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), exitError, "there is a disruption "+l.Shop+"/lossy already", "squall -n "+l.Shop+" stop lossy")
+	l.want(run(fmt.Sprintf(manifest, "lossy", "", "1")), exitError, "disruption "+l.Shop+"/lossy exists already", "squall -n "+l.Shop+" stop lossy")
 	l.want(run(fmt.Sprintf(manifest, "lossy", "", "0")), exitError, "want at least 1")
 	l.want(run(fmt.Sprintf(manifest, "a", ", namespace: there", "1"), "-n", "here"), exitUsage, "has namespace there, and -n has here")
 	l.want(run("kind: Pod\napiVersion: v1\n"), exitError, "standard input holds Pod, and no Disruption or DisruptionScenario")

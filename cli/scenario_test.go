@@ -118,7 +118,7 @@ func TestApprove(t *testing.T) {
 	l.scenario("day")
 	l.want(l.squall("approve", "day", "look"), exitError, "does not wait for an approval now")
 	l.scenarioBecomes("day", suspended)
-	l.want(l.squall("approve", "day", "calm"), exitError, "waits for nobody: it is no approval")
+	l.want(l.squall("approve", "day", "calm"), exitError, "needs no approval")
 	l.want(l.squall("approve", "day", "lok"), exitError, "did you mean look?")
 	l.want(l.squall("approve", "day", "look-again"), exitError, "does not wait for an approval now")
 	l.want(l.squall("approve", "dai", "look"), exitError, `did you mean "day"?`)
@@ -153,7 +153,7 @@ func TestStopOfAScenario(t *testing.T) {
 		l.scenario("detached")
 		l.want(l.squall("stop", "scenario/detached", "--detach"), exitOK, "is being ended")
 		deleting("detached")
-		l.want(l.squall("stop", "scenario/detached", "--timeout", "10ms"), exitError, "goes on being cleaned")
+		l.want(l.squall("stop", "scenario/detached", "--timeout", "10ms"), exitError, "the clean-up continues")
 		l.letScenarioGo("detached")
 	})
 	t.Run("it says which of its disruptions is stuck", func(t *testing.T) {

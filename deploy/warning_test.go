@@ -56,7 +56,7 @@ func TestEditedSpecIsWarned(t *testing.T) {
 		if _, err := disruptions.Patch(t.Context(), "edited", types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
 			t.Fatalf("the edit was refused: %v", err)
 		}
-		return heard.heard("goes on as it began")
+		return heard.heard("no effect on the disruption")
 	}
 	// A new policy takes the API server a moment.
 	even := false

@@ -17,28 +17,28 @@ import (
 )
 
 // refusing are the words with which the packages of the kinds refuse parameters.
-var refusing = []string{"want ", "cannot be combined", "leave out", "leave one out", "works at level", "use level", "use node", "is there twice", "more than 100%", "is not a", "come to", "leads to", "is empty"}
+var refusing = []string{"want ", "cannot be combined", "leave out", "Leave out", "leave one out", "works at level", "use level", "use node", "is there twice", "more than 100%", "is not a", "the limit is", "leads to", "is empty"}
 
 // notOfTheSpec are refusals in such words that depend on more than the spec.
 var notOfTheSpec = map[string]string{
-	"the kernel tells of opens in version %d: want %d": "kernel",
-	"want a JSON list of hosts: %w":                    "program: what the worker writes",
-	"flow ingress without a port can only drop here: anything else would hit the whole node, whose network the pod uses; add the port the pod listens on, or use level node":                                                                       "target: its pod uses the node's network",
-	"flow ingress without a port can only drop here: anything else cannot be limited to some containers of a pod; add the port the container listens on, or leave out spec.containers":                                                             "target: its pod has other containers",
-	"the kernel has no netem, and in user space the packets of some processes cannot be told from others: leave out spec.containers and delay pods with a network of their own, or use a node with netem (CONFIG_NET_SCH_NETEM, module sch_netem)": "kernel",
-	"address %q: want an IPv4 or IPv6 address":                                 "target: its addresses",
-	"want a JSON list of hosts, and nothing after it":                          "program: what the worker writes",
-	"it leads out of the target's root":                                        "target: its links",
-	"it leads to the root of the container, which cannot be covered":           "target: its links",
-	"%s: want a mark and an order; it is started by the injector, not by hand": "program",
-	"%s: want a mark and a load; it is started by the injector, not by hand":   "program",
-	"%s: want a mark and a plan; it is started by the injector, not by hand":   "program",
-	"CPU list %q: want a form such as 0-3,8":                                   "kernel",
-	"%q: want a percentage, a duration and a cgroup":                           "program",
-	"%s is no disk limit: want io.max or blkio.throttle.* of a cgroup":         "program: a journal",
-	"disk pressure at node level needs cgroup version 2: version 1 limits every cgroup by itself and knows no limit for a whole node; use level pod":     "node: its cgroups",
-	"disk pressure at node level limits the cgroup of all pods, and there is neither kubepods.slice nor kubepods with an io.max below %s; use level pod": "node: its cgroups",
-	"dnsResolver pod: none of the pod's containers runs; use pod-fallback-node":                                                                          "target: its containers",
+	"the kernel reports opens in version %d: want %d": "kernel",
+	"want a JSON list of hosts: %w":                   "program: what the worker writes",
+	"flow ingress without a port can only drop here, as the pod uses the node's network; add the pod's port, or use level node":                                                           "target: its pod uses the node's network",
+	"flow ingress without a port can only drop here, because spec.containers is set; add the container's port, or leave out spec.containers":                                              "target: its pod has other containers",
+	"the kernel has no netem, and a delay in user space cannot select processes. Leave out spec.containers for pods without hostNetwork, or use a node with netem (CONFIG_NET_SCH_NETEM)": "kernel",
+	"address %q: want an IPv4 or IPv6 address":                                                                                      "target: its addresses",
+	"want a JSON list of hosts, and nothing after it":                                                                               "program: what the worker writes",
+	"it leads out of the target's root":                                                                                             "target: its links",
+	"it leads to the root of the container, which cannot be covered":                                                                "target: its links",
+	"%s: want a mark and an order; it is started by the injector, not by hand":                                                      "program",
+	"%s: want a mark and a load; it is started by the injector, not by hand":                                                        "program",
+	"%s: want a mark and a plan; it is started by the injector, not by hand":                                                        "program",
+	"CPU list %q: want a form such as 0-3,8":                                                                                        "kernel",
+	"%q: want a percentage, a duration and a cgroup":                                                                                "program",
+	"%s is no disk limit: want io.max or blkio.throttle.* of a cgroup":                                                              "program: a journal",
+	"disk pressure at node level needs cgroup version 2, because version 1 has no limit for a whole node; use level pod":            "node: its cgroups",
+	"disk pressure at node level needs the cgroup of all pods: kubepods.slice or kubepods, with an io.max, below %s; use level pod": "node: its cgroups",
+	"dnsResolver pod: none of the pod's containers runs; use pod-fallback-node":                                                     "target: its containers",
 }
 
 // The injector refuses only what a kernel, a node or a target cannot do. Whatever else

@@ -212,7 +212,7 @@ var onceBroken = []struct {
 }{
 	{
 		"a report that says stuck comes after the last status: marks that a person released are swept all the same", "injectors fail",
-		[]fault{{"tell in status: Stuck", "goes on 4 minutes later"}, {"tell in status: Stuck", "a person resumes: release"}},
+		[]fault{{"show in status: Stuck", "goes on 4 minutes later"}, {"show in status: Stuck", "a person resumes: release"}},
 	},
 }
 

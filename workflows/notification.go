@@ -202,7 +202,7 @@ func (d *disruption) tellEnding(ctx workflow.Context) {
 		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == "cancelled":
 		kind = v1beta1.NotificationWarning
 	}
-	d.tellOnce(ctx, kind, toldEnding, "All targets are cleaned up: "+d.Ending+".")
+	d.tellOnce(ctx, kind, toldEnding, "Cleaning up all targets: "+d.Ending+".")
 }
 
 // tellStuck tells that a person must decide, or that nobody needs to any more.

@@ -72,7 +72,7 @@ func TestWhatIsTold(t *testing.T) {
 		{"it expires", func(*world) {}, []string{
 			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
 			"Success u1/injected-1: Disrupting 2 targets until 2026-11-20 13:00:00 UTC.",
-			"Info u1/ending-1: Everything is taken off: expired.",
+			"Info u1/ending-1: Cleaning up all targets: expired.",
 			"Completion u1/finished-1: 2 targets disrupted, ended (expired), nothing is left.",
 		}},
 		{"it is stopped", func(w *world) {
@@ -80,7 +80,7 @@ func TestWhatIsTold(t *testing.T) {
 		}, []string{
 			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
 			"Success u1/injected-1: Disrupting 2 targets until 2026-11-20 13:00:00 UTC.",
-			"Warning u1/ending-1: Everything is taken off: emergency stop fire: payment is down.",
+			"Warning u1/ending-1: Cleaning up all targets: emergency stop fire: payment is down.",
 			"Completion u1/finished-1: 2 targets disrupted, ended (emergency stop fire: payment is down), nothing is left.",
 		}},
 		{"it fails and is not clean", func(w *world) {
@@ -90,7 +90,7 @@ func TestWhatIsTold(t *testing.T) {
 			w.found = []string{"node n1: it is not ready"}
 		}, []string{
 			"Info u1/began-1: Targets are chosen from 2026-11-20 12:00:00 UTC on; it ends at 2026-11-20 13:00:00 UTC.",
-			"Error u1/ending-1: Everything is taken off: failed: no room.",
+			"Error u1/ending-1: Cleaning up all targets: failed: no room.",
 			"Warning u1/finished-1: 2 targets disrupted, ended (failed: no room); no chaos pod is left, but not every node is known to be clean. Not all targets were injected.",
 		}},
 		{"it is rejected", func(w *world) { w.plan.Rejected = "count: must be positive" }, []string{
@@ -131,7 +131,7 @@ func sorted(lines []string) []string { return slices.Sorted(slices.Values(lines)
 func wantStuckTold(t *testing.T, got []string) {
 	t.Helper()
 	all := strings.Join(got, "\n")
-	for _, want := range []string{"Error u1/stuck-1: Not clean: 1 chaos pod, such as chaos-1 of target web-1 on node n1: qdisc busy. Mend the node", "Completion u1/finished-1: "} {
+	for _, want := range []string{"Error u1/stuck-1: Not clean: 1 chaos pod, such as chaos-1 of target web-1 on node n1: qdisc busy. Fix the node", "Completion u1/finished-1: "} {
 		if !strings.Contains(all, want) {
 			t.Errorf("nobody was told %q:\n%s", want, all)
 		}

@@ -275,8 +275,8 @@ func TestWhatIsToldOfAScenario(t *testing.T) {
 	p.over(3*time.Hour, "a1", "expired", v1beta1.VerdictFailed)
 	p.done(v1beta1.VerdictFailed, "step a is Failed")
 	want := []string{
-		"Warning s1/approvalawaited-1 : Waits for an approval of step look: is the shop well? To let it go on: squall -n shop approve gameday look",
-		"Warning s1/approvalawaited-2 : Waits for an approval of step again: still? To let it go on: squall -n shop approve gameday again",
+		"Warning s1/approvalawaited-1 : Waits for an approval of step look: is the shop well? To approve: squall -n shop approve gameday look",
+		"Warning s1/approvalawaited-2 : Waits for an approval of step again: still? To approve: squall -n shop approve gameday again",
 		"Warning s1/finished-1 Failed: No further step is done: step a is Failed, and its onFailure is not Continue.",
 	}
 	if diff := cmp.Diff(want, told()); diff != "" {

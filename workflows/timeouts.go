@@ -206,7 +206,7 @@ func probePause(unheard int) time.Duration {
 // cleaningOptions are for taking away chaos pods: that is tried for 15 minutes
 // before a person is told that it cannot be done.
 func cleaningOptions(ctx workflow.Context, onlyEnded bool) workflow.Context {
-	summary := "clean up"
+	summary := "clean up targets"
 	if onlyEnded {
 		summary = "remove ended chaos pods"
 	}

@@ -156,7 +156,7 @@ func TestAnswers(t *testing.T) {
 		{"Slack says our token", toChannel, says(`{"ok":false,"error":"` + tokenText + `"}`), "refused without a reason", true, 0},
 		{"somebody else than Slack", toChannel, says(secretText), "not JSON", false, 0},
 		{"Slack does not know the user", toUser, says(`{"ok":false,"error":"users_not_found"}`), "Slack (users.lookupByEmail) answered users_not_found", true, 0},
-		{"a way of a newer worker", Recipient{Way: "telex"}, code(200), "a newer one does", false, 0},
+		{"a way of a newer worker", Recipient{Way: "telex"}, code(200), "a newer worker does", false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := attempt(t, sender(t, answering(t, c.answer)), c.to)

@@ -211,7 +211,7 @@ func TestTextsOfOthersAreInert(t *testing.T) {
 // A manifest that a rule or a stop kept off is not wrong.
 func TestHintsForRejected(t *testing.T) {
 	for reason, want := range map[string]string{
-		"InvalidSpec": "fix the manifest", v1beta1.ReasonDenied: "time window", v1beta1.ReasonEmergencyStop: "squall estop", "MissingRights": "whoever runs Squall",
+		"InvalidSpec": "fix the manifest", v1beta1.ReasonDenied: "time window", v1beta1.ReasonEmergencyStop: "squall estop", "MissingRights": "operator of Squall",
 	} {
 		d := made("d", func(d *v1beta1.Disruption) {
 			d.Status.Conditions = []metav1.Condition{with(v1beta1.ConditionAccepted, metav1.ConditionFalse, reason, "why")}

@@ -88,7 +88,7 @@ func TestGaugesOfABridge(t *testing.T) {
 	b.Disrupt("one")
 	b.Disrupt("two")
 	bridgetest.Eventually(t, bridgetest.Soon, "both are counted", func() bool { return gather(t, registry)["squall_disruptions Pending"] == 2 })
-	if names := slices.Sorted(maps.Keys(gather(t, registry))); len(names) != 19 {
+	if names := slices.Sorted(maps.Keys(gather(t, registry))); len(names) != 21 {
 		t.Errorf("the page has %v", names)
 	}
 	b.Temporal.Away()

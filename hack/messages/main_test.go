@@ -13,7 +13,7 @@ func TestPageOf(t *testing.T) {
 import "a/path/with words in it"
 
 type t struct {
-	// +kubebuilder:validation:XValidation:rule="self > 1",message="want a \"larger\" number"
+	// +kubebuilder:validation:XValidation:rule="self > 1",message="want a much \"larger\" number"
 	A int ` + "`json:\"some words in it\"`" + `
 }
 
@@ -33,7 +33,7 @@ const help = "A first paragraph\nof help.\n\nA second one:\n\n  squall run x.yam
 		t.Fatal(err)
 	}
 	want := map[int]string{
-		6:  "- want a \"larger\" number.",
+		6:  "- want a much \"larger\" number.",
 		13: "- target X: cannot inject X faults; choose X.",
 		14: "- nobody knows it.",
 		16: "- first X second third.",

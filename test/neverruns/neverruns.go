@@ -31,10 +31,10 @@ func Specs() []Spec {
 func networkSpecs() []Spec {
 	const (
 		slowed  = "connState cannot be combined with delay and bandwidthLimit: leave out connState, or ask for them in two disruptions"
-		http    = "http cannot be combined with delay or bandwidthLimit, which would hit other packets, too; leave one out"
+		http    = "http cannot be combined with delay or bandwidthLimit, which would disrupt other packets, too; leave one out"
 		percent = "%s %d: want a share in percent, 0 to 100"
 		byPod   = "dnsResolver pod: a node has no pod to resolve names; use node"
-		rules   = "hosts, allowedHosts, and what services and cloud stand for, come to %d rules, at most %d are possible;" +
+		rules   = "hosts, allowedHosts, services and cloud need %d rules; the limit is %d;" +
 			" use CIDRs, fewer names with many addresses, or a percentage of a service"
 		host = "host %q: want a name, an IPv4 or IPv6 address, a CIDR such as 10.0.0.0/8, or nothing for every host"
 	)

@@ -220,9 +220,9 @@ func TestPlanRefuses(t *testing.T) {
 		"address and port":    {v1beta1.NetworkDisruption{Hosts: hosts{{Host: "db:5432"}}}, Site{}, `host "db:5432": want`},
 		"name never resolved": {v1beta1.NetworkDisruption{Hosts: hosts{{Host: "db"}}}, Site{}, `host "db": has no address`},
 		"unknown state":       {v1beta1.NetworkDisruption{Hosts: hosts{{ConnState: "old"}}}, Site{}, `connState "old"`},
-		"too many rules":      {v1beta1.NetworkDisruption{Hosts: many}, Site{}, fmt.Sprintf("%d rules, at most %d", MaxRules+1, MaxRules)},
+		"too many rules":      {v1beta1.NetworkDisruption{Hosts: many}, Site{}, fmt.Sprintf("%d rules; the limit is %d", MaxRules+1, MaxRules)},
 		"too many with what a service stands for": {
-			v1beta1.NetworkDisruption{Hosts: many[1:]}, Site{ResolvedHosts: hosts{{Host: "10.0.0.1"}}}, fmt.Sprintf("%d rules, at most", MaxRules+1)},
+			v1beta1.NetworkDisruption{Hosts: many[1:]}, Site{ResolvedHosts: hosts{{Host: "10.0.0.1"}}}, fmt.Sprintf("%d rules; the limit is", MaxRules+1)},
 		"a service stands for what is none": {v1beta1.NetworkDisruption{}, Site{ResolvedHosts: hosts{{Host: "db"}}}, "services and cloud[0]"},
 		"some containers, all that comes in": {
 			v1beta1.NetworkDisruption{Corrupt: 1, Hosts: hosts{{Flow: "ingress"}}}, Site{Level: v1beta1.LevelPod, SomeContainers: true}, "leave out spec.containers"},
