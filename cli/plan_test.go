@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/targets"
@@ -152,29 +151,6 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-here").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "none", Reason: "sale week"})
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
-}
-
-// A pod that is not ready may be on a node that is not: who may not read nodes is told.
-func TestPlanWithoutTheRightToReadNodes(t *testing.T) {
-	l := newLive(t)
-	l.may("bob", "squall-disruptions")
-	_, err := l.Client.RbacV1().Roles(l.Shop).Update(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "squall-disruptions"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"disruptions"}, Verbs: []string{"*"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
-	}}, metav1.UpdateOptions{})
-	l.Must(err)
-	pods := l.MakeTargets(2, nil)
-	const warning = "you may not list the nodes, of which some may not be ready"
-	plan := func() call { return do(t.Context(), planned, "plan", "-", "--as", "bob", "--chaos-namespace", l.Chaos) }
-	if got := plan(); got.code != exitOK || strings.Contains(got.out, warning) {
-		t.Errorf("no node is to be read, and yet: %+v", got)
-	}
-	for i := range pods[0].Status.Conditions {
-		pods[0].Status.Conditions[i].Status = corev1.ConditionFalse
-	}
-	_, err = l.Client.CoreV1().Pods(l.Shop).UpdateStatus(t.Context(), pods[0], metav1.UpdateOptions{})
-	l.Must(err)
-	l.want(plan(), exitOK, warning)
 }
 
 func TestPlanOfHeldTargets(t *testing.T) {

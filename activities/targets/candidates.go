@@ -23,7 +23,7 @@ import (
 // empty list.
 func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate, error) {
 	var found []Candidate
-	_, err := s.survey(ctx, d, func(c Candidate, why string) {
+	err := s.survey(ctx, d, func(c Candidate, why string) {
 		if why == "" {
 			found = append(found, c)
 		}
@@ -59,7 +59,7 @@ type Other struct {
 // others are none. It claims and writes nothing.
 func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []policy.Rule) (Survey, error) {
 	var found Survey
-	unread, err := s.survey(ctx, d, func(c Candidate, why string) {
+	err := s.survey(ctx, d, func(c Candidate, why string) {
 		if why == "" {
 			found.Healthy = append(found.Healthy, c)
 			return
@@ -69,7 +69,6 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 	if err != nil {
 		return found, err
 	}
-	found.Unread = unread
 	claims, err := s.claimed(ctx, d, found.Healthy, nil, true)
 	if apierrors.IsForbidden(err) {
 		found.Unread = append(found.Unread, "ConfigMaps of namespace "+s.Namespace+", in which disruptions claim targets")
@@ -99,50 +98,40 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 }
 
 // survey tells of each pod or node that the selector selects: a candidate, or why it
-// is none. It returns what the caller may not read, of a caller other than the worker.
-func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Candidate, string)) (unread []string, err error) {
+// is none.
+func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Candidate, string)) error {
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
-		return nil, fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
+		return fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String()}
 	options.Limit = s.pageSize
 	if d.Spec.Level == v1beta1.LevelNode {
-		return nil, s.readyNodes(ctx, d, options, tell)
+		return s.readyNodes(ctx, d, options, tell)
 	}
-	nodes := fitness{why: map[string]string{}}
+	nodes := map[string]string{}
 	var failed error
 	err = s.eachPage(ctx, d.Namespace, options, func(pods *corev1.PodList) {
 		for i := range pods.Items {
 			pod := &pods.Items[i]
 			c, why := judgePod(d, pod)
 			if why == "" && !d.Spec.OnInit && kube.Unready(pod) != nil {
-				why, failed = s.unfitNode(ctx, pod.Spec.NodeName, &nodes, failed)
+				why, failed = s.unfitNode(ctx, pod.Spec.NodeName, nodes, failed)
 			}
 			tell(c, why)
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
+		return fmt.Errorf("list pods of namespace %s that match %q: %w", d.Namespace, options.LabelSelector, err)
 	}
-	if nodes.unread {
-		unread = append(unread, "nodes, of which some may not be ready")
-	}
-	return unread, failed
-}
-
-// fitness is why no pod on a node is a candidate, by the name of the node.
-type fitness struct {
-	why map[string]string
-	// unread is true if the caller may not read nodes.
-	unread bool
+	return failed
 }
 
 // unfitNode says why no pod on a node is a candidate; nothing if the node is ready. A
 // node that stops reporting makes its pods unready, so only the nodes of such pods are
 // read: once each, which known keeps. It reads no node after a failure.
-func (s *Store) unfitNode(ctx context.Context, name string, known *fitness, failed error) (string, error) {
-	why, found := known.why[name]
+func (s *Store) unfitNode(ctx context.Context, name string, known map[string]string, failed error) (string, error) {
+	why, found := known[name]
 	if found || failed != nil {
 		return why, failed
 	}
@@ -150,14 +139,13 @@ func (s *Store) unfitNode(ctx context.Context, name string, known *fitness, fail
 	switch {
 	case apierrors.IsNotFound(err):
 		why = "its node is gone"
-	case apierrors.IsForbidden(err):
-		known.unread = true
+	case apierrors.IsForbidden(err): // who asks with rights of their own may not read nodes
 	case err != nil:
 		return "", fmt.Errorf("read node %s: %w", name, err)
 	case !kube.NodeReady(node):
 		why = "its node " + name + " is not ready"
 	}
-	known.why[name] = why
+	known[name] = why
 	return why, nil
 }
 
