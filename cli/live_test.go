@@ -249,7 +249,7 @@ func TestUninstall(t *testing.T) {
 	record, err := l.Client.CoreV1().ConfigMaps(l.Chaos).Create(l.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "record", Labels: map[string]string{v1beta1.LabelDisruptionUID: string(ref.UID)}}}, metav1.CreateOptions{})
 	l.Must(err)
-	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), exitError, "2 crons, rollouts and scenarios, ", "1 records are left", "squall uninstall --yes")
+	l.want(l.squall("uninstall", "--chaos-namespace", l.Chaos), exitError, "2 DisruptionCrons, DisruptionRollouts and DisruptionScenarios, ", "1 records are left", "squall uninstall --yes")
 	if l.Get(ref).DeletionTimestamp != nil {
 		t.Error("without --yes it deletes")
 	}

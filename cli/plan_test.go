@@ -142,7 +142,7 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 		t.Errorf("plan = %+v, want one target, and the rule named", p)
 	}
 	policy(v1beta1.PolicyRule{Name: "ours", ExceptRequesters: &v1beta1.PolicyRequesters{Users: []string{"ann"}}})
-	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "ours" of DisruptionPolicy "`+l.Shop+`-ours" (nobody knows who asked for it`)
+	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "ours" of DisruptionPolicy "`+l.Shop+`-ours" (its requester is unknown`)
 	l.Must(l.Plain.Delete().Resource("disruptionpolicies").Name(l.Shop + "-ours").Do(t.Context()).Error())
 	policy(v1beta1.PolicyRule{Name: "here", ExceptEnvironments: []string{"staging"}})
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `rule "here" of DisruptionPolicy "`+l.Shop+`-here" (its annotation chaos.squall.dev/environment is none of: staging`)

@@ -131,10 +131,10 @@ func TestRangesOfAConfigMap(t *testing.T) {
 		"packed":           {"S3", named, kept(corev1.ConfigMap{BinaryData: map[string][]byte{AWS: packed(t, read(t, AWS))}}), want, nil},
 		"packed otherwise": {"S3", named, kept(corev1.ConfigMap{BinaryData: map[string][]byte{AWS: {1, 2, 3}}}), nil, []string{"key aws of ConfigMap chaos/ranges", "gzip"}},
 		"no such service":  {"S4", named, text, nil, []string{"spec.network.cloud.aws[0].service", `"S4"`, "AMAZON, S3"}},
-		"no such key":      {"S3", named, kept(corev1.ConfigMap{}), nil, []string{"key aws", "cloud-ranges names (now chaos/ranges)", "cloud-ranges-fetch"}},
+		"no such key":      {"S3", named, kept(corev1.ConfigMap{}), nil, []string{"key aws", "setting cloud-ranges (now chaos/ranges)", "cloud-ranges-fetch"}},
 		"no such ConfigMap": {"S3", types.NamespacedName{Namespace: "chaos", Name: "other"}, text, nil,
-			[]string{"cloud-ranges names (now chaos/other)"}},
-		"no setting": {"S3", types.NamespacedName{}, text, nil, []string{"cloud-ranges names (now none)", "cloud-ranges-fetch", "https://ip-ranges.amazonaws.com"}},
+			[]string{"setting cloud-ranges (now chaos/other)"}},
+		"no setting": {"S3", types.NamespacedName{}, text, nil, []string{"setting cloud-ranges (now none)", "cloud-ranges-fetch", "https://ip-ranges.amazonaws.com"}},
 		"rubbish":    {"S3", named, kept(corev1.ConfigMap{Data: map[string]string{AWS: "<html>"}}), nil, []string{"key aws of ConfigMap chaos/ranges", "ip-ranges.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ steadyState:
 	{"probe too seldom", guarded("periodSeconds: 3601, " + asksOnce), "periodSeconds"},
 	{"probe without a handler", guarded("periodSeconds: 1"), "want exactly one of httpGet"},
 	{"probe with two handlers", guarded(asksOnce + ", grpc: {host: a, port: 1}"), "want exactly one of httpGet"},
-	{"probe without a host", guarded("tcpSocket: {port: 80}"), "with scope Once "},
+	{"probe without a host", guarded("tcpSocket: {port: 80}"), "scope Once "},
 	{"probe of targets with a host", guarded("scope: PerTarget, " + asksOnce), "with scope PerTarget the host is each target"},
 	{"probe of this machine", guarded("tcpSocket: {host: 127.0.0.1, port: 80}"), "no probe may ask there"},
 	{"probe of this machine by name", guarded("grpc: {host: LocalHost., port: 80}"), "no probe may ask there"},

@@ -67,7 +67,7 @@ steps:
 	{"a control group of the whole", wholeRun("controlGroup: 1, probes: [{name: a, scope: PerTarget, tcpSocket: {port: 80}}]"), "spec.steadyState.controlGroup"},
 	{"a gate of two hours", wholeRun("gateTimeoutSeconds: 7200, probes: [{name: a, " + asksOnce + "}]"), "at most 3600 for a scenario"},
 	{"a recovery of two hours", wholeRun("recoveryTimeoutSeconds: 7200, probes: [{name: a, " + asksOnce + "}]"), "at most 3600 for a scenario"},
-	{"a probe of the whole without a host", wholeRun("probes: [{name: a, tcpSocket: {port: 80}}]"), "with scope Once "},
+	{"a probe of the whole without a host", wholeRun("probes: [{name: a, tcpSocket: {port: 80}}]"), "scope Once "},
 	{"a probe of the whole of a bad selector", wholeRun("probes: [{name: a, podsReady: {selector: {app: 'w w'}}}]"), "spec.steadyState.probes[0].podsReady.selector"},
 	{"a name of 37 characters", named37(0), ""},
 	{"a name of 38 characters", named37(1), "use at most 37 characters, not 38"},

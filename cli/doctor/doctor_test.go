@@ -65,7 +65,7 @@ func TestIsolation(t *testing.T) {
 		health                Health
 		want                  string
 	}{
-		{"it answers", nil, nil, Fail, "the CNI does not enforce the NetworkPolicy squall-temporal"},
+		{"it answers", nil, nil, Fail, "The CNI does not enforce the NetworkPolicy squall-temporal"},
 		{"a policy keeps the pod away", nil, errors.New("no answer in 10s"), OK, "does not answer this pod"},
 		{"its name is unknown", errors.New("no such host"), errors.New("no such host"), Fail, "cannot find out whether"},
 	} {

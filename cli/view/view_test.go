@@ -185,7 +185,7 @@ func TestAResultThatIsLessThanAskedFor(t *testing.T) {
 	}{
 		"all of it":          {"2/2", "Proven", Good, ""},
 		"fewer targets":      {"1/2", "Proven", Careful, "on 1 of 2 targets"},
-		"nothing came by it": {"2/2", "NothingMatchedYet", Careful, "met nothing: no packet"},
+		"nothing came by it": {"2/2", "NothingMatchedYet", Careful, "matched nothing: no packet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := made("d", func(d *v1beta1.Disruption) {

@@ -204,7 +204,7 @@ func TestRefusals(t *testing.T) {
 		want    string
 		gone    bool
 	}{
-		{name: "nobody listens", command: testcontainer.Sleeps, want: "nobody accepts connections on port 50051 of pod shop/web-0", gone: true},
+		{name: "nobody listens", command: testcontainer.Sleeps, want: "no process accepts connections on port 50051 of pod shop/web-0", gone: true},
 		{name: "no listener", command: testapp.Command(t, testapp.Plain), want: "it has no service disruptionlistener.DisruptionListener"},
 		{name: "no gRPC", command: testapp.Command(t, testapp.HTTP), want: "does not speak gRPC without TLS"},
 		{name: "the node's network", command: instrumented, want: "shares the network of node node-1", change: func(i *Injector) {
