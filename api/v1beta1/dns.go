@@ -55,10 +55,10 @@ type DNSRecord struct {
 	//
 	// +kubebuilder:validation:Enum=A;AAAA;CNAME;MX;TXT;SRV
 	Type string `json:"type"`
-	// Value is the answer. A and AAAA: addresses separated by commas, used in turn.
-	// CNAME: a name. MX: "10 mail.example.com". TXT: a text. SRV: "10 60 8080
-	// host.example.com". A and AAAA also take NXDOMAIN (no such name), DROP (no answer
-	// at all), SERVFAIL and RANDOM (any address). Required.
+	// Value is the answer: addresses separated by commas (A, AAAA), a name (CNAME), a text
+	// (TXT), "10 mail.example.com" (MX) or "10 60 8080 host.example.com" (SRV). Addresses
+	// are used in turn. A and AAAA also take NXDOMAIN (no such name), DROP (no answer at
+	// all), SERVFAIL and RANDOM (any address). Required.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
