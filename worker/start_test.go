@@ -149,7 +149,7 @@ func TestWorkerWaitsForTemporal(t *testing.T) {
 		done <- err
 	}()
 	eventually(t, "it says so", func() bool { return lines.Len() > 0 })
-	if words := fmt.Sprint(lines.All()[0].ContextMap()["error"]); !strings.Contains(words, server.Address) || !strings.Contains(words, "nobody listens there") {
+	if words := fmt.Sprint(lines.All()[0].ContextMap()["error"]); !strings.Contains(words, server.Address) || !strings.Contains(words, "nothing listens there") {
 		t.Errorf("it says %q, want the address and what to do", words)
 	}
 	server.Start()

@@ -81,7 +81,7 @@ func TestGracefulDoesNotClaimWhatHadNoEffect(t *testing.T) {
 		command []string
 		want    []string
 	}{
-		{"no handler", testcontainer.Sleeps, []string{"ignored SIGTERM", "no handler"}},
+		{"no handler", testcontainer.Sleeps, []string{"ignored SIGTERM", "only signals that it handles"}},
 		{"set to be ignored", []string{"sh", "-c", `trap "" TERM; exec sleep 1000`}, []string{"ignored SIGTERM", "set it to be ignored"}},
 		{"handled, and still running", []string{"sh", "-c", `trap "true" TERM; while :; do sleep 1 & wait; done`}, []string{"handles SIGTERM", "not ended"}},
 	}

@@ -42,7 +42,7 @@ func TestAtMostEightProgramsAtAHook(t *testing.T) {
 			if err == nil {
 				return
 			}
-			for _, word := range append(test.refused, "the hook file_open", "the limit is 8", "nothing was changed") {
+			for _, word := range append(test.refused, "the hook file_open", "the limit of 8", "Nothing was changed") {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("checkRoom = %v, want %q in it", err, word)
 				}

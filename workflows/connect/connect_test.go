@@ -71,7 +71,7 @@ func TestDialWhileTemporalIsAway(t *testing.T) {
 	t.Run("any other says who did not answer", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "nobody listens there") {
+		if _, err := Dial(ctx, Settings{Address: address}, zap.NewNop(), nil); err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "nothing listens there") {
 			t.Errorf("Dial(%s) = %v, want an error that names it and says what to do", address, err)
 		}
 	})
