@@ -60,7 +60,7 @@ func run(ctx context.Context, binary, address, store string) (*process, error) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; <-time.After(20 * time.Millisecond) {
 		select {
 		case <-p.ended:
-			err := fmt.Errorf("Temporal ended:\n%s", p.out.tail())
+			err := fmt.Errorf("the Temporal server ended:\n%s", p.out.tail())
 			if bytes.Contains(p.out.tail(), []byte("address already in use")) {
 				err = fmt.Errorf("%w: %w", errPortTaken, err)
 			}
@@ -72,7 +72,7 @@ func run(ctx context.Context, binary, address, store string) (*process, error) {
 		}
 	}
 	p.kill()
-	return nil, fmt.Errorf("Temporal did not answer within a minute:\n%s", p.out.tail())
+	return nil, fmt.Errorf("the Temporal server did not answer within a minute:\n%s", p.out.tail())
 }
 
 func (p *process) kill() {
