@@ -22,7 +22,6 @@ import (
 type published struct {
 	registry  string // images and chart are below it
 	directory string // of the release
-	version   string
 }
 
 // made is the release of this checkout, which all tests install.
@@ -43,39 +42,37 @@ func publishAndRun(m *testing.M) (int, error) {
 	if address == "" {
 		return 0, errors.New("SQUALL_REGISTRY is not set: start the development cluster (make dev-up) and read its .dev/env")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
 	work, err := os.MkdirTemp("", "squall-published-")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	stop, err := serve(ctx, address, work)
+	stop, err := serve(address, work)
 	if err != nil {
 		return 0, err
 	}
 	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
 	if made, err = publish(ctx, address+"/chaos", filepath.Join(work, "checkout")); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
 }
 
-// serve starts a registry and waits until it answers.
-func serve(ctx context.Context, address, directory string) (func(), error) {
+// serve starts a registry, waits until it answers, and returns what stops it.
+func serve(address, directory string) (stop func(), err error) {
 	config := filepath.Join(directory, "registry.yml")
 	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q}\n", filepath.Join(directory, "registry"), address)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, "docker-registry", "serve", config)
+	cmd := exec.Command("docker-registry", "serve", config)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when this thread ends
 	if err := cmd.Start(); err != nil {
-		cancel()
 		return nil, fmt.Errorf("%w: it is in Debian's package docker-registry", err)
 	}
 	ended := make(chan error, 1)
@@ -84,11 +81,10 @@ func serve(ctx context.Context, address, directory string) (func(), error) {
 		answer, err := http.Get("http://" + address + "/v2/")
 		if err == nil {
 			_ = answer.Body.Close()
-			return func() { cancel(); <-ended }, nil
+			return func() { _ = cmd.Process.Kill(); <-ended }, nil
 		}
 		select {
 		case err := <-ended:
-			cancel()
 			return nil, fmt.Errorf("the registry at %s ended: %w\n%s", address, err, said.String())
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -118,7 +114,7 @@ func publish(ctx context.Context, registry, clone string) (published, error) {
 	if _, err := output(ctx, nil, "make", "--no-print-directory", "-C", clone, "publish", "RELEASE="+directories[0]); err != nil {
 		return published{}, err
 	}
-	return published{registry: registry, directory: directories[0], version: filepath.Base(directories[0])}, nil
+	return published{registry: registry, directory: directories[0]}, nil
 }
 
 // snapshot is a commit of the working tree, which only the object store knows.
