@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // editorSchemas writes the JSON Schema of each CRD in crds into the directory schemas, as
@@ -19,51 +17,33 @@ func editorSchemas(crds, schemas string) error {
 		return fmt.Errorf("no CRDs in %s: %w", crds, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		read, err := readCRD(file)
 		if err != nil {
 			return err
 		}
-		name, written, err := editorSchema(text)
+		text, err := read.editorSchema()
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		if err := os.WriteFile(filepath.Join(schemas, name+".json"), written, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(schemas, strings.ToLower(read.kind)+".json"), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// editorSchema returns the JSON Schema of a CRD, and the kind in lower case. It has no status,
-// which users do not write.
-func editorSchema(crd []byte) (kind string, text []byte, err error) {
-	var c struct {
-		Spec struct {
-			Group string
-			Names struct{ Kind string }
-			// The CRDs have one version each.
-			Versions []struct {
-				Name   string
-				Schema struct{ OpenAPIV3Schema map[string]any }
-			}
-		}
-	}
-	if err := yaml.Unmarshal(crd, &c); err != nil {
-		return "", nil, err
-	}
-	if len(c.Spec.Versions) != 1 {
-		return "", nil, fmt.Errorf("%d versions, want one", len(c.Spec.Versions))
-	}
-	of := strict(c.Spec.Versions[0].Schema.OpenAPIV3Schema)
+// editorSchema returns the JSON Schema of a CRD. It has no status, which users do not write.
+func (c crd) editorSchema() ([]byte, error) {
+	of := strict(c.object)
 	properties := of["properties"].(map[string]any)
 	delete(properties, "status")
-	properties["apiVersion"] = map[string]any{"const": c.Spec.Group + "/" + c.Spec.Versions[0].Name}
-	properties["kind"] = map[string]any{"const": c.Spec.Names.Kind}
+	properties["apiVersion"] = map[string]any{"const": c.group + "/" + c.version}
+	properties["kind"] = map[string]any{"const": c.kind}
 	required, _ := of["required"].([]any)
 	of["required"] = append([]any{"apiVersion", "kind", "metadata"}, required...)
-	of["$schema"], of["title"] = "http://json-schema.org/draft-07/schema#", c.Spec.Names.Kind
-	text, err = json.MarshalIndent(of, "", " ")
-	return strings.ToLower(c.Spec.Names.Kind), append(text, '\n'), err
+	of["$schema"], of["title"] = "http://json-schema.org/draft-07/schema#", c.kind
+	text, err := json.MarshalIndent(of, "", " ")
+	return append(text, '\n'), err
 }
 
 // strict returns a schema without the extensions of Kubernetes that refuses unknown fields,

@@ -35,9 +35,13 @@ func TestStrict(t *testing.T) {
 			count: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true},
 			items: {type: array, items: {type: object, properties: {name: {type: string}}}},
 			labels: {type: object, additionalProperties: {type: string}}}}}}}}]}}`
-	kind, text, err := editorSchema([]byte(strings.ReplaceAll(crd, "\t", " ")))
-	if err != nil || kind != "kind" {
-		t.Fatalf("editorSchema() = %q, %v", kind, err)
+	parsed, err := parseCRD([]byte(strings.ReplaceAll(crd, "\t", " ")))
+	if err != nil || parsed.kind != "Kind" {
+		t.Fatalf("parseCRD() = %q, %v", parsed.kind, err)
+	}
+	text, err := parsed.editorSchema()
+	if err != nil {
+		t.Fatal(err)
 	}
 	want := `{"$schema":"http://json-schema.org/draft-07/schema#","additionalProperties":false,"properties":{` +
 		`"apiVersion":{"const":"g/v1"},"kind":{"const":"Kind"},"spec":{"additionalProperties":false,"properties":{` +

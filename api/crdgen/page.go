@@ -61,12 +61,12 @@ func referencePage(crds string) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// crd is what the page needs of a CRD.
+// crd is what the page and the schemas for editors need of a CRD.
 type crd struct {
-	kind, scope string
-	shortNames  []string
-	columns     []column
-	object      schema
+	group, version, kind, scope string
+	shortNames                  []string
+	columns                     []column
+	object                      schema
 }
 
 // column is one column of kubectl get.
@@ -80,27 +80,36 @@ func readCRD(file string) (crd, error) {
 	if err != nil {
 		return crd{}, err
 	}
+	read, err := parseCRD(text)
+	if err != nil {
+		return crd{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return read, nil
+}
+
+func parseCRD(text []byte) (crd, error) {
 	var parsed struct {
 		Spec struct {
-			Scope string
-			Names struct {
+			Group, Scope string
+			Names        struct {
 				Kind       string
 				ShortNames []string
 			}
 			Versions []struct {
+				Name                     string
 				AdditionalPrinterColumns []column
 				Schema                   struct{ OpenAPIV3Schema schema }
 			}
 		}
 	}
 	if err := yaml.Unmarshal(text, &parsed); err != nil {
-		return crd{}, fmt.Errorf("read %s: %w", file, err)
+		return crd{}, err
 	}
 	if len(parsed.Spec.Versions) != 1 {
-		return crd{}, fmt.Errorf("%s has %d versions, want 1", file, len(parsed.Spec.Versions))
+		return crd{}, fmt.Errorf("%d versions, want one", len(parsed.Spec.Versions))
 	}
-	version := parsed.Spec.Versions[0]
-	return crd{parsed.Spec.Names.Kind, parsed.Spec.Scope, parsed.Spec.Names.ShortNames, version.AdditionalPrinterColumns, version.Schema.OpenAPIV3Schema}, nil
+	names, version := parsed.Spec.Names, parsed.Spec.Versions[0]
+	return crd{parsed.Spec.Group, version.Name, names.Kind, parsed.Spec.Scope, names.ShortNames, version.AdditionalPrinterColumns, version.Schema.OpenAPIV3Schema}, nil
 }
 
 // write adds the sections of an object: what it is, its spec, its status and its
@@ -112,8 +121,7 @@ func (c crd) write(page *bytes.Buffer) {
 		if s == nil {
 			continue
 		}
-		sections := sectionsOf(c.kind, part, s)
-		for _, section := range sections {
+		for _, section := range sectionsOf(c.kind, part, s) {
 			section.write(page)
 		}
 	}
@@ -151,20 +159,15 @@ func sectionsOf(kind, part string, s schema) []section {
 	required := requiredOf(s)
 	for _, name := range s.fields() {
 		field := s.property(name)
-		below := field
-		if items := itemsOf(field); items != nil {
-			below = items
-		}
+		below := field.element()
 		if part == "spec" && !isTemplate(below) && below.count() >= largeObject {
 			heading := kind + ": " + name
 			own.rows = append(own.rows, row(name, field, required[name], "See ["+heading+"](#"+strings.ToLower(kind+"-"+name)+")."))
-			more := section{heading: heading, description: paragraph(field["description"])}
 			prefix := ""
 			if itemsOf(field) != nil {
 				prefix = "[]."
 			}
-			more.rows = rowsOf(prefix, below)
-			others = append(others, more)
+			others = append(others, section{heading, paragraph(field["description"]), rowsOf(prefix, below)})
 			continue
 		}
 		own.rows = append(own.rows, rowsOfField(name, field, required[name])...)
@@ -233,15 +236,19 @@ func (s schema) fields() []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
+// element is what a list has; of anything else it is the same.
+func (s schema) element() schema {
+	if items := itemsOf(s); items != nil {
+		return items
+	}
+	return s
+}
+
 // count is how many fields an object has, with those of objects below it.
 func (s schema) count() int {
 	n := 0
 	for _, name := range s.fields() {
-		below := s.property(name)
-		if items := itemsOf(below); items != nil {
-			below = items
-		}
-		n += 1 + below.count()
+		n += 1 + s.property(name).element().count()
 	}
 	return n
 }

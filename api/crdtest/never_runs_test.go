@@ -3,6 +3,8 @@ package crdtest
 import (
 	"testing"
 
+	"k8s.io/client-go/dynamic"
+
 	"github.com/squall-chaos/squall/test/neverruns"
 )
 
@@ -13,10 +15,7 @@ func TestWhatCanNeverRunIsRefusedAtAdmission(t *testing.T) {
 	for _, spec := range neverruns.Specs() {
 		t.Run(spec.Name, func(t *testing.T) {
 			m := manifest{spec.Name, spec.Manifest("default"), spec.Refused}
-			_, err := judgeHere(m.object())
-			m.check(t, "Decode and Validate", err)
-			_, err = judgeThere(t, client, m.object())
-			m.check(t, "the API server", err)
+			m.checkBoth(t, client)
 		})
 	}
 }
@@ -41,10 +40,16 @@ func TestWhatCanRunIsAccepted(t *testing.T) {
 	client := disruptions(t)
 	for _, m := range almost {
 		t.Run(m.name, func(t *testing.T) {
-			_, err := judgeHere(m.object())
-			m.check(t, "Decode and Validate", err)
-			_, err = judgeThere(t, client, m.object())
-			m.check(t, "the API server", err)
+			m.checkBoth(t, client)
 		})
 	}
+}
+
+// checkBoth wants the same judgement of the API server as of Decode and Validate.
+func (m manifest) checkBoth(t *testing.T, client dynamic.ResourceInterface) {
+	t.Helper()
+	_, err := judgeHere(m.object())
+	m.check(t, "Decode and Validate", err)
+	_, err = judgeThere(t, client, m.object())
+	m.check(t, "the API server", err)
 }
