@@ -99,24 +99,34 @@ func (f *clusterFlags) where(client *cluster.Client) string {
 // disruptionNames completes a word with the names of disruptions that keep holds for.
 func (c *command) disruptionNames(f *clusterFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		client, err := f.connect(c)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		list, err := client.Disruptions(ctx, client.Namespace)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, d := range list.Items {
-			if !slices.Contains(args, d.Name) {
-				names = append(names, d.Name+"\t"+string(d.Status.Phase))
+		return c.complete(cmd, f, func(ctx context.Context, client *cluster.Client) (names []string, err error) {
+			list, err := client.Disruptions(ctx, client.Namespace)
+			if err != nil {
+				return nil, err
 			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+			for _, d := range list.Items {
+				if !slices.Contains(args, d.Name) {
+					names = append(names, d.Name+"\t"+string(d.Status.Phase))
+				}
+			}
+			return names, nil
+		})
 	}
+}
+
+// complete returns the words that list finds in the cluster; none if it does not answer.
+func (c *command) complete(cmd *cobra.Command, f *clusterFlags, list func(context.Context, *cluster.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	client, err := f.connect(c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	words, err := list(ctx, client)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
 // objectNames completes a word with the names of disruptions, or with those of another
@@ -140,20 +150,15 @@ func (c *command) objectNames(f *clusterFlags) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		client, err := f.connect(c)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		found, err := client.List(ctx, kind.Resource, f.namespace(client))
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, object := range found.Items {
-			names = append(names, prefix+"/"+object.GetName())
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return c.complete(cmd, f, func(ctx context.Context, client *cluster.Client) (names []string, err error) {
+			found, err := client.List(ctx, kind.Resource, f.namespace(client))
+			if err != nil {
+				return nil, err
+			}
+			for _, object := range found.Items {
+				names = append(names, prefix+"/"+object.GetName())
+			}
+			return names, nil
+		})
 	}
 }

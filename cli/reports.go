@@ -69,6 +69,7 @@ func (r *reports) flag(to *cobra.Command) {
 // open creates the files, so that a report that cannot be written is refused before
 // anything is created in the cluster.
 func (r *reports) open() error {
+	var files []reportFile
 	var paths []string
 	for _, named := range r.named {
 		format, path, _ := strings.Cut(named, "=")
@@ -80,16 +81,16 @@ func (r *reports) open() error {
 		case slices.Contains(paths, path):
 			return usage("--report names the file %s twice", path)
 		}
-		paths = append(paths, path)
+		paths, files = append(paths, path), append(files, reportFile{format: format})
 	}
 	for i, path := range paths {
 		file, err := os.Create(path)
 		if err != nil {
 			return fmt.Errorf("the report cannot be written, so nothing was done: %w", err)
 		}
-		format, _, _ := strings.Cut(r.named[i], "=")
-		r.files = append(r.files, reportFile{file, format})
+		files[i].File = file
 	}
+	r.files = files
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (r Report) HTML() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// written is a time in UTC; nothing for one that is unknown.
+// written is a time in UTC, or a dash for an unknown time.
 func written(t any) string {
 	switch t := t.(type) {
 	case time.Time:
@@ -122,14 +122,19 @@ func (d Disruption) fault(from, to time.Time) []chart.Shaded {
 	return []chart.Shaded{{Name: strings.Join(d.Faults, ", "), From: d.InjectedAt.Sub(from), To: end.Sub(from)}}
 }
 
+// until is the end of a moment of the timeline: the next one, or the end of the picture.
+func (d Disruption) until(i int, to time.Time) time.Time {
+	if i+1 < len(d.Timeline) {
+		return d.Timeline[i+1].Time
+	}
+	return to
+}
+
 // injections is how many targets were injected.
 func (d Disruption) injections(from, to time.Time) chart.Panel {
 	p := chart.Panel{Title: "injected targets", Most: float64(max(d.Wanted, 1)), Curves: []chart.Curve{{}}}
 	for i, m := range d.Timeline {
-		until := to
-		if i+1 < len(d.Timeline) {
-			until = d.Timeline[i+1].Time
-		}
+		until := d.until(i, to)
 		injected := float64(m.Injected)
 		if v1beta1.Phase(m.Phase).Over() {
 			injected = 0 // the status keeps what it was last
@@ -145,10 +150,7 @@ func (d Disruption) states(from, to time.Time) chart.Panel {
 	for _, probe := range d.Probes {
 		row := chart.Row{Name: probe.Name}
 		for i, m := range d.Timeline {
-			state, until := m.Probes[probe.Name], to
-			if i+1 < len(d.Timeline) {
-				until = d.Timeline[i+1].Time
-			}
+			state, until := m.Probes[probe.Name], d.until(i, to)
 			last := len(row.Bars) - 1
 			switch {
 			case state == "":

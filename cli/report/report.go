@@ -30,6 +30,9 @@ const (
 	Unfinished view.Outcome = "Unfinished"
 )
 
+// notEnded explains the outcome Unfinished.
+const notEnded = "it has not ended"
+
 // Report describes a run from the start of the command until it stopped waiting.
 type Report struct {
 	Format int `json:"format"`
@@ -163,7 +166,7 @@ func Of(d *v1beta1.Disruption, gone bool) Disruption {
 	r := Disruption{
 		Namespace: d.Namespace, Name: d.Name, UID: string(d.UID), DryRun: d.Spec.DryRun,
 		Requester: v1beta1.RequesterOf(d).User, Faults: fieldsOf(d.Spec.Kinds()),
-		Phase: string(s.Phase), Ending: s.Ending, Targets: targetsOf(s), Probes: probesOf(d),
+		Phase: string(s.Phase), Ending: s.Ending, Targets: targetsOf(s), Probes: probesOf(d.Spec.SteadyState, s.SteadyState),
 		CreatedAt: stamp(&d.CreationTimestamp), StartedAt: stamp(s.StartTime), InjectedAt: stamp(s.InjectedTime), CleanedAt: stamp(s.CleanedAt),
 	}
 	r.explain(d)
@@ -185,7 +188,7 @@ func Of(d *v1beta1.Disruption, gone bool) Disruption {
 			r.LeftBehind = c.Message
 		}
 	}
-	r.Outcome, r.Why = Unfinished, "it has not ended"
+	r.Outcome, r.Why = Unfinished, notEnded
 	if gone || stuck || s.Phase.Over() {
 		result := view.ResultOf(d)
 		r.Outcome, r.Why = result.Outcome, result.Why
@@ -243,19 +246,19 @@ func fieldOf(kind v1beta1.Kind) string {
 }
 
 // probesOf are the probes of the status, or those of the spec before they were asked.
-func probesOf(d *v1beta1.Disruption) []Probe {
+func probesOf(spec *v1beta1.SteadyState, status *v1beta1.SteadyStateStatus) []Probe {
 	all := []Probe{}
-	if d.Spec.SteadyState == nil {
+	if spec == nil {
 		return all
 	}
-	if s := d.Status.SteadyState; s != nil && len(s.Probes) > 0 {
-		for _, p := range s.Probes {
+	if status != nil && len(status.Probes) > 0 {
+		for _, p := range status.Probes {
 			all = append(all, Probe{Name: p.Name, State: cmp.Or(string(p.State), string(v1beta1.ProbeUnknown)), Verdict: string(p.Verdict),
 				Text: p.Text, Targets: p.Targets, Failing: p.Failing})
 		}
 		return all
 	}
-	for _, p := range d.Spec.SteadyState.Probes {
+	for _, p := range spec.Probes {
 		all = append(all, Probe{Name: p.Name, State: string(v1beta1.ProbeUnknown)})
 	}
 	return all

@@ -36,16 +36,13 @@ type Step struct {
 	EndedAt     *time.Time `json:"endedAt,omitempty"`
 }
 
-// OfScenario describes a scenario as it was seen last, and its disruptions, of which
-// seen has the objects by UID. Of one that nobody saw only the ending is known.
+// OfScenario describes a scenario as the command saw it last, and its disruptions. seen
+// has the disruptions that the command saw, by UID; the others have only their ending.
 func OfScenario(s *v1beta1.DisruptionScenario, seen map[string]Disruption) (*Scenario, []Disruption) {
 	r := &Scenario{
 		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Requester: v1beta1.RequesterOf(s).User,
 		Verdict: string(s.Status.Verdict), Phase: string(s.Status.Phase), Message: s.Status.Message,
-		Steps: []Step{}, Probes: probesOf(&v1beta1.Disruption{
-			Spec:   v1beta1.DisruptionSpec{SteadyState: s.Spec.SteadyState},
-			Status: v1beta1.DisruptionStatus{SteadyState: s.Status.SteadyState},
-		}),
+		Steps: []Step{}, Probes: probesOf(s.Spec.SteadyState, s.Status.SteadyState),
 	}
 	disruptions := []Disruption{}
 	for _, step := range s.Spec.Steps {
@@ -77,7 +74,7 @@ func ofRun(namespace string, run v1beta1.ScenarioRun, seen map[string]Disruption
 	d, known := seen[string(run.UID)]
 	if !known {
 		d = Disruption{Namespace: namespace, Name: run.Name, UID: string(run.UID),
-			Faults: []string{}, Targets: []Target{}, Probes: []Probe{}, Outcome: Unfinished, Why: "it has not ended"}
+			Faults: []string{}, Targets: []Target{}, Probes: []Probe{}, Outcome: Unfinished, Why: notEnded}
 	}
 	if run.Ending == "" {
 		return d

@@ -9,30 +9,30 @@ import (
 )
 
 // OfStory describes a disruption of which only the history of its workflow is left.
-func OfStory(told story.Story) Disruption {
+func OfStory(s story.Story) Disruption {
 	d := Disruption{
-		Requester: told.Requester, Faults: []string{}, Targets: []Target{}, Probes: []Probe{},
-		Outcome: told.Outcome, Why: told.Result, Ending: told.Ending, Verdict: told.Verdict, InjectedAt: told.InjectedAt,
+		Requester: s.Requester, Faults: []string{}, Targets: []Target{}, Probes: []Probe{},
+		Outcome: s.Outcome, Why: s.Result, Ending: s.Ending, Verdict: s.Verdict, InjectedAt: s.InjectedAt,
 	}
-	d.Namespace, d.Name, _ = strings.Cut(told.Disruption, "/")
-	for _, kind := range told.Kinds {
+	d.Namespace, d.Name, _ = strings.Cut(s.Disruption, "/")
+	for _, kind := range s.Kinds {
 		d.Faults = append(d.Faults, fieldOf(v1beta1.Kind(kind)))
 	}
-	for _, p := range told.Probes {
+	for _, p := range s.Probes {
 		d.Probes = append(d.Probes, Probe{Name: p.Name, State: p.State})
 	}
-	n := len(told.Steps)
+	n := len(s.Steps)
 	if n > 0 {
-		d.StartedAt = &told.Steps[0].Time
+		d.StartedAt = &s.Steps[0].Time
 	}
 	switch d.Outcome {
 	case "":
-		d.Outcome, d.Why = Unfinished, "it has not ended"
+		d.Outcome, d.Why = Unfinished, notEnded
 	case view.Rejected:
 	default: // a workflow with a result has cleaned up
 		d.Cleaned = true
 		if n > 0 {
-			d.CleanedAt = &told.Steps[n-1].Time
+			d.CleanedAt = &s.Steps[n-1].Time
 		}
 	}
 	return d
