@@ -13,9 +13,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// tellPolicies records an event on each policy of which denial names a rule: whoever
-// wrote the policy reads there what it denied. A rule and a disruption have one event.
-func (a *Activities) tellPolicies(ctx context.Context, d *v1beta1.Disruption, denial string) {
+// recordDenial records an event on each policy whose rule denial names, so that the author
+// of the policy sees what it denied. A rule and a disruption have one event.
+func (a *Activities) recordDenial(ctx context.Context, d *v1beta1.Disruption, denial string) {
 	if a.Policies == nil || denial == "" {
 		return
 	}

@@ -186,7 +186,7 @@ func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver
 		return "", "", "", err
 	}
 	if why = policy.Refusal(rules); why != "" {
-		a.tellPolicies(ctx, d, why)
+		a.recordDenial(ctx, d, why)
 		return "", v1beta1.ReasonDenied, why, nil
 	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {

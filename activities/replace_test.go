@@ -264,7 +264,8 @@ func TestNodesAreCordonedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Disruptions cordon in turn, too: one that waits names the node and its disruption.
+// Disruptions cordon in turn, too. The status of a waiting disruption names the cordoned node
+// and the disruption that cordoned it.
 func TestDisruptionsCordonInTurn(t *testing.T) {
 	c := newCluster(t)
 	c.SuccessorPatience = time.Nanosecond

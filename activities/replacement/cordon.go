@@ -51,7 +51,7 @@ func (c Cordons) Uncordon(ctx context.Context, node string, uid types.UID) error
 // CordonInTurn cordons the node as Cordon does, unless disruptions keep most other nodes of
 // the cluster cordoned, or more: then it returns these and leaves the node as it is. Of two
 // disruptions that cordon at the same time at least one sees the other, since both look after
-// they have cordoned; whoever sees too many uncordons. A node that carries the disruption's
+// they have cordoned. A disruption that sees too many uncordons its node. A node that carries the disruption's
 // mark already had its turn.
 func (c Cordons) CordonInTurn(ctx context.Context, node string, ref v1beta1.DisruptionRef, most int) (others []*corev1.Node, err error) {
 	others, marked, err := c.othersThan(ctx, node, ref.UID)

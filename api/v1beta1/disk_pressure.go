@@ -22,8 +22,8 @@ type DiskPressure struct {
 	Throttling DiskPressureThrottling `json:"throttling,omitempty"`
 }
 
-// The least limits. Below them a target does not slow down but stand still, and with
-// it whoever waits for its writes: on ext4 every fsync of the disk may. All pods of a
+// The least limits. Below them a target does not slow down but stand still, and with it
+// every process that waits for its writes: on ext4 every fsync of the disk may. All pods of a
 // node share theirs, and the injector is one of them: it has to read its own program
 // from the disk to take the limits off again.
 const (

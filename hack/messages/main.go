@@ -78,6 +78,13 @@ func pageOf(path string, code []byte) (page string, texts int, err error) {
 		return "", 0, err
 	}
 	lines := make([]string, set.File(file.Pos()).LineCount()+1)
+	add := func(at token.Pos, text string) {
+		if shown := shownText(text); shown != "" {
+			line := set.Position(at).Line
+			lines[line] = strings.TrimPrefix(lines[line]+" "+shown, " ")
+			texts++
+		}
+	}
 	var visit func(ast.Node) bool
 	visit = func(node ast.Node) bool {
 		switch node := node.(type) {
@@ -85,11 +92,7 @@ func pageOf(path string, code []byte) (page string, texts int, err error) {
 			return false // a path, or the tag of a field
 		case *ast.BinaryExpr, *ast.BasicLit:
 			text, others := textOf(node.(ast.Expr))
-			if shown := shownText(text); shown != "" {
-				line := set.Position(node.Pos()).Line
-				lines[line] = strings.TrimPrefix(lines[line]+" "+shown, " ")
-				texts++
-			}
+			add(node.Pos(), text)
 			for _, other := range others {
 				ast.Inspect(other, visit)
 			}
@@ -102,11 +105,7 @@ func pageOf(path string, code []byte) (page string, texts int, err error) {
 		for _, comment := range group.List {
 			for _, found := range aRule.FindAllStringSubmatch(comment.Text, -1) {
 				text, _ := strconv.Unquote(found[1])
-				if shown := shownText(text); shown != "" {
-					line := set.Position(comment.Pos()).Line
-					lines[line] = strings.TrimPrefix(lines[line]+" "+shown, " ")
-					texts++
-				}
+				add(comment.Pos(), text)
 			}
 		}
 	}
