@@ -213,7 +213,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 		p.run(t)
 		p.want(t, "prepare", "select", "create", "clean", "finish")
 	})
-	t.Run("nobody asks the probes of During", func(t *testing.T) {
+	t.Run("no program runs the probes of During", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[in] = true
 		result := p.run(t)
@@ -369,7 +369,7 @@ func TestNobodyAsks(t *testing.T) {
 		long := activities.ProbeSnapshot{At: p.env.Now().Add(-time.Hour)}
 		p.fails(in, temporal.NewHeartbeatTimeoutError(long))
 		result := p.run(t)
-		p.wantVerdict(t, result, v1beta1.VerdictAborted, "nobody asks")
+		p.wantVerdict(t, result, v1beta1.VerdictAborted, "no program runs it")
 		if p.asks[len(p.asks)-1].Began.Sub(p.asks[0].Began) > 62*time.Second {
 			t.Errorf("it was decided late: %+v", p.asks)
 		}
@@ -382,7 +382,7 @@ func TestNobodyAsks(t *testing.T) {
 		p.after(5*time.Minute, func() { p.say(in, v1beta1.ProbeSuccess, "status 200") })
 		p.after(6*time.Minute, func() { p.silentFrom = 0 })
 		result := p.run(t)
-		p.wantVerdict(t, result, v1beta1.VerdictInconclusive, "nobody asks")
+		p.wantVerdict(t, result, v1beta1.VerdictInconclusive, "no program runs it")
 		if p.asked() != "Before During During After" {
 			t.Errorf("asked %s: %+v", p.asked(), p.asks)
 		}
