@@ -1,0 +1,106 @@
+package test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// withSpeech lists the folders whose code still has verbs of speech. A folder
+// leaves the list when it is rewritten; none is ever added.
+var withSpeech = []string{
+	"activities", "api", "cli", "crdbridge", "deploy", "hack", "injector",
+	"kube", "settings", "test", "worker", "workflows",
+}
+
+// speech has the words that name no deed: a name or a comment has the verb of
+// the field instead (docs/style.md).
+var speech = wordSet(`
+	tell tells telling told teller say says saying said hear hears hearing heard
+	news words worded speak speaks speaking spoke spoken mend mends mended mending
+	nobody somebody everybody anybody whoever whom whomever anew he him his himself`)
+
+// camel splits an identifier into its words.
+var camel = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
+
+// opening matches a sentence whose subject has no noun.
+var opening = regexp.MustCompile(`^(What|Whatever|Whoever|Who|Whom|Whose|Those|That of|One that|One who|Neither|None)\b[^?]*$`)
+
+// openingOfComment matches a comment that begins with a pronoun.
+var openingOfComment = regexp.MustCompile(`^(It|They|This|These|Its|Their)\s+(is|are|was|were|has|have|may|can|must|does|do|ends?|begins?|goes|[a-z]+s)\b`)
+
+// sentenceEnd splits a comment into its sentences.
+var sentenceEnd = regexp.MustCompile(`[.:;?]\s+`)
+
+// maxCommentColumns bounds a line that holds only a comment, with its indent as
+// one column per tab.
+const maxCommentColumns = 100
+
+// TestWords keeps speech and riddles out of names and comments.
+func TestWords(t *testing.T) {
+	for _, file := range goFiles(t, ".go") {
+		folder := strings.Split(filepath.ToSlash(file), "/")[1]
+		if slices.Contains(withSpeech, folder) || strings.HasPrefix(filepath.Base(file), "zz_") || strings.HasSuffix(file, "words_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reported := map[string]bool{}
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			if name, ok := node.(*ast.Ident); ok && !reported[name.Name] {
+				for _, word := range camel.FindAllString(name.Name, -1) {
+					if speech[strings.ToLower(word)] {
+						reported[name.Name] = true
+						t.Errorf("%s: the name %s has %q", set.Position(name.Pos()), name.Name, word)
+					}
+				}
+			}
+			return true
+		})
+		for _, group := range parsed.Comments {
+			checkComment(t, set, group)
+		}
+	}
+}
+
+func checkComment(t *testing.T, set *token.FileSet, group *ast.CommentGroup) {
+	for _, comment := range group.List {
+		if at := set.Position(comment.Pos()); at.Column-1+len(comment.Text) > maxCommentColumns && strings.HasPrefix(comment.Text, "// ") && strings.Contains(strings.TrimPrefix(comment.Text, "// "), " ") {
+			t.Errorf("%s: the comment ends at column %d, at most %d", at, at.Column-1+len(comment.Text), maxCommentColumns)
+		}
+	}
+	at := set.Position(group.Pos())
+	for _, paragraph := range strings.Split(group.Text(), "\n\n") {
+		for i, sentence := range sentenceEnd.Split(strings.Join(strings.Fields(paragraph), " "), -1) {
+			if opening.MatchString(sentence) || i == 0 && openingOfComment.MatchString(sentence) {
+				t.Errorf("%s: a sentence begins without a noun: %s", at, sentence)
+			}
+			found := map[string]bool{}
+			for _, word := range regexp.MustCompile(`[A-Za-z]+`).FindAllString(sentence, -1) {
+				if speech[strings.ToLower(word)] {
+					found[word] = true
+				}
+			}
+			if len(found) > 0 {
+				t.Errorf("%s: %q in: %s", at, slices.Sorted(maps.Keys(found)), sentence)
+			}
+		}
+	}
+}
+
+func wordSet(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
