@@ -18,7 +18,7 @@ const shopIsLost = "the shop does not answer any more"
 // succeeds, in During until it is cancelled.
 func (c *cluster) askProbes(a *attempt, in activities.AskProbesInput) activities.AskProbesResult {
 	say := func(seq int64, state v1beta1.ProbeState) contract.ProbeReport {
-		report := contract.ProbeReport{Name: "shop", State: state, Since: c.now(), Heard: true, Text: "an answer"}
+		report := contract.ProbeReport{Name: "shop", State: state, Since: c.now(), Answered: true, Text: "an answer"}
 		a.write("signal that the shop is "+string(state), func(bool) {
 			c.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{
 				Phase: in.Phase, Session: in.Session, Seq: seq, At: c.now(), Probes: []contract.ProbeReport{report},
@@ -39,7 +39,7 @@ func (c *cluster) askProbes(a *attempt, in activities.AskProbesInput) activities
 	for a.wait(time.Second); c.unsteady && (in.Phase == v1beta1.ProbeBefore || len(c.marks) > 0); {
 		a.wait(5 * time.Second)
 	}
-	return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Since: c.now(), Heard: true, Text: "an answer"}}}
+	return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Since: c.now(), Answered: true, Text: "an answer"}}}
 }
 
 // lostBy is true for a signal by which the probe aborts a disruption that goes on.

@@ -41,7 +41,7 @@ func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (ac
 	ask, seq := s.prober, int64(0)
 	tell := func(state v1beta1.ProbeState, text string) []contract.ProbeReport {
 		seq++
-		told := []contract.ProbeReport{{Name: "shop", State: state, Heard: true, Text: text, Since: time.Now()}}
+		told := []contract.ProbeReport{{Name: "shop", State: state, Answered: true, Text: text, Since: time.Now()}}
 		transition := contract.ProbeTransition{Phase: in.Phase, Session: in.Session, Seq: seq, At: time.Now(), Probes: told}
 		_ = activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, transition)
 		return told
@@ -51,7 +51,7 @@ func (s *stage) askProbes(ctx context.Context, in activities.AskProbesInput) (ac
 		tell(v1beta1.ProbeFailure, "status 503")
 		return activities.AskProbesResult{}, wait(ctx, nil)
 	case in.Phase != v1beta1.ProbeDuring:
-		return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Heard: true, Text: "status 200", Since: time.Now()}}}, nil
+		return activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200", Since: time.Now()}}}, nil
 	}
 	told := tell(v1beta1.ProbeSuccess, "status 200")
 	if ask.dies && in.Resume == nil {

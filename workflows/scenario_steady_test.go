@@ -55,7 +55,7 @@ func newGuardedTheatre(t *testing.T, probe v1beta1.Probe, steps ...scenarios.Ste
 func (g *guardedTheatre) say(phase v1beta1.ProbePhase, session int, state v1beta1.ProbeState, after time.Duration) {
 	g.RegisterDelayedCallback(func() {
 		g.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: phase, Session: session, Seq: int64(after) + 1,
-			Probes: []contract.ProbeReport{{Name: "shop", State: state, Text: "says " + string(state), Heard: true}}})
+			Probes: []contract.ProbeReport{{Name: "shop", State: state, Text: "says " + string(state), Answered: true}}})
 	}, after)
 }
 

@@ -83,7 +83,7 @@ func (p *guardedPlay) say(phase v1beta1.ProbePhase, state v1beta1.ProbeState, te
 	p.seq++
 	told := contract.ProbeTransition{Phase: phase, Session: p.asks[len(p.asks)-1].Session, Seq: p.seq, At: p.env.Now().Add(p.clockAhead)}
 	for _, probe := range p.plan.SteadyState.Of(phase) {
-		told.Probes = append(told.Probes, contract.ProbeReport{Name: probe.Name, State: state, Since: p.env.Now(), Heard: text != "", Text: text})
+		told.Probes = append(told.Probes, contract.ProbeReport{Name: probe.Name, State: state, Since: p.env.Now(), Answered: text != "", Text: text})
 	}
 	p.env.SignalWorkflow(contract.SignalProbe, told)
 }
@@ -140,7 +140,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 	t.Run("who asks tells by its result", func(t *testing.T) {
 		p := guardedWorld(t)
 		p.mute[before], p.mute[after] = true, true
-		steady := activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Heard: true, Text: "status 200"}}}
+		steady := activities.AskProbesResult{Probes: []contract.ProbeReport{{Name: "shop", State: v1beta1.ProbeSuccess, Answered: true, Text: "status 200"}}}
 		p.env.OnActivity(a.AskProbes, mock.Anything, mock.MatchedBy(func(asked activities.AskProbesInput) bool { return asked.Phase != in })).
 			After(10*time.Second).Return(steady, nil)
 		result := p.run(t)
@@ -177,7 +177,7 @@ func TestNothingIsInjectedBeforeTheGateOpens(t *testing.T) {
 		p.mute[before] = true
 		say := func(name string, state v1beta1.ProbeState) {
 			p.seq++
-			p.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: before, Session: 1, Seq: p.seq, Probes: []contract.ProbeReport{{Name: name, State: state, Heard: true}}})
+			p.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: before, Session: 1, Seq: p.seq, Probes: []contract.ProbeReport{{Name: name, State: state, Answered: true}}})
 		}
 		p.after(5*time.Second, func() { say("shop", v1beta1.ProbeSuccess) })
 		p.after(6*time.Second, func() { say("shop", v1beta1.ProbeFailure) })
@@ -568,7 +568,7 @@ func TestStatusQueryAndPageSayTheSame(t *testing.T) {
 	p := guardedWorld(t, v1beta1.Probe{Name: "shop", OnFailure: v1beta1.ProbeRecord}, v1beta1.Probe{Name: "cart"})
 	p.after(10*time.Minute, func() {
 		p.env.SignalWorkflow(contract.SignalProbe, contract.ProbeTransition{Phase: in, Session: 2, Seq: 99, Probes: []contract.ProbeReport{
-			{Name: "shop", State: v1beta1.ProbeFailure, Heard: true, Text: "status 503"}}})
+			{Name: "shop", State: v1beta1.ProbeFailure, Answered: true, Text: "status 503"}}})
 	})
 	p.after(11*time.Minute, func() {
 		state, said := p.state(t), p.told[len(p.told)-1]

@@ -66,7 +66,7 @@ func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 		return b
 	}
 	for _, report := range in.Resume.Reports {
-		b.before[report.Name], b.heard[report.Name] = report, report.Heard
+		b.before[report.Name], b.heard[report.Name] = report, report.Answered
 	}
 	for _, course := range in.Resume.Courses {
 		of := group{course.Probe, course.Group == GroupControl}
@@ -187,7 +187,7 @@ func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeRepo
 
 // report is what one probe says. since is left open.
 func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) contract.ProbeReport {
-	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Heard: b.heard[p.Name]}
+	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Answered: b.heard[p.Name]}
 	if p.Scope == v1beta1.ProbePerTarget {
 		report.Targets, report.Comparison = b.asked(false), b.compare(p, states)
 		if report.Targets == 0 && b.known {
@@ -366,7 +366,7 @@ func worthTelling(told map[string]contract.ProbeReport, now []contract.ProbeRepo
 	for _, report := range now {
 		before, there := told[report.Name]
 		more := report.Failing > before.Failing && report.Failing >= 2*before.Failing
-		if !there || compared(before, report) || report.State != before.State || report.Heard && !before.Heard || more {
+		if !there || compared(before, report) || report.State != before.State || report.Answered && !before.Answered || more {
 			news = append(news, report)
 		}
 	}

@@ -48,9 +48,9 @@ type ProbeReport struct {
 	// says that nobody could be asked for longer than the BlindLimit.
 	State v1beta1.ProbeState `json:"state"`
 	Since time.Time          `json:"since"`
-	// Heard is true once there was an answer in this phase. Without, State is only
+	// Answered is true once there was an answer in this phase. Without, State is only
 	// what the phase begins with.
-	Heard bool `json:"heard,omitempty"`
+	Answered bool `json:"heard,omitempty"`
 	// Text says why, in at most 256 bytes.
 	Text string `json:"text,omitempty"`
 	// Targets is how many are asked, Failing how many of them fail, and

@@ -144,10 +144,10 @@ func (c *Course) Hear(spec v1beta1.SteadyState, told contract.ProbeTransition) (
 }
 
 func (p *Probe) hear(said contract.ProbeReport) (news bool) {
-	answered := p.Spoke && p.Said.Heard
+	answered := p.Spoke && p.Said.Answered
 	news = !p.Spoke || p.Said.State != said.State || p.Said.Text != said.Text || p.Said.Failing != said.Failing || p.Said.Targets != said.Targets
 	p.Said, p.Spoke = said, true
-	p.Said.Heard = said.Heard || answered
+	p.Said.Answered = said.Answered || answered
 	return news
 }
 
@@ -278,7 +278,7 @@ func (c *Course) End(spec v1beta1.SteadyState, timeUp bool) {
 
 // atEnd is what a probe has shown when a phase ends.
 func (p *Probe) atEnd(phase v1beta1.ProbePhase, timeUp bool) Finding {
-	answered := p.Spoke && p.Said.Heard
+	answered := p.Spoke && p.Said.Answered
 	switch {
 	case phase == v1beta1.ProbeDuring:
 		if answered {

@@ -26,7 +26,7 @@ func two(onProberLost v1beta1.ProbeOnFailure) v1beta1.SteadyState {
 
 // said is what one probe says so many seconds after noon.
 func said(probe string, state v1beta1.ProbeState, seconds int, text string) contract.ProbeReport {
-	return contract.ProbeReport{Name: probe, State: state, Since: noon.Add(time.Duration(seconds) * time.Second), Heard: text != "", Text: text}
+	return contract.ProbeReport{Name: probe, State: state, Since: noon.Add(time.Duration(seconds) * time.Second), Answered: text != "", Text: text}
 }
 
 // transition is what a prober tells, numbered by the latest second in it.
@@ -261,7 +261,7 @@ func TestStatusAndTableSayTheSame(t *testing.T) {
 	spec := two(v1beta1.ProbeRecord)
 	var c Course
 	for _, do := range steps(steady(before), []step{begin(in), hear(in, contract.ProbeReport{
-		Name: "slow", State: v1beta1.ProbeFailure, Since: noon.Add(9 * time.Second), Heard: true, Text: "status 503", Targets: 3, Failing: 1, FailingTargets: []string{"web-1"}})}) {
+		Name: "slow", State: v1beta1.ProbeFailure, Since: noon.Add(9 * time.Second), Answered: true, Text: "status 503", Targets: 3, Failing: 1, FailingTargets: []string{"web-1"}})}) {
 		do(&c, spec)
 	}
 	status := c.Status(spec, false, noon)
