@@ -47,6 +47,9 @@ type Plan struct {
 	CleanOnly string `json:"cleanOnly,omitempty"`
 	// Rejected says what is wrong with a spec that can never run.
 	Rejected string `json:"rejected,omitempty"`
+	// ResultSearchable is true when the search attributes get the ending and the
+	// verdict. The plans of older workers lack it.
+	ResultSearchable bool `json:"resultSearchable,omitempty"`
 }
 
 // The rules by which a workflow follows who asks the probes, one after the other.
@@ -76,6 +79,7 @@ type Operations struct {
 // emergency stop, which refuses it if it never began.
 func (a *Activities) Prepare(ctx context.Context, ref Ref) (Plan, error) {
 	plan, err := a.prepare(ctx, ref)
+	plan.ResultSearchable = true
 	if err != nil || plan.CleanOnly == "" {
 		return plan, err
 	}

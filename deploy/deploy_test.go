@@ -25,7 +25,7 @@ import (
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/golden"
-	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -220,11 +220,8 @@ func TestNamespaceScriptCreatesEveryAttribute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range map[string]string{
-		contract.AttributePhase: "Keyword", contract.AttributeNamespace: "Keyword", contract.AttributeKinds: "KeywordList",
-		contract.AttributeStuck: "Bool", contract.AttributeTargets: "Int",
-	} {
-		if want := "--name " + name + " --type " + kind; !regexp.MustCompile(want + `\b`).Match(script) {
+	for name, kind := range start.SearchAttributes {
+		if want := "--name " + name + " --type " + kind.String(); !regexp.MustCompile(want + `\b`).Match(script) {
 			t.Errorf("temporal/namespace.sh has no %q", want)
 		}
 	}

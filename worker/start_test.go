@@ -55,7 +55,7 @@ func TestWorkerSaysWhatTemporalLacks(t *testing.T) {
 
 	namespace(t, operator, "bare")
 	t.Run("search attributes", func(t *testing.T) {
-		wantWords(t, try("bare"), "search-attribute create --namespace bare",
+		wantWords(t, try("bare"), "search-attribute create --namespace bare", "--name SquallEnding --type Keyword", "--name SquallVerdict --type Keyword",
 			"--name SquallKinds --type KeywordList", "--name SquallNamespace --type Keyword", "--name SquallPhase --type Keyword",
 			"--name SquallStuck --type Bool", "--name SquallTargets --type Int")
 	})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -16,7 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/squall-chaos/squall/workflows/connect"
-	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // checkTimeout bounds the checks; each call takes milliseconds.
@@ -53,15 +52,6 @@ func check(ctx context.Context, temporal client.Client, namespace string) error 
 	return checkMayWork(ctx, temporal, namespace)
 }
 
-// wanted are the search attributes a workflow sets: without them it cannot run.
-var wanted = map[string]enums.IndexedValueType{
-	contract.AttributePhase:     enums.INDEXED_VALUE_TYPE_KEYWORD,
-	contract.AttributeNamespace: enums.INDEXED_VALUE_TYPE_KEYWORD,
-	contract.AttributeKinds:     enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-	contract.AttributeStuck:     enums.INDEXED_VALUE_TYPE_BOOL,
-	contract.AttributeTargets:   enums.INDEXED_VALUE_TYPE_INT,
-}
-
 // checkSearchAttributes says exactly what Temporal lacks, and how to add it.
 func checkSearchAttributes(ctx context.Context, temporal client.Client, namespace string) error {
 	there, err := temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
@@ -69,7 +59,7 @@ func checkSearchAttributes(ctx context.Context, temporal client.Client, namespac
 		return fmt.Errorf("list the search attributes of temporal namespace %s: %w", namespace, connect.Advise(err))
 	}
 	var missing, wrong []string
-	for name, kind := range wanted {
+	for name, kind := range start.SearchAttributes {
 		switch has, found := there.CustomAttributes[name]; {
 		case !found:
 			missing = append(missing, fmt.Sprintf("--name %s --type %s", name, kind))

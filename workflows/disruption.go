@@ -104,7 +104,7 @@ func (d *disruption) disturb(ctx workflow.Context) {
 		d.newRunDue = workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 	}
 	if d.Ending == "" && ctx.Err() != nil {
-		d.Ending = "cancelled" // a new run would not see the cancellation
+		d.Ending = v1beta1.EndingCancelled // a new run would not see the cancellation
 	}
 }
 

@@ -200,7 +200,7 @@ func (d *disruption) notifyEnding(ctx workflow.Context) {
 	case strings.HasPrefix(d.Ending, v1beta1.EndingFailed):
 		kind = v1beta1.NotificationError
 	case strings.HasPrefix(d.Ending, v1beta1.EndingAborted), strings.HasPrefix(d.Ending, v1beta1.EndingNotSteady),
-		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == "cancelled":
+		strings.HasPrefix(d.Ending, v1beta1.EndingEmergencyStop), d.Ending == v1beta1.EndingCancelled:
 		kind = v1beta1.NotificationWarning
 	}
 	d.notifyOnce(ctx, kind, reasonEnding, "Cleaning up all targets: "+d.Ending+".")

@@ -373,24 +373,30 @@ func now(ctx workflow.Context) metav1.Time {
 func (s *steps) details() string {
 	page := scenarioDetails(s.ref, s.status)
 	if s.prober != nil {
-		page += "\n" + strings.Join(probeTable(s.prober.spec, s.prober.course, s.status.Phase.Over()), "\n")
+		page += "\n" + strings.Join(probeList(s.prober.spec, s.prober.course, s.status.Phase.Over()), "\n")
 	}
 	return page
 }
 
 // scenarioDetails is the part of that page about the steps: markdown.
 func scenarioDetails(ref contract.ScenarioRef, status v1beta1.DisruptionScenarioStatus) string {
-	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", cell(status.Message), "",
-		fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name)}
-	if len(status.Steps) > 0 {
-		b = append(b, "", "| step | phase | verdict | disruptions |", "|---|---|---|---|")
+	b := []string{fmt.Sprintf("## %s: %s", status.Phase, ref), "", oneLine(status.Message), ""}
+	if !status.Phase.Over() {
+		b = append(b, fmt.Sprintf("`kubectl -n %s describe discenario %s` shows all of it.", ref.Namespace, ref.Name), "")
 	}
 	for _, step := range status.Steps {
 		var runs []string
 		for _, run := range step.Disruptions {
-			runs = append(runs, cell(strings.TrimSpace(run.Name+" "+run.Ending)))
+			runs = append(runs, oneLine(strings.TrimSpace(run.Name+" "+run.Ending)))
 		}
-		b = append(b, fmt.Sprintf("| %s | %s | %s | %s |", step.Name, step.Phase, step.Verdict, strings.Join(runs, ", ")))
+		line := fmt.Sprintf("- **%s**: %s", step.Name, step.Phase)
+		if step.Verdict != "" {
+			line += ", " + string(step.Verdict)
+		}
+		if len(runs) > 0 {
+			line += " (" + strings.Join(runs, ", ") + ")"
+		}
+		b = append(b, line)
 	}
 	if status.Phase == v1beta1.ScenarioSuspended {
 		b = append(b, "", "To approve: *More Actions*, *Send an Update*, `approve`, and paste:", "",

@@ -39,20 +39,34 @@ func (d *disruption) publishPhase(ctx workflow.Context, phase v1beta1.Phase) {
 	if kinds := d.Plan.Kinds.Names(); len(kinds) > 0 {
 		updates = append(updates, start.AttributeKinds.ValueSet(kinds))
 	}
+	if phase.Over() && d.Plan.ResultSearchable {
+		updates = append(updates, start.AttributeEnding.ValueSet(d.endingClass()))
+		if verdict := d.verdict(ctx); verdict != nil {
+			updates = append(updates, start.AttributeVerdict.ValueSet(string(verdict.Verdict)))
+		}
+	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
 }
 
+// endingClass is Rejected, or the class of the ending.
+func (d *disruption) endingClass() string {
+	if d.Plan.Rejected != "" {
+		return string(v1beta1.PhaseRejected)
+	}
+	return v1beta1.EndingClass(d.Ending)
+}
+
 // details is the page a person reads in the Temporal UI: markdown.
 func details(ref v1beta1.DisruptionRef, s State) string {
 	var b []string
-	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(ref, s.Plan))
+	b = append(b, fmt.Sprintf("## %s: %s/%s", s.Phase, ref.Namespace, ref.Name), "", sentence(s), "", origin(s.Plan), "", commands(ref, s.Phase.Over()))
 	b = append(b, probes(s)...)
-	if len(s.Left) > 0 {
-		b = append(b, "", "| chaos pod | node | target | what is wrong |", "|---|---|---|---|")
+	if len(s.Left) > 0 && !s.Phase.Over() {
+		b = append(b, "", "### Not clean", "")
 		for _, pod := range s.Left {
-			b = append(b, fmt.Sprintf("| %s | %s | %s | %s |", nameOf(pod, s.Plan), pod.Node, pod.Target, cell(pod.Why)))
+			b = append(b, fmt.Sprintf("- %s on node %s, chaos pod `%s`: %s", pod.Target, pod.Node, nameOf(pod, s.Plan), verbatim(pod.Why)))
 		}
 		if more := s.Remaining - len(s.Left); more > 0 {
 			b = append(b, "", fmt.Sprintf("and %d more.", more))
@@ -73,30 +87,47 @@ func probes(s State) []string {
 	if s.Plan == nil || s.Plan.SteadyState == nil || s.Steady == nil {
 		return nil
 	}
-	return probeTable(*s.Plan.SteadyState, s.Steady, s.Phase.Over())
+	return probeList(*s.Plan.SteadyState, s.Steady, s.Phase.Over())
 }
 
-func probeTable(spec v1beta1.SteadyState, course *steadystate.Course, over bool) []string {
-	b := []string{"", "### Steady state", "", course.Summary(spec, over), "",
-		"| probe | result | Before | During | After | because |", "|---|---|---|---|---|---|"}
+// probeList is a list because Temporal's web interface draws tables without space
+// between the columns.
+func probeList(spec v1beta1.SteadyState, course *steadystate.Course, over bool) []string {
+	b := []string{"", "### Steady state", "", course.Summary(spec, over), ""}
 	for _, row := range course.Table(spec) {
-		b = append(b, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", row[0], row[1], row[2], row[3], row[4], cell(row[5])))
+		line := fmt.Sprintf("- **%s**: %s", row[0], row[1])
+		if row[5] != "" {
+			line += " (" + row[5] + ")"
+		}
+		for i, phase := range []v1beta1.ProbePhase{v1beta1.ProbeBefore, v1beta1.ProbeDuring, v1beta1.ProbeAfter} {
+			if finding := row[2+i]; finding != "" {
+				line += fmt.Sprintf("; %s: %s", phase, finding)
+			}
+		}
+		b = append(b, oneLine(line))
 	}
 	return b
 }
 
-// origin is the line about what is injected and where to read more. A new run does not
+// origin is the line about the faults and the requester. A new run does not
 // inherit the summary and the details that the bridge gave the workflow.
-func origin(ref v1beta1.DisruptionRef, plan *activities.Plan) string {
-	look := fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it.", ref.Namespace, ref.Name)
+func origin(plan *activities.Plan) string {
 	if plan == nil || len(plan.Kinds) == 0 {
-		return look
+		return ""
 	}
-	asked := ""
+	line := "Faults: " + strings.Join(plan.Kinds.Names(), ", ") + "."
 	if plan.Requester != "" {
-		asked = "Asked for by " + verbatim(plan.Requester) + ". "
+		line += " Asked for by " + verbatim(plan.Requester) + "."
 	}
-	return "Kinds: " + strings.Join(plan.Kinds.Names(), ", ") + ". " + asked + look
+	return line
+}
+
+// commands are those that work in this phase: a disruption that is over may be deleted.
+func commands(ref v1beta1.DisruptionRef, over bool) string {
+	if over {
+		return fmt.Sprintf("`squall -n %s history %s` shows how it went.", ref.Namespace, ref.Name)
+	}
+	return fmt.Sprintf("`kubectl -n %s describe disruption %s` shows all of it. To end it: `kubectl -n %[1]s delete disruption %[2]s`.", ref.Namespace, ref.Name)
 }
 
 // verbatim is a text of a user, on one line and without its markdown.
@@ -170,9 +201,9 @@ func sentence(s State) string {
 			number(s.Remaining, "chaos pod"), int(retryPeriod.Minutes()))
 	case v1beta1.PhaseFinished:
 		if s.ReleasedPods > 0 {
-			return fmt.Sprintf("Over. Released by a person without being clean: %s.", number(s.ReleasedPods, "chaos pod"))
+			return fmt.Sprintf("Over. Ending: %s. Released by a person without being clean: %s.", s.Ending, number(s.ReleasedPods, "chaos pod"))
 		}
-		return "Over. Nothing is left."
+		return "Over. Ending: " + s.Ending + ". Nothing is left."
 	}
 	return ""
 }
@@ -195,10 +226,8 @@ func nameOf(pod activities.LeftPod, plan *activities.Plan) string {
 	return fmt.Sprintf("%s (%s)", pod.Pod, pod.Kind)
 }
 
-// cell makes text fit into a cell of a markdown table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
-}
+// oneLine makes text fit into an item of a list.
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // releaseExample is JSON for exactly these targets; the person adds by and reason.
 func releaseExample(left []activities.LeftPod) string {

@@ -104,9 +104,9 @@ func sweepDetails(s Swept) string {
 		if len(part.rows) == 0 {
 			continue
 		}
-		text += "\n### " + part.title + "\n\n| node | disruption | what | why |\n|---|---|---|---|\n"
+		text += "\n### " + part.title + "\n\n"
 		for _, row := range part.rows {
-			text += fmt.Sprintf("| %s | %s | %s | %s |\n", row.Node, cell(row.Disruption), cell(row.What), cell(row.Why))
+			text += oneLine(fmt.Sprintf("- node %s, disruption %s, %s: %s", row.Node, row.Disruption, row.What, row.Why)) + "\n"
 		}
 	}
 	return text

@@ -178,7 +178,7 @@ func (d *disruption) effectOptions(ctx workflow.Context) workflow.Context {
 		StartToCloseTimeout:    time.Minute,
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            &retries,
-		Summary:                "see whether the faults act",
+		Summary:                "check whether the faults act; each attempt is one check",
 	})
 }
 

@@ -45,7 +45,7 @@ func TestEveryPhaseHasAPage(t *testing.T) {
 		s.sees(v1beta1.PhaseCleaning, "Cleaning up: an earlier workflow began it.")
 		let()
 		s.result()
-		s.sees(v1beta1.PhaseFinished, "Over. Nothing is left.")
+		s.sees(v1beta1.PhaseFinished, "Over. Ending: an earlier workflow began it. Nothing is left.")
 	})
 }
 
@@ -69,7 +69,7 @@ func throughEveryPhase(s *stage) {
 	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets until "+expires)
 	s.signal(contract.SignalObserved, contract.Observation{Hash: "1", Ended: 1})
 	s.eventually("cleaners failed too", func() bool { return slices.ContainsFunc(s.state().Left, exhausted) })
-	s.sees(v1beta1.PhaseHolding, "| chaos-1 | n1 | web-1 | qdisc busy |", `"action": "retry"`)
+	s.sees(v1beta1.PhaseHolding, "- web-1 on node n1, chaos pod `chaos-1`: `qdisc busy`", `"action": "retry"`)
 	let := s.hold()
 	s.signal(contract.SignalEnd, nil)
 	s.enters(v1beta1.PhaseCleaning)
@@ -88,7 +88,7 @@ func throughEveryPhase(s *stage) {
 	if diff := cmp.Diff(want, s.result()); diff != "" {
 		s.Errorf("result (-want +got):\n%s", diff)
 	}
-	s.sees(v1beta1.PhaseFinished, "Over. Released by a person without being clean: 1 chaos pod.", "- `release web-1 by ann: scrap`")
+	s.sees(v1beta1.PhaseFinished, "Over. Ending: deleted. Released by a person without being clean: 1 chaos pod.", "- `release web-1 by ann: scrap`")
 	wantSummaries(s.T, s.history(""))
 }
 
@@ -135,7 +135,7 @@ func TestNewRunShowsItsPageToo(t *testing.T) {
 	s.decide()
 	s.carried(first)
 	s.eventually("cleaners failed too", func() bool { return slices.ContainsFunc(s.state().Left, exhausted) })
-	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets", "Kinds: cpu-pressure.", "kubectl -n shop describe disruption calm", "qdisc busy")
+	s.sees(v1beta1.PhaseHolding, "Disrupting 2 targets", "Faults: cpu-pressure.", "kubectl -n shop describe disruption calm", "qdisc busy")
 	attributes := s.described().TypedSearchAttributes
 	if stuck, _ := attributes.GetBool(start.AttributeStuck); !stuck {
 		t.Errorf("search attributes of the new run = %v, want SquallStuck", attributes)

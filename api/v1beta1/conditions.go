@@ -87,6 +87,8 @@ const (
 	// EndingFailed is how the Ending of a disruption whose workflow failed begins.
 	EndingFailed  = "failed: "
 	EndingDeleted = "deleted"
+	// EndingCancelled is the Ending of a disruption whose workflow was cancelled in Temporal.
+	EndingCancelled = "cancelled"
 )
 
 // InjectionStatus says how much of a disruption is in place.

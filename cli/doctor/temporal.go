@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // shortRetention is for how long finished workflows should be kept at least: who
@@ -52,7 +55,7 @@ func examineAttributes(ctx context.Context, t client.Client, namespace string) F
 		return Finding{what, Warn, "could not be listed: " + err.Error(), "see temporal operator search-attribute list --namespace " + namespace}
 	}
 	var missing []string
-	for _, name := range []string{contract.AttributePhase, contract.AttributeNamespace, contract.AttributeKinds, contract.AttributeStuck, contract.AttributeTargets} {
+	for _, name := range slices.Sorted(maps.Keys(start.SearchAttributes)) {
 		if _, found := there.CustomAttributes[name]; !found {
 			missing = append(missing, name)
 		}

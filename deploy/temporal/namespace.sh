@@ -30,6 +30,8 @@ until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE
 	--name SquallNamespace --type Keyword \
 	--name SquallKinds --type KeywordList \
 	--name SquallStuck --type Bool \
+	--name SquallEnding --type Keyword \
+	--name SquallVerdict --type Keyword \
 	--name SquallTargets --type Int; do
 	attempts=$((attempts - 1))
 	if [ "$attempts" -eq 0 ]; then

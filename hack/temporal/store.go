@@ -23,6 +23,8 @@ var searchAttributes = map[string]enumspb.IndexedValueType{
 	"SquallNamespace": enumspb.INDEXED_VALUE_TYPE_KEYWORD,
 	"SquallKinds":     enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
 	"SquallStuck":     enumspb.INDEXED_VALUE_TYPE_BOOL,
+	"SquallEnding":    enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	"SquallVerdict":   enumspb.INDEXED_VALUE_TYPE_KEYWORD,
 	"SquallTargets":   enumspb.INDEXED_VALUE_TYPE_INT,
 }
 

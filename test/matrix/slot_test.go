@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/squall-chaos/squall/test/world"
 	"github.com/squall-chaos/squall/workflows/connect"
 	"github.com/squall-chaos/squall/workflows/contract"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 // The programs, as points name them.
@@ -116,13 +116,7 @@ func (s space) register(ctx context.Context) error {
 // addAttributes succeeds when Temporal knows them.
 func (s space) addAttributes(ctx context.Context) error {
 	_, err := s.client.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: s.name, SearchAttributes: map[string]enumspb.IndexedValueType{
-			contract.AttributePhase:     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-			contract.AttributeNamespace: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-			contract.AttributeKinds:     enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-			contract.AttributeStuck:     enumspb.INDEXED_VALUE_TYPE_BOOL,
-			contract.AttributeTargets:   enumspb.INDEXED_VALUE_TYPE_INT,
-		},
+		Namespace: s.name, SearchAttributes: start.SearchAttributes,
 	})
 	if err != nil {
 		return err

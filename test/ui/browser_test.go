@@ -115,14 +115,14 @@ func (b *browser) text() (string, error) {
 	return chromedp.Run(b.ctx, chromedp.Evaluate[string](inFrames(`[d.body.innerText, ...[...d.querySelectorAll("svg text")].map(t => t.textContent)]`)+`.join("\n")`))
 }
 
-// rows are the rows of all tables on the page, cell by cell.
-func (b *browser) rows() [][]string {
+// items are the items of all lists on the page.
+func (b *browser) items() []string {
 	b.t.Helper()
-	rows, err := chromedp.Run(b.ctx, chromedp.Evaluate[[][]string](inFrames(`[...d.querySelectorAll("tr")].map(r => [...r.cells].map(c => c.innerText.trim()))`)))
+	items, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](inFrames(`[...d.querySelectorAll("li")].map(i => i.innerText.trim())`)))
 	if err != nil {
-		b.t.Fatalf("read the tables: %v", err)
+		b.t.Fatalf("read the lists: %v", err)
 	}
-	return rows
+	return items
 }
 
 // codeBlocks are the texts that the page offers to copy.

@@ -136,12 +136,10 @@ func (s *story) readsWhatIsWrong() string {
 	s.page.click("tab", "User Metadata")
 	title := s.namespace + "/" + s.disruption.Name
 	s.page.seeAfresh("Cleaning: "+title, "Stuck: "+title) // it tries again when the cluster changes
-	rows := s.page.rows()
-	want := []string{s.bad.Name, s.bad.Spec.NodeName, "checkout-0"}
-	if !slices.ContainsFunc(rows, func(row []string) bool {
-		return len(row) == 4 && slices.Equal(row[:3], want) && strings.HasPrefix(row[3], "the cleaner failed too: ") && strings.Contains(row[3], "journal")
-	}) {
-		s.t.Errorf("the page's tables have the rows %q, want %q and the cleaner's words", rows, want)
+	items := s.page.items()
+	want := fmt.Sprintf("checkout-0 on node %s, chaos pod %s: the cleaner failed too: ", s.bad.Spec.NodeName, s.bad.Name)
+	if !slices.ContainsFunc(items, func(item string) bool { return strings.HasPrefix(item, want) && strings.Contains(item, "journal") }) {
+		s.t.Errorf("the page's lists have the items %q, want one with %q and the cleaner's error", items, want)
 	}
 	offers := map[string]string{} // by action
 	for _, block := range s.page.codeBlocks() {

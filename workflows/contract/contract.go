@@ -57,6 +57,8 @@ const (
 	AttributeNamespace = "SquallNamespace" // Keyword
 	AttributeKinds     = "SquallKinds"     // KeywordList
 	AttributeStuck     = "SquallStuck"     // Bool
+	AttributeEnding    = "SquallEnding"    // Keyword: EndingWord of the ending, once it is over
+	AttributeVerdict   = "SquallVerdict"   // Keyword: of the steady state, once it is over
 	AttributeTargets   = "SquallTargets"   // Int
 )
 

@@ -26,17 +26,14 @@ func summary(d *v1beta1.Disruption) string {
 // details is markdown for the workflow's page. Texts of users stand in code spans, so
 // that they cannot pass for Squall's own.
 func details(d *v1beta1.Disruption) string {
-	row := func(name, value string) string { return "| " + name + " | " + code(value) + " |\n" }
+	row := func(name, value string) string { return "- **" + name + "** " + code(value) + "\n" }
 	var b strings.Builder
-	b.WriteString("| | |\n|---|---|\n")
 	b.WriteString(row("Disruption", d.Namespace+"/"+d.Name))
 	b.WriteString(row("What", strings.Join(d.Spec.Kinds().Names(), ", ")))
 	b.WriteString(row("Where", text.Shorten(where(d), longestWhere)))
 	b.WriteString(row("Count", count(d.Spec)))
 	b.WriteString(row("Duration", duration(d.Spec)))
 	b.WriteString(row("Created", d.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")))
-	fmt.Fprintf(&b, "\nLook: `kubectl -n %s describe disruption %s`\n\nEnd it: `kubectl -n %s delete disruption %s`\n",
-		d.Namespace, d.Name, d.Namespace, d.Name)
 	return b.String()
 }
 
@@ -68,7 +65,7 @@ func duration(spec v1beta1.DisruptionSpec) string {
 	return spec.Duration.String()
 }
 
-// code is text as a code span in a cell of a markdown table.
+// code is text as a code span of markdown.
 func code(text string) string {
-	return "`" + strings.NewReplacer("`", "'", "|", "\\|", "\n", " ").Replace(text) + "`"
+	return "`" + strings.NewReplacer("`", "'", "\n", " ").Replace(text) + "`"
 }

@@ -9,14 +9,28 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Search attributes of every workflow, with their types.
+// Search attributes of a disruption's workflow.
 var (
 	AttributePhase     = temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase)
 	AttributeNamespace = temporal.NewSearchAttributeKeyKeyword(contract.AttributeNamespace)
 	AttributeKinds     = temporal.NewSearchAttributeKeyKeywordList(contract.AttributeKinds)
 	AttributeStuck     = temporal.NewSearchAttributeKeyBool(contract.AttributeStuck)
+	AttributeEnding    = temporal.NewSearchAttributeKeyKeyword(contract.AttributeEnding)
+	AttributeVerdict   = temporal.NewSearchAttributeKeyKeyword(contract.AttributeVerdict)
 	AttributeTargets   = temporal.NewSearchAttributeKeyInt64(contract.AttributeTargets)
 )
+
+// SearchAttributes are the types of all of them, by name. A workflow cannot run
+// where Temporal lacks one.
+var SearchAttributes = map[string]enumspb.IndexedValueType{
+	contract.AttributePhase:     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	contract.AttributeNamespace: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	contract.AttributeKinds:     enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	contract.AttributeStuck:     enumspb.INDEXED_VALUE_TYPE_BOOL,
+	contract.AttributeTargets:   enumspb.INDEXED_VALUE_TYPE_INT,
+	contract.AttributeEnding:    enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	contract.AttributeVerdict:   enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+}
 
 // options make starting idempotent: a running workflow is left alone, a completed one
 // stays completed, and one that failed or was terminated is started again. The new run
