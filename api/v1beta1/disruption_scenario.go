@@ -101,7 +101,7 @@ type ScenarioStep struct {
 	When *ScenarioCondition `json:"when,omitempty"`
 }
 
-// ScenarioCondition asks how a step before went.
+// ScenarioCondition is a condition on the verdict of an earlier step.
 type ScenarioCondition struct {
 	// Step is the name of an earlier step of disruptions. A skipped step has no
 	// verdict.
@@ -117,18 +117,17 @@ type ScenarioCondition struct {
 	Verdict []Verdict `json:"verdict"`
 }
 
-// Met is true when the step that it asks about has one of its verdicts. Without a
-// condition it is.
+// Met is true when that step has one of the verdicts. It is true without a condition.
 func (c *ScenarioCondition) Met(steps []ScenarioStepStatus) bool {
 	return c == nil || slices.ContainsFunc(steps, func(at ScenarioStepStatus) bool {
 		return at.Name == c.Step && slices.Contains(c.Verdict, at.Verdict)
 	})
 }
 
-// OnFailure is what follows a step that did not pass.
+// OnFailure is the reaction to a step that did not pass.
 type OnFailure string
 
-// What follows a step that did not pass.
+// Values of OnFailure.
 const (
 	OnFailureStop     OnFailure = "Stop"
 	OnFailureContinue OnFailure = "Continue"
@@ -193,7 +192,7 @@ const (
 	ScenarioRejected  ScenarioPhase = "Rejected"
 )
 
-// Over is true once nothing of a scenario in this phase follows any more.
+// Over is true once a scenario in this phase has ended.
 func (p ScenarioPhase) Over() bool { return p == ScenarioFinished || p == ScenarioRejected }
 
 // ScenarioStepStatus is how far a step is.

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DisruptionStatus is written by the workflow's activities, and by nobody
-// else but for the conditions Orchestrated and Stopped.
+// DisruptionStatus is written by the workflow's activities alone, except for the
+// conditions Orchestrated and Stopped.
 type DisruptionStatus struct {
 	// ObservedGeneration is the generation of the spec this status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
