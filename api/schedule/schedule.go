@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // a machine without the list of zones knows them all the same
+	_ "time/tzdata" // a machine without the list of zones knows them too
 
 	"github.com/robfig/cron/v3"
 

@@ -156,7 +156,7 @@ type DisruptionScenarioStatus struct {
 	Phase ScenarioPhase `json:"phase,omitempty"`
 	// Step is the name of the step that is under way.
 	Step string `json:"step,omitempty"`
-	// Verdict is the worst of its steps and of its probes. Empty while it goes on.
+	// Verdict is the worst of its steps and of its probes. Empty until it ends.
 	Verdict Verdict `json:"verdict,omitempty"`
 	// Message is what it waits for, or why it ended.
 	//
@@ -201,12 +201,12 @@ type ScenarioStepStatus struct {
 	Name string `json:"name"`
 	// Phase is Running, Waiting, Suspended, Stopping, Finished or Skipped.
 	Phase ScenarioPhase `json:"phase"`
-	// Verdict is the worst of its disruptions. Empty while it goes on, and of other
+	// Verdict is the worst of its disruptions. Empty until it ends, and of other
 	// steps.
 	Verdict Verdict `json:"verdict,omitempty"`
 	// StartedAt is when it began.
 	StartedAt metav1.Time `json:"startedAt"`
-	// EndedAt is when it was over. Unset while it goes on.
+	// EndedAt is when the step ended. Unset until then.
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// ApprovedBy is the person who approved the step.
 	ApprovedBy string `json:"approvedBy,omitempty"`
@@ -223,7 +223,7 @@ type ScenarioRun struct {
 	Name string `json:"name"`
 	// UID of the disruption.
 	UID types.UID `json:"uid,omitempty"`
-	// Ending is why it ended. Empty while it goes on.
+	// Ending is why it ended. Empty until then.
 	Ending string `json:"ending,omitempty"`
 	// Verdict is the verdict of its probes. Without probes it is Passed when it lasted
 	// for its duration and all targets were injected. It is Inconclusive when not all

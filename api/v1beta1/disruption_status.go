@@ -16,7 +16,7 @@ type DisruptionStatus struct {
 	// Injecting, Holding, Cleaning, Stuck, Finished or Rejected.
 	Phase Phase `json:"phase,omitempty"`
 	// Ending is why the disruption ends, has ended or was refused, such as
-	// "expired" or "emergency stop NAME: REASON". Empty while it goes on.
+	// "expired" or "emergency stop NAME: REASON". Empty until it ends.
 	Ending string `json:"ending,omitempty"`
 	// ReportedAt is when the workflow decided on phase and ending. An older decision
 	// that is written later has no effect.
