@@ -507,7 +507,7 @@ func TestMoreEndWhileAShardWaits(t *testing.T) {
 	})
 }
 
-// wantEndedCleaned wants these shards cleaned while the disruption goes on, in this order.
+// wantEndedCleaned wants these shards cleaned while the disruption lasts, in this order.
 func (w *world) wantEndedCleaned(t *testing.T, want ...int) {
 	t.Helper()
 	var got []int

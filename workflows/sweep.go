@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// nodePage is how many nodes one activity looks at: 5,000 nodes are 25
+	// nodePage is how many nodes one activity searches: 5,000 nodes are 25
 	// activities, and a worker that dies costs no more than one of them.
 	nodePage = 200
 	// orphanPatience is how long a sweep waits for the workflows it has started.

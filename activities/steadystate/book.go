@@ -68,11 +68,7 @@ func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 		return b
 	}
 	for _, report := range in.Resume.Reports {
-<<<<<<< HEAD
-		b.before[report.Name], b.heard[report.Name] = report, report.Answered
-=======
-		b.before[report.Name], b.hasAnswer[report.Name] = report, report.Heard
->>>>>>> main
+		b.before[report.Name], b.hasAnswer[report.Name] = report, report.Answered
 	}
 	for _, course := range in.Resume.Courses {
 		of := group{course.Probe, course.Group == GroupControl}
@@ -194,11 +190,7 @@ func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeRepo
 
 // report is the report of one probe. since is left open.
 func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) contract.ProbeReport {
-<<<<<<< HEAD
-	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Answered: b.heard[p.Name]}
-=======
-	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Heard: b.hasAnswer[p.Name]}
->>>>>>> main
+	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Answered: b.hasAnswer[p.Name]}
 	if p.Scope == v1beta1.ProbePerTarget {
 		report.Targets, report.Comparison = b.asked(false), b.compare(p, states)
 		if report.Targets == 0 && b.known {
@@ -377,13 +369,8 @@ func worthSignalling(sent map[string]contract.ProbeReport, now []contract.ProbeR
 	for _, report := range now {
 		before, there := sent[report.Name]
 		more := report.Failing > before.Failing && report.Failing >= 2*before.Failing
-<<<<<<< HEAD
 		if !there || compared(before, report) || report.State != before.State || report.Answered && !before.Answered || more {
-			news = append(news, report)
-=======
-		if !there || compared(before, report) || report.State != before.State || report.Heard && !before.Heard || more {
 			changes = append(changes, report)
->>>>>>> main
 		}
 	}
 	return changes

@@ -70,7 +70,7 @@ type Input struct {
 // Observation is the bridge's evidence that something relevant changed. It is a hint:
 // activities read the cluster before they act on it.
 type Observation struct {
-	// Hash of everything the bridge looked at; equal hashes mean no change.
+	// Hash of everything the bridge read; equal hashes mean no change.
 	Hash string `json:"hash"`
 	// Ended counts chaos pods that ended or are being deleted.
 	Ended int `json:"ended,omitempty"`

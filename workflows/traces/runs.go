@@ -21,7 +21,7 @@ type runs struct {
 }
 
 // ExecuteWorkflow makes the span of a run when it ends, and not before. A run that is
-// replayed, because its worker stopped or a person reads it, has one span all the same.
+// replayed, because its worker stopped or a person reads it, still has one span.
 func (r *runs) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	result, err := r.Next.ExecuteWorkflow(ctx, in)
 	if workflow.IsReplaying(ctx) {
