@@ -216,7 +216,7 @@ func lostKey(d *v1beta1.Disruption, s Selection) string {
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
-	a.recordDenial(ctx, d, s.Denied)
+	a.recordDenial(ctx, d, s.Denied, s.DeniedBy)
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 	"github.com/squall-chaos/squall/kube/podops"
 )
@@ -46,6 +47,9 @@ type Selection struct {
 	// Denied names the rules of policies that let fewer be disrupted. Empty when none
 	// does.
 	Denied string `json:"denied,omitempty"`
+	// DeniedBy are these rules, each once, also those that Denied only counts. No history
+	// keeps them.
+	DeniedBy []policy.Rule `json:"-"`
 	// Caught is what safe mode has against the disruption where it only warns. Empty when
 	// it has nothing.
 	Caught string `json:"caught,omitempty"`
@@ -178,7 +182,9 @@ type Candidate struct {
 	// Labels are those of the pod or node.
 	Labels map[string]string
 	// Denied names the rule of a policy that lets nobody disrupt it; empty for none.
-	Denied string
+	// deniedBy is that rule.
+	Denied   string
+	deniedBy *policy.Rule
 	// limits are the rules that let so many be disrupted at once and count it.
 	limits []string
 	// tries counts how often it was chosen before and never injected.

@@ -22,6 +22,8 @@ const (
 	ReasonNoWorker    = "NoWorker"
 	// ReasonNoProber is of disruptions with probes only: Deployment squall-probes asks none.
 	ReasonNoProber = "NoProber"
+	// ReasonReached is of Orchestrated once a problem is over.
+	ReasonReached = "TemporalReached"
 )
 
 // Apply writes one condition and fails when d is not the newest version. A field

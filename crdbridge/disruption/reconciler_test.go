@@ -481,7 +481,7 @@ func TestADisruptionWhoseWorkflowDoesNotGoOnSaysSo(t *testing.T) {
 	}
 	b.Temporal.Fails(d, false)
 	bridgetest.Eventually(t, bridgetest.Soon, "it says that it goes on", func() bool {
-		return bridgetest.Condition(b.Get(d)).Reason == reasonReached
+		return bridgetest.Condition(b.Get(d)).Reason == condition.ReasonReached
 	})
 }
 
