@@ -60,8 +60,10 @@ type world struct {
 	// unproven is what AwaitInjection says of effects, looks how many looks
 	// AwaitEffects then takes, finished what Finish was asked for.
 	unproven, looks int
-	finished        activities.FinishInput
-	finishedAt      time.Time
+	// wasInjected is whether status has the time at which all targets were injected.
+	wasInjected bool
+	finished    activities.FinishInput
+	finishedAt  time.Time
 	// unreachableUntil is when CleanChaosPods reaches the API server again, unreached how
 	// often it did not.
 	unreachableUntil time.Time
@@ -159,6 +161,7 @@ func newWorld(t *testing.T) *world {
 	on(a.VerifyNodes, func(_ context.Context, in activities.VerifyInput) (activities.VerifyResult, error) {
 		return activities.VerifyResult{Left: w.found}, w.did("verify " + strings.Join(in.Nodes, " "))
 	}, 2)
+	on(a.WasInjected, func(context.Context, activities.Ref) (bool, error) { return w.wasInjected, nil }, 2)
 	on(a.Finish, func(_ context.Context, in activities.FinishInput) (int, error) {
 		w.finished, w.finishedAt = in, w.env.Now()
 		return next(&w.left), w.did("finish")
