@@ -39,6 +39,8 @@ type world struct {
 	released    [][]string
 	// asked is what every cleaning was asked for.
 	asked []activities.CleanInput
+	// chosenBy is what every choice of targets was asked for.
+	chosenBy []activities.SelectInput
 	// cleaned are the shards that were cleaned at the end.
 	cleaned []int
 	// retried is what cleaners were asked for, sweep by sweep.
@@ -103,7 +105,8 @@ func newWorld(t *testing.T) *world {
 		w.env.OnActivity(activity, anything(args)...).Return(answer)
 	}
 	on(a.Prepare, func(context.Context, activities.Ref) (activities.Plan, error) { return w.plan, w.did("prepare") }, 2)
-	on(a.SelectTargets, func(context.Context, activities.SelectInput) (activities.Selection, error) {
+	on(a.SelectTargets, func(_ context.Context, in activities.SelectInput) (activities.Selection, error) {
+		w.chosenBy = append(w.chosenBy, in)
 		return next(&w.selections), w.did("select")
 	}, 2)
 	w.env.OnActivity(a.CreateChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.creating }).
