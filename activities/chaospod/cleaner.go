@@ -53,6 +53,9 @@ func CleanerWords(cleaner *corev1.Pod) string { return CleanerWordsOf(cleaner, "
 // all that was reported when nothing speaks of that one.
 func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
 	exit := InjectorState(cleaner).Terminated
+	if why := Rejection(cleaner); why != "" {
+		return why
+	}
 	if exit == nil {
 		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
 	}
