@@ -79,9 +79,9 @@ func TestWhenItEnded(t *testing.T) {
 		status v1beta1.DisruptionStatus
 		want   metav1.Time
 	}{
-		"one that was clean at a time":  {v1beta1.DisruptionStatus{CleanedAt: &cleaned, Conditions: []metav1.Condition{{LastTransitionTime: at(9)}}}, cleaned},
-		"one that was rejected":         {v1beta1.DisruptionStatus{Conditions: conditions}, at(2)},
-		"one of which nobody said more": {v1beta1.DisruptionStatus{}, at(0)},
+		"one that was clean at a time": {v1beta1.DisruptionStatus{CleanedAt: &cleaned, Conditions: []metav1.Condition{{LastTransitionTime: at(9)}}}, cleaned},
+		"one that was rejected":        {v1beta1.DisruptionStatus{Conditions: conditions}, at(2)},
+		"a status without times":       {v1beta1.DisruptionStatus{}, at(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0)}, Status: c.status}
