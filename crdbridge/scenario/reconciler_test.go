@@ -254,7 +254,7 @@ func TestAScenarioIsStoppedInTemporal(t *testing.T) {
 		b.Must(err)
 		return found.WorkflowExecutionInfo.CloseTime == nil
 	})
-	b.Must(start.TellScenario(t.Context(), b.there, contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, contract.SignalEnd, contract.End{Reason: "the sale begins"}))
+	b.Must(start.SignalScenario(t.Context(), b.there, contract.ScenarioRef{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, contract.SignalEnd, contract.End{Reason: "the sale begins"}))
 	b.goes(d)
 	b.release(d)
 	b.waitsFor(s, v1beta1.ScenarioFinished, "")
