@@ -77,7 +77,7 @@ func (c *command) showCreated(draft *create.Draft, file string) error {
 	return err
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a file, which must not exist.
 func writeNew(name string, content []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -87,8 +87,8 @@ func writeNew(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// questions asks a person, on the error output, since the manifest may go to the
-// standard one.
+// questions asks a person, on the error output, since the manifest may go to the standard
+// one.
 type questions struct {
 	*command
 	lines func() (string, error)
@@ -130,10 +130,10 @@ func (c *command) questions(ctx context.Context) questions {
 	}}
 }
 
-// say writes a line to the person.
+// print writes to the person.
 func (q questions) say(format string, args ...any) { _, _ = fmt.Fprintf(q.err, format, args...) }
 
-// kind asks which, unless the command line says so.
+// kind asks for the fault, unless the command line has one.
 func (q questions) kind(args []string) (v1beta1.Kind, error) {
 	kinds, err := create.Kinds()
 	if err != nil {
@@ -177,8 +177,8 @@ func (q questions) kind(args []string) (v1beta1.Kind, error) {
 	}
 }
 
-// all asks the questions of a draft, and then for other fields until it is valid
-// and none is wanted.
+// all asks the questions of a draft, and then for other fields until it is valid and the
+// person wants no more.
 func (q questions) all(draft *create.Draft) error {
 	for _, question := range draft.Questions() {
 		if err := q.ask(draft, question); err != nil {
@@ -213,7 +213,7 @@ func (q questions) all(draft *create.Draft) error {
 	}
 }
 
-// ask repeats a question until its answer is taken.
+// ask repeats a question until its answer is accepted.
 func (q questions) ask(draft *create.Draft, question create.Question) error {
 	q.say("\n%s\n", question.About)
 	for {

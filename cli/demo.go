@@ -52,7 +52,7 @@ func (c *command) demo() *cobra.Command {
 	return command
 }
 
-// demoServe and demoLoad are what the shop's pods run.
+// demoServe and demoLoad are the commands of the shop's pods.
 func (c *command) demoServe() *cobra.Command {
 	var address, upstream string
 	command := &cobra.Command{Use: "serve", Short: "Answer HTTP requests of the demo", Hidden: true, Args: cobra.NoArgs,
@@ -130,7 +130,7 @@ func (o *demonstration) run(ctx context.Context) (err error) {
 	return o.compare(ctx, shop, slow, line)
 }
 
-// findImage takes the image of squall from that of the worker, unless one was named.
+// findImage derives the image of squall from that of the worker, unless the flag has one.
 func (o *demonstration) findImage(ctx context.Context) error {
 	if o.image != "" {
 		return nil
@@ -180,8 +180,8 @@ func (o *demonstration) compare(ctx context.Context, shop demo.Shop, slow []byte
 	return o.measure(ctx, shop, "after", line)
 }
 
-// create creates a disruption. The API server of an installation that has just been made
-// does not know the types of its policies for up to half a minute, and refuses till then.
+// create creates a disruption. For up to half a minute after an installation the API server
+// does not know the types of its policies and refuses.
 func (o *demonstration) create(ctx context.Context, d *v1beta1.Disruption, line *progress) (*v1beta1.Disruption, error) {
 	for deadline := o.now().Add(time.Minute); ; {
 		created, err := o.client.Create(ctx, d, false)

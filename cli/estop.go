@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/cli/cluster"
 )
 
-// stopFlags are those of estop.
+// stopFlags are the flags of estop.
 type stopFlags struct {
 	clusterFlags
 	name, reason string
@@ -117,7 +117,7 @@ func isClean(s *v1beta1.EmergencyStop) bool {
 	})
 }
 
-// allowAgain deletes all stops, or the one that is named.
+// allowAgain deletes all stops, or the one named by --name.
 func (c *command) allowAgain(cmd *cobra.Command, client *cluster.Client, flags stopFlags) error {
 	stops, err := client.EmergencyStops(cmd.Context())
 	if err != nil {

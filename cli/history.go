@@ -84,7 +84,7 @@ func (c *command) history() *cobra.Command {
 	return command
 }
 
-// listEnded lists what has ended since a while ago; 0 is any time.
+// listEnded lists the disruptions that ended since a while ago; 0 is any time.
 func (c *command) listEnded(ctx context.Context, t client.Client, query story.Query, since time.Duration, where string, output format) error {
 	if since > 0 {
 		query.Since = c.now().Add(-since)

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/cli/manifest"
 )
 
-// validated is what is said of one document.
+// validated is the result of one document.
 type validated struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line"`
