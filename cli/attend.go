@@ -108,7 +108,7 @@ func (c *command) attend(ctx context.Context, s subject, deadline <-chan time.Ti
 }
 
 func (a *attendance) show() {
-	a.line.say(a.soFar(a.now()))
+	a.line.show(a.soFar(a.now()))
 }
 
 // tooLong is the error after the deadline.

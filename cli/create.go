@@ -50,7 +50,7 @@ func (c *command) create() *cobra.Command {
 				return err
 			}
 			if err := asks.all(draft); err != nil {
-				asks.say("\n")
+				asks.print("\n")
 				return fmt.Errorf("%w; nothing is written", err)
 			}
 			return c.showCreated(draft, file)
@@ -131,7 +131,7 @@ func (c *command) questions(ctx context.Context) questions {
 }
 
 // print writes to the person.
-func (q questions) say(format string, args ...any) { _, _ = fmt.Fprintf(q.err, format, args...) }
+func (q questions) print(format string, args ...any) { _, _ = fmt.Fprintf(q.err, format, args...) }
 
 // kind asks for the fault, unless the command line has one.
 func (q questions) kind(args []string) (v1beta1.Kind, error) {
@@ -158,10 +158,10 @@ func (q questions) kind(args []string) (v1beta1.Kind, error) {
 		return known(args[0])
 	}
 	for _, kind := range kinds {
-		q.say("%s  %s\n", q.paintErr(bold, fmt.Sprintf("%-18s", kind.Kind)), kind.About)
+		q.print("%s  %s\n", q.paintErr(bold, fmt.Sprintf("%-18s", kind.Kind)), kind.About)
 	}
 	for {
-		q.say("What is to be done? [%s] ", v1beta1.KindNetwork)
+		q.print("What is to be done? [%s] ", v1beta1.KindNetwork)
 		line, err := q.lines()
 		if err != nil {
 			return "", err
@@ -185,13 +185,13 @@ func (q questions) all(draft *create.Draft) error {
 			return err
 		}
 	}
-	q.say("\n%s %s\n", q.paintErr(dim, "there are also:"), strings.Join(draft.Others(), ", "))
+	q.print("\n%s %s\n", q.paintErr(dim, "there are also:"), strings.Join(draft.Others(), ", "))
 	for {
 		problems := draft.Problems()
 		for _, problem := range problems {
 			q.refuse(errors.New(problem))
 		}
-		q.say("Another field? [none] ")
+		q.print("Another field? [none] ")
 		field, err := q.lines()
 		if err != nil {
 			return err
@@ -215,9 +215,9 @@ func (q questions) all(draft *create.Draft) error {
 
 // ask repeats a question until its answer is accepted.
 func (q questions) ask(draft *create.Draft, question create.Question) error {
-	q.say("\n%s\n", question.About)
+	q.print("\n%s\n", question.About)
 	for {
-		q.say("%s [%s] ", q.paintErr(bold, strings.TrimPrefix(question.Field, "spec.")), question.Proposed)
+		q.print("%s [%s] ", q.paintErr(bold, strings.TrimPrefix(question.Field, "spec.")), question.Proposed)
 		answer, err := q.lines()
 		if err != nil {
 			return err
@@ -233,4 +233,4 @@ func (q questions) ask(draft *create.Draft, question create.Question) error {
 	}
 }
 
-func (q questions) refuse(err error) { q.say("%s\n", q.paintErr(red, "  "+err.Error())) }
+func (q questions) refuse(err error) { q.print("%s\n", q.paintErr(red, "  "+err.Error())) }

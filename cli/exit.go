@@ -40,7 +40,7 @@ func silently(code int) error {
 }
 
 // codeOf is the exit code of a command's error, and whether its message is already printed.
-func codeOf(err error) (code int, told bool) {
+func codeOf(err error) (code int, printed bool) {
 	if err == nil {
 		return exitOK, true
 	}

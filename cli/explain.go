@@ -68,7 +68,7 @@ func (c *command) refuseInvalid(documents []manifest.Document) error {
 			continue
 		}
 		err := c.showValidated(c.err, documents, "")
-		if _, told := codeOf(err); !told {
+		if _, printed := codeOf(err); !printed {
 			return err
 		}
 		return exit{code: exitError, err: fmt.Errorf("%s is not valid: %s", d, strings.Join(d.Problems, "; ")), silent: true}

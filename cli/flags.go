@@ -123,11 +123,11 @@ func (c *command) complete(cmd *cobra.Command, f *clusterFlags, list func(contex
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
-	words, err := list(ctx, client)
+	names, err := list(ctx, client)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // objectNames completes a word with the names of disruptions, or with those of another

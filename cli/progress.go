@@ -23,7 +23,7 @@ func (c *command) progress() *progress {
 // have more than key, such as a clock. A terminal shows as much of text as fits into one
 // line: \r returns to the start of the last line only, so each rewrite of a wrapped line
 // would leave a part of it behind.
-func (p *progress) say(key, text string) {
+func (p *progress) show(key, text string) {
 	switch {
 	case p.terminal:
 		_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", p.cut(text))

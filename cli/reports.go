@@ -186,12 +186,12 @@ func (w *watching) report() report.Disruption {
 
 // storedDisruption is a disruption whose story Temporal has. live is its object, nil if it
 // is gone.
-type toldDisruption struct {
+type storedDisruption struct {
 	story.Story
 	live *v1beta1.Disruption
 }
 
-func (t toldDisruption) reportInto(_ context.Context, r *report.Report) {
+func (t storedDisruption) reportInto(_ context.Context, r *report.Report) {
 	var d report.Disruption
 	if t.live != nil {
 		d = report.Of(t.live, false)
@@ -210,12 +210,12 @@ func (t toldDisruption) reportInto(_ context.Context, r *report.Report) {
 }
 
 // reportStory writes reports about a disruption that Temporal knows.
-func (c *command) reportStory(ctx context.Context, client *cluster.Client, told story.Story, written *reports) error {
+func (c *command) reportStory(ctx context.Context, client *cluster.Client, found story.Story, written *reports) error {
 	if err := written.open(); err != nil {
 		return err
 	}
-	of := toldDisruption{Story: told}
-	ref, _ := contract.ParseWorkflowID(told.Workflow)
+	of := storedDisruption{Story: found}
+	ref, _ := contract.ParseWorkflowID(found.Workflow)
 	if client.Config != nil {
 		if d, err := client.Disruption(ctx, ref.Namespace, ref.Name); err == nil && d.UID == ref.UID {
 			of.live = d

@@ -22,14 +22,14 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := c.root(filepath.Base(args[0]))
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
-	code, told := codeOf(err)
+	code, printed := codeOf(err)
 	if err != nil && !c.started {
-		code, told = exitUsage, false
+		code, printed = exitUsage, false
 	}
-	if !told {
+	if !printed {
 		s.fail(err)
 	}
-	if code == exitUsage && !told {
+	if code == exitUsage && !printed {
 		_, _ = fmt.Fprintf(s.err, "see: %s --help\n", command.CommandPath())
 	}
 	return code

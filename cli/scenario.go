@@ -174,7 +174,7 @@ func (c *command) stopScenario(ctx context.Context, client *cluster.Client, s *v
 			return silently(exitStuck)
 		}
 		text := fmt.Sprintf("%s/%s: %d disruptions are being cleaned", s.Namespace, s.Name, left)
-		p.say(text, text)
+		p.show(text, text)
 		select {
 		case <-ctx.Done():
 		case <-time.After(refresh):

@@ -106,17 +106,17 @@ func (c *command) showScenarioPlan(p scenarioPlan, output format) error {
 }
 
 func (c *command) showStepPlan(number int, step stepPlan, everything bool) {
-	said := explain.When(step.When)
+	text := explain.When(step.When)
 	switch {
 	case step.Wait != "":
-		said += "waits for " + step.Wait
+		text += "waits for " + step.Wait
 	case step.Approval != "":
-		said += "waits for a person: " + step.Approval
+		text += "waits for a person: " + step.Approval
 	}
-	if said = strings.TrimSuffix(said, ": "); said != "" {
-		said = ": " + said
+	if text = strings.TrimSuffix(text, ": "); text != "" {
+		text = ": " + text
 	}
-	_, _ = fmt.Fprintf(c.out, "%s%s\n", c.paint(bold, fmt.Sprintf("step %d, %s", number, step.Name)), said)
+	_, _ = fmt.Fprintf(c.out, "%s%s\n", c.paint(bold, fmt.Sprintf("step %d, %s", number, step.Name)), text)
 	for _, d := range step.Disruptions {
 		_, _ = fmt.Fprintln(c.out, "  "+c.paint(bold, d.Disruption))
 		c.lines(d.Lines(everything))

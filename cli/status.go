@@ -116,7 +116,7 @@ func (c *command) overview(cmd *cobra.Command, flags *clusterFlags, output forma
 		return output.write(c.out, o)
 	}
 	for i := range stops.Items {
-		c.sayStop(&stops.Items[i])
+		c.printStop(&stops.Items[i])
 	}
 	if len(o.Disruptions) == 0 {
 		_, _ = fmt.Fprintln(c.out, "nothing is disrupted")

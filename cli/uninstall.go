@@ -107,7 +107,7 @@ func (c *command) emptied(ctx context.Context, client *cluster.Client, chaosName
 			}
 			return silently(exitStuck)
 		}
-		p.say(left.String(), left.String())
+		p.show(left.String(), left.String())
 		select {
 		case <-ctx.Done():
 		case <-time.After(refresh):

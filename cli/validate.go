@@ -63,7 +63,7 @@ func (c *command) showValidated(out io.Writer, documents []manifest.Document, ou
 		}
 	} else {
 		for _, v := range shown {
-			c.sayValidated(out, v)
+			c.printValidated(out, v)
 		}
 	}
 	if checked == 0 {
@@ -75,7 +75,7 @@ func (c *command) showValidated(out io.Writer, documents []manifest.Document, ou
 	return nil
 }
 
-func (c *command) sayValidated(out io.Writer, v validated) {
+func (c *command) printValidated(out io.Writer, v validated) {
 	where := fmt.Sprintf("%s:%d", v.File, v.Line)
 	if v.Document != "" {
 		where += ": " + v.Document

@@ -15,7 +15,9 @@ func (w *Workflows) StartScenario(ctx context.Context, s *v1beta1.DisruptionScen
 
 // SignalScenario sends the workflow of s a signal, if it runs.
 func (w *Workflows) SignalScenario(ctx context.Context, s *v1beta1.DisruptionScenario, signal string, arg any) error {
-	return w.signals(ctx, signal, func(ctx context.Context) error { return start.SignalScenario(ctx, w.client, scenarioRef(s), signal, arg) })
+	return w.signals(ctx, signal, func(ctx context.Context) error {
+		return start.SignalScenario(ctx, w.client, scenarioRef(s), signal, arg)
+	})
 }
 
 func scenarioRef(s *v1beta1.DisruptionScenario) contract.ScenarioRef {
