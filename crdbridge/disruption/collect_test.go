@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/crdbridge/internal/bridgetest"
 )
 
-// rule S13: what has ended is deleted in time, and nothing else is.
+// rule S13: the bridge deletes an ended Disruption in time, and no other.
 func TestWhatHasEndedIsDeleted(t *testing.T) {
 	const ttl = time.Hour
 	ended := func(ago time.Duration, phase v1beta1.Phase) func(*v1beta1.DisruptionStatus) {

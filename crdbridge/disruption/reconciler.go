@@ -62,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.settled(ctx, req.NamespacedName, d, err)
 	}
 	if !d.Ending() && cached.StopExists(ctx, r.client) {
-		return reconcile.Result{}, nil // the emergency stop marks d, and that update comes back here
+		return reconcile.Result{}, nil // the emergency stop marks d, and that update enqueues it again
 	}
 	if err := r.ensureFinalizer(ctx, d); err != nil {
 		return retry(err)

@@ -75,7 +75,7 @@ func TestAWorkflowIsInformedWhenItsServicesChange(t *testing.T) {
 	if n := strings.Count(strings.Join(b.Traffic.All(), "\n"), "WATCH services"); n != 1 {
 		t.Errorf("%d watches on services for two disruptions of one, want 1", n)
 	}
-	// A disruption that goes on as it began follows what it began with.
+	// The disruption keeps the services that it began with, despite an edit.
 	b.Must(b.Kube.Patch(context.Background(), d, client.RawPatch(bridgetest.MergePatch, []byte(`{"spec":{"network":{"services":[{"name":"other"}]}}}`))))
 	b.Quiet()
 	edited := b.Temporal.LastObservation(d).Services

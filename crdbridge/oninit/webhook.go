@@ -1,6 +1,6 @@
-// Package oninit serves the admission webhook that gives a pod with the label
-// disrupt-on-init an init container of ours, which holds the pod back until it is
-// disrupted. It changes no other pod, nor one of Squall's own or of the cluster's. A pod
+// Package oninit serves an admission webhook for pods with the label disrupt-on-init. The
+// webhook adds an init container of ours, which holds the pod back until it is disrupted. It
+// changes no other pod, nor one of Squall's own or of the cluster's. A pod
 // also starts while the webhook is down, as long as its configuration ignores failures.
 package oninit
 

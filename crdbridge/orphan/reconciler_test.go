@@ -125,7 +125,7 @@ func TestARippedOffDisruptionWithoutItsWorkflowIsCleanedByAnotherOne(t *testing.
 	}
 }
 
-func TestADisruptionThatWasLetGoIsNotEndedAgain(t *testing.T) {
+func TestAFinalizedDisruptionIsNotEndedAgain(t *testing.T) {
 	b := newBridge(t).start()
 	d, chaos := b.held("in-order")
 	b.Must(b.Kube.Delete(t.Context(), d))

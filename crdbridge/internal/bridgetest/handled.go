@@ -22,8 +22,8 @@ const heldBack = 20 * time.Second
 
 // Handled waits until the bridge has acted on every earlier change of o, a Disruption or an
 // EmergencyStop. It annotates o and waits for the end of a reconcile that had the
-// annotation in the cache, and so all earlier changes of the same watch. It proves nothing
-// about watches of other types.
+// annotation in the cache. The cache then has all earlier changes of the same watch, but not
+// necessarily those of other types.
 func (b *Bridge) Handled(o client.Object) {
 	b.T.Helper()
 	const annotation = "test.squall.io/mark"
