@@ -297,7 +297,7 @@ func TestAScenarioWithoutAProber(t *testing.T) {
 		})
 	}
 	orchestrated(metav1.ConditionFalse, "NoProber", "Deployment squall-probes")
-	b.says(s, v1beta1.ScenarioRunning, "first")
+	b.waitsFor(s, v1beta1.ScenarioRunning, "first")
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionOrchestrated); c != nil {
 		t.Errorf("the scenario without probes has the condition %+v", c)
 	}
