@@ -142,7 +142,7 @@ func (r *run) firstNodeDisrupted() error {
 		return err
 	}
 	d := r.disruption()
-	d.Spec.Level, d.Spec.Selector = v1beta1.LevelNode, map[string]string{labelSlot: r.shop}
+	d.Spec.Level = v1beta1.LevelNode
 	if err := r.world.Disruptions.Create(r.ctx, d); err != nil {
 		return err
 	}

@@ -259,6 +259,9 @@ func (r *run) events() (recorded []string, err error) {
 		case "Stopping": // the bridge and the worker both end the runs of a deleted scenario
 			continue
 		}
+		if e.Reason == "Replaced" { // the order in which the targets were chosen, which is random
+			e.Message = strings.Replace(e.Message, "web-1, web-0", "web-0, web-1", 1)
+		}
 		recorded = append(recorded, fmt.Sprintf("%s %s: %s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason, e.Message))
 	}
 	return recorded, nil

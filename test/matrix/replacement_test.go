@@ -22,8 +22,8 @@ import (
 // deletes pods and their storage. The test plays the ReplicaSet that owns the pods, and
 // the controller that removes a deleted PersistentVolumeClaim once no pod mounts it.
 
-// labelSlot is the label of a Node object. Its value is the slot's namespace, or
-// allSlots.
+// labelSlot is a label of Node objects, by which a proxy finds those of its slot. Its value
+// is the slot's namespace, or allSlots.
 const (
 	labelSlot = "slot"
 	allSlots  = "all"
@@ -35,7 +35,7 @@ func (s *slot) nodeOf(i int) string { return fmt.Sprintf("node-%d-of-%s", i, s.s
 // makeOwnNode creates the slot's i-th node.
 func (r *run) makeOwnNode(i int, ready corev1.ConditionStatus) error {
 	nodes := r.world.Kube.CoreV1().Nodes()
-	made, err := nodes.Create(r.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.nodeOf(i), Labels: map[string]string{labelSlot: r.shop}}}, metav1.CreateOptions{})
+	made, err := nodes.Create(r.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.nodeOf(i), Labels: map[string]string{labelSlot: r.shop, "app": "web"}}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
