@@ -87,7 +87,7 @@ func (s *slot) keep(ctx context.Context) {
 			if ctx.Err() != nil || s.pair.down[name] || !p.Over() {
 				continue
 			}
-			if output := p.Said(); !strings.Contains(output[max(0, len(output)-500):], lost) {
+			if output := p.Output(); !strings.Contains(output[max(0, len(output)-500):], lost) {
 				s.ended = errors.Join(s.ended, fmt.Errorf("%s ended by itself:\n%s", name, output[max(0, len(output)-2000):]))
 			}
 			p.Start()
