@@ -34,12 +34,12 @@ func (s *slot) nodeOf(i int) string { return fmt.Sprintf("node-%d-of-%s", i, s.s
 
 // makeOwnNode creates the slot's i-th node.
 func (r *run) makeOwnNode(i int, ready corev1.ConditionStatus) error {
+	r.current.names.know(r.nodeOf(i), fmt.Sprintf("node-%d", i)) // before a program sees the node
 	nodes := r.world.Kube.CoreV1().Nodes()
 	made, err := nodes.Create(r.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.nodeOf(i), Labels: map[string]string{labelSlot: r.shop, "app": "web"}}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	r.current.names.know(made.Name, fmt.Sprintf("node-%d", i))
 	r.current.names.know(string(made.UID), fmt.Sprintf("UID of node-%d", i))
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 	_, err = nodes.UpdateStatus(r.ctx, made, metav1.UpdateOptions{})
