@@ -25,6 +25,7 @@ var (
 	share    = flag.Int("share", 2, "percent of the points to try, chosen by the seed among those that every undisturbed run reaches; with 100 all are tried, as make test-long does")
 	only     = flag.String("point", "", "try this point only, as the report names it")
 	workload = flag.String("workload", "", "try these workloads only, separated by commas")
+	sort     = flag.String("how", "", "try only the points at which this happens: before, after, stop, stale or drop")
 	list     = flag.Bool("list", false, "list the points and try none")
 	slots    = flag.Int("slots", 8, "how many runs are under way at once")
 	seed     = flag.Uint64("seed", 0, "what the choice of points follows from; 0: the commit")
@@ -266,6 +267,9 @@ func (p *plan) choose(t *testing.T, seed sample.Seed) {
 	}
 	for _, f := range faults {
 		steady := p.runs[f] == undisturbed() || *share == whole
+		if *sort != "" && f.how != how(*sort) {
+			continue
+		}
 		if steady && seed.Chosen(p.work.name+", "+f.String(), *share) {
 			p.trials = append(p.trials, &trial{fault: f})
 		}
