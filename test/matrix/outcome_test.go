@@ -240,7 +240,7 @@ func (r *run) left() (found []string, err error) {
 	return found, nil
 }
 
-// events are the recorded events. One that is recorded twice is in the list twice.
+// events are the recorded events, with each that is recorded twice.
 func (r *run) events() (recorded []string, err error) {
 	events, err := r.world.Kube.CoreV1().Events(r.shop).List(r.ctx, metav1.ListOptions{})
 	if err != nil {
