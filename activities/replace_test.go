@@ -622,7 +622,10 @@ func TestCordonsAreTakenOffByWhoeverCleans(t *testing.T) {
 		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}, ResultLost: true})
+		if len(cleaned.UnverifiedNodes) > 0 {
+			t.Errorf("nodes %v are to be searched, want none: no injector ran there", cleaned.UnverifiedNodes)
+		}
 		c.wantCordon(node, false, 0)
 		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
 			t.Errorf("Finish() = %d left", left)
