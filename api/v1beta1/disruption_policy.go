@@ -56,8 +56,7 @@ type PolicyRule struct {
 	//
 	// +kubebuilder:validation:MaxLength=500
 	Reason string `json:"reason,omitempty"`
-	// Kinds are faults, by field or label value; a disruption matches if it has at least
-	// one of them.
+	// Kinds are faults; a disruption matches if it has at least one of them.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=set
