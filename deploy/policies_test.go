@@ -149,7 +149,7 @@ func TestRulesAtAdmission(t *testing.T) {
 
 // rule D4: a tenant and an administrator are refused alike; what was there before can be
 // looked after; the worker's runs are its own to judge.
-func TestWhomRulesRefuseAtAdmission(t *testing.T) {
+func TestUsersThatRulesRefuseAtAdmission(t *testing.T) {
 	kube := installed(t)
 	namespace := aNamespace(t, kube)
 	policed(t, namespace)

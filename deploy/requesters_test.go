@@ -17,7 +17,7 @@ import (
 
 // rule S19: without the webhook, too, nobody is said to have asked for something who
 // did not.
-func TestNobodyAsksInAnotherName(t *testing.T) {
+func TestUsersCannotSetTheRequester(t *testing.T) {
 	kube := installed(t)
 	namespace := aNamespace(t, kube)
 	who := resourcesAs(t, "", "disruptions", namespace)

@@ -61,7 +61,7 @@ func TestMarksLeftAfterASuccessfulCleaningAreNotClean(t *testing.T) {
 	}
 }
 
-func TestCleaningThatCannotBeAuditedSaysSo(t *testing.T) {
+func TestCleaningThatCannotBeAuditedIsReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{Blind: true}))
 	p.awaitReady()
@@ -95,7 +95,7 @@ func died(t *testing.T, s *site, count int) []world {
 	return worlds
 }
 
-func TestAuditSaysWhoseAMarkIs(t *testing.T) {
+func TestAuditNamesTheDisruptionOfAMark(t *testing.T) {
 	s := fakeSite(t)
 	worlds := died(t, s, 3)
 	audit := s.audit("--disruption", "d-1")
@@ -125,7 +125,7 @@ func TestCleanExceptSomeDisruptions(t *testing.T) {
 	worlds[2].expect("spared", "broken", "broken")
 }
 
-func TestJournalThatCannotBeReadIsToldAndStopsNobody(t *testing.T) {
+func TestUnreadableJournalIsReportedAndStopsNoOther(t *testing.T) {
 	s := fakeSite(t)
 	worlds := died(t, s, 2)
 	broken := s.file("journal/d-0_t-0_" + string(fakeKind) + ".json")
@@ -146,7 +146,7 @@ func TestJournalThatCannotBeReadIsToldAndStopsNobody(t *testing.T) {
 }
 
 // What an injector left that died before its first record, or after its last.
-func TestLockWithoutARecordIsFoundAndTakenAway(t *testing.T) {
+func TestLockWithoutARecordIsFoundAndRemoved(t *testing.T) {
 	s := fakeSite(t)
 	if err := os.Mkdir(s.file("journal"), 0o700); err != nil {
 		t.Fatal(err)

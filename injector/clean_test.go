@@ -108,7 +108,7 @@ func TestCleanOfOneKindIsNotStoppedByABrokenJournalOfAnother(t *testing.T) {
 }
 
 // The kubelet ends a cleaner at the deadline of its pod: it says what is left, and why.
-func TestCleanThatIsAskedToEndSaysWhatIsLeft(t *testing.T) {
+func TestCleanThatIsAskedToEndReportsWhatIsLeft(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t, "SQUALL_CLEAN_BACKOFF=1h")
 	killed := s.inject(w.injection(fakeParams{FailCleans: 100}))
 	killed.awaitReady()

@@ -184,7 +184,7 @@ func TestCleanerLeavesAChangedLimitAndNamesIt(t *testing.T) {
 
 // A clsact that we made and somebody uses meanwhile stays for them; our filters
 // go. A filter of theirs on it is not ours to report either.
-func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
+func TestCleanerLeavesAClsactInUse(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	a.inside(t, func() error {
@@ -202,7 +202,7 @@ func TestCleanerLeavesAClsactThatSomebodyUses(t *testing.T) {
 
 // Without its journal nobody knows how to undo it, but cleaning does not claim
 // that it is gone.
-func TestCleanerTellsOfMarksWithoutAJournal(t *testing.T) {
+func TestCleanerReportsMarksWithoutAJournal(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "network by cls_bpf"))
 	a.injectTraced(syscall.SIGKILL, permitAll)
 	if err := os.RemoveAll(a.file("journal")); err != nil {

@@ -115,7 +115,7 @@ func TestGuardCleansWhatAKilledInjectorBeganToClean(t *testing.T) {
 
 // Without its guard, which was killed first, what a killed injector did stays: for
 // the cleaner, and for tests of it.
-func TestNobodyCleansWhenTheGuardWasKilledFirst(t *testing.T) {
+func TestInjectionStaysWhenTheGuardWasKilledFirst(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "disk-pressure"))
 	a.env = append(a.env, "SQUALL_GUARD=true")
 	before := a.state()

@@ -104,7 +104,7 @@ func TestWhatMovedIsDisruptedWhereItIs(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
-func TestContainerThatStaysAwayIsTold(t *testing.T) {
+func TestContainerThatStaysAwayIsReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	made := asKubelet(t, "app-away", testcontainer.Sleeps...)
 	document, _ := json.Marshal(fakeParams{Dir: w.dir})
@@ -216,7 +216,7 @@ func TestInjectingAgainIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestPulseTakesTheInjectionOffAndPutsItOn(t *testing.T) {
+func TestPulseCleansTheInjectionAndInjectsAgain(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	injection := w.injection(fakeParams{})
 	beat, delay := v1beta1.Duration{Duration: 500 * time.Millisecond}, v1beta1.Duration{Duration: time.Second}
@@ -250,7 +250,7 @@ func TestPulseTakesTheInjectionOffAndPutsItOn(t *testing.T) {
 	}
 }
 
-func TestPulseThatCannotBeTakenOffIsToldAndTriedAgainAtTheEnd(t *testing.T) {
+func TestPulseThatCannotBeCleanedIsReportedAndRetriedAtTheEnd(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	injection := w.injection(fakeParams{FailCleans: 4})
 	beat := v1beta1.Duration{Duration: 500 * time.Millisecond}

@@ -216,7 +216,7 @@ func (p *process) wantHeld(made *testcontainer.Container) {
 
 // An effect that is lost while its target is still there is told by the probes and
 // by the log as an injection that failed is, and cleaning goes on as ever.
-func TestLostEffectIsTold(t *testing.T) {
+func TestLostEffectIsReported(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	s := realSite(t)
 	injection := injectionOn(v1beta1.KindDiskFailure, sampleParams[v1beta1.KindDiskFailure], made)

@@ -264,7 +264,7 @@ func TestSignalEndsTheWaitForTheTime(t *testing.T) {
 }
 
 // rules 33, 57, 58
-func TestInjectionErrorIsToldAndWhatWasInjectedIsCleaned(t *testing.T) {
+func TestInjectionErrorIsReportedAndTheRestIsCleaned(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t, "SQUALL_RETRY_EVERY=1h")
 	p := s.inject(w.injection(fakeParams{FailSecond: true}))
 
@@ -343,7 +343,7 @@ func TestSignalDuringTheInjectionCleans(t *testing.T) {
 // rule 60
 // All is taken off, and the record cannot be removed, as on a disk that the kernel made
 // read-only after an error: that is told, and no person has to come. N20
-func TestARecordThatCannotBeRemovedKeepsNobodyWaiting(t *testing.T) {
+func TestARecordThatCannotBeRemovedDelaysNoEnd(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	dir := filepath.Join(s.dir, "journal")
 	w.must(os.Mkdir(dir, 0o700), unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
@@ -380,7 +380,7 @@ func TestCleaningIsTriedFourTimes(t *testing.T) {
 }
 
 // rule 61
-func TestCleaningThatKeepsFailingIsTold(t *testing.T) {
+func TestCleaningThatKeepsFailingIsReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{FailCleans: 4}))
 	p.awaitReady()
@@ -537,7 +537,7 @@ func TestNextInjectorStartsFromACleanTarget(t *testing.T) {
 	w.expect("ended", "one", "two")
 }
 
-func TestConflictIsLeftAloneAndTold(t *testing.T) {
+func TestConflictIsLeftAloneAndReported(t *testing.T) {
 	w, s := newWorld(t), fakeSite(t)
 	p := s.inject(w.injection(fakeParams{}))
 	p.awaitReady()

@@ -64,7 +64,7 @@ func TestContainerFailureTakesItsTurns(t *testing.T) {
 }
 
 // A container that has begun to ignore the signal is told of, as at the first turn.
-func TestTurnWithoutEffectIsTold(t *testing.T) {
+func TestTurnWithoutEffectIsReported(t *testing.T) {
 	running := testcontainer.Start(t, testcontainer.ExitsOnTerm...)
 	name := "app-" + running.ID
 	first := asKubelet(t, name, "sh", "-c", `trap "exit 3" TERM; while :; do sleep 0.1; done`)

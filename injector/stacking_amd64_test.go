@@ -137,7 +137,7 @@ func TestDiskPressureOfACoveredPathIsRefused(t *testing.T) {
 }
 
 // What an application was told is taken back while all of its packets are lost.
-func TestApplicationIsToldWhileItsPacketsAreLost(t *testing.T) {
+func TestGRPCEndsWhileAllPacketsAreLost(t *testing.T) {
 	grpc, lossy := workloadNamed(t, "grpc-disruption"), workloadNamed(t, "network by tcx")
 	m := meet(t, grpc, lossy)
 	before := m.state()

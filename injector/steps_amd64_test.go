@@ -184,7 +184,7 @@ func signalBeforeTheFirstStep(t *testing.T, w workload, signal syscall.Signal) b
 }
 
 // That a node is ended is on its disk before it is.
-func TestNodeIsEndedAfterTheJournalSaysSo(t *testing.T) {
+func TestNodeIsEndedAfterTheJournalHasIt(t *testing.T) {
 	a := newArena(t, workloadNamed(t, "node-failure"))
 	untilInTime(t, func(deadline time.Time) bool {
 		a.injection.Deadline = metav1.NewTime(deadline)

@@ -44,7 +44,7 @@ func (p *process) tell() {
 			p.t.Fatalf("ready = %d, %s", code, said)
 		}
 	}
-	for end := time.Now().Add(2 * tellMargin); p.pressed() == "" && time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * reportMargin); p.pressed() == "" && time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 	}
 }
 
@@ -60,7 +60,7 @@ func failing(t *testing.T, params string) *process {
 	return p
 }
 
-func TestNodeIsEndedOnceThatWasTold(t *testing.T) {
+func TestNodeIsEndedOnceProbesReportedIt(t *testing.T) {
 	for params, want := range map[string]string{`{}`: "c", `{"shutdown":true}`: "o"} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +164,7 @@ func (p *process) restart() *process {
 }
 
 // What cannot be ended is not said to be.
-func TestNodeFailureIsRefusedInWords(t *testing.T) {
+func TestNodeFailureIsRefusedWithAReason(t *testing.T) {
 	made := testcontainer.Start(t, testcontainer.Sleeps...)
 	for _, test := range []struct {
 		name, trigger, want string

@@ -85,7 +85,7 @@ func kindsOnInit() []v1beta1.Kind {
 
 // A pod is let go when it is disturbed, and not before; that the container ends
 // which held it back changes nothing.
-func TestPodIsLetGoOnceItIsDisturbed(t *testing.T) {
+func TestPodIsReleasedOnceItIsDisturbed(t *testing.T) {
 	for _, kind := range kindsOnInit() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +138,7 @@ func asksFalsely(t *testing.T, app *testcontainer.Container) {
 }
 
 // With several kinds the last one that is in force lets the pod go.
-func TestPodIsLetGoByTheLastKind(t *testing.T) {
+func TestPodIsReleasedByTheLastKind(t *testing.T) {
 	t.Parallel()
 	pod := newStartingPod(t)
 	kinds := kindsOnInit()
@@ -165,7 +165,7 @@ func TestPodIsLetGoByTheLastKind(t *testing.T) {
 
 // A pod whose sandbox is made anew waits anew, in another network namespace. Not in
 // parallel: all containers of tests are in one pod's cgroup, and it is found by name.
-func TestPodThatWaitsAnewIsDisturbedAnew(t *testing.T) {
+func TestPodThatWaitsAgainIsDisturbedAgain(t *testing.T) {
 	pod := newStartingPod(t)
 	s := realSite(t)
 	p := s.inject(pod.injection(v1beta1.KindNetwork, v1beta1.KindNetwork))
@@ -214,7 +214,7 @@ func TestPodWithoutASandboxStaysDisturbed(t *testing.T) {
 }
 
 // Whatever is not ours is never signalled, and the disruption stays on.
-func TestOnlyWhatIsOursIsLetGo(t *testing.T) {
+func TestOnlyOurContainersAreSignalled(t *testing.T) {
 	for name, command := range map[string][]string{
 		"another program":  testcontainer.Sleeps,
 		"one that listens": {"sh", "-c", `trap "exit 3" USR1; while :; do sleep 1 & wait; done`},
@@ -234,7 +234,7 @@ func TestOnlyWhatIsOursIsLetGo(t *testing.T) {
 	}
 }
 
-func TestPodThatDoesNotWaitAnyMoreIsTold(t *testing.T) {
+func TestPodThatNoLongerWaitsIsReported(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"before the injector looks": 0, "while the injection is put off": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,7 +274,7 @@ func TestWaitEnds(t *testing.T) {
 	if code := p.exit(); code != 0 || !strings.Contains(p.stdout.String(), "within 300ms") {
 		t.Errorf("wait = %d, %s, want 0 after its time", code, p.stdout)
 	}
-	for _, end := range []syscall.Signal{goSignal, syscall.SIGTERM} {
+	for _, end := range []syscall.Signal{releaseSignal, syscall.SIGTERM} {
 		p := s.start("", v1beta1.OnInitCommand, "--timeout", "10m")
 		testcontainer.Eventually(t, "it waits", func() error {
 			if !strings.Contains(p.stdout.String(), "10m0s") {

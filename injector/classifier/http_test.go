@@ -92,7 +92,7 @@ func checkRequest(t *testing.T, programs []*ebpf.Program, payload string, option
 	}
 }
 
-func TestRequestsAreToldApart(t *testing.T) {
+func TestRequestsAreDistinguished(t *testing.T) {
 	programs := requestPrograms(t)
 	for _, payload := range payloads {
 		for _, options := range []int{0, 3, 10} {

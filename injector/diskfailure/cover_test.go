@@ -202,7 +202,7 @@ func TestCoversAreCleanedAfterACrash(t *testing.T) {
 }
 
 // What somebody has mounted over a cover is not ours to unmount.
-func TestMountOverACoverIsLeftAndTold(t *testing.T) {
+func TestMountOverACoverIsLeftAndReported(t *testing.T) {
 	coverable(t)
 	dir := files(t, "single", "other")
 	file := filepath.Join(dir, "single")

@@ -536,7 +536,7 @@ func TestContainerEndsWhileThePodStays(t *testing.T) {
 	}
 }
 
-func TestProbeSaysWhatTheKernelTakes(t *testing.T) {
+func TestProbeReportsWhatTheKernelTakes(t *testing.T) {
 	newWorld(t, 53)
 	if text, err := New(v1beta1.DNSDisruption{}, nil, nil).Probe(); err != nil || !strings.Contains(text, "nftables") {
 		t.Errorf("Probe() = %q, %v", text, err)

@@ -253,7 +253,7 @@ func TestProbeChangesNothing(t *testing.T) {
 	}
 }
 
-func TestDisruptionOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestForeignDisruptionIsLeftAlone(t *testing.T) {
 	w := serve(t, testapp.Instrumented)
 	theirs, ours := w.injector("theirs", fails("ABORTED")), w.injector("ours", fails("UNAVAILABLE"))
 	w.do("inject theirs", theirs.Inject)

@@ -204,7 +204,7 @@ func TestNoteIsOnTheDiskWhenWriteReturns(t *testing.T) {
 	}
 }
 
-func TestListTellsOfRecordsThatCannotBeRead(t *testing.T) {
+func TestListReportsUnreadableRecords(t *testing.T) {
 	dir := t.TempDir()
 	mustOpen(t, dir, anyTarget())
 	for name, text := range map[string]string{
@@ -340,7 +340,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 }
 
 // Root writes into the kernel what a record says, so a record must be root's own.
-func TestRecordsThatNobodyOfOursWroteAreNotBelieved(t *testing.T) {
+func TestForeignRecordsAreNotBelieved(t *testing.T) {
 	of := anyTarget().Injection
 	genuine := func(t *testing.T, dir string) string {
 		j := mustOpen(t, dir, anyTarget())
