@@ -106,7 +106,8 @@ func (g *guard) end() {
 // before.
 func (p program) keepGuard(ctx context.Context, config Config, args []string) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(lastToKill), 0) // on an error it keeps the injector's value
+	// On an error it keeps the injector's value.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(lastToKill), 0)
 	flags := flag.NewFlagSet(guardCommand, flag.ContinueOnError)
 	flags.SetOutput(p.stderr)
 	var only filter

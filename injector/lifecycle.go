@@ -22,7 +22,7 @@ import (
 // that it cannot act on safely. Every later error is a failed injection: the process stays
 // to report it.
 func (p program) inject(ctx context.Context, config Config, kind v1beta1.Kind) int {
-	// This comes first: from here on a signal means "clean", not "die".
+	// From here on a signal means "clean", not "die".
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log, err := newLogger(config.LogLevel, p.stdout)

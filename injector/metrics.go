@@ -11,7 +11,7 @@ type metricCounter struct {
 	Label string
 }
 
-// These are the counters of an injector.
+// The counters of an injector.
 var (
 	countInjected = metricCounter{"squall_injector_injected_total", "Tries to inject that succeeded or failed.", "result"}
 	countCleaned  = metricCounter{"squall_injector_cleaned_total", "Ends of injectors that cleaned, or could not.", "result"}

@@ -89,12 +89,14 @@ var registry = map[v1beta1.Kind]entry{
 	v1beta1.KindContainerFailure: {construct: from(containerfailure.New), once: true},
 	v1beta1.KindCPUPressure:      {construct: from(cpupressure.New), audit: cpupressure.Audit, child: child{cpupressure.BurnCommand, cpupressure.Burn}},
 	v1beta1.KindDiskFailure:      {construct: from(diskfailure.New), audit: diskfailure.Audit, child: child{diskfailure.ListenCommand, diskfailure.Listen}, outlives: true},
-	v1beta1.KindDiskPressure:     {construct: from(diskpressure.New), outlives: true}, // the journal has all it leaves
-	v1beta1.KindDNS:              {construct: from(dnsdisruption.New), audit: dnsdisruption.Audit, outlives: true},
-	v1beta1.KindGRPC:             {construct: from(grpcdisruption.New), outlives: true}, // the journal has all it leaves
-	v1beta1.KindMemoryPressure:   {construct: from(memorypressure.New), audit: memorypressure.Audit, child: child{memorypressure.HogCommand, memorypressure.Hog}},
-	v1beta1.KindNetwork:          {construct: from(network.New), audit: network.Audit, outlives: true},
-	v1beta1.KindNodeFailure:      {construct: from(nodefailure.New)}, // the journal has what it did
+	// The journal has all it leaves.
+	v1beta1.KindDiskPressure: {construct: from(diskpressure.New), outlives: true},
+	v1beta1.KindDNS:          {construct: from(dnsdisruption.New), audit: dnsdisruption.Audit, outlives: true},
+	// The journal has all it leaves.
+	v1beta1.KindGRPC:           {construct: from(grpcdisruption.New), outlives: true},
+	v1beta1.KindMemoryPressure: {construct: from(memorypressure.New), audit: memorypressure.Audit, child: child{memorypressure.HogCommand, memorypressure.Hog}},
+	v1beta1.KindNetwork:        {construct: from(network.New), audit: network.Audit, outlives: true},
+	v1beta1.KindNodeFailure:    {construct: from(nodefailure.New)}, // the journal has what it did
 }
 
 // from adapts the constructor of a kind. It decodes the parameters strictly: an unknown
