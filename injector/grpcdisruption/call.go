@@ -89,7 +89,7 @@ func (i *Injector) dial(ctx context.Context, netns target.Netns, until time.Time
 	err := target.Do(netns.Path, func() error {
 		for _, address := range i.addresses() {
 			// An address, and not a name: so the socket is made on this thread.
-			made, err := dialFrom(ctx, target.OrdersPort, address)
+			made, err := dialFrom(ctx, target.ControlConnectionPort, address)
 			if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EADDRNOTAVAIL) {
 				made, err = dialFrom(ctx, 0, address)
 			}

@@ -212,7 +212,7 @@ func (i *Injector) planNamespace(n *namespace, known facts) error {
 		return err
 	}
 	if site.Level == v1beta1.LevelPod {
-		rules = append(orders(), rules...)
+		rules = append(controlConnection(), rules...)
 	}
 	n.rules = classifier.Unqueued(rules)
 	if site.Level == v1beta1.LevelPod && site.NodeNetwork {
@@ -251,14 +251,14 @@ func (n *namespace) hooks(c attach.Conn, links []attach.Link, level v1beta1.Leve
 	return attach.IngressAt(all, links, carried, n.own), nil
 }
 
-// orders are the rules for packets between another injector and an application of the
+// controlConnection returns the rules for packets between another injector and an application of the
 // target.
-func orders() []classifier.Rule {
+func controlConnection() []classifier.Rule {
 	var rules []classifier.Rule
 	for _, loopback := range target.Loopback {
 		m := classifier.Match{Direction: classifier.Egress, Remote: loopback, Protocol: classifier.TCP}
 		to, from := m, m
-		from.SourcePort, to.Port = target.OrdersPort, target.OrdersPort
+		from.SourcePort, to.Port = target.ControlConnectionPort, target.ControlConnectionPort
 		rules = append(rules, classifier.Rule{Match: from}, classifier.Rule{Match: to})
 	}
 	return rules
