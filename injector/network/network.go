@@ -251,8 +251,8 @@ func (n *namespace) hooks(c attach.Conn, links []attach.Link, level v1beta1.Leve
 	return attach.IngressAt(all, links, carried, n.own), nil
 }
 
-// controlConnection returns the rules for packets between another injector and an application of the
-// target.
+// controlConnection returns the rules for packets between another injector and an application
+// of the target.
 func controlConnection() []classifier.Rule {
 	var rules []classifier.Rule
 	for _, loopback := range target.Loopback {
