@@ -17,7 +17,7 @@ import (
 )
 
 // A cover is a mount over a file or directory of the target under which opens fail.
-// It needs no listener, so it fails all opens, and it does not end by itself.
+// It needs no listener, so it fails all opens, and it outlives the injector.
 //
 //   - A directory that was removed after it was mounted holds nothing and takes
 //     nothing: every name below it is ENOENT, also to an open that would make it.
@@ -41,9 +41,9 @@ type cover struct {
 // mounted in the target's namespace, and keeps its name there as the mark.
 const stage = "/tmp"
 
-// putCovers mounts covers in the mount namespace at a path. It leaves the thread there, so
+// mountCovers mounts covers in the mount namespace at a path. It leaves the thread there, so
 // the caller must discard the thread, and cannot open files by path on it.
-func putCovers(mark, namespace, errno string, covers []cover) error {
+func mountCovers(mark, namespace, errno string, covers []cover) error {
 	there, err := unix.Open(namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open mount namespace %s: %w", namespace, err)
@@ -199,10 +199,10 @@ func tryCover(stage int, name, errno string, directory bool) error {
 	return nil
 }
 
-// takeCovers unmounts the covers with a mark in the mount namespace at a path, the last
+// removeCovers unmounts the covers with a mark in the mount namespace at a path, the last
 // first, and continues after an error. It leaves the thread there, so the caller must
 // discard the thread.
-func takeCovers(mark, namespace string) error {
+func removeCovers(mark, namespace string) error {
 	// The other namespace may have no /proc, so this opens the one of this process.
 	proc, err := openRoot(target.DefaultProc)
 	if err != nil {

@@ -54,7 +54,7 @@ func (i *Injector) cover(p plan) error {
 	}
 	for n, container := range i.target.Containers {
 		err := target.OnThrowawayThread(func() error {
-			return putCovers(i.mark(), filepath.Join(filepath.Dir(container.Root()), "ns/mnt"), p.errno, found[n])
+			return mountCovers(i.mark(), filepath.Join(filepath.Dir(container.Root()), "ns/mnt"), p.errno, found[n])
 		})
 		i.covers += len(found[n])
 		if err := errors.Join(err, container.Check()); err != nil {
@@ -232,7 +232,7 @@ func (i *Injector) uncover() error {
 	for _, c := range found {
 		if !seen[c.namespace] {
 			seen[c.namespace] = true
-			errs = append(errs, target.OnThrowawayThread(func() error { return takeCovers(i.mark(), c.namespace) }))
+			errs = append(errs, target.OnThrowawayThread(func() error { return removeCovers(i.mark(), c.namespace) }))
 		}
 	}
 	return errors.Join(errs...)
