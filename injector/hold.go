@@ -74,7 +74,7 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 	}
 	var gone <-chan error
 	if kind, ok := l.session.injector.(holder); ok {
-		gone = kind.Lost()
+		gone = kind.EffectLost()
 	}
 	look := time.NewTicker(l.config.LookEvery)
 	defer look.Stop()
@@ -97,9 +97,9 @@ func (l *lifecycle) await(ctx context.Context) (func(context.Context) error, err
 		case <-soon:
 			l.prove(ctx)
 		case <-look.C:
-			if lost := l.lost(ctx); len(lost) > 0 {
+			if lost := l.missingObjects(ctx); len(lost) > 0 {
 				l.log.Warn("lost, injecting again", zap.Strings("objects", lost))
-				l.lose(missing(lost))
+				l.recordLoss(missing(lost))
 				return l.restore, nil
 			}
 			if moved := l.moved(ctx); moved != "" {
@@ -247,8 +247,8 @@ func (l *lifecycle) cleanCurrent(ctx context.Context) error {
 	return nil
 }
 
-// lost lists the objects that existed after the injection and are missing now.
-func (l *lifecycle) lost(ctx context.Context) []string {
+// missingObjects lists the objects that existed after the injection and are missing now.
+func (l *lifecycle) missingObjects(ctx context.Context) []string {
 	if len(l.held) == 0 {
 		return nil
 	}
@@ -302,7 +302,7 @@ func (l *lifecycle) reportAway(why error) {
 		return // the reason was reported before
 	}
 	l.log.Warn("not injected", zap.String("reason", why.Error()))
-	l.lose(why.Error())
+	l.recordLoss(why.Error())
 	if err := errors.Join(writeReason(l.config.ReasonFile, why.Error()), removeStale(l.config.ReadyFile)); err != nil {
 		l.log.Warn("the readiness probe cannot report the reason", zap.String("reason", err.Error()))
 	}

@@ -180,7 +180,7 @@ func (l *lifecycle) cleanAttempt(ctx context.Context) error {
 
 // fail reports why nothing is injected: in the effect, the metrics, the log and the probes.
 func (l *lifecycle) fail(failure error) {
-	l.lose(failure.Error())
+	l.recordLoss(failure.Error())
 	l.metrics.count(countInjected, "failed")
 	l.reportFailure(failure)
 }

@@ -105,8 +105,8 @@ func (l *lifecycle) see(state v1beta1.EffectState, evidence string) {
 	}
 }
 
-// lose records that something else removed the fault.
-func (l *lifecycle) lose(why string) {
+// recordLoss records that something else removed the fault.
+func (l *lifecycle) recordLoss(why string) {
 	if l.proof.effect.State != "" && !l.injection.DryRun {
 		l.see(v1beta1.EffectLost, why)
 	}

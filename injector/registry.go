@@ -75,7 +75,7 @@ func readers() []child {
 // holder is an injector whose effect needs a running part, which may end before Clean. Lost
 // sends the reason if the target still exists then.
 type holder interface {
-	Lost() <-chan error
+	EffectLost() <-chan error
 }
 
 // noter is an injector that may succeed only in part. Notes lists what it could not do, in

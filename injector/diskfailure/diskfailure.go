@@ -32,22 +32,22 @@ var listeners = child.Family{
 
 // Injector makes opens fail in one target.
 type Injector struct {
-	params    v1beta1.DiskFailure
-	target    *target.Target
-	journal   *journal.Journal
-	listeners *child.Children
-	notes     []string
-	lost      chan error
-	denied    denials
-	orders    map[string]order // of the listeners that Inject started, by name of the job
-	covers    int              // that Inject mounted
-	ways      []way
+	params     v1beta1.DiskFailure
+	target     *target.Target
+	journal    *journal.Journal
+	listeners  *child.Children
+	notes      []string
+	effectLost chan error
+	denied     denials
+	orders     map[string]order // of the listeners that Inject started, by name of the job
+	covers     int              // that Inject mounted
+	ways       []way
 }
 
 // New returns an injector that has done nothing yet.
 func New(params v1beta1.DiskFailure, t *target.Target, j *journal.Journal) *Injector {
 	return &Injector{
-		params: params, target: t, journal: j, listeners: listeners.Of(t), lost: make(chan error, 1), denied: denials{by: map[string]uint64{}},
+		params: params, target: t, journal: j, listeners: listeners.Of(t), effectLost: make(chan error, 1), denied: denials{by: map[string]uint64{}},
 		ways: allWays(),
 	}
 }
@@ -124,8 +124,8 @@ func Audit(_ context.Context, proc string, _ []v1beta1.Injection) ([]v1beta1.Mar
 // Notes lists what the last Inject could not do, in sentences for the user.
 func (i *Injector) Notes() []string { return i.notes }
 
-// Lost sends the reason if opens do not fail any more while the target exists.
-func (i *Injector) Lost() <-chan error { return i.lost }
+// EffectLost sends the reason if opens do not fail any more while the target exists.
+func (i *Injector) EffectLost() <-chan error { return i.effectLost }
 
 // Probe returns the errors with which this kernel can make opens fail. Its own error is
 // that of an injection.

@@ -365,7 +365,7 @@ func TestListenerThatHangsIsEnded(t *testing.T) {
 		t.Errorf("opens waited for %s, want an end", waited)
 	}
 	select {
-	case err := <-injector.Lost():
+	case err := <-injector.EffectLost():
 		if !strings.Contains(err.Error(), "did not answer") || !strings.Contains(err.Error(), "db-0") {
 			t.Errorf("Lost = %v, want the container and that its listener did not answer", err)
 		}

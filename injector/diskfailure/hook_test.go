@@ -116,7 +116,7 @@ func TestProgramNeedsNoListenerToAnswer(t *testing.T) {
 		testcontainer.Freeze(t, onlyListener(t, injector))
 		want(t, "opens while the listener hangs", map[string]int{"ENOENT": 3}, opens(t, c, file, 0, 3))
 		select {
-		case err := <-injector.Lost():
+		case err := <-injector.EffectLost():
 			if !strings.Contains(err.Error(), "did not answer") {
 				t.Errorf("Lost = %v, want that the listener did not answer", err)
 			}
@@ -144,7 +144,7 @@ func TestProgramTakenOffIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case err := <-injector.Lost():
+		case err := <-injector.EffectLost():
 			t.Logf("told after %s: %v", time.Since(began), err)
 		case <-time.After(20 * time.Second):
 			t.Error("nobody was told within 20 s")

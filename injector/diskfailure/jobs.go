@@ -153,7 +153,7 @@ func (i *Injector) guard(listener *child.Child, job job) {
 		return // the listener ended with it
 	}
 	select {
-	case i.lost <- fmt.Errorf("opens in %s do not fail any more: %w", job.name, err):
+	case i.effectLost <- fmt.Errorf("opens in %s do not fail any more: %w", job.name, err):
 	default: // another end was reported before
 	}
 }

@@ -70,9 +70,9 @@ type listener struct {
 // its standard input. It then listens, and reports that in a line on its standard output.
 // From then on it regularly writes a line with the number of opens that it made fail.
 //
-// Listen ends without an error when its standard input is closed, as by the injector's end, or
-// when the process behind the pidfd in file descriptor 3 is gone. All its effects end with
-// it. args are the mark that lets Clean and Audit find it, and its order.
+// Listen ends without an error when its standard input is closed, as by the injector's end.
+// It also ends when the process behind the pidfd in file descriptor 3 is gone. All its
+// effects end with it. args are the mark that lets Clean and Audit find it, and its order.
 func Listen(_ context.Context, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%s: want a mark and an order; it is started by the injector, not by hand", ListenCommand)
