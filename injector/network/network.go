@@ -63,7 +63,7 @@ type Injector struct {
 type facts struct {
 	addresses map[rule.Name][]netip.Addr // of names
 	hosts     []v1beta1.NetworkHost      // the hosts of services and cloud
-	// controlPlane has the API servers of the kubelet if a node is the target.
+	// controlPlane has the peers of the kubelet's connections if a node is the target.
 	controlPlane []netip.AddrPort
 }
 

@@ -31,7 +31,7 @@ const betweenLooks = 300 * time.Millisecond
 // error. The kernel lists sockets in pieces, and may omit one while others change.
 const looks = 3
 
-// ControlPlane lists the API servers of the node's kubelet: its connections carry the
+// ControlPlane lists the peers of the node's kubelet: its connections carry the
 // request to end a chaos pod. A connection to a proxy on the node is followed to the
 // proxy's own connections. The list is empty if no kubelet is visible on the node. A
 // kubelet without a connection is an error.

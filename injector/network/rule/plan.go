@@ -37,7 +37,7 @@ type Site struct {
 	Disruption types.UID
 	// AllowedHosts is the operator's list.
 	AllowedHosts []v1beta1.NetworkHost
-	// ControlPlane has the API servers of the node's kubelet: their connections carry the
+	// ControlPlane has the peers of the node's kubelet: its connections carry the
 	// request to end the chaos pod. At level node only.
 	ControlPlane []netip.AddrPort
 	// SomeContainers is true when the disruption covers only some of the pod's containers.
