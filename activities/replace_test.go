@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -307,6 +308,10 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 		node := marked(first)
 		return node != "" && marked(second) == "" && strings.Contains(waits(second), fmt.Sprintf("(%s by %s/%s)", node, first.Namespace, first.Name))
 	})
+	condition := meta.FindStatusCondition(c.Get(second).Status.Conditions, v1beta1.ConditionInjected)
+	if condition == nil || condition.Reason != v1beta1.ReasonWaitingForCordon || !strings.Contains(condition.Message, "waits since ") {
+		t.Errorf("%s has the condition %+v, want that it waits for the cordon, and since when", second.Name, condition)
+	}
 	c.plays(nil)
 	replacing.Wait()
 	for _, ref := range refs {
@@ -314,6 +319,41 @@ func TestDisruptionsCordonInTurn(t *testing.T) {
 			t.Errorf("%s is replaced, and says %q", ref.Name, why)
 		}
 	}
+}
+
+// An attempt that follows one that waited keeps the time since which the targets wait, and
+// removes the reason as soon as it has cordoned their node.
+func TestAWaitForACordonOutlivesItsAttempt(t *testing.T) {
+	c := quickly(newCluster(t))
+	c.GonePatience = time.Minute
+	other, holder := c.makeNode(nil), Ref{Namespace: c.Shop, Name: "holder", UID: "holder"}
+	c.Must(c.cordons().Cordon(t.Context(), other, holder))
+	target := c.makePod(c.makeNode(nil), nil)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	shards, err := c.Targets.Shards(t.Context(), ref)
+	c.Must(err)
+	began := metav1.NewTime(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
+	shards[0].Targets[0].Replacement = &targets.Replacement{State: targets.Replacing, Since: began, Why: "waits for a node that is free now", WaitsSince: &began}
+	c.Must(c.Targets.Write(t.Context(), &shards[0]))
+
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
+		if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+			t.Errorf("ReplacePods() = %+v, want 1 replaced", got)
+		}
+	})
+	reason := func() string {
+		return c.Get(ref).Status.TargetInjections[target.Name][v1beta1.KindPodReplacement].Reason
+	}
+	want := fmt.Sprintf("waits since 2026-11-30T12:00:00Z to cordon node %s: disruptions keep 1 of at most 1 nodes cordoned (%s by %s/holder)", target.Spec.NodeName, other, c.Shop)
+	c.Eventually("the target waits since noon, for the node that is cordoned now", func() bool { return strings.HasPrefix(reason(), want) })
+	c.Must(c.cordons().Uncordon(t.Context(), other, holder.UID))
+	c.Eventually("the target no longer waits, before it is replaced", func() bool { return reason() == "" })
+	if got := c.Get(ref).Status; got.InjectionStatus != v1beta1.NotInjected {
+		t.Errorf("status = %+v, want the target not replaced yet", got)
+	}
+	c.plays(nil)
+	replacing.Wait()
 }
 
 // A pod that goes on to end shows as not replaced yet, beside others that are.
@@ -523,8 +563,58 @@ func TestAWorkerDiesWhileItReplaces(t *testing.T) {
 				t.Errorf("%d pods ended, claim stays = %t; want one, and its claim gone", ended, c.claimStays("own"))
 			}
 			c.wantCordon(node, false, 0)
+			c.wantEventsOfStorage(1, "own")
 		})
 	}
+}
+
+// wantEventsOfStorage wants n events on replaced pods, each of which names the claim that was
+// deleted with the pod.
+func (c *cluster) wantEventsOfStorage(n int, claim string) {
+	c.Helper()
+	found := 0
+	for _, event := range c.EventsOf("Replaced") {
+		if event.InvolvedObject.Kind != "Pod" {
+			continue
+		}
+		found++
+		if want := "deleted with it: PersistentVolumeClaims " + claim; !strings.Contains(event.Message, want) {
+			c.Errorf("event Replaced %q, want %q in it", event.Message, want)
+		}
+	}
+	if found != n {
+		c.Errorf("%d events Replaced on pods, want %d", found, n)
+	}
+}
+
+// A worker that dies after the deletion and before the event: the pod is gone when the next
+// attempt records the event.
+func TestTheEventOfAGonePodNamesItsStorage(t *testing.T) {
+	c := quickly(newCluster(t))
+	c.makeClaim("own")
+	c.makePod(c.makeNode(nil), mounting("own"))
+	c.plays(nil)
+	ref, _ := c.selectFor("moving", replaces(nil))
+	lives := c.Kube
+	var deleted atomic.Bool
+	c.through(func(r *http.Request) (*http.Response, error) {
+		if deleted.Load() {
+			return nil, fmt.Errorf("the worker died")
+		}
+		deleted.Store(r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/pods/"))
+		return nil, nil
+	})
+	c.Targets.Kube = c.Kube
+	if _, err := c.env.ExecuteActivity(c.ReplacePods, ref); err == nil {
+		t.Fatal("the attempt ended well, want that its worker dies")
+	}
+	c.Kube, c.Targets.Kube = lives, lives
+	c.Eventually("the pod is gone", func() bool {
+		pods, err := c.Client.CoreV1().Pods(c.Shop).List(c.Context(), metav1.ListOptions{})
+		return err == nil && len(pods.Items) == 0
+	})
+	do[ReplaceResult](c, c.ReplacePods, ref)
+	c.wantEventsOfStorage(1, "own")
 }
 
 // The API server may be away just when the node is to be uncordoned: all that is
@@ -572,7 +662,10 @@ func TestCordonsAreTakenOffByWhoeverCleans(t *testing.T) {
 		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 1 {
 			t.Errorf("Finish() = %d left, want the cordon", left)
 		}
-		do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}})
+		cleaned := do[CleanResult](c, c.CleanChaosPods, CleanInput{Shard: Shard{ref, AllShards}, ResultLost: true})
+		if len(cleaned.UnverifiedNodes) > 0 {
+			t.Errorf("nodes %v are to be searched, want none: no injector ran there", cleaned.UnverifiedNodes)
+		}
 		c.wantCordon(node, false, 0)
 		if left := do[int](c, c.Finish, FinishInput{Disruption: ref}); left != 0 {
 			t.Errorf("Finish() = %d left", left)
@@ -732,6 +825,25 @@ func TestATargetThatSomebodyElseTookAwayIsLost(t *testing.T) {
 	}
 	c.wantCordon(node, false, 0)
 	c.wantEvent("TargetLost", pod.Name)
+}
+
+// N4: pods that are chosen later fill places of earlier ones, and each is replaced once.
+func TestPodsToReplaceFillPlaces(t *testing.T) {
+	c := newCluster(t)
+	node := c.makeNode(nil)
+	c.makePod(node, nil)
+	ref, _ := c.selectFor("moving", func(spec *v1beta1.DisruptionSpec) { replaces(nil)(spec); spec.DryRun = true })
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+		t.Fatalf("ReplacePods() = %+v, want one replaced", got)
+	}
+	c.makePod(node, nil)
+	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	if !slices.Equal(selected.Added, []int{0}) || selected.Shards != 1 {
+		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
+	}
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 2 || got.Total != 2 {
+		t.Errorf("ReplacePods() = %+v, want both replaced", got)
+	}
 }
 
 func TestAnEmergencyStopKeepsPodsFromBeingReplaced(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/squall-chaos/squall/activities/targets"
@@ -53,7 +54,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Neither is a spec that no node can carry out valid, nor is there a plan of it.
+// A spec that no node can carry out is not valid, and has no plan.
 func TestWhatCanNeverRunIsRefusedBeforeItIsCreated(t *testing.T) {
 	l := newLive(t)
 	for _, spec := range neverruns.Specs() {
@@ -66,13 +67,14 @@ func TestWhatCanNeverRunIsRefusedBeforeItIsCreated(t *testing.T) {
 	}
 }
 
-// Safe mode counts for a plan as it does for the worker.
+// Safe mode applies to a plan as it does to the worker.
 func TestPlanOfMostOfANamespace(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(4, nil)
 	most := strings.Replace(planned, "50%", "100%", 1)
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "safe mode, unless the operator set other limits: 4 of the 4 pods of namespace "+l.Shop+" are more than 80 %")
-	ended := l.MakeTargets(3, map[string]string{"app": "other"}) // 4 of 7, also if the cluster has no others
+	// 4 of 7, also if the cluster has no others
+	ended := l.MakeTargets(3, map[string]string{"app": "other"})
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "targets", "4")
 	if p := do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos); strings.Contains(p.out, "safe mode") {
 		t.Errorf("of 4 of 7 pods it says %s", p.out)
@@ -85,7 +87,7 @@ func TestPlanOfMostOfANamespace(t *testing.T) {
 	l.want(do(t.Context(), most, "plan", "-", "--chaos-namespace", l.Chaos), exitOK, "4 of the 4 pods of namespace "+l.Shop)
 }
 
-// What the worker would refuse, a plan refuses, too.
+// A plan refuses what the worker would refuse.
 func TestPlanOfWhatTheWorkerRefuses(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(2, nil) // on node-0 and node-1
@@ -119,7 +121,7 @@ func (l *live) plan() plan.Plan {
 	return p
 }
 
-// What the rules of policies stop is said as the worker would say it.
+// A plan reports the targets that policies deny as the worker would.
 func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(4, nil)
@@ -153,6 +155,35 @@ func TestPlanOfWhatPoliciesDeny(t *testing.T) {
 	l.want(do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos), exitError, `it is denied by rule "none" of DisruptionPolicy "`+l.Shop+`-none": sale week`)
 }
 
+// A pod that is not ready may be on a node that is not. Without the right to read nodes a
+// plan names the right, and the candidates for which this is unknown.
+func TestPlanWithoutTheRightToReadNodes(t *testing.T) {
+	l := newLive(t)
+	l.may("bob", "squall-disruptions")
+	role, err := l.Client.RbacV1().Roles(l.Shop).Get(t.Context(), "squall-disruptions", metav1.GetOptions{})
+	l.Must(err)
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}})
+	_, err = l.Client.RbacV1().Roles(l.Shop).Update(t.Context(), role, metav1.UpdateOptions{})
+	l.Must(err)
+	pods := l.MakeTargets(2, nil)
+	plan := func() call {
+		return do(t.Context(), planned, "plan", "-", "--as", "bob", "--chaos-namespace", l.Chaos)
+	}
+	if got := plan(); strings.Contains(got.out, "you may not get nodes") || !strings.Contains(got.out, "1, drawn at random from 2 candidates") {
+		t.Errorf("all pods are ready, so that their nodes do not matter, and yet: %+v", got)
+	}
+	unready := pods[1]
+	unready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}}
+	_, err = l.Client.CoreV1().Pods(l.Shop).UpdateStatus(t.Context(), unready, metav1.UpdateOptions{})
+	l.Must(err)
+	want := "you may not get nodes: for 1 candidates that are not ready (" + unready.Name + ") it is unknown whether their node is ready"
+	if got := plan(); !strings.Contains(got.out, want) {
+		t.Errorf("plan = %+v, want %q", got, want)
+	}
+	got := do(t.Context(), planned, "plan", "-", "--chaos-namespace", l.Chaos)
+	l.want(got, exitOK, "1: its node is gone: "+unready.Name, "from 1 candidates")
+}
+
 func TestPlanOfHeldTargets(t *testing.T) {
 	l := newLive(t)
 	pods := l.MakeTargets(4, nil)
@@ -173,7 +204,7 @@ func TestPlanOfHeldTargets(t *testing.T) {
 func TestPlanOfWhatWouldBeRefused(t *testing.T) {
 	l := newLive(t)
 	l.MakeTargets(1, nil)
-	l.letGo(l.Disruption("half", nil))
+	l.finalize(l.Disruption("half", nil))
 	got := do(t.Context(), planned, "plan", "-")
 	l.want(got, exitError, "1, drawn at random from 1 candidates", "disruption "+l.Shop+"/half exists already")
 	l.want(do(t.Context(), planned, "plan", "-", "--as", "nobody"), exitError, "forbidden")

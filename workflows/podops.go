@@ -29,6 +29,15 @@ func (d *disruption) askFor(ctx workflow.Context, shards []int) {
 	}
 }
 
+// shardsAsked are the shards whose targets the disruption waits for. The waiting time
+// counts by shard, so targets that are chosen later get another shard.
+func (d *disruption) shardsAsked() (numbers []int) {
+	for _, shard := range d.Operations.Asked {
+		numbers = append(numbers, shard.Number)
+	}
+	return numbers
+}
+
 // operate advances the operations on the targets that the disruption waits for, and
 // injects into those whose operation has begun.
 func (d *disruption) operate(ctx workflow.Context) {
