@@ -65,6 +65,8 @@ type Progress struct {
 	UnannouncedRun int `json:"unannouncedRun,omitempty"`
 	// Unproven is true while it is not known of all injections that they act.
 	Unproven bool `json:"unproven,omitempty"`
+	// Lingers is true while the watch of the injection follows later choices of targets.
+	Lingers bool `json:"lingers,omitempty"`
 	// Services is what Observation.Services was when chaos pods were last told.
 	Services string `json:"services,omitempty"`
 }
@@ -148,6 +150,12 @@ type disruption struct {
 	// stop cancels disturb, stopWatch the activity that watches the injection,
 	// stopEffects that which asks for effects.
 	stop, stopWatch, stopEffects workflow.CancelFunc
+	// unwatched is true when targets were chosen while a watch lingered, which may have
+	// ended before it saw them.
+	unwatched bool
+	// fewEnded is true when the last observation was of so little that it is cleaned within
+	// the workflow's task.
+	fewEnded bool
 	// untold is the first choice of targets, as long as status may not tell of it.
 	untold *activities.Selection
 	// allShards is true when every chaos pod with our UID is to be cleaned,
@@ -190,7 +198,7 @@ func (d *disruption) continueAsNew(ctx workflow.Context) error {
 	d.awaitTellings(ctx)
 	d.signals.drain(ctx, d)
 	state := d.State
-	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run
+	state.Injected = d.Injected && (d.stopWatch == nil || d.Lingers) // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
 }
 

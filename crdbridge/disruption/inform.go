@@ -25,6 +25,10 @@ const (
 	// that come and go one by one in a day cost 6 events each instead of 28.
 	burst    = 1000
 	spareGap = 30 * time.Second
+	// gatherGap is how long changes gather before they are sent, when an observation of
+	// lost targets was sent within churnMemory. The first change is sent at once.
+	gatherGap   = 2 * time.Second
+	churnMemory = time.Minute
 	// readGap is the shortest time between two reads of the caches. They take
 	// tens of milliseconds when there are thousands of pods: then the time
 	// between is readShare of what the last took, up to longestReadGap.
@@ -84,14 +88,21 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	}
 	t.readTook = time.Since(began)
 	if o.Hash == t.hash {
-		t.readAt = time.Now()
+		t.readAt, t.changedAt = time.Now(), time.Time{}
 		return wait, nil
+	}
+	if young := t.gather(time.Now()); young > 0 {
+		t.readAt = time.Now()
+		return young, nil
 	}
 	if err := r.workflows.Observe(ctx, d.Ref(), o); err != nil {
 		return t.lost(err)
 	}
 	t.readAt = time.Now() // not before: an observation that could not be sent is tried again at once
 	t.sent(o.Hash, time.Now(), longestOf(d))
+	if o.Ended+o.TargetsLost > 0 && !d.Spec.StaticTargeting {
+		t.lostAt = time.Now()
+	}
 	return wait, nil
 }
 
