@@ -156,6 +156,9 @@ func newWorld(t *testing.T) *world {
 	on(a.OperateTargets, func(_ context.Context, in activities.OperateInput) (activities.OperateResult, error) {
 		return next(&w.operations), w.did(fmt.Sprintf("operate %v over %v", in.Shards, in.Over))
 	}, 2)
+	on(a.ReplacePods, func(context.Context, activities.Ref) (activities.ReplaceResult, error) {
+		return activities.ReplaceResult{Replaced: 1, Total: 1}, w.did("replace")
+	}, 2)
 	on(a.EndOperations, func(_ context.Context, in activities.EndOperationsInput) (activities.EndOperationsResult, error) {
 		switch {
 		case in.OnlyEnded:

@@ -86,7 +86,7 @@ func TestLaterTargetsFillShardsOfAllDisruptions(t *testing.T) {
 		"the worker replaces pods": {func(w *world) { w.plan.Kinds = []v1beta1.Kind{v1beta1.KindPodReplacement} }, [][]int{nil, nil, nil}},
 		"it participates": {func(w *world) {
 			w.plan.Operations = &activities.Operations{OperatingTimeout: 5 * time.Minute, AvailableTimeout: 5 * time.Minute}
-			w.operations = []activities.OperateResult{waiting, {Given: []int{0, 1}}, {}}
+			w.operations = []activities.OperateResult{waiting, waiting, {Given: []int{0, 1}}, given}
 		}, [][]int{nil, {0}, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
