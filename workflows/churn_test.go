@@ -129,9 +129,9 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 		seen int // the newest choice that the watch has seen when it ends
 		want []time.Duration
 	}{
-		"it has seen the last choice":                          {3, []time.Duration{0, 0, lingering, lingering}},
-		"it ended before: another watch begins":                {2, []time.Duration{0, 0, lingering, lingering, lingering}},
-		"an older worker does not say what its watch has seen": {0, []time.Duration{0, 0, lingering, lingering, lingering}},
+		"it has seen the last choice":                          {3, []time.Duration{0, 0, 0, 0, lingering, lingering}},
+		"it ended before: another watch begins":                {2, []time.Duration{0, 0, 0, 0, lingering, lingering, lingering}},
+		"an older worker does not say what its watch has seen": {0, []time.Duration{0, 0, 0, 0, lingering, lingering, lingering}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -154,7 +154,7 @@ func TestAWatchFollowsLaterChoices(t *testing.T) {
 				lingers = append(lingers, in.Linger)
 			}
 			if diff := cmp.Diff(c.want, lingers); diff != "" {
-				t.Errorf("watches that ended, by how long they linger (-want +got):\n%s", diff)
+				t.Errorf("watches, by how long they linger (-want +got):\n%s", diff)
 			}
 			var patience []time.Duration
 			for _, in := range w.asked {

@@ -57,8 +57,8 @@ type world struct {
 	createError error
 	// creating is how long CreateChaosPods takes for many targets.
 	creating time.Duration
-	// injecting is how long AwaitInjection takes, watches what each was asked for that was
-	// not called off, and watchedRun the newest choice that it has seen.
+	// injecting is how long AwaitInjection takes, watches what each was asked for, and
+	// watchedRun the newest choice that it has seen.
 	injecting  time.Duration
 	watches    []activities.AwaitInput
 	watchedRun int
