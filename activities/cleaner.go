@@ -53,7 +53,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if err := c.a.force(ctx, &cleaner); err != nil {
 		return nil, err
 	}
-	words := "the cleaner failed too: " + chaospod.CleanerWords(&cleaner)
+	words := "the cleaner failed too: " + chaospod.CleanerReport(&cleaner)
 	c.noteCleanerFailed(failed, words)
 	return chaospod.NewLeftPod(failed, chaospod.Failed, words), nil
 }

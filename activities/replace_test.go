@@ -438,7 +438,7 @@ func TestPodsThatNobodyWouldReplaceAreNoTargets(t *testing.T) {
 			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, test.words)
 			want := 1 // other kinds may have it
 			if test.name == "static" {
-				want = 0 // TestStaticPodsAreRefusedInWords says why
+				want = 0 // TestStaticPodsAreRefusedWithTheReason says why
 			}
 			if other, selection := c.selectFor("other", all); selection.Selected != want {
 				t.Errorf("%s chose %d, want %d", other.Name, selection.Selected, want)
