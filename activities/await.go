@@ -104,6 +104,7 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 			if !more {
 				return InjectionProgress{Injected: p.Injected, Total: p.Total, Unproven: w.unproven(p), Run: w.run}, nil
 			}
+			n.restart()
 			continue
 		}
 		if err := w.await(ctx, n); err != nil {
@@ -128,6 +129,13 @@ func newsOf(changes <-chan struct{}) *news {
 	return &news{changes: changes, ask: time.NewTicker(reasonGap), calm: time.NewTimer(calmGap), still: time.NewTimer(stillGap)}
 }
 
+// restart begins all pauses again, as each change does.
+func (n *news) restart() {
+	n.calm.Reset(calmGap)
+	n.still.Reset(stillGap)
+	n.calmed, n.stands = false, false
+}
+
 func (n *news) stop() {
 	n.ask.Stop()
 	n.calm.Stop()
@@ -143,9 +151,7 @@ func (w *injectionWatch) await(ctx context.Context, n *news) error {
 		case <-activity.GetWorkerStopChannel(ctx):
 			return fmt.Errorf("worker stops; another one goes on")
 		case <-n.changes:
-			n.calm.Reset(calmGap)
-			n.still.Reset(stillGap)
-			n.calmed, n.stands = false, false
+			n.restart()
 			if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 				return err
 			}
