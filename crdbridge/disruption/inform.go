@@ -21,8 +21,8 @@ const (
 	busyGap = 16 * time.Second
 	// burst is how many observations of a disruption are sent as soon as they may. After
 	// them one is sent each spareGap, and a quiet spareGap allows one more. An observation
-	// costs 14 events of history, and a pod that is replaced takes up to two. So 10,000
-	// pods that are replaced one by one in a day cost 6 events each instead of 28.
+	// costs 9 to 14 events of history. So 10,000 pods that are replaced one by one in a day
+	// cost at most 6 events each.
 	burst    = 1000
 	spareGap = 30 * time.Second
 	// gatherGap is how long changes gather before they are sent, when an observation of
