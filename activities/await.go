@@ -18,6 +18,7 @@ import (
 
 	"github.com/squall-chaos/squall/activities/chaospod"
 	"github.com/squall-chaos/squall/activities/status"
+	"github.com/squall-chaos/squall/activities/targets"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -53,6 +54,9 @@ type AwaitInput struct {
 	Versions []string `json:"versions,omitempty"`
 	// Chosen is the first choice of targets, if status does not tell of it yet.
 	Chosen *Selection `json:"chosen,omitempty"`
+	// Linger is how long the watch goes on once all is injected, for targets that are
+	// chosen meanwhile. Each starts that time again. 0 means not at all.
+	Linger time.Duration `json:"linger,omitempty"`
 }
 
 // InjectionProgress says how far an injection has come.
@@ -61,6 +65,8 @@ type InjectionProgress struct {
 	Total    int `json:"total"`
 	// Unproven counts the injections that are known not to act yet.
 	Unproven int `json:"unproven,omitempty"`
+	// Run is the newest choice of which the watch has seen targets.
+	Run int `json:"run,omitempty"`
 }
 
 // AwaitInjection watches the chaos pods of all the disruption's targets,
@@ -91,7 +97,15 @@ func (a *Activities) AwaitInjection(ctx context.Context, in AwaitInput) (Injecti
 			w.announceTargets(ctx, p, n.stands)
 		}
 		if p.Done() {
-			return InjectionProgress{p.Injected, p.Total, w.unproven(p)}, nil
+			more, err := w.linger(ctx, in.Linger, p)
+			if err != nil {
+				return InjectionProgress{}, err
+			}
+			if !more {
+				return InjectionProgress{Injected: p.Injected, Total: p.Total, Unproven: w.unproven(p), Run: w.run}, nil
+			}
+			n.restart()
+			continue
 		}
 		if err := w.await(ctx, n); err != nil {
 			return InjectionProgress{}, err
@@ -115,6 +129,13 @@ func newsOf(changes <-chan struct{}) *news {
 	return &news{changes: changes, ask: time.NewTicker(reasonGap), calm: time.NewTimer(calmGap), still: time.NewTimer(stillGap)}
 }
 
+// restart begins all pauses again, as each change does.
+func (n *news) restart() {
+	n.calm.Reset(calmGap)
+	n.still.Reset(stillGap)
+	n.calmed, n.stands = false, false
+}
+
 func (n *news) stop() {
 	n.ask.Stop()
 	n.calm.Stop()
@@ -130,9 +151,7 @@ func (w *injectionWatch) await(ctx context.Context, n *news) error {
 		case <-activity.GetWorkerStopChannel(ctx):
 			return fmt.Errorf("worker stops; another one goes on")
 		case <-n.changes:
-			n.calm.Reset(calmGap)
-			n.still.Reset(stillGap)
-			n.calmed, n.stands = false, false
+			n.restart()
 			if err := pause(ctx, gatherGap-time.Since(w.counted)); err != nil {
 				return err
 			}
@@ -174,6 +193,9 @@ type injectionWatch struct {
 	// began is when the workflow began the watch.
 	began   time.Time
 	targets []v1beta1.InjectionTarget
+	// shards are their records, and run the newest choice of which some are.
+	shards []targets.Shard
+	run    int
 	// unannounced are those of the targets that have no event of their injection
 	// yet, chosen those of them with an event that they were chosen, failed those
 	// with an event that the injection failed.
@@ -204,23 +226,73 @@ func (a *Activities) newInjectionWatch(ctx context.Context, in AwaitInput) (*inj
 	if err != nil {
 		return nil, err
 	}
-	w := &injectionWatch{a: a, d: d, began: activity.GetInfo(ctx).ScheduledTime, reasons: map[string]string{}, effects: map[string]*v1beta1.Effect{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
+	w := &injectionWatch{a: a, d: d, shards: shards, began: activity.GetInfo(ctx).ScheduledTime, reasons: map[string]string{}, effects: map[string]*v1beta1.Effect{}, chosen: map[types.UID]bool{}, failed: map[types.UID]bool{}}
+	w.take(shards, func(number int, t targets.Target) bool {
+		return (in.Linger > 0 || slices.Contains(in.Announce, number)) && t.Run >= in.AnnounceRun
+	})
+	if in.Chosen != nil {
+		w.showChoice = showSelection(ctx, d, *in.Chosen, shards, 0)
+	}
+	return w, nil
+}
+
+// take watches the active targets of these records. unannounced is asked of each that was
+// not watched before.
+func (w *injectionWatch) take(shards []targets.Shard, unannounced func(number int, t targets.Target) bool) {
+	before, waiting := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, target := range w.targets {
+		before[target.UID] = true
+	}
+	for _, target := range w.unannounced {
+		waiting[target.UID] = true
+	}
+	w.shards, w.targets, w.unannounced = shards, nil, nil
 	for _, s := range shards {
 		for _, target := range s.Targets {
 			if !target.Active() {
 				continue
 			}
+			w.run = max(w.run, target.Run)
 			w.targets = append(w.targets, target.InjectionTarget)
-			if slices.Contains(in.Announce, s.Number) && target.Run >= in.AnnounceRun {
+			if waiting[target.UID] || !before[target.UID] && unannounced(s.Number, target) {
 				w.unannounced = append(w.unannounced, target.InjectionTarget)
 			}
 		}
 	}
-	w.expected = len(w.targets) * len(d.Spec.Requested())
-	if in.Chosen != nil {
-		w.showChoice = showSelection(ctx, d, *in.Chosen, shards, 0)
+	w.expected = len(w.targets) * len(w.d.Spec.Requested())
+}
+
+// linger waits, once all is injected, until the records of targets change. It returns
+// false when none changed for that long, or an effect is not proven, which another activity
+// asks for.
+func (w *injectionWatch) linger(ctx context.Context, patience time.Duration, p chaospod.Progress) (more bool, err error) {
+	if patience == 0 || w.unproven(p) > 0 {
+		return false, nil
 	}
-	return w, nil
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for {
+		shards, changed, err := w.a.Targets.ShardsAndChanges(ctx, w.d.Ref())
+		if err != nil {
+			return false, err
+		}
+		if changed == nil {
+			return false, nil // nothing watches the records
+		}
+		if targets.Newer(w.shards, shards) {
+			w.take(shards, func(int, targets.Target) bool { return true })
+			return true, nil
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return false, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return false, fmt.Errorf("worker stops; another one goes on")
+		}
+	}
 }
 
 // needsLook limits full scans, whose time grows with the number of targets: at

@@ -350,3 +350,51 @@ func TestPrepare(t *testing.T) {
 		}
 	})
 }
+
+// While targets come and go, a watch goes on once all is injected, and follows those that
+// are chosen meanwhile.
+func TestAWatchFollowsTargetsChosenMeanwhile(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(1, nil)
+	ref := c.started("churn", all)
+	ready := func() {
+		for _, pod := range c.ChaosPodsOf(ref) {
+			c.Becomes(pod, corev1.PodRunning, injectorRuns, corev1.ConditionTrue)
+		}
+	}
+	ready()
+	done := make(chan InjectionProgress, 1)
+	go func() {
+		var seen InjectionProgress
+		value, err := c.env.ExecuteActivity(c.AwaitInjection, AwaitInput{Disruption: ref, Announce: []int{0}, Linger: 5 * time.Second})
+		if err == nil {
+			err = value.Get(&seen)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		done <- seen
+	}()
+	shows := func(targets string) {
+		t.Helper()
+		c.Eventually("status shows "+targets, func() bool {
+			s := c.Get(ref).Status
+			return s.Targets == targets && s.InjectionStatus == v1beta1.Injected
+		})
+	}
+	shows("1/1")
+	c.MakeTargets(1, nil)
+	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	do[CreateResult](c, c.CreateChaosPods, CreateInput{Shard: Shard{ref, 0}, Run: selected.Run})
+	ready()
+	shows("2/2")
+	c.Eventually("both targets have their event", func() bool { return len(c.EventsOf("Disrupted")) == 2 })
+	select {
+	case seen := <-done:
+		if seen.Total != 2 || seen.Run != 1 {
+			t.Errorf("the watch has seen %+v, want two targets, and those of the second choice", seen)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the watch goes on though no target was chosen for 5 s")
+	}
+}

@@ -25,7 +25,7 @@ import (
 	"github.com/squall-chaos/squall/settings"
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/golden"
-	"github.com/squall-chaos/squall/workflows/start"
+	workflowstart "github.com/squall-chaos/squall/workflows/start"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -219,7 +219,7 @@ func TestNamespaceScriptCreatesEveryAttribute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range start.SearchAttributes {
+	for name, kind := range workflowstart.SearchAttributes {
 		if want := "--name " + name + " --type " + kind.String(); !regexp.MustCompile(want + `\b`).Match(script) {
 			t.Errorf("temporal/namespace.sh has no %q", want)
 		}

@@ -31,6 +31,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 	"github.com/squall-chaos/squall/test/patience"
 	"github.com/squall-chaos/squall/test/temporalserver"
+	"github.com/squall-chaos/squall/workflows/start"
 )
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
@@ -228,7 +229,7 @@ type complete struct {
 }
 
 func (complete) ListSearchAttributes(context.Context, *operatorservice.ListSearchAttributesRequest) (*operatorservice.ListSearchAttributesResponse, error) {
-	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: wanted}, nil
+	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: start.SearchAttributes}, nil
 }
 
 // namespace makes one without search attributes.

@@ -265,6 +265,15 @@ func (d *disruption) names(ctx workflow.Context, seen *contract.Observation, sha
 // cleanShard cleans one shard. While the API server does not answer, it keeps trying: no
 // person can help, and no cleaner has failed.
 func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult) {
+	first, done := d.cleanLocally(ctx, in)
+	if done {
+		return first
+	}
+	defer func() {
+		cleaned.Lost += first.Lost
+		cleaned.UnverifiedNodes = append(cleaned.UnverifiedNodes, first.UnverifiedNodes...)
+		cleaned.Effects = append(first.Effects, cleaned.Effects...)
+	}()
 	var err error
 	for unreachable := true; unreachable; unreachable = errorType(err) == activities.ErrorUnreachable {
 		in.ResultLost = d.ResultLost
@@ -280,6 +289,22 @@ func (d *disruption) cleanShard(ctx workflow.Context, in activities.CleanInput) 
 	return activities.CleanResult{Remaining: 1, Left: []activities.LeftPod{{
 		Pod: fmt.Sprintf("all of shard %d", in.Shard.Number), Outcome: activities.Failed, Why: cause(err),
 	}}}
+}
+
+// cleanLocally cleans within the workflow's task, if little has ended of a disruption
+// whose targets come and go. done is false when an activity has to clean the rest.
+func (d *disruption) cleanLocally(ctx workflow.Context, in activities.CleanInput) (cleaned activities.CleanResult, done bool) {
+	if !in.OnlyEnded || !d.fewEnded || len(d.Left) > 0 || !d.churns(ctx) {
+		return activities.CleanResult{}, false
+	}
+	in.Patience, in.ResultLost = localPatience, d.ResultLost
+	free, _ := workflow.NewDisconnectedContext(ctx)
+	err := workflow.ExecuteLocalActivity(localOptions(free, cleaningOptions(ctx, true)), a.CleanChaosPods, in).Get(free, &cleaned)
+	if err != nil {
+		d.ResultLost = true // it may have finalized some chaos pods before it failed
+		return activities.CleanResult{}, false
+	}
+	return cleaned, cleaned.Remaining == 0
 }
 
 // awaitMoreEnded waits, for a shard that is clean, until more of its chaos pods have

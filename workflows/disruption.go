@@ -88,6 +88,8 @@ func (d *disruption) disturb(ctx workflow.Context) {
 		d.begin(ctx, 0, activities.Selection{Added: d.shardNumbers()})
 	case d.Shards > 0 && !d.Injected:
 		d.inject(ctx, d.Shards, activities.Selection{})
+	case d.Lingers:
+		d.watchInjection(ctx, nil)
 	case d.Unproven:
 		d.awaitEffects(ctx)
 	}
@@ -186,7 +188,9 @@ func (d *disruption) begin(ctx workflow.Context, known int, chosen activities.Se
 	if !d.mayInject(ctx, &chosen) {
 		return
 	}
-	d.publishPhase(ctx, v1beta1.PhaseInjecting)
+	if !d.lingering() {
+		d.publishPhase(ctx, v1beta1.PhaseInjecting)
+	}
 	d.inject(ctx, known, chosen)
 }
 
@@ -255,8 +259,14 @@ func (d *disruption) executeCreation(ctx workflow.Context, shard activities.Crea
 }
 
 // watchInjection follows the injection in the background. A new watch ends the one
-// before. versions are the versions of all shards' records; nil if they are not known.
+// before, unless that one lingers: it sees what changes. versions are the versions of all
+// shards' records; nil if they are not known.
 func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
+	if d.lingering() {
+		d.unwatched = true
+		return
+	}
+	d.unwatched, d.Lingers = false, d.churns(ctx)
 	if d.stopWatch != nil {
 		d.stopWatch()
 	}
@@ -265,11 +275,19 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var seen activities.InjectionProgress
 		in := activities.AwaitInput{Disruption: d.ref, Announce: d.Unannounced, AnnounceRun: d.UnannouncedRun, Versions: versions, Chosen: d.unreported}
+		if d.Lingers {
+			in.Linger = lingering
+		}
 		err := workflow.ExecuteActivity(d.watchOptions(ctx, "watch the injection, and record events on the targets"), a.AwaitInjection, in).Get(ctx, &seen)
 		if ctx.Err() != nil {
 			return // a new watch has begun, or the disruption ends
 		}
-		d.stopWatch, d.Unannounced, d.unreported = nil, nil, nil
+		d.stopWatch = nil
+		if err == nil && d.unwatched && (seen.Run < d.Runs-1 || seen.Total != d.Targets) {
+			d.watchInjection(outer, nil) // it ended before it saw all that changed
+			return
+		}
+		d.Lingers, d.Unannounced, d.unreported = false, nil, nil
 		if err != nil {
 			d.fail(ctx, err)
 			return
@@ -282,6 +300,15 @@ func (d *disruption) watchInjection(ctx workflow.Context, versions []string) {
 		}
 	})
 }
+
+// churns is true of a disruption whose targets come and go.
+func (d *disruption) churns(ctx workflow.Context) bool {
+	return d.Injected && !d.Plan.Static && d.Runs >= churnRuns && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector &&
+		workflow.GetVersion(ctx, changeChurnTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// lingering is true while a watch follows later choices of targets.
+func (d *disruption) lingering() bool { return d.Lingers && d.stopWatch != nil }
 
 // noteInjected notes that all targets are injected. The note is never withdrawn.
 func (d *disruption) noteInjected(all bool) {
@@ -349,6 +376,7 @@ func (d *disruption) handleChanges(ctx workflow.Context) {
 	if !ended && !d.leftToClean() {
 		return // only candidates came or went
 	}
+	d.fewEnded = seen != nil && seen.Ended+seen.TargetsLost <= localEndedLimit
 	left, lost := d.cleanShards(ctx, true, seen)
 	if ctx.Err() != nil {
 		return

@@ -57,8 +57,11 @@ type world struct {
 	createError error
 	// creating is how long CreateChaosPods takes for many targets.
 	creating time.Duration
-	// injecting is how long AwaitInjection takes.
-	injecting time.Duration
+	// injecting is how long AwaitInjection takes, watches its inputs, and watchedRun the
+	// newest choice that it has seen.
+	injecting  time.Duration
+	watches    []activities.AwaitInput
+	watchedRun int
 	// unproven is how many effects AwaitInjection reports as unproven, looks how many reads
 	// AwaitEffects then takes, finished the input of Finish.
 	unproven, looks int
@@ -130,8 +133,9 @@ func newWorld(t *testing.T) *world {
 	w.env.OnActivity(a.CleanChaosPods, mock.Anything, slow).AfterFn(func() time.Duration { return w.slow }).Return(clean)
 	w.env.OnActivity(a.CleanChaosPods, anything(2)...).AfterFn(func() time.Duration { return w.cleaning }).Return(clean)
 	w.env.OnActivity(a.AwaitInjection, anything(2)...).AfterFn(func() time.Duration { return w.injecting }).
-		Return(func(context.Context, activities.AwaitInput) (activities.InjectionProgress, error) {
-			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven}, nil
+		Return(func(_ context.Context, in activities.AwaitInput) (activities.InjectionProgress, error) {
+			w.watches = append(w.watches, in)
+			return activities.InjectionProgress{Injected: 2, Total: 2, Unproven: w.unproven, Run: w.watchedRun}, nil
 		})
 	on(a.AwaitEffects, func(context.Context, activities.Ref) (activities.EffectProgress, error) {
 		if w.looks--; w.looks > 0 {

@@ -62,6 +62,8 @@ type Progress struct {
 	UnannouncedRun int `json:"unannouncedRun,omitempty"`
 	// Unproven is true until every injection is known to act.
 	Unproven bool `json:"unproven,omitempty"`
+	// Lingers is true while the watch of the injection follows later choices of targets.
+	Lingers bool `json:"lingers,omitempty"`
 	// Services is the Observation.Services that chaos pods were last sent.
 	Services string `json:"services,omitempty"`
 }
@@ -145,6 +147,12 @@ type disruption struct {
 	// stop cancels disturb, stopWatch the activity that watches the injection, stopEffects
 	// the activity that waits for effects.
 	stop, stopWatch, stopEffects workflow.CancelFunc
+	// unwatched is true when targets were chosen while a watch lingered, which may have
+	// ended before it saw them.
+	unwatched bool
+	// fewEnded is true when the last observation was of so little that it is cleaned within
+	// the workflow's task.
+	fewEnded bool
 	// unreported is the first choice of targets, until AwaitInjection writes it into status.
 	unreported *activities.Selection
 	// allShards is true when every chaos pod with our UID has to be cleaned, whether this
@@ -187,7 +195,7 @@ func (d *disruption) continueAsNew(ctx workflow.Context) error {
 	d.awaitNotifications(ctx)
 	d.signals.drain(ctx, d)
 	state := d.State
-	state.Injected = d.Injected && d.stopWatch == nil // the watch ends with this run
+	state.Injected = d.Injected && (d.stopWatch == nil || d.Lingers) // the watch ends with this run
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowType, Input{Input: contract.Input{Disruption: d.ref}, Carried: &state})
 }
 

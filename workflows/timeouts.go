@@ -44,6 +44,14 @@ const (
 	// failed call must not leave the target to the bridge.
 	lastTries    = 3
 	lastTryPause = 2 * time.Second
+	// churnRuns is after how many choices of targets a disruption is one whose targets come
+	// and go, and lingering how long its watch of the injection waits for further ones.
+	churnRuns = 3
+	lingering = time.Minute
+	// localPatience is how long a cleaning within the workflow's task waits for chaos pods
+	// to end, and localEndedLimit for how many: a kubelet ends a pod in some three seconds.
+	localPatience   = 4 * time.Second
+	localEndedLimit = 5
 	// localTimeout bounds a local activity: Temporal gives a workflow task 10 s.
 	localTimeout = 8 * time.Second
 	// localTargetLimit is up to how many targets a local activity creates their chaos pods.

@@ -22,4 +22,8 @@ const (
 	// A disruption whose watch of the injection did not answer reads from status whether
 	// all targets were injected. Before, it warned at its end that not all were.
 	changeInjectedRead = "injected-read"
+	// While targets come and go, one watch of the injection follows several choices of
+	// targets, and what ended is cleaned within the workflow's task. Before, each choice had
+	// a watch, and each cleaning an activity.
+	changeChurnTogether = "churn-together"
 )

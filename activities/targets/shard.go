@@ -246,6 +246,34 @@ func (s *Store) ShardsNow(ctx context.Context, ref v1beta1.DisruptionRef) ([]Sha
 	return found, nil
 }
 
+// ShardsAndChanges is ShardsNow, and a channel that is closed when some record of any
+// disruption changes. The channel is nil where nothing watches.
+func (s *Store) ShardsAndChanges(ctx context.Context, ref v1beta1.DisruptionRef) ([]Shard, <-chan struct{}, error) {
+	var changed <-chan struct{}
+	if s.Watch != nil {
+		_, _, changed = s.Watch.now(nil)
+	}
+	shards, err := s.ShardsNow(ctx, ref)
+	return shards, changed, err
+}
+
+// Newer is true when a list of a disruption's shards is of a later moment than another.
+// A watch that is late returns an earlier one.
+func Newer(before, now []Shard) bool {
+	if len(now) < len(before) {
+		return false
+	}
+	newer := len(now) > len(before)
+	for i := range before {
+		was, is := before[i].Version(), now[i].Version()
+		if is != was && older(is, was) {
+			return false
+		}
+		newer = newer || is != was
+	}
+	return newer
+}
+
 // Owner makes the record the controller of chaos pods: kubectl drain and the cluster
 // autoscaler skip pods that have one. Deleting the record does not wait for these pods.
 func (s Shard) Owner() metav1.OwnerReference {

@@ -21,10 +21,14 @@ const (
 	busyGap = 16 * time.Second
 	// burst is how many observations of a disruption are sent as soon as they may. After
 	// them one is sent each spareGap, and a quiet spareGap allows one more. An observation
-	// costs 14 events of history, and a pod that is replaced takes up to two. So 10,000
-	// pods that are replaced one by one in a day cost 6 events each instead of 28.
+	// costs 9 to 14 events of history. So 10,000 pods that are replaced one by one in a day
+	// cost at most 6 events each.
 	burst    = 1000
 	spareGap = 30 * time.Second
+	// gatherGap is how long changes gather before they are sent, when an observation of
+	// lost targets was sent within churnMemory. The first change is sent at once.
+	gatherGap   = 2 * time.Second
+	churnMemory = time.Minute
 	// readGap is the shortest time between two reads of the caches. A read takes tens of
 	// milliseconds when there are thousands of pods. The time between reads is then
 	// readShare times the last duration, up to longestReadGap.
@@ -84,14 +88,21 @@ func (r *reconciler) inform(ctx context.Context, d *v1beta1.Disruption) (time.Du
 	}
 	t.readTook = time.Since(began)
 	if o.Hash == t.hash {
-		t.readAt = time.Now()
+		t.readAt, t.changedAt = time.Now(), time.Time{}
 		return wait, nil
+	}
+	if young := t.gather(time.Now()); young > 0 {
+		t.readAt = time.Now()
+		return young, nil
 	}
 	if err := r.workflows.Observe(ctx, d.Ref(), o); err != nil {
 		return t.lost(err)
 	}
 	t.readAt = time.Now() // after the call: an observation that could not be sent is retried at once
 	t.sent(o.Hash, time.Now(), longestOf(d))
+	if o.Ended+o.TargetsLost > 0 && !d.Spec.StaticTargeting {
+		t.lostAt = time.Now()
+	}
 	return wait, nil
 }
 

@@ -22,6 +22,9 @@ type sentState struct {
 	hash  string
 	at    time.Time
 	pause time.Duration
+	// lostAt is when an observation was last sent of chaos pods that ended or targets that
+	// were lost, and changedAt when a change was first seen that was not sent yet.
+	lostAt, changedAt time.Time
 	// debt grows by spareGap with each observation, and shrinks as time passes.
 	debt time.Duration
 	// readAt is when the caches were last read, and readTook how long that took.
@@ -52,6 +55,18 @@ func (t *sentState) wait(now time.Time) time.Duration {
 	return max(between-now.Sub(t.readAt), t.pause-now.Sub(t.at), t.owed(now)-burst*spareGap)
 }
 
+// gather is how long it is too early to send a change. While targets come and go, one that
+// is lost and the one in its place are sent together.
+func (t *sentState) gather(now time.Time) time.Duration {
+	if t.lostAt.IsZero() || now.Sub(t.lostAt) >= churnMemory {
+		return 0
+	}
+	if t.changedAt.IsZero() {
+		t.changedAt = now
+	}
+	return max(gatherGap-now.Sub(t.changedAt), 0)
+}
+
 func (t *sentState) owed(now time.Time) time.Duration { return max(t.debt-now.Sub(t.at), 0) }
 
 // sent records an observation. While one observation follows another as soon as it may, the
@@ -63,7 +78,7 @@ func (t *sentState) sent(hash string, now time.Time, longest time.Duration) {
 		t.pause = gap
 	}
 	t.debt = t.owed(now) + spareGap
-	t.hash, t.at = hash, now
+	t.hash, t.at, t.changedAt = hash, now, time.Time{}
 }
 
 // sentStates holds the state of each disruption, by name. The queue never works on a name

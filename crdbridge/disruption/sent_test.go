@@ -71,6 +71,35 @@ func TestADayOfChurnIsObservedRarely(t *testing.T) {
 	}
 }
 
+// While targets come and go, changes gather for a moment. The first is sent at once, and so
+// is a change after a quiet time.
+func TestChangesGatherWhileTargetsComeAndGo(t *testing.T) {
+	var m sentState
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	if wait := m.gather(now); wait > 0 {
+		t.Errorf("the first change waits %s", wait)
+	}
+	m.sent("lost", now, longestGap)
+	m.lostAt = now
+	now = now.Add(10 * time.Second)
+	if wait := m.gather(now); wait != gatherGap {
+		t.Errorf("a change 10 s after a target was lost waits %s, want %s", wait, gatherGap)
+	}
+	now = now.Add(gatherGap / 2)
+	if wait := m.gather(now); wait != gatherGap/2 {
+		t.Errorf("a second change waits %s, want %s: the time counts from the first", wait, gatherGap/2)
+	}
+	now = now.Add(gatherGap / 2)
+	if wait := m.gather(now); wait > 0 {
+		t.Errorf("both wait %s once their time is over", wait)
+	}
+	m.sent("both", now, longestGap)
+	now = now.Add(churnMemory)
+	if wait := m.gather(now); wait > 0 {
+		t.Errorf("a change after a quiet minute waits %s", wait)
+	}
+}
+
 // Reading the caches of a disruption, again and again while its pods change,
 // takes at most a twentieth of a processor.
 func TestReadsThatTakeLongAreRare(t *testing.T) {
