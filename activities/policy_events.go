@@ -13,8 +13,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// recordDenial records an event on each policy whose rule denial names, so that the author
-// of the policy sees what it denied. A rule and a disruption have one event.
+// recordDenial records an event on each policy whose rule denial names, so that the
+// policy's author sees what it denied. Each pair of rule and disruption has one event.
 func (a *Activities) recordDenial(ctx context.Context, d *v1beta1.Disruption, denial string) {
 	if a.Policies == nil || denial == "" {
 		return

@@ -145,7 +145,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	var chosen activities.Selection
 	in := activities.SelectInput{Disruption: d.ref, Known: d.Shards, Run: d.Runs, Fill: d.fillsPlaces()}
-	in.Told = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
+	in.ShownLater = d.Shards == 0 && !d.guarded() && !d.operates() && d.Plan.Kinds.By() == v1beta1.ByInjector
 	if err := d.executeLocalFirst(ctx, d.selectionOptions(ctx, "choose targets"), a.SelectTargets, in, &chosen); err != nil {
 		d.fail(ctx, err)
 		return
@@ -158,7 +158,7 @@ func (d *disruption) takeTargets(ctx workflow.Context) {
 	}
 	d.Runs++
 	d.noteAdded(chosen)
-	if in.Told {
+	if in.ShownLater {
 		d.untold = &chosen
 	}
 	d.begin(ctx, in.Known, chosen)

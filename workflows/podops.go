@@ -97,7 +97,7 @@ func (d *disruption) giveBack(ctx workflow.Context) {
 	for last := 0; ; {
 		d.Observed = nil
 		hurried := d.hurried()
-		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, Hurried: hurried}
+		in := activities.EndOperationsInput{Disruption: d.ref, Over: !workflow.Now(ctx).Before(until), Counts: true, SkipRecovery: hurried}
 		var ended activities.EndOperationsResult
 		if err := d.executeLocalFirst(ctx, requiredOptions(ctx, "end the operations on the targets"), a.EndOperations, in, &ended); err != nil {
 			d.Operations.NotInService = []string{cause(err)}
