@@ -21,7 +21,7 @@ import (
 	"strings"
 )
 
-// Image says what an image is called, holds and runs.
+// Image has an image's name, files and command.
 type Image struct {
 	Name         string   // with tag, such as squall.local/target:dev
 	Architecture string   // as GOARCH; "" is this machine's

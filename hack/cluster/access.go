@@ -61,8 +61,8 @@ func (c *Cluster) Env() []byte {
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
-// Registry is the address on the host from which nodes pull images without TLS, if
-// somebody runs a registry there.
+// Registry is the address on the host from which nodes pull images without TLS. A
+// registry may run there.
 func (c *Cluster) Registry() string { return hostPort(c.HostAddr().String(), registryPort) }
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,5 +1,5 @@
-// Package cluster says what one development cluster is called, which addresses
-// and ports it has and where its files lie. It decides; other packages do.
+// Package cluster decides the names, addresses, ports and file paths of one
+// development cluster. Other packages create them.
 package cluster
 
 import (
@@ -68,7 +68,7 @@ func (c *Cluster) ServiceAddr() netip.Addr { return at(c.Services, 3, 1) }
 // DNSAddr is the cluster IP of cluster DNS.
 func (c *Cluster) DNSAddr() netip.Addr { return at(c.Services, 3, 10) }
 
-// IsVirtual tells whether node n is a virtual machine.
+// IsVirtual reports whether node n is a virtual machine.
 func (c *Cluster) IsVirtual(n int) bool { return c.Virtual > 0 && n >= c.Virtual }
 
 // Guest is the program that virtual machines start with.

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// ErrLocked says that another process holds a lock.
+// ErrLocked means that another process holds a lock.
 var ErrLocked = errors.New("locked by another process")
 
-// Lock takes the lock of a file, which it makes. With wait it waits for it,
-// otherwise it returns ErrLocked if somebody has it. The lock lasts until the
-// file is closed in every process that got it, also by being collected: keep
-// hold of it.
+// Lock creates a file and locks it. With wait it waits for the lock; without, it
+// returns ErrLocked if another process holds it. The lock lasts until every
+// process that has the file closes it. Collecting the file as garbage closes it
+// too: keep a reference.
 func Lock(path string, wait bool) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)

@@ -59,7 +59,7 @@ var ForSite = []Need{
 }
 
 // Install installs the packages of what is missing.
-func Install(ctx context.Context, say func(string, ...any), needs ...Need) error {
+func Install(ctx context.Context, logf func(string, ...any), needs ...Need) error {
 	missing := missing(ctx, needs)
 	if len(missing) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func Install(ctx context.Context, say func(string, ...any), needs ...Need) error
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("this machine lacks what Debian has in the packages %s, and it has no apt-get; install them as it installs others", packages)
 	}
-	say("installing %s", packages)
+	logf("installing %s", packages)
 	// Another apt-get may be at work, such as the nightly one.
 	quiet := []string{"-o", "DPkg::Lock::Timeout=300", "-q"}
 	if err := run(ctx, append(quiet, "update")...); err != nil {
@@ -107,8 +107,8 @@ func (n Need) there(ctx context.Context) bool {
 	return err == nil
 }
 
-// run lets apt-get say what it does, on the error output: whoever reads what a
-// program answers is not to read this.
+// run prints apt-get's output on the error output: the standard output belongs to
+// the calling program's answer.
 func run(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr

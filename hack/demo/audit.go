@@ -58,19 +58,19 @@ func (s *story) audit(ctx context.Context, node string) error {
 	if err := s.get(ctx, &p, "-n", chaosNamespace, "pod", name); err != nil {
 		return err
 	}
-	said, err := s.run(ctx, "-n", chaosNamespace, "logs", name)
+	output, err := s.run(ctx, "-n", chaosNamespace, "logs", name)
 	if err != nil {
 		return err
 	}
 	if p.Status.ContainerStatuses[0].State.Terminated == nil {
 		return fmt.Errorf("pod %s has not ended", name)
 	}
-	return s.judge(node, said)
+	return s.judge(node, output)
 }
 
-// judge shows what a node's audit says of this story's disruptions. A cluster
-// that others use may well carry marks of theirs.
-func (s *story) judge(node, said string) error {
+// judge shows the marks of this story's disruptions in a node's audit. A shared
+// cluster may carry marks of other disruptions.
+func (s *story) judge(node, output string) error {
 	report := struct {
 		Marks []struct {
 			Object     string
@@ -78,8 +78,8 @@ func (s *story) judge(node, said string) error {
 		}
 		Error string
 	}{}
-	if err := json.Unmarshal([]byte(said), &report); err != nil {
-		return fmt.Errorf("audit of %s said %q: %w", node, said, err)
+	if err := json.Unmarshal([]byte(output), &report); err != nil {
+		return fmt.Errorf("audit of %s said %q: %w", node, output, err)
 	}
 	var ours []string
 	for _, mark := range report.Marks {
@@ -90,7 +90,7 @@ func (s *story) judge(node, said string) error {
 	s.screen.check(len(ours) == 0 && report.Error == "", "%s was searched for marks of injections and has none of these disruptions", node)
 	s.screen.quote(strings.Join(append(ours, report.Error), "\n"))
 	if others := len(report.Marks) - len(ours); others > 0 {
-		s.screen.say("  (and %d marks of other disruptions)", others)
+		s.screen.logf("  (and %d marks of other disruptions)", others)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // kubectl runs the program every user has. Its output is what users see.
 type kubectl struct{ program, config string }
 
-// run returns what kubectl printed; the error has what it said was wrong.
+// run returns kubectl's output; the error has kubectl's error output.
 func (k kubectl) run(ctx context.Context, args ...string) (string, error) {
 	return k.feed(ctx, "", args...)
 }
@@ -20,10 +20,10 @@ func (k kubectl) run(ctx context.Context, args ...string) (string, error) {
 func (k kubectl) feed(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, k.program, append([]string{"--kubeconfig", k.config}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
-	var out, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, problem strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problem
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(said.String()))
+		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(problem.String()))
 	}
 	return out.String(), nil
 }

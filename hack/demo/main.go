@@ -1,16 +1,17 @@
-// Command demo shows Squall at work on a real cluster: it disturbs containers
-// in three ways, measures before, while and after, ends one disruption early, lets
-// a probe end another, and lets every node say that nothing is left. Its exit code
-// is 1 if any figure is not what it should be.
+// Command demo shows Squall at work on a real cluster. It disrupts containers in
+// three ways, measures before, during and after, and ends one disruption early. A
+// probe ends another one. At the end every node proves that nothing is left. Its
+// exit code is 1 if any figure is wrong.
 //
 //	go run ./demo            the whole story
 //	go run ./demo install    only install Squall and wait until it runs
 //
-// Without KUBECONFIG it uses the development cluster, which it starts if it
-// does not run. With KUBECONFIG it uses that cluster: SQUALL_TEMPORAL_ADDRESS
-// says where its pods find Temporal; SQUALL_IMAGE, SQUALL_INJECTOR_IMAGE and
-// SQUALL_TARGET_IMAGE name the images if its nodes do not have
-// squall.local/squall:dev, squall.local/injector:dev and squall.local/target:dev.
+// Without KUBECONFIG it uses the development cluster, and starts that if it does
+// not run. With KUBECONFIG it uses that cluster. SQUALL_TEMPORAL_ADDRESS is then
+// Temporal's address as the cluster's pods reach it. SQUALL_IMAGE,
+// SQUALL_INJECTOR_IMAGE and SQUALL_TARGET_IMAGE name the images if the nodes do
+// not have squall.local/squall:dev, squall.local/injector:dev and
+// squall.local/target:dev.
 package main
 
 import (
@@ -50,13 +51,13 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	}
 	s := &story{kubectl: where.kubectl, place: where, screen: show}
-	if err := s.tell(ctx); err != nil {
+	if err := s.play(ctx); err != nil {
 		return err
 	}
 	if show.wrong > 0 {
 		return fmt.Errorf("%d of %d figures are not what they should be", show.wrong, show.checked)
 	}
-	show.say("")
+	show.logf("")
 	show.good("all %d figures are as they should be", show.checked)
 	return nil
 }

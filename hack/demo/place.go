@@ -83,14 +83,14 @@ func (p *place) prepare(ctx context.Context, show *screen) error {
 	}
 	show.chapter("A Kubernetes cluster with Temporal on this machine")
 	if p.command(ctx, "go", "run", "./devcluster", "status", "--dir", p.dir).Run() == nil {
-		show.say("it runs")
+		show.logf("it runs")
 	} else if err := p.loud(ctx, "go", "run", "./devcluster", "up", "--dir", p.dir); err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
 	}
 	if err := p.readEnv(); err != nil {
 		return err
 	}
-	show.say("building Squall and loading its images into the nodes")
+	show.logf("building Squall and loading its images into the nodes")
 	if out, err := p.command(ctx, "make", "--no-print-directory", "-C", p.root, "images", "DEV="+p.dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("make images: %w\n%s", err, out)
 	}
@@ -137,7 +137,7 @@ func (p *place) install(ctx context.Context, show *screen) error {
 			return fmt.Errorf("%w\n%s", err, pods)
 		}
 	}
-	show.say("worker, probes and bridge run, Temporal is at %s", p.temporal)
+	show.logf("worker, probes and bridge run, Temporal is at %s", p.temporal)
 	return p.awaitAdmission(ctx, show)
 }
 
@@ -149,18 +149,18 @@ func (p *place) awaitAdmission(ctx context.Context, show *screen) error {
 	if err != nil {
 		return err
 	}
-	told := false
+	announced := false
 	for deadline := time.Now().Add(90 * time.Second); ; {
 		_, err := p.feed(ctx, some, "-n", "default", "create", "--dry-run=server", "-f", "-")
 		if err == nil || !strings.Contains(err.Error(), "paramKind") {
-			return nil // it can be asked; what it says of this one is of no concern
+			return nil // the API server answers; its verdict on this object does not matter
 		}
 		if time.Now().After(deadline) {
 			return err
 		}
-		if !told {
-			show.say("the API server gets to know the new types, for up to half a minute")
-			told = true
+		if !announced {
+			show.logf("the API server gets to know the new types, for up to half a minute")
+			announced = true
 		}
 		select {
 		case <-ctx.Done():

@@ -42,10 +42,10 @@ func (s *screen) chapter(format string, args ...any) {
 	s.line(bold, format, args...)
 }
 
-func (s *screen) say(format string, args ...any)  { s.line("", format, args...) }
+func (s *screen) logf(format string, args ...any) { s.line("", format, args...) }
 func (s *screen) good(format string, args ...any) { s.line(green, format, args...) }
 
-// quote shows what a program said, or what a user would type.
+// quote shows a program's output, or a command that a user would type.
 func (s *screen) quote(text string) {
 	for line := range strings.Lines(strings.TrimSpace(text)) { // none if empty
 		s.line(dim, "  %s", strings.TrimRight(line, "\n"))

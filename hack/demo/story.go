@@ -22,7 +22,7 @@ var workload string
 //go:embed disruptions.yaml
 var disruptions string
 
-// story is what the demo tells.
+// story holds the demo's cluster and screen.
 type story struct {
 	kubectl
 	place  *place
@@ -33,7 +33,7 @@ type story struct {
 	uids    []string            // of the disruptions
 }
 
-func (s *story) tell(ctx context.Context) error {
+func (s *story) play(ctx context.Context) error {
 	for _, chapter := range []func(context.Context) error{
 		s.workload, s.network, s.pressure, s.early, s.failure, s.over, s.aborted, s.nothingLeft,
 	} {
@@ -66,7 +66,7 @@ func (s *story) workload(ctx context.Context) error {
 	s.targets = map[string]pod{}
 	for _, p := range list.Items {
 		s.targets[p.Metadata.Name] = p
-		s.screen.say("  %s on %s", p.Metadata.Name, p.Spec.NodeName)
+		s.screen.logf("  %s on %s", p.Metadata.Name, p.Spec.NodeName)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *story) failure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.screen.say("  before  %s was restarted %d times", free, before.restarts())
+	s.screen.logf("  before  %s was restarted %d times", free, before.restarts())
 	chosen, err := s.inject(ctx, "kill-container")
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *story) over(ctx context.Context) error {
 	return s.list(ctx)
 }
 
-// aborted lets a probe end a disruption, with nobody doing anything.
+// aborted lets a probe end a disruption without a person.
 func (s *story) aborted(ctx context.Context) error {
 	s.screen.chapter("6. No request reaches a pod any more, for 10 minutes: a probe ends it by itself")
 	const name = "refuse-answers"
@@ -240,7 +240,7 @@ func (s *story) inject(ctx context.Context, name string) ([]string, error) {
 		return nil, err
 	}
 	if s.place.ui != "" {
-		s.screen.say("  in Temporal: %s/namespaces/default/workflows/%s/%s/history", s.place.ui, url.PathEscape(d.Status.Workflow.ID), d.Status.Workflow.RunID)
+		s.screen.logf("  in Temporal: %s/namespaces/default/workflows/%s/%s/history", s.place.ui, url.PathEscape(d.Status.Workflow.ID), d.Status.Workflow.RunID)
 	}
 	return s.chosen[name], nil
 }

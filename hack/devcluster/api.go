@@ -80,8 +80,8 @@ type nodeList struct {
 	}
 }
 
-// readyNodes maps each node's name to whether it said after began that it is
-// ready. Heartbeats count in full seconds.
+// readyNodes maps each node's name to whether it reported ready after began.
+// Heartbeats count in full seconds.
 func (l nodeList) readyNodes(began time.Time) map[string]bool {
 	ready := map[string]bool{}
 	for _, item := range l.Items {
@@ -133,8 +133,8 @@ func (a *api) removeNodesAbove(ctx context.Context, count int) error {
 	return nil
 }
 
-// dnsAnswers asks the pods of cluster DNS for a name that must be there. What
-// the API server says about them may be from before a crash.
+// dnsAnswers asks the pods of cluster DNS for a name that must exist. The API
+// server's status of these pods may be older than a crash.
 func (a *api) dnsAnswers(ctx context.Context) error {
 	var pods struct {
 		Items []struct{ Status struct{ PodIP string } }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// dnsManifest is cluster DNS with the given service address, on two nodes if
-// there are as many, so that it outlives one. The pods ask nobody outside,
-// because the nodes have no way there.
+// dnsManifest is cluster DNS with the given service address. With two nodes or
+// more it runs on two, so that it survives one. The pods have no upstream server,
+// because the nodes have no route out.
 func dnsManifest(address string, nodes int) string {
 	return strings.NewReplacer(
 		"SERVICE_ADDRESS", address,

@@ -28,7 +28,7 @@ func down(_ context.Context, args []string) error {
 	}
 	s := newSteps()
 	if _, err := os.Stat(*dir); errors.Is(err, fs.ErrNotExist) {
-		s.say("there is no cluster in %s", *dir)
+		s.logf("there is no cluster in %s", *dir)
 		return nil
 	}
 	lock, err := cluster.Lock(filepath.Join(*dir, "command.lock"), true)
@@ -38,7 +38,7 @@ func down(_ context.Context, args []string) error {
 	defer lock.Close()
 	c, err := plan(*dir)
 	if err != nil {
-		// What identifies processes and cgroups is the directory, not the plan.
+		// The directory, not the plan, identifies processes and cgroups.
 		if c, err = cluster.New(*dir, nil); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func down(_ context.Context, args []string) error {
 	if err := stop(c); err != nil {
 		return err
 	}
-	s.say("down: no process, cgroup or link is left")
+	s.logf("down: no process, cgroup or link is left")
 	if *wipe {
 		return wipeState(s, c)
 	}
@@ -57,11 +57,11 @@ func down(_ context.Context, args []string) error {
 // one left. It is idempotent.
 func stop(c *cluster.Cluster) error {
 	deadline := time.Now().Add(farewell)
-	told := 0
+	stopped := 0
 	for pid := c.Supervisor(); pid != 0; pid = c.Supervisor() {
-		if pid > 0 && pid != told {
+		if pid > 0 && pid != stopped {
 			_ = syscall.Kill(pid, syscall.SIGTERM) // gone already is as good
-			told = pid
+			stopped = pid
 		}
 		if pid > 0 && time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // all it started dies with it
@@ -85,6 +85,6 @@ func wipeState(s steps, c *cluster.Cluster) error {
 			return fmt.Errorf("wipe the cluster's state: %w", err)
 		}
 	}
-	s.say("wiped %s", c.Dir)
+	s.logf("wiped %s", c.Dir)
 	return nil
 }

@@ -128,8 +128,8 @@ func (h *harness) run(args ...string) {
 	h.t.Logf("devcluster %s took %.1f s", args[0], time.Since(began).Seconds())
 }
 
-// killSupervisor kills it as the kernel would and waits until all that it
-// started is gone, which nobody but the kernel sees to.
+// killSupervisor kills the supervisor with SIGKILL and waits until the kernel has
+// ended all that it started.
 func (h *harness) killSupervisor() {
 	h.t.Helper()
 	c, err := cluster.Load(h.dir)
@@ -168,8 +168,8 @@ func (h *harness) until(what string, ask func() string, want string) {
 	}
 }
 
-// host describes all of the host that a cluster could leave something in. What
-// other clusters of this program have on the host is left out.
+// host describes every part of the host in which a cluster could leave something,
+// without the parts of other clusters of this program.
 func (h *harness) host() string {
 	var out bytes.Buffer
 	for _, command := range []string{
@@ -177,7 +177,7 @@ func (h *harness) host() string {
 		"iptables-save", "ip6tables-save", "nft list ruleset", "sysctl net.ipv4.ip_forward vm.overcommit_memory kernel.panic",
 	} {
 		fields := strings.Fields(command)
-		answer, _ := exec.Command(fields[0], fields[1:]...).Output() // a program that is missing says the same twice
+		answer, _ := exec.Command(fields[0], fields[1:]...).Output() // a missing program gives the same answer twice
 		fmt.Fprintf(&out, "== %s\n%s", command, h.own(string(answer)))
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

@@ -95,7 +95,7 @@ func images(ctx context.Context, args []string) error {
 			if err := load(ctx, archive); err != nil {
 				return fmt.Errorf("load %s into %s: %w", archive, cluster.NodeName(n), err)
 			}
-			s.say("%s: loaded %s", cluster.NodeName(n), archive)
+			s.logf("%s: loaded %s", cluster.NodeName(n), archive)
 		}
 	}
 	return nil

@@ -81,7 +81,7 @@ func nodeNumber(c *cluster.Cluster, number string) (int, error) {
 	return n, nil
 }
 
-// process is what tells a program from others.
+// process has the facts by which programs are distinguished.
 type process struct {
 	pid, parent int
 	program     string // the last part of its path

@@ -10,7 +10,7 @@ func TestVictims(t *testing.T) {
 		{pid: 1, parent: 0, program: "squall-node1"},
 		{pid: 2, parent: 1, program: "kubelet"},
 		{pid: 3, parent: 1, program: "containerd-shim-runc-v2"},
-		{pid: 4, parent: 3, program: "kubelet", cgroups: "0::/kubepods/pod1/aaa\n"}, // somebody's container
+		{pid: 4, parent: 3, program: "kubelet", cgroups: "0::/kubepods/pod1/aaa\n"}, // another user's container
 		{pid: 5, parent: 4, program: "kubelet", cgroups: "0::/kubepods/pod1/aaa\n"},
 		{pid: 6, parent: 3, program: "worker", cgroups: "0::/kubepods/pod1/bbb\n"},
 		{pid: 7, parent: 6, program: "worker-guard", cgroups: "0::/kubepods/pod1/worker-guard\n"},

@@ -18,8 +18,8 @@ import (
 // directory as argument, its lock as file 3 and a pipe to report on as file 4.
 const superviseCommand = "supervise"
 
-// startSupervisor starts the cluster's own process and waits until it says that
-// machines and ports are there. The lock goes over to it.
+// startSupervisor starts the cluster's own process and waits until it reports that
+// machines and ports exist. The lock passes to that process.
 func startSupervisor(c *cluster.Cluster, lock *os.File) error {
 	program, err := installSelf(c)
 	if err != nil {
@@ -53,7 +53,7 @@ func startSupervisor(c *cluster.Cluster, lock *os.File) error {
 	if err == nil && strings.TrimSpace(string(report)) == "ok" {
 		return cmd.Process.Release()
 	}
-	_ = cmd.Wait() // it has said what was wrong, or died without a word
+	_ = cmd.Wait() // the process has reported its error, or died silently
 	if len(report) == 0 {
 		return fmt.Errorf("the supervisor ended at once; see %s", c.Path("log", "supervisor.log"))
 	}
@@ -91,7 +91,7 @@ func superviseMain(args []string) error {
 		return fmt.Errorf("write my process number: %w", err)
 	}
 	if err := supervise.Run(c, ready); err != nil {
-		fmt.Fprintln(ready, err) // after "ok" nobody reads it any more; it is in the log too
+		fmt.Fprintln(ready, err) // after "ok" the pipe has no reader; the log has the error too
 		return err
 	}
 	return nil

@@ -23,7 +23,7 @@ const usage = `usage: devcluster COMMAND [FLAGS]
 
   up                 start the cluster, after building what is missing
   down               end it; what it stored stays, unless --wipe
-  status             say what runs; exit code 1 if it does not run
+  status             print what runs; exit code 1 if it does not run
   images ARCHIVE...  load docker-archive files into every node
   node ACTION N      crash, freeze or thaw node N; cut it off the network, or join
                      it again; pid: print its first process
@@ -34,7 +34,7 @@ const usage = `usage: devcluster COMMAND [FLAGS]
 devcluster COMMAND --help lists the flags of a command.
 `
 
-// errUsage says that the command line was wrong and the user knows already.
+// errUsage means that the command line was wrong and the user has read why.
 var errUsage = errors.New("usage")
 
 // commands are what users type. The others below are how the program starts

@@ -15,8 +15,8 @@ import (
 // ten seconds in all; a busy machine several times that.
 const patience = 3 * time.Minute
 
-// settle waits until the cluster is usable: nodes ready by what they said after
-// began, cluster DNS answering, Temporal listening.
+// settle waits until the cluster is usable: nodes that reported ready after began,
+// cluster DNS that answers, Temporal that listens.
 func settle(ctx context.Context, s steps, c *cluster.Cluster, began time.Time) error {
 	api, err := newAPI(c)
 	if err != nil {
@@ -25,7 +25,7 @@ func settle(ctx context.Context, s steps, c *cluster.Cluster, began time.Time) e
 	if err := until(ctx, c, "the API server", api.ready); err != nil {
 		return err
 	}
-	s.say("API server ready")
+	s.logf("API server ready")
 	if err := applyDNS(ctx, c); err != nil {
 		return err
 	}
@@ -40,15 +40,15 @@ func settle(ctx context.Context, s steps, c *cluster.Cluster, began time.Time) e
 	if err := api.removeNodesAbove(ctx, c.Nodes); err != nil {
 		return err
 	}
-	s.say("%d nodes ready", c.Nodes)
+	s.logf("%d nodes ready", c.Nodes)
 	if err := until(ctx, c, "Temporal", temporalAnswers(c)); err != nil {
 		return err
 	}
-	s.say("Temporal ready")
+	s.logf("Temporal ready")
 	if err := until(ctx, c, "cluster DNS", api.dnsAnswers); err != nil {
 		return err
 	}
-	s.say("cluster DNS answers")
+	s.logf("cluster DNS answers")
 	return nil
 }
 

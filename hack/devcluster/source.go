@@ -39,7 +39,7 @@ type steps struct{ began time.Time }
 
 func newSteps() steps { return steps{began: time.Now()} }
 
-func (s steps) say(format string, args ...any) {
+func (s steps) logf(format string, args ...any) {
 	fmt.Printf("%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
@@ -53,7 +53,7 @@ func build(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.say("programs are in %s", filepath.Dir(programs["kubernetes"]))
+	s.logf("programs are in %s", filepath.Dir(programs["kubernetes"]))
 	return nil
 }
 
@@ -67,5 +67,5 @@ func buildAll(ctx context.Context, s steps) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return toolchain.Builder{Hack: hack, Cache: cache, Report: s.say}.All(ctx)
+	return toolchain.Builder{Hack: hack, Cache: cache, Report: s.logf}.All(ctx)
 }

@@ -48,7 +48,7 @@ func up(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := debian.Install(ctx, s.say, debian.ForCluster...); err != nil {
+	if err := debian.Install(ctx, s.logf, debian.ForCluster...); err != nil {
 		return err
 	}
 	programs, err := buildAll(ctx, s)
@@ -80,7 +80,7 @@ func start(ctx context.Context, s steps, dir string, w wishes, programs map[stri
 		if err := w.agree(c); err != nil {
 			return err
 		}
-		s.say("the cluster is running")
+		s.logf("the cluster is running")
 		if err := grow(c, w, kernel); err != nil {
 			return err
 		}
@@ -94,8 +94,8 @@ func start(ctx context.Context, s steps, dir string, w wishes, programs map[stri
 	if err := settle(ctx, s, c, began); err != nil {
 		return err
 	}
-	s.say("ready: %d nodes, API server %s, Temporal 127.0.0.1:%d, its web interface http://127.0.0.1:%d", c.Nodes, c.HostURL(), c.TemporalPort, c.UIPort)
-	s.say("set -a; . %s; set +a", c.Path("env"))
+	s.logf("ready: %d nodes, API server %s, Temporal 127.0.0.1:%d, its web interface http://127.0.0.1:%d", c.Nodes, c.HostURL(), c.TemporalPort, c.UIPort)
+	s.logf("set -a; . %s; set +a", c.Path("env"))
 	return nil
 }
 
@@ -168,7 +168,7 @@ func launch(s steps, c *cluster.Cluster) (time.Time, error) {
 		return never, err
 	}
 	defer lock.Close()
-	if err := lock.Truncate(0); err != nil { // the number of a dead supervisor may be another process's now
+	if err := lock.Truncate(0); err != nil { // another process may have the number of a dead supervisor
 		return never, fmt.Errorf("clear %s: %w", c.SupervisorLock(), err)
 	}
 	if err := supervise.Clean(c); err != nil {
@@ -187,12 +187,11 @@ func launch(s steps, c *cluster.Cluster) (time.Time, error) {
 	if err := startSupervisor(c, lock); err != nil {
 		return never, err
 	}
-	s.say("machines started: control plane and %d nodes, Temporal", c.Nodes)
+	s.logf("machines started: control plane and %d nodes, Temporal", c.Nodes)
 	return began, nil
 }
 
-// checkFree returns an error if a port or an address range of the plan belongs
-// to somebody else.
+// checkFree returns an error if a port or an address range of the plan is in use.
 func checkFree(c *cluster.Cluster) error {
 	for _, p := range []struct {
 		port int

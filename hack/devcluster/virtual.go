@@ -35,14 +35,14 @@ func (w wishes) kernel(ctx context.Context, s steps, dir string) (string, error)
 	if w.virtual == 0 && (c == nil || c.Virtual == 0) {
 		return "", nil
 	}
-	if err := debian.Install(ctx, s.say, debian.ForVirtualNodes...); err != nil {
+	if err := debian.Install(ctx, s.logf, debian.ForVirtualNodes...); err != nil {
 		return "", err
 	}
 	cache, err := toolchain.CacheDir()
 	if err != nil {
 		return "", err
 	}
-	return vm.Fetch(ctx, filepath.Join(cache, "kernels"), "linux-image-amd64", s.say)
+	return vm.Fetch(ctx, filepath.Join(cache, "kernels"), "linux-image-amd64", s.logf)
 }
 
 // buildGuest builds the program that virtual machines start with, without libraries,
@@ -58,8 +58,8 @@ func buildGuest(ctx context.Context, c *cluster.Cluster) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", c.Guest(), "./devcluster")
 	cmd.Dir, cmd.Env = hack, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program of virtual machines: %w\n%s", err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program of virtual machines: %w\n%s", err, output)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (m machine) attend(ctx context.Context, command, env []string, console *os.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the first of them left
 	readErr := <-read
 	if to.complete {
-		return readErr // how a machine ends that was told to says nothing
+		return readErr // the end of a machine that was ordered to end proves nothing
 	}
 	why := errors.Join(context.Cause(ctx), err)
 	if why == nil {

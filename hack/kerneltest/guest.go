@@ -14,16 +14,15 @@ import (
 	"github.com/squall-chaos/squall/hack/vm"
 )
 
-// guestDir is the kernel's parameter that says where the guest's files are. A
-// kernel gives parameters that it does not know to the first process, as its
-// environment.
+// guestDir is the kernel parameter with the directory of the guest's files. A
+// kernel passes unknown parameters to the first process as its environment.
 const guestDir = "kerneltest"
 
 // Lines that the guest prints between what tests print.
 const (
-	sayBegin = "\x16kerneltest begin " // a package
-	sayEnd   = "\x16kerneltest end "   // its exit code
-	sayDone  = "\x16kerneltest done"
+	markBegin = "\x16kerneltest begin " // a package
+	markEnd   = "\x16kerneltest end "   // its exit code
+	markDone  = "\x16kerneltest done"
 )
 
 func isGuest() bool { return os.Getpid() == 1 && os.Getenv(guestDir) != "" }
@@ -73,14 +72,14 @@ func runGuest(dir string) error {
 		return fmt.Errorf("set the loopback link up: exit code %d, %w", code, err)
 	}
 	for _, r := range j.Runs {
-		fmt.Fprintln(results, sayBegin+r.Package)
+		fmt.Fprintln(results, markBegin+r.Package)
 		code, err := r.do(results)
 		if err != nil {
 			fmt.Fprintln(results, err)
 		}
-		fmt.Fprintf(results, "%s%d\n", sayEnd, code)
+		fmt.Fprintf(results, "%s%d\n", markEnd, code)
 	}
-	fmt.Fprintln(results, sayDone)
+	fmt.Fprintln(results, markDone)
 	return nil
 }
 
@@ -102,8 +101,8 @@ func openResults(line string) (*os.File, error) {
 	return file, nil
 }
 
-// do runs a test program and returns its exit code. Whatever it started and left
-// running is ended.
+// do runs a test program, ends all processes that it left running, and returns its
+// exit code.
 func (r run) do(results io.Writer) (code int, err error) {
 	output, theirs, err := os.Pipe()
 	if err != nil {
@@ -131,8 +130,8 @@ func (r run) do(results io.Writer) (code int, err error) {
 	return code, errors.Join(err, whole.end())
 }
 
-// wait starts a program and returns its exit code. It reaps what others left, as
-// is the first process's duty, so that nobody else may wait for a process.
+// wait starts a program and returns its exit code. As the first process it also
+// reaps orphans, so no other code may wait for a process.
 func wait(cmd *exec.Cmd) (code int, err error) {
 	if err := cmd.Start(); err != nil {
 		return -1, err

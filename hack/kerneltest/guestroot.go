@@ -10,7 +10,8 @@ import (
 // tempDir is in memory in the guest. It is not /tmp, where the tests may lie.
 const tempDir = "/run/kerneltest"
 
-// mount is a file system of the guest. One that a kernel does not have may be missing.
+// mount is a file system of the guest. It may be missing where the kernel has no
+// such type.
 type mount struct {
 	kind, at, options string
 	optional          bool
@@ -46,8 +47,8 @@ func mountShared() (string, error) {
 }
 
 // makeRoot has this process, and all it starts, see the files below lower, and
-// write to memory instead. The new root is moved onto the old one: after a
-// chroot alone, whoever enters this mount namespace would see the old one.
+// write to memory instead. The new root is moved onto the old one: after a chroot
+// alone, a process that enters this mount namespace would see the old one.
 func makeRoot(lower string) error {
 	const work = "/run" // which every machine has; what is there now is not looked at
 	if err := syscall.Mount("tmpfs", work, "tmpfs", 0, ""); err != nil {

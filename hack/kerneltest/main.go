@@ -1,13 +1,13 @@
-// Command kerneltest runs the injector's tests as root on other kernels than
-// this machine's: in User-Mode Linux, and in QEMU with Debian's stock kernel.
-// Both have cgroup v2 alone, and netem; neither has tcx. It promises that a
-// machine that fails is told from a test that fails, that nothing of this
-// machine is changed, and that what a failed machine said is kept.
+// Command kerneltest runs the injector's tests as root on other kernels than this
+// machine's: in User-Mode Linux, and in QEMU with Debian's stock kernel. Both have
+// cgroup v2 alone, and netem; neither has tcx. It distinguishes a machine that
+// fails from a test that fails, changes nothing on this machine, and keeps the
+// output of a machine that failed.
 //
 //	go run ./kerneltest [-quick] [-run REGEXP] [-but PACKAGE] [-json] uml|qemu|any [PACKAGE...]
 //
-// The guest sees this machine's files as they are, and writes to memory. The
-// same program is the guest's first process: see guest.go.
+// The guest sees this machine's files as they are, and writes to memory. The same
+// program is the guest's first process: see guest.go.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	if isGuest() {
 		guest() // does not return
 	}
-	o := options{say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}
+	o := options{logf: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}
 	flag.BoolVar(&o.quick, "quick", false, "only what is run for every change")
 	flag.BoolVar(&o.json, "json", false, "print events as go test -json does, the kernel's name behind the package's")
 	flag.StringVar(&o.run, "run", "", "only these tests, as go test has it, instead of those of the plan")
@@ -48,7 +48,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "kerneltest:", err)
 		os.Exit(1)
 	}
-	kernel, err := named(flag.Arg(0), flags, o.say)
+	kernel, err := named(flag.Arg(0), flags, o.logf)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kerneltest:", err)
 		os.Exit(1)
@@ -71,24 +71,24 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	quick, json bool
 	run         string
-	say         func(string, ...any)
+	logf        func(string, ...any)
 }
 
-// test builds the tests, runs them in one machine, and tells whether one failed.
-// An error means that the machine failed.
+// test builds the tests, runs them in one machine, and reports whether a test
+// failed. An error means that the machine failed.
 func (o options) test(ctx context.Context, m machine) (failed bool, err error) {
 	cache, err := toolchain.CacheDir()
 	if err != nil {
 		return false, err
 	}
-	if err := debian.Install(ctx, o.say, m.needs...); err != nil {
+	if err := debian.Install(ctx, o.logf, m.needs...); err != nil {
 		return false, err
 	}
-	kernel, err := vm.Fetch(ctx, filepath.Join(cache, "kernels"), m.fetched, o.say)
+	kernel, err := vm.Fetch(ctx, filepath.Join(cache, "kernels"), m.fetched, o.logf)
 	if err != nil {
 		return false, err
 	}
@@ -106,18 +106,18 @@ func (o options) test(ctx context.Context, m machine) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	o.say("built the tests of %d packages in %.0f s", len(j.Runs), time.Since(began).Seconds())
+	o.logf("built the tests of %d packages in %.0f s", len(j.Runs), time.Since(began).Seconds())
 	report := newReport(ctx, m.name, o.json)
 	began = time.Now()
 	err = m.boot(ctx, kernel, dir, j, report)
-	o.say("%s: %.0f s from start to end", m.name, time.Since(began).Seconds())
+	o.logf("%s: %.0f s from start to end", m.name, time.Since(began).Seconds())
 	if !report.ready.IsZero() {
-		o.say("%s: tests began after %.1f s", m.name, report.ready.Sub(began).Seconds())
+		o.logf("%s: tests began after %.1f s", m.name, report.ready.Sub(began).Seconds())
 	}
 	return report.failed, err
 }
 
-// job builds the tests and says how the guest is to run them.
+// job builds the tests and lists how the guest runs them.
 func (o options) job(ctx context.Context, m machine, root, dir string) (job, error) {
 	// Not this very program: it may need libraries, which a guest has not at first.
 	if _, err := build(ctx, filepath.Join(root, "hack"), filepath.Join(dir, guestProgram), "build", "./kerneltest"); err != nil {

@@ -61,8 +61,8 @@ func machines() []machine {
 			packages: []testPackage{
 				{name: "injector/network", limit: 25 * time.Minute, quick: "^Test(" + networkInShort + ")$"},
 				{name: "injector/diskpressure", limit: 5 * time.Minute, quick: "^Test(" + diskPressureInShort + ")$"},
-				// It counts processor time by its tick, and what the host takes away as
-				// used: half a processor was 0.6 to 0.9, where all of one is exact.
+				// User-Mode Linux counts processor time by its tick, and counts time that the host
+				// takes as used: half a processor measured 0.6 to 0.9; a whole one is exact.
 				{name: "injector/cpupressure", limit: 5 * time.Minute, skip: "^TestBurnsTheShareAskedFor$",
 					quick: "^Test(BurnsAllOfTheAllowedCPUAndNoOther|BurnerEndsWithTheInjector)$"},
 				{name: "injector/memorypressure", limit: 10 * time.Minute, quick: "^Test(" + memoryPressureInShort + ")$"},
@@ -71,7 +71,7 @@ func machines() []machine {
 			},
 		},
 		{
-			// What User-Mode Linux cannot do, and netem once more.
+			// QEMU runs the tests that User-Mode Linux cannot, and netem once more.
 			name: "qemu", fetched: "linux-image-amd64", needs: debian.ForKernels, start: startQEMU, limit: 70 * time.Minute,
 			modules: slices.Concat(vm.NetworkModules(), vm.FilterModules(), []string{"loop", "ext4"}),
 			packages: []testPackage{
@@ -84,7 +84,7 @@ func machines() []machine {
 				{name: "injector/network", limit: 15 * time.Minute, run: "^Test(DropTakesItsShareOfWhatMatches|" + networkInShort + ")$",
 					quick: "^Test(" + networkInShort + ")$"},
 				{name: "injector/diskpressure", limit: 5 * time.Minute, run: "^Test(" + diskPressureInShort + ")$"},
-				// Without KVM the processor's time is not what its clock says.
+				// Without KVM the guest's clock does not measure processor time.
 				{name: "injector/cpupressure", limit: 5 * time.Minute, run: "^TestBurnerEndsWithTheInjector$"},
 				{name: "injector/memorypressure", limit: 5 * time.Minute, run: "^Test(" + memoryPressureInShort + ")$"},
 				{name: "injector", limit: 5 * time.Minute, run: "^Test(" + injectorInShort + "|EffectTakenOffIsLost)$/^disk-failure$",
@@ -99,9 +99,9 @@ func machines() []machine {
 // either is User-Mode Linux where it runs, and QEMU elsewhere.
 const either = "any"
 
-// umlRuns says why programs cannot run in User-Mode Linux on a processor with
-// these flags of /proc/cpuinfo: nil if they can. Linux 6.1 gives the registers of
-// a program back as it keeps them, and Linux takes them as a whole or not at all.
+// umlRuns returns why programs cannot run in User-Mode Linux on a processor with
+// these flags of /proc/cpuinfo: nil if they can. Linux 6.1 returns a program's
+// registers in its own layout, and Linux accepts them as a whole or not at all.
 func umlRuns(flags []string) error {
 	if slices.Contains(flags, "amx_tile") {
 		return errors.New("User-Mode Linux cannot keep the registers of this processor: they are 11 kB with AMX")
@@ -124,13 +124,13 @@ func processor() ([]string, error) {
 }
 
 // named is the kernel that a name stands for on a processor with these flags.
-func named(name string, flags []string, say func(string, ...any)) (string, error) {
+func named(name string, flags []string, logf func(string, ...any)) (string, error) {
 	why := umlRuns(flags)
 	switch {
 	case name == "uml" && why != nil:
 		return "", fmt.Errorf("%w; qemu runs here", why)
 	case name == either && why != nil:
-		say("%v: in QEMU instead", why)
+		logf("%v: in QEMU instead", why)
 		return "qemu", nil
 	case name == either:
 		return "uml", nil

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// report prints what a guest says about tests, as go test prints it.
+// report prints a guest's test results as go test prints them.
 type report struct {
 	ctx     context.Context
 	kernel  string
@@ -57,13 +57,14 @@ func (r *report) read(from io.Reader) error {
 	}
 }
 
-// take reads one line: the guest's own say which package's test printed it.
+// take reads one line. The guest's own lines name the package whose test printed
+// the next ones.
 func (r *report) take(line []byte) error {
 	text := strings.TrimRight(string(line), "\r\n")
-	if name, found := strings.CutPrefix(text, sayBegin); found {
+	if name, found := strings.CutPrefix(text, markBegin); found {
 		return r.begin(name)
 	}
-	if end, found := strings.CutPrefix(text, sayEnd); found {
+	if end, found := strings.CutPrefix(text, markEnd); found {
 		code, err := strconv.Atoi(end)
 		if err != nil {
 			return fmt.Errorf("the guest said %q: want an exit code", text)
@@ -71,7 +72,7 @@ func (r *report) take(line []byte) error {
 		return r.end(code)
 	}
 	switch {
-	case text == sayDone:
+	case text == markDone:
 		r.complete = true
 	case r.current != nil:
 		_, err := r.current.to.Write(line)
@@ -103,8 +104,8 @@ func (r *report) begin(name string) error {
 	return cmd.Start()
 }
 
-// end closes the section of a package. A program that did not end well has failed
-// whatever its tests said.
+// end closes the section of a package. A program that ended badly has failed even
+// if its tests passed.
 func (r *report) end(code int) error {
 	section := r.current
 	if section == nil {
@@ -115,7 +116,7 @@ func (r *report) end(code int) error {
 		r.failed = true
 		fmt.Fprintf(section.to, "exit code %d\n", code)
 		if section.cmd != nil {
-			fmt.Fprint(section.to, "\x16FAIL\n") // as the program would have said it
+			fmt.Fprint(section.to, "\x16FAIL\n") // the line that the program itself would have printed
 		}
 	}
 	err := section.to.Close()

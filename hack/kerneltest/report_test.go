@@ -6,36 +6,36 @@ import (
 	"testing"
 )
 
-// said is what a guest prints, by lines that end as on a terminal.
-func said(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }
+// printed is a guest's output, with line ends as on a terminal.
+func printed(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }
 
 func TestReport(t *testing.T) {
-	begin, end, done := sayBegin+"injector/network", sayEnd+"0", sayDone
+	begin, end, done := markBegin+"injector/network", markEnd+"0", markDone
 	for name, c := range map[string]struct {
-		said             string
+		printed          string
 		failed, complete bool
 		want             []string // events, in order
 	}{
 		"all passed": {
-			said(begin, "\x16=== RUN   TestA", "\x16--- PASS: TestA (0.10s)", "\x16PASS", end, done), false, true,
+			printed(begin, "\x16=== RUN   TestA", "\x16--- PASS: TestA (0.10s)", "\x16PASS", end, done), false, true,
 			[]string{`"run","Package":"github.com/squall-chaos/squall/injector/network@uml","Test":"TestA"`, `"pass"`},
 		},
 		"a test failed": {
-			said(begin, "\x16=== RUN   TestA", "\x16--- FAIL: TestA (0.10s)", "\x16FAIL", sayEnd+"1", done), true, true,
+			printed(begin, "\x16=== RUN   TestA", "\x16--- FAIL: TestA (0.10s)", "\x16FAIL", markEnd+"1", done), true, true,
 			[]string{`"fail","Package":"github.com/squall-chaos/squall/injector/network@uml","Test":"TestA"`},
 		},
 		"the program died after its tests": {
-			said(begin, "\x16PASS", sayEnd+"2", done), true, true, []string{`exit code 2`, `"fail"`},
+			printed(begin, "\x16PASS", markEnd+"2", done), true, true, []string{`exit code 2`, `"fail"`},
 		},
 		"the machine died": {
-			said(begin, "\x16=== RUN   TestA", "the last wor"), true, false, []string{`"run"`, `"fail"`},
+			printed(begin, "\x16=== RUN   TestA", "the last wor"), true, false, []string{`"run"`, `"fail"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			r := newReport(t.Context(), "uml", true)
 			r.output = &out
-			if err := r.read(strings.NewReader(c.said)); err != nil {
+			if err := r.read(strings.NewReader(c.printed)); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.interrupted(); err != nil {

@@ -37,7 +37,7 @@ func met(kind, what string) bool {
 	return true
 }
 
-// answers reports whether a GET of the URL says 200.
+// answers reports whether a GET of the URL returns 200.
 func answers(url string) bool {
 	authority, err := os.ReadFile(pkiDir + "/ca.crt")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 // manager. It is also what keeps a broken one from taking the processor.
 const restartPause = time.Second
 
-// keeper is the machine's process manager. All processes of the machine that
-// lose their parent become its children, so it waits for any child and hands
-// the status to whoever started that one.
+// keeper is the machine's process manager. Orphans of the machine become its
+// children, so it waits for any child and passes the status to the code that
+// started that child.
 type keeper struct {
 	mu      sync.Mutex
 	started map[int]chan syscall.WaitStatus
@@ -26,7 +26,7 @@ type keeper struct {
 // runDaemons starts the daemons, each as soon as it may, and never returns
 // without an error.
 func runDaemons(daemons []Daemon, inbox string) error {
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP) // only the supervisor ends a machine
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP) // the supervisor alone ends a machine
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	k := &keeper{started: map[int]chan syscall.WaitStatus{}, done: map[string]chan struct{}{}}

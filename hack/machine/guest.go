@@ -37,7 +37,7 @@ const (
 	GuestProgram = "init"
 )
 
-// IsGuest tells whether this is the first process of a virtual machine.
+// IsGuest reports whether this is the first process of a virtual machine.
 func IsGuest() bool {
 	if os.Getpid() != 1 {
 		return false
@@ -96,7 +96,7 @@ const (
 	share = "trans=virtio,version=9p2000.L,msize=512000,cache="
 )
 
-// mountGuest replaces the archive as root, which nobody can leave by pivot_root.
+// mountGuest replaces the archive as root: pivot_root cannot leave it.
 func mountGuest() error {
 	if err := syscall.Mount("tmpfs", NewRoot, "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount a root: %w", err)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Nobody outside a virtual machine can run a program inside it. What it shall
-// load lies in its directory of logs instead: a file ending in asked names an
-// archive of the host's, and is renamed to end in loaded or refused.
+// A program inside a virtual machine cannot be started from outside. A request to
+// load an archive is a file in the machine's directory of logs instead. Its name
+// ends in asked; the machine renames it to end in loaded or refused.
 const asked, loaded, refused = ".asked", ".loaded", ".refused"
 
 // inboxPause is the time between two looks at what is asked for.

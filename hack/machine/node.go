@@ -37,7 +37,7 @@ func Node(c *cluster.Cluster, n int, snapshotter string) Spec {
 		{"net/ipv4/ip_forward", "1"},
 		{"net/bridge/bridge-nf-call-iptables", "1"},
 	}
-	// What the kubelet would set for the whole computer.
+	// The kubelet would set these for the whole computer.
 	s.Shields = []Sysctl{
 		{"vm/overcommit_memory", "1"},
 		{"vm/panic_on_oom", "0"},
@@ -219,8 +219,8 @@ SystemdCgroup = false
 `, containerdSocket, snapshotter, registriesDir, program("cni", ""), program("runc", "runc"))
 }
 
-// registryConfig lets nodes pull without TLS from a registry that somebody runs on the
-// host. containerd wants TLS of every registry that is not on the node itself.
+// registryConfig lets nodes pull without TLS from a registry on the host.
+// containerd requires TLS of every registry that is not on the node itself.
 func registryConfig(c *cluster.Cluster) string {
 	url := "http://" + c.Registry()
 	return fmt.Sprintf("server = %q\n[host.%q]\ncapabilities = [\"pull\", \"resolve\"]\n", url, url)

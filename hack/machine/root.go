@@ -17,8 +17,8 @@ import (
 // logDir is where a machine sees its log directory.
 const logDir = "/var/log/squall"
 
-// root is the file system of a machine while it is built: a directory of the
-// host, seen by nobody else. The first error stops all that follows.
+// root is the file system of a machine while it is built: a directory of the host
+// that no other process sees. The first error stops all that follows.
 type root struct {
 	dir  string
 	base string
@@ -133,8 +133,7 @@ func (r *root) cgroups(hierarchies []cgroup.Hierarchy) {
 	}
 }
 
-// shield hides a kernel setting behind a file that holds the value somebody
-// wants it to have.
+// shield hides a kernel setting behind a file with the wanted value.
 func (r *root) shield(s Sysctl) {
 	target := filepath.Join("proc/sys", s.Name)
 	if _, err := os.Stat(filepath.Join(r.dir, target)); err != nil {

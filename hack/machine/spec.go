@@ -1,7 +1,7 @@
 // Package machine is one machine of the development cluster: a set of Linux
 // namespaces with its own processes, mounts, network, host name and control
-// groups. A Spec, which is only data, says all about one; Enter and Run make it
-// so. Nothing of it shows on the host but a few cgroup directories.
+// groups. A Spec is the data of one machine; Enter and Run build it. On the host
+// only a few cgroup directories show.
 package machine
 
 import (
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Spec is all that the first process of a machine is told.
+// Spec is the whole input of the first process of a machine.
 type Spec struct {
 	Name    string   // "cp" or "node1"
 	Host    string   // host name
@@ -23,7 +23,7 @@ type Spec struct {
 	Sysctls []Sysctl // written once, relative to /proc/sys; a missing one is skipped
 	Shields []Sysctl // files that hide the real ones, so that writing does not reach the host
 	Daemons []Daemon
-	Guest   *Guest // what only a virtual machine is told
+	Guest   *Guest // only for a virtual machine
 }
 
 // Bind shows a directory of the host in the machine.

@@ -132,7 +132,8 @@ func TestAVirtualNodeWritesToItsDiskAlone(t *testing.T) {
 	}
 }
 
-// What is asked of a virtual machine goes through files, and both answers come back.
+// TestAsk sends requests to a virtual machine through files and reads both
+// answers.
 func TestAsk(t *testing.T) {
 	for _, c := range []struct{ end, wantErr string }{{loaded, ""}, {refused, "refused"}} {
 		logs := t.TempDir()

@@ -32,8 +32,8 @@ func VirtualNode(c *cluster.Cluster, n int) Spec {
 	return s
 }
 
-// guestLinks are the addresses and routes of a node that makes them itself. It is
-// told of all nodes that may ever be, since nobody tells it later.
+// guestLinks are the addresses and routes that a node makes itself. They include
+// all nodes that may ever exist, since later ones are not announced.
 func guestLinks(c *cluster.Cluster, n int) []string {
 	links := []string{
 		"link set lo up",

@@ -141,8 +141,8 @@ func last(output string) string {
 	return strings.Join(lines[max(0, len(lines)-lastLines):], "\n")
 }
 
-// command runs a program in a directory and returns all that it prints. What it
-// started ends with it.
+// command runs a program in a directory and returns its output. The program's
+// children end with it.
 func (l *laboratory) command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -28,8 +28,8 @@ type authority struct {
 	private     *ecdsa.PrivateKey
 }
 
-// subject says whom a certificate is for. Without names and addresses it is for
-// a client.
+// subject is the holder of a certificate. Without names and addresses it is a
+// client.
 type subject struct {
 	name, group string
 	dnsNames    []string

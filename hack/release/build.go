@@ -75,8 +75,8 @@ func limited(programs []program, list string) ([]program, error) {
 
 var errUncommitted = errors.New("files differ from the commit: nobody could build this version again; commit them, or put them aside (git stash -u)")
 
-// committed returns errUncommitted, wrapped, before anything is built that would say so
-// of itself (identify), a minute later.
+// committed returns errUncommitted, wrapped, before anything is built. Without
+// this check identify would find the same a minute later.
 func (r *release) committed(ctx context.Context) error {
 	changed, err := exec.CommandContext(ctx, "git", "-C", r.root, "status", "--porcelain").Output()
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *release) build(ctx context.Context, into string) ([]binary, error) {
 			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-tags", p.tags, "-ldflags", r.linking(p), "-o", path, p.source)
 			cmd.Dir = filepath.Join(r.root, p.module)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+on.system, "GOARCH="+on.architecture)
-			if said, err := cmd.CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("build %s for %s: %w\n%s", p.name, on, err, said)
+			if output, err := cmd.CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("build %s for %s: %w\n%s", p.name, on, err, output)
 			}
 			info, err := buildinfo.ReadFile(path)
 			if err != nil {
@@ -120,8 +120,9 @@ func (r *release) build(ctx context.Context, into string) ([]binary, error) {
 	return built, nil
 }
 
-// linking are the linker's flags. What people type knows its version without looking
-// for it; it is not the first that is built.
+// linking are the linker's flags. The programs that people type have their version
+// linked in. The first program built is not among them, because identify reads the
+// version from it.
 func (r *release) linking(p program) string {
 	if !p.typed || r.version == "" {
 		return "-s -w"
@@ -130,8 +131,8 @@ func (r *release) linking(p program) string {
 	return fmt.Sprintf("-s -w -X %s.Version=%s -X %s.Revision=%s", version, r.version, version, r.revision)
 }
 
-// identify takes version, revision and time from what Go noted in the first
-// program, so that a release and what its programs say of themselves cannot differ.
+// identify takes version, revision and time from Go's notes in the first program,
+// so that a release and the versions that its programs print cannot differ.
 func (r *release) identify(info *buildinfo.BuildInfo) error {
 	for _, setting := range info.Settings {
 		switch setting.Key {

@@ -1,7 +1,7 @@
 // Command release writes everything of a version into a directory: the program
 // squall for each platform, the images as OCI layouts for two architectures,
-// manifests, the Helm chart, a bill of materials and checksums. It needs neither
-// a container engine nor a registry, and publishes nothing unless it is told to push.
+// manifests, the Helm chart, a bill of materials and checksums. It needs neither a
+// container engine nor a registry, and publishes only with -push.
 //
 //	go run . -registry registry.example.com/chaos
 //	go run . -registry registry.example.com/chaos -tag v7      # manifests and chart for images that are there
@@ -22,14 +22,14 @@ import (
 	"time"
 )
 
-// release says what is made of which checkout.
+// release lists what is made of which checkout.
 type release struct {
 	root     string // the checkout
 	out      string // directory of which each version is a subdirectory
 	registry string // where images are, such as registry.example.com/chaos
 	roots    string // file of certificate authorities for the programs' image
 	programs []program
-	say      io.Writer // what is done, for people
+	logf     io.Writer // what is done, for people
 
 	version  string    // v0.1.0, or Go's name of a commit without a tag; if given, nothing is built
 	time     time.Time // of the commit, for archives
@@ -37,7 +37,7 @@ type release struct {
 }
 
 func main() {
-	r := release{programs: programs, say: os.Stderr}
+	r := release{programs: programs, logf: os.Stderr}
 	flag.StringVar(&r.root, "root", "../..", "`directory` of the checkout")
 	flag.StringVar(&r.out, "o", "../../dist", "`directory` that gets one for the version")
 	flag.StringVar(&r.registry, "registry", "squall.local", "`name` under which manifest and chart have the images, without a tag")
@@ -123,5 +123,5 @@ func (r *release) run(ctx context.Context) (string, error) {
 }
 
 func (r *release) progress(format string, args ...any) {
-	fmt.Fprintf(r.say, time.Now().Format("15:04:05 ")+format+"\n", args...)
+	fmt.Fprintf(r.logf, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

@@ -85,7 +85,7 @@ func (r *release) chart(into string, _ []binary) error {
 	for _, name := range imageNames {
 		changes["Chart.yaml"] = append(changes["Chart.yaml"], [2]string{"image: squall.local/" + name + ":dev}\n", "image: \"" + r.imageName(name) + "\"}\n"})
 	}
-	log.SetOutput(io.Discard) // Helm says of each link that it follows it
+	log.SetOutput(io.Discard) // Helm logs each link that it follows
 	loaded, err := loader.LoadDir(filepath.Join(r.root, "deploy", "chart"))
 	if err != nil {
 		return err

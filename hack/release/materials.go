@@ -57,8 +57,8 @@ func (r *release) materials(into string, built []binary) error {
 	return errors.Join(cyclonedx.NewBOMEncoder(f, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6), f.Close())
 }
 
-// modules are those that a program is linked from, Go's own library among them.
-// One that lies in this checkout keeps its name: its place says nothing elsewhere.
+// modules are those that a program is linked from, Go's own library among them. A
+// module of this checkout keeps its name: its path means nothing elsewhere.
 func modules(info *buildinfo.BuildInfo) []debug.Module {
 	found := []debug.Module{{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}}
 	for _, module := range info.Deps {

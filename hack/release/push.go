@@ -20,11 +20,11 @@ import (
 	helm "helm.sh/helm/v3/pkg/registry"
 )
 
-// publish pushes the images of a release, which is in a directory, and its chart into the
-// registry for which it was made, with the credentials of docker login. The chart is
-// REGISTRY/charts/squall. What the registry has already is not sent again. It returns the
-// names of what was pushed.
-func publish(ctx context.Context, directory string, say io.Writer) ([]string, error) {
+// publish pushes the images and the chart of a release in a directory into the
+// registry for which the release was made, with the credentials of docker login.
+// The chart is REGISTRY/charts/squall. Blobs that the registry has are not sent
+// again. publish returns the names of all that it pushed.
+func publish(ctx context.Context, directory string, logf io.Writer) ([]string, error) {
 	list, err := os.ReadFile(filepath.Join(directory, "images.txt"))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a release with images (make release): %w", directory, err)
@@ -33,14 +33,14 @@ func publish(ctx context.Context, directory string, say io.Writer) ([]string, er
 	var registry string
 	for line := range strings.Lines(string(list)) {
 		image, digest, _ := strings.Cut(strings.TrimSpace(line), "@")
-		_, _ = fmt.Fprintf(say, "push %s\n", image)
+		_, _ = fmt.Fprintf(logf, "push %s\n", image)
 		if err := pushImage(ctx, directory, image, digest); err != nil {
 			return pushed, fmt.Errorf("push %s: %w", image, err)
 		}
 		pushed = append(pushed, image+"@"+digest)
 		registry = path.Dir(image)
 	}
-	chart, err := pushChart(ctx, directory, registry, say)
+	chart, err := pushChart(ctx, directory, registry, logf)
 	if err != nil {
 		return pushed, fmt.Errorf("push the chart: %w", err)
 	}
@@ -117,7 +117,7 @@ func unpack(archive, into string) error {
 	}
 }
 
-func pushChart(ctx context.Context, directory, registry string, say io.Writer) (string, error) {
+func pushChart(ctx context.Context, directory, registry string, logf io.Writer) (string, error) {
 	files, err := filepath.Glob(filepath.Join(directory, "squall-*.tgz"))
 	if err != nil || len(files) != 1 {
 		return "", fmt.Errorf("%s has %d charts, want one: %w", directory, len(files), err)
@@ -128,7 +128,7 @@ func pushChart(ctx context.Context, directory, registry string, say io.Writer) (
 	}
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(files[0]), "squall-"), ".tgz")
 	ref := registry + "/charts/squall:" + version
-	_, _ = fmt.Fprintf(say, "push %s\n", ref)
+	_, _ = fmt.Fprintf(logf, "push %s\n", ref)
 	options := []helm.ClientOption{helm.ClientOptWriter(io.Discard)}
 	plain, err := withoutTLS(ctx, registry)
 	if err != nil {

@@ -79,7 +79,7 @@ func made(t *testing.T, root string) (string, error) {
 }
 
 func releaseOf(t *testing.T, root string) *release {
-	return &release{root: root, out: filepath.Join(t.TempDir(), "dist"), registry: "registry.example/chaos", roots: filepath.Join(root, "roots.pem"), programs: programs, say: t.Output()}
+	return &release{root: root, out: filepath.Join(t.TempDir(), "dist"), registry: "registry.example/chaos", roots: filepath.Join(root, "roots.pem"), programs: programs, logf: t.Output()}
 }
 
 func TestRelease(t *testing.T) {

@@ -20,8 +20,8 @@ var (
 	htmlID   = regexp.MustCompile(`(?:id|name)="([^"]+)"`)
 )
 
-// follow follows every link of a built site. What a page would load from another
-// machine is an error too: the site is read where there is no network.
+// follow follows every link of a built site. A page that would load something from
+// another machine is an error too: the site is read where there is no network.
 func follow(site string) (pages, links int, err error) {
 	targets := map[string]map[string]bool{} // by page: its anchors
 	var wrong []error
@@ -47,15 +47,15 @@ func follow(site string) (pages, links int, err error) {
 	err = walk(func(path, text string) {
 		for _, link := range htmlLink.FindAllStringSubmatch(text, -1) {
 			links++
-			if said := lead(path, html.UnescapeString(link[1]), strings.HasPrefix(link[0], "src"), targets); said != "" {
-				wrong = append(wrong, fmt.Errorf("%s: %s: %s", path, link[1], said))
+			if problem := lead(path, html.UnescapeString(link[1]), strings.HasPrefix(link[0], "src"), targets); problem != "" {
+				wrong = append(wrong, fmt.Errorf("%s: %s: %s", path, link[1], problem))
 			}
 		}
 	})
 	return len(targets), links, errors.Join(append(wrong, err)...)
 }
 
-// lead says what is wrong with a link of a page.
+// lead returns the error of a page's link, or nothing.
 func lead(page, link string, loaded bool, targets map[string]map[string]bool) string {
 	to, err := url.Parse(link)
 	if err != nil {

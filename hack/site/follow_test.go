@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What leads nowhere, or would be fetched from elsewhere, is told; the rest is not.
+// TestFollow reports exactly the links that lead nowhere or to another machine.
 func TestFollow(t *testing.T) {
 	site := t.TempDir()
 	write := func(name, text string) {

@@ -1,9 +1,9 @@
-// Command site builds the documents of the repository into a site of static
-// files, bin/site, by Debian's MkDocs with the theme Material.
+// Command site builds the documents of the repository into a site of static files,
+// bin/site, by Debian's MkDocs with the theme Material.
 //
-// The source is laid out anew as bin/site-source, in which every page and every
-// file that a page links to is where it is in the repository: so links mean the
-// same here, in a checkout and on a forge. A link that leads nowhere is an error.
+// The source is rewritten as bin/site-source, in which every page and every file
+// that a page links to has its path in the repository: so links mean the same
+// here, in a checkout and on a forge. A link that leads nowhere is an error.
 package main
 
 import (
@@ -35,8 +35,8 @@ var warnings = regexp.MustCompile(`(?m)^.*(?:WARNING|ERROR) .*$`)
 
 // build makes the site of a checkout.
 func build(ctx context.Context, root string) error {
-	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	if err := debian.Install(ctx, say, debian.ForSite...); err != nil {
+	logf := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	if err := debian.Install(ctx, logf, debian.ForSite...); err != nil {
 		return err
 	}
 	source, site := filepath.Join(root, "bin/site-source"), filepath.Join(root, "bin/site")
@@ -55,7 +55,7 @@ func build(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	say("bin/site: %d pages, %d links between them and their files, all of which lead somewhere", pages, links)
+	logf("bin/site: %d pages, %d links between them and their files, all of which lead somewhere", pages, links)
 	return nil
 }
 

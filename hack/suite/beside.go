@@ -22,7 +22,7 @@ type beside struct {
 
 // startBeside starts a stage and keeps the place of its result.
 func (s *suite) startBeside(ctx context.Context, st stage) {
-	s.say("--- %s, beside the stages that follow", st.name)
+	s.logf("--- %s, beside the stages that follow", st.name)
 	b := &beside{place: len(s.results), ended: make(chan result, 1)}
 	own := *s
 	own.out, own.beside, own.besides = &b.printed, b, nil

@@ -65,12 +65,13 @@ func (c *counts) add(other counts) {
 	c.tests = append(c.tests, other.tests...)
 	c.starved = append(c.starved, other.starved...)
 	for name, outcome := range other.outcomes {
-		c.tell(name, outcome)
+		c.record(name, outcome)
 	}
 }
 
-// tell notes how a test ended. One that runs twice has failed if it failed once.
-func (c *counts) tell(name, outcome string) {
+// record stores how a test ended. A test that runs twice has failed if it failed
+// once.
+func (c *counts) record(name, outcome string) {
 	if c.outcomes == nil {
 		c.outcomes = map[string]string{}
 	}
@@ -81,7 +82,7 @@ func (c *counts) tell(name, outcome string) {
 	c.outcomes[name] = outcome
 }
 
-// silence is how long nothing may be printed before a line says what runs.
+// silence is the longest time without output before a line lists what runs.
 const silence = 30 * time.Second
 
 // goTest runs go test with the arguments and counts, and repeats once what failed for
@@ -106,7 +107,7 @@ func (s *suite) goTest(ctx context.Context, c *counts, dir string, env []string,
 
 // counted runs a program that prints what go test -json prints, and counts.
 func (s *suite) counted(c *counts, cmd *exec.Cmd) error {
-	r := newReading(c, s.say, s.out)
+	r := newReading(c, s.logf, s.out)
 	defer r.end()
 	return r.run(cmd, "")
 }
@@ -130,24 +131,24 @@ type outcomes struct{ passed, skipped, failed, excused int }
 type reading struct {
 	counts *counts
 	// seed orders the tests of the packages that are shuffled, 0 if none is.
-	seed   uint64
-	say    func(string, ...any)
-	out    io.Writer           // for what tests that fail have printed
-	output map[string][]string // by package and test, of those not over yet
-	began  map[string]time.Time
-	inside map[string]outcomes
-	spoke  bool // since the last tick
-	lines  chan string
-	spent  chan packageTime
-	done   chan struct{}
+	seed    uint64
+	logf    func(string, ...any)
+	out     io.Writer           // for what tests that fail have printed
+	output  map[string][]string // by package and test, of those not over yet
+	began   map[string]time.Time
+	inside  map[string]outcomes
+	printed bool // since the last tick
+	lines   chan string
+	spent   chan packageTime
+	done    chan struct{}
 }
 
-func newReading(c *counts, say func(string, ...any), out io.Writer) *reading {
+func newReading(c *counts, logf func(string, ...any), out io.Writer) *reading {
 	r := &reading{counts: c, out: out, output: map[string][]string{}, began: map[string]time.Time{}, inside: map[string]outcomes{},
 		lines: make(chan string), spent: make(chan packageTime), done: make(chan struct{})}
-	r.say = func(format string, args ...any) {
-		r.spoke = true
-		say(format, args...)
+	r.logf = func(format string, args ...any) {
+		r.printed = true
+		logf(format, args...)
 	}
 	go r.takeAll()
 	return r
@@ -173,10 +174,10 @@ func (r *reading) takeAll() {
 		case p := <-r.spent:
 			r.processEnded(p)
 		case <-tick.C:
-			if !r.spoke {
-				r.say("    running: %s", r.running())
+			if !r.printed {
+				r.logf("    running: %s", r.running())
 			}
-			r.spoke = false
+			r.printed = false
 		}
 	}
 }
@@ -212,7 +213,7 @@ func (r *reading) processEnded(p packageTime) {
 		}
 	}
 	r.counts.packages = append(r.counts.packages, p)
-	r.say("    FAIL %s: its process ended without a result", p.name)
+	r.logf("    FAIL %s: its process ended without a result", p.name)
 	if !slices.ContainsFunc(r.counts.failures, func(f failure) bool { return strings.HasPrefix(f.name, p.name+": ") }) {
 		r.counts.failed++
 		r.counts.failures = append(r.counts.failures, failure{p.name, r.withOrder(p.name, []string{"the process ended without a result\n"})})
@@ -232,7 +233,7 @@ func (r *reading) read(from io.Reader) {
 func (r *reading) take(line string) {
 	var e event
 	if json.Unmarshal([]byte(line), &e) != nil {
-		r.say("    %s", line) // not from a test: what go itself has to say
+		r.logf("    %s", line) // not from a test: go's own message
 		return
 	}
 	key := e.Package + " " + e.Test
@@ -242,7 +243,7 @@ func (r *reading) take(line string) {
 	case "pause": // it waits for its turn
 		delete(r.began, key)
 	case "build-output":
-		r.say("    %s", strings.TrimRight(e.Output, "\n"))
+		r.logf("    %s", strings.TrimRight(e.Output, "\n"))
 	case "output":
 		r.output[key] = append(r.output[key], e.Output)
 	case "pass", "fail", "skip":
@@ -259,7 +260,7 @@ func (r *reading) finish(e event, key string) {
 	}
 	inside := r.inside[e.Package]
 	name := short(e.Package) + ": " + e.Test
-	r.counts.tell(name, e.Action)
+	r.counts.record(name, e.Action)
 	if !strings.Contains(e.Test, "/") {
 		r.counts.tests = append(r.counts.tests, testTime{name, e.Elapsed})
 	}
@@ -275,7 +276,7 @@ func (r *reading) finish(e event, key string) {
 	}
 	r.inside[e.Package] = inside
 	if strings.HasPrefix(short(e.Package), "test/") && !strings.Contains(e.Test, "/") && e.Action == "pass" {
-		r.say("    pass %s (%.1f s)", e.Test, e.Elapsed)
+		r.logf("    pass %s (%.1f s)", e.Test, e.Elapsed)
 	}
 }
 
@@ -291,7 +292,7 @@ func (r *reading) fail(e event, name string, output []string, inside *outcomes) 
 		inside.failed++
 		r.counts.failures = append(r.counts.failures, failure{name, output})
 	}
-	r.say("    FAIL %s (%.1f s%s)", name, e.Elapsed, where)
+	r.logf("    FAIL %s (%.1f s%s)", name, e.Elapsed, where)
 	_, _ = fmt.Fprint(r.out, indent(output))
 }
 
@@ -305,12 +306,12 @@ func (r *reading) finishPackage(e event, key string) {
 			r.counts.failed++
 			r.counts.failures = append(r.counts.failures, failure{short(e.Package), r.withOrder(e.Package, r.output[key])})
 		}
-		r.say("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
+		r.logf("    FAIL %s (%.1f s)", short(e.Package), e.Elapsed)
 		_, _ = fmt.Fprint(r.out, indent(r.output[key]))
 		return
 	}
 	if inside != (outcomes{}) {
-		r.say("    ok   %s (%.1f s): %d passed, %d skipped", short(e.Package), e.Elapsed, inside.passed, inside.skipped)
+		r.logf("    ok   %s (%.1f s): %d passed, %d skipped", short(e.Package), e.Elapsed, inside.passed, inside.skipped)
 	}
 }
 
@@ -328,16 +329,16 @@ func (r *reading) running() string {
 	return strings.Join(names[:min(len(names), 6)], ", ")
 }
 
-// reason is what a skipped test said last, without the place it said it.
+// reason is the last message of a skipped test, without its file and line.
 func reason(output []string) string {
 	for i := len(output) - 1; i >= 0; i-- {
 		line := strings.TrimSpace(output[i])
 		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
 			continue
 		}
-		if _, said, found := strings.Cut(line, ".go:"); found {
-			_, said, _ = strings.Cut(said, ": ")
-			return said
+		if _, message, found := strings.Cut(line, ".go:"); found {
+			_, message, _ = strings.Cut(message, ": ")
+			return message
 		}
 		return line
 	}
@@ -348,9 +349,10 @@ func short(pkg string) string {
 	return strings.TrimPrefix(pkg, "github.com/squall-chaos/squall/")
 }
 
-// ends are the first and the last lines that a failed test printed of its own, at most
-// so many of each, and of those between them the first so many that say what it wanted;
-// lines are cut at 400 bytes. What failed is told first, and what was left then last.
+// ends are the first and last lines that a failed test printed, at most so many of
+// each. Lines between them that have ", want " come too, up to the same number.
+// Lines are cut at 400 bytes. The failed test's own lines come first, then those
+// about leftovers.
 func (f failure) ends(most int) []string {
 	var lines []string
 	for line := range strings.Lines(strings.Join(f.output, "")) {
@@ -377,8 +379,9 @@ func (f failure) ends(most int) []string {
 // testLine matches what a test file logs or reports.
 var testLine = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 
-// cause is the line that most likely says why a test failed: the first of a test file with
-// ", want ", else the last of a test file. It is cut at 400 bytes, and empty where there is none.
+// cause is the line that most likely explains why a test failed: the first of a
+// test file with ", want ", else the last of a test file. It is cut at 400 bytes,
+// and empty where there is none.
 func (f failure) cause() (cause string) {
 	for _, line := range f.output {
 		if !testLine.MatchString(line) {

@@ -25,8 +25,8 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 		`go: a line that is no event`,
 	}, "\n")
 	var c counts
-	var said []string
-	r := newReading(&c, func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, io.Discard)
+	var printed []string
+	r := newReading(&c, func(format string, args ...any) { printed = append(printed, fmt.Sprintf(format, args...)) }, io.Discard)
 	r.read(strings.NewReader(stream))
 	r.end()
 
@@ -39,8 +39,8 @@ func TestReadingCountsAndKeepsReasons(t *testing.T) {
 		t.Errorf("the summary repeats %q of the failure, want its only line", got)
 	}
 	for _, line := range []string{"x.go:1: syntax error", "a line that is no event", "FAIL api (1.0 s)"} {
-		if !strings.Contains(strings.Join(said, "\n"), line) {
-			t.Errorf("said %q, want a line with %q", said, line)
+		if !strings.Contains(strings.Join(printed, "\n"), line) {
+			t.Errorf("printed %q, want a line with %q", printed, line)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestVerdict(t *testing.T) {
 func TestATestThatFailedOnceHasFailed(t *testing.T) {
 	var c counts
 	for _, outcome := range []string{"pass", "fail", "pass", "skip"} {
-		c.tell("api: TestA/a b", outcome)
+		c.record("api: TestA/a b", outcome)
 	}
 	if got := c.outcomes["api:_TestA/a_b"]; got != "fail" {
 		t.Errorf("outcome = %q, want fail", got)

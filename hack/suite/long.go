@@ -43,7 +43,7 @@ func (s *suite) parts() []stage {
 		{name: "campaign", needs: []string{"install"}, limit: longLimit, least: 2, run: s.makeCounted("campaign")},
 		// 1,000 disruptions while everything is killed at random.
 		{name: "soak", needs: []string{"install"}, limit: longLimit, run: s.make("soak")},
-		// What disruptions cost beside bare pods.
+		// The cost of disruptions beside bare pods.
 		{name: "bench", needs: []string{"build"}, limit: longLimit, run: s.make(bench("1,10,100,1000", "targets,together,waiting,aborts,people")...)},
 		{name: "bench-large", needs: []string{"build"}, limit: longLimit, run: s.make(bench("5000,10000", "targets")...)},
 		// A disruption whose targets come and go, a cluster of 50,000 pods, and an API server

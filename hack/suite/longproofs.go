@@ -41,7 +41,7 @@ func (s *suite) keepingResult(part stage) stage {
 		}
 		after, still := s.checkout(ctx)
 		if !unchanged || !still || after != commit {
-			s.say("    not kept as a proof of rules: the checkout was changed, so the result belongs to no commit")
+			s.logf("    not kept as a proof of rules: the checkout was changed, so the result belongs to no commit")
 			return nil
 		}
 		return s.keepResult(longResult{Part: part.name, Commit: commit, Date: time.Now().UTC().Format(time.DateOnly)}, c)
@@ -76,7 +76,7 @@ func (s *suite) keepResult(r longResult, c *counts) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	s.say("    commit %s: it proves %d tests of docs/rules.md", filepath.Join(longFolder, r.Part+".json"), len(r.Outcomes))
+	s.logf("    commit %s: it proves %d tests of docs/rules.md", filepath.Join(longFolder, r.Part+".json"), len(r.Outcomes))
 	return os.WriteFile(file, append(content, '\n'), 0o644)
 }
 
@@ -129,7 +129,7 @@ func (s *suite) readResult(ctx context.Context, file string) (longResult, error)
 		return r, err
 	}
 	days := int(time.Now().UTC().Truncate(24*time.Hour).Sub(date).Hours() / 24)
-	s.say("    part %s of make test-long passed %d days and %d commits ago", r.Part, days, behind)
+	s.logf("    part %s of make test-long passed %d days and %d commits ago", r.Part, days, behind)
 	if behind > longAge {
 		return r, fmt.Errorf("the result is %d commits and %d days old, and %d commits are allowed: run make test-long PART=%s and commit the file", behind, days, longAge, r.Part)
 	}

@@ -48,9 +48,9 @@ func (s *suite) write(t *testing.T, name, content string) {
 	}
 }
 
-// asked runs the stage rules after a stage in which the test that is not long passed,
-// and returns what it said.
-func (s *suite) asked(t *testing.T) (said string, err error) {
+// asked runs the stage rules after a stage in which the test that is not long
+// passed, and returns its output.
+func (s *suite) asked(t *testing.T) (printed string, err error) {
 	t.Helper()
 	var out strings.Builder
 	s.out = &out
@@ -65,19 +65,19 @@ func TestRulesAreProvedByAKeptResult(t *testing.T) {
 		commits      int
 		part, commit string // empty: qemu, the first commit
 		outcomes     string
-		said         string
+		printed      string
 		fails        bool
 	}{
-		"of the last commit":          {commits: 1, outcomes: both, said: "part qemu of make test-long passed 3 days and 0 commits ago"},
-		"200 commits behind":          {commits: 201, outcomes: both, said: "3 days and 200 commits ago"},
-		"201 commits behind":          {commits: 202, outcomes: both, said: "test/long/qemu.json: the result is 201 commits and 3 days old, and 200 commits are allowed: run make test-long PART=qemu", fails: true},
-		"of a commit of another line": {commits: 1, commit: strings.Repeat("a", 40), outcomes: both, said: "commit aaaaaaaaaaaa is not an ancestor of HEAD", fails: true},
-		"of what is no commit":        {commits: 1, commit: "--all", outcomes: both, said: `commit "--all": want 40 hexadecimal digits`, fails: true},
-		"of a part that there is not": {commits: 1, part: "other", outcomes: both, said: `result of part "other"`, fails: true},
-		"without one of the tests":    {commits: 1, outcomes: `"api: TestA": "passed"`, said: "rule 7 is not proved: api: TestC d is marked (long) and has no result that counts", fails: true},
-		"a test was proved in part":   {commits: 1, outcomes: `"api: TestA": "was proved only in part: so", "api: TestC d": "passed"`, said: "rule 7 is not proved: api: TestA was proved only in part: so", fails: true},
-		"a long test passed in unit":  {commits: 1, outcomes: `"api: TestC d": "passed"`, said: "rule 7 is not proved: api: TestA is marked (long)", fails: true},
-		"no JSON":                     {commits: 1, outcomes: `"api`, said: "test/long/qemu.json: ", fails: true},
+		"of the last commit":          {commits: 1, outcomes: both, printed: "part qemu of make test-long passed 3 days and 0 commits ago"},
+		"200 commits behind":          {commits: 201, outcomes: both, printed: "3 days and 200 commits ago"},
+		"201 commits behind":          {commits: 202, outcomes: both, printed: "test/long/qemu.json: the result is 201 commits and 3 days old, and 200 commits are allowed: run make test-long PART=qemu", fails: true},
+		"of a commit of another line": {commits: 1, commit: strings.Repeat("a", 40), outcomes: both, printed: "commit aaaaaaaaaaaa is not an ancestor of HEAD", fails: true},
+		"of what is no commit":        {commits: 1, commit: "--all", outcomes: both, printed: `commit "--all": want 40 hexadecimal digits`, fails: true},
+		"of a part that there is not": {commits: 1, part: "other", outcomes: both, printed: `result of part "other"`, fails: true},
+		"without one of the tests":    {commits: 1, outcomes: `"api: TestA": "passed"`, printed: "rule 7 is not proved: api: TestC d is marked (long) and has no result that counts", fails: true},
+		"a test was proved in part":   {commits: 1, outcomes: `"api: TestA": "was proved only in part: so", "api: TestC d": "passed"`, printed: "rule 7 is not proved: api: TestA was proved only in part: so", fails: true},
+		"a long test passed in unit":  {commits: 1, outcomes: `"api: TestC d": "passed"`, printed: "rule 7 is not proved: api: TestA is marked (long)", fails: true},
+		"no JSON":                     {commits: 1, outcomes: `"api`, printed: "test/long/qemu.json: ", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, first := inCheckout(t, c.commits)
@@ -90,23 +90,23 @@ func TestRulesAreProvedByAKeptResult(t *testing.T) {
 			}
 			date := time.Now().UTC().AddDate(0, 0, -3).Format(time.DateOnly)
 			s.write(t, "test/long/qemu.json", fmt.Sprintf(`{"part": %q, "commit": %q, "date": %q, "outcomes": {%s}}`, part, commit, date, c.outcomes))
-			said, err := s.asked(t)
-			if (err != nil) != c.fails || !strings.Contains(said, c.said) {
-				t.Errorf("rules() = %v and said %q, want %q", err, said, c.said)
+			printed, err := s.asked(t)
+			if (err != nil) != c.fails || !strings.Contains(printed, c.printed) {
+				t.Errorf("rules() = %v and printed %q, want %q", err, printed, c.printed)
 			}
 		})
 	}
 }
 
-func TestAShallowCloneSaysWhatToDo(t *testing.T) {
+func TestAShallowCloneNamesTheRemedy(t *testing.T) {
 	origin, first := inCheckout(t, 3)
 	s := newSuite(filepath.Join(t.TempDir(), "clone"), io.Discard)
 	if out, err := exec.Command("git", "clone", "-q", "--depth=1", "file://"+origin.root, s.root).CombinedOutput(); err != nil {
 		t.Fatalf("git clone: %v: %s", err, out)
 	}
 	s.write(t, "test/long/qemu.json", fmt.Sprintf(`{"part": "qemu", "commit": %q, "date": "2026-01-01", "outcomes": {}}`, first))
-	if said, err := s.asked(t); err == nil || !strings.Contains(said, "run git fetch --deepen=201") {
-		t.Errorf("rules() = %v and said %q, want what to do", err, said)
+	if printed, err := s.asked(t); err == nil || !strings.Contains(printed, "run git fetch --deepen=201") {
+		t.Errorf("rules() = %v and printed %q, want what to do", err, printed)
 	}
 }
 

@@ -71,8 +71,8 @@ func (s *suite) stages() []stage {
 		{name: "compile", needs: []string{"build"}, limit: 30 * time.Minute, run: s.compile},
 		{name: "measure", needs: []string{"compile"}, limit: 30 * time.Minute, least: 500, run: s.measure},
 		{name: "unit", needs: []string{"compile"}, limit: 60 * time.Minute, least: 4500, run: s.unit},
-		// What fits into three minutes of make test-kernel: 20 tests in User-Mode
-		// Linux, or some fewer in QEMU on a processor where that does not run.
+		// The stage takes three minutes: 20 tests in User-Mode Linux, or fewer in QEMU on
+		// a processor where User-Mode Linux does not run.
 		{name: "kernel", needs: []string{"packages"}, limit: 30 * time.Minute, least: 15, run: s.kernel("-quick", "any")},
 		{name: "site", needs: []string{"packages"}, limit: 20 * time.Minute, run: s.make("site")},
 		// From here on nothing else runs that wants to be quick: the programs of a cluster and
@@ -117,7 +117,7 @@ type suite struct {
 	results []result
 	// binaries are the tests that the stage compile has built, in a directory of the run.
 	binaries *binaries
-	// out is where all is printed that a stage says, and the programs it starts.
+	// out receives the output of the stages and of the programs that they start.
 	out io.Writer
 }
 
@@ -130,13 +130,13 @@ func newSuite(root string, out io.Writer) *suite {
 type result struct {
 	name string
 	took time.Duration
-	// processor is the time of the processors that programs took which ended meanwhile.
-	// What the cluster's own programs take is not in it.
+	// processor is the processor time of the programs that ended so far, without the
+	// cluster's own programs.
 	processor time.Duration
 	err       error
 	tests     counts
-	// saidLast are the last lines that a failed stage printed.
-	saidLast []string
+	// lastLines are the last lines that a failed stage printed.
+	lastLines []string
 }
 
 var errNotRun = errors.New("not run")
@@ -176,18 +176,18 @@ func (s *suite) runStage(ctx context.Context, st stage) result {
 	if st.always {
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.say("--- %s", st.name)
+	s.logf("--- %s", st.name)
 	ctx, cancel := context.WithTimeout(ctx, st.limit)
 	defer cancel()
-	said := &recent{to: s.out}
-	s.out = said
-	defer func() { s.out = said.to }()
+	kept := &recent{to: s.out}
+	s.out = kept
+	defer func() { s.out = kept.to }()
 	began, before := time.Now(), s.foreground()
 	r.err = errors.Join(st.run(ctx, &r.tests), r.tests.verdict(st.least))
 	r.took, r.processor = time.Since(began), s.foreground()-before
 	if r.err != nil {
-		r.saidLast = said.lines(failureLines)
-		s.say("--- %s FAILED: %v", st.name, r.err)
+		r.lastLines = kept.lines(failureLines)
+		s.logf("--- %s FAILED: %v", st.name, r.err)
 	}
 	return r
 }
@@ -202,8 +202,8 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// say prints a line with the seconds since the start.
-func (s *suite) say(format string, args ...any) {
+// logf prints a line with the seconds since the start.
+func (s *suite) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, "%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 

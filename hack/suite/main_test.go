@@ -22,7 +22,7 @@ func TestStagesRunInTheirOrder(t *testing.T) {
 			mark := func(name string, err error) stage {
 				return stage{name: name, limit: time.Minute, run: func(context.Context, *counts) error {
 					ran = append(ran, name)
-					suite.say("it runs")
+					suite.logf("it runs")
 					return err
 				}}
 			}
@@ -39,7 +39,7 @@ func TestStagesRunInTheirOrder(t *testing.T) {
 			if fails != nil && !strings.Contains(out.String(), "--- first FAILED: it has a fault") {
 				t.Errorf("printed %q, want why it failed", out.String())
 			}
-			// The end tells it again, as the end is what people see of a long output.
+			// The end repeats it, because people see the end of a long output.
 			last := out.String()[strings.LastIndex(out.String(), "stage"):]
 			if fails != nil && !regexp.MustCompile(`^stage needs: not run: needs first\n$`).MatchString(last) {
 				t.Errorf("ends with %q", last)

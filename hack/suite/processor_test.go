@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAStageTellsItsProcessorTime(t *testing.T) {
+func TestAStagePrintsItsProcessorTime(t *testing.T) {
 	s := newSuite(".", io.Discard)
 	count := func(ctx context.Context, _ *counts) error {
 		return s.command(ctx, "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done").Run()

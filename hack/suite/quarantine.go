@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// quarantineAge is how many commits an entry of quarantined lasts. A test that nobody
-// repairs for so long is a hole in the tests: the run fails until the entry is gone.
+// quarantineAge is how many commits an entry of quarantined lasts. A test that
+// stays broken for so long is a hole in the tests: the run fails until the entry
+// is gone.
 const quarantineAge = 100
 
 // quarantined lists the tests that fail now and then although the product is right.
@@ -27,7 +28,7 @@ var quarantined = []quarantine{}
 type quarantine struct {
 	// test is a test without its subtests, such as "activities: TestJudge".
 	test string
-	// reason is why the test fails now and then, or the issue that says it.
+	// reason is why the test sometimes fails, or the issue with the reason.
 	reason string
 	// since is the commit before the entry, in 40 hexadecimal digits.
 	since string
@@ -67,7 +68,7 @@ func (c *counts) unexcused(ctx context.Context, err error) error {
 // has no reason, or names a test that does not exist.
 func (s *suite) checkQuarantine(ctx context.Context) {
 	if err := s.quarantineProblems(ctx); err != nil {
-		s.say("--- quarantine FAILED: %v", err)
+		s.logf("--- quarantine FAILED: %v", err)
 		s.results = append(s.results, result{name: "quarantine", err: err})
 	}
 }

@@ -64,13 +64,13 @@ func (s *suite) testedAlone(t *testing.T) (c counts, err error) {
 	if err := s.compileTests(t.Context(), s.root, t.TempDir(), binaries, false); err != nil {
 		t.Fatal(err)
 	}
-	r := newReading(&c, s.say, io.Discard)
+	r := newReading(&c, s.logf, io.Discard)
 	err = s.runTests(t.Context(), r, binaries[0], "-test.timeout=2s")
 	r.end()
 	return c, err
 }
 
-// go test ends with exit code 1, and nothing but the events says why.
+// go test ends with exit code 1; only its events have the reason.
 func TestQuarantineExcusesGoTest(t *testing.T) {
 	s := checkout(t, map[string]string{"api/a/a_test.go": testFile("t.Error(1)")})
 	var c counts

@@ -78,7 +78,7 @@ const (
 
 // outcome is the result of a test together with all of its subtests. Stages and
 // kernels count together: each of these tests has passed when it passed once and
-// never failed. A test with a skipped subtest proves less than its name says.
+// never failed. A test with a skipped subtest proves less than its name promises.
 func (c *counts) outcome(test string) string {
 	name := strings.ReplaceAll(test, " ", "_")
 	results := map[string]string{}
@@ -151,11 +151,11 @@ func (s *suite) rules(ctx context.Context, _ *counts) error {
 	long, problems := s.longOutcomes(ctx)
 	missing := s.unproved(all, long)
 	for _, line := range slices.Concat(problems, missing) {
-		s.say("    %s", line)
+		s.logf("    %s", line)
 	}
 	if len(missing)+len(problems) > 0 || len(all) == 0 {
 		return fmt.Errorf("%d of %d tests that docs/rules.md names did not prove their rule; %d results of make test-long do not count", len(missing), len(all), len(problems))
 	}
-	s.say("    all %d tests that docs/rules.md names passed", len(all))
+	s.logf("    all %d tests that docs/rules.md names passed", len(all))
 	return nil
 }

@@ -29,7 +29,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// Each row of the list is read: what stands in another is asked of nobody.
+// Each row of the list is read; other lists are ignored.
 func TestEveryRowOfTheRulesIsRead(t *testing.T) {
 	content, err := os.ReadFile("../../docs/rules.md")
 	if err != nil {

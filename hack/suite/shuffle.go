@@ -41,12 +41,12 @@ const fixedSeed = 1
 func (s *suite) chooseSeed(ctx context.Context) {
 	seed, from, err := s.findSeed(ctx, os.Getenv(seedVariable))
 	if err != nil {
-		s.say("--- seed FAILED: %v", err)
+		s.logf("--- seed FAILED: %v", err)
 		s.results = append(s.results, result{name: "seed", err: err})
 		return
 	}
 	s.seed = seed
-	s.say("seed %d, of %s; the same order of tests and the same samples again: %s=%[1]d", seed, from, seedVariable)
+	s.logf("seed %d, of %s; the same order of tests and the same samples again: %s=%[1]d", seed, from, seedVariable)
 }
 
 func (s *suite) findSeed(ctx context.Context, variable string) (seed uint64, from string, err error) {

@@ -51,7 +51,7 @@ func version2Alone(root string) bool {
 	return err == nil
 }
 
-// allowed says why a test may be skipped; empty if it may not.
+// allowed returns why a test may be skipped; empty if it may not.
 func (s skip) allowed() string { return s.allowedWith(version2Alone(cgroupRoot)) }
 
 // allowedWith is allowed on a machine that has cgroups of version 2 alone, or not.
@@ -72,7 +72,7 @@ func (s skip) allowedWith(version2Alone bool) string {
 	return ""
 }
 
-// skip is a test that was skipped, and what it said.
+// skip is a test that was skipped, and its message.
 type skip struct{ test, reason string }
 
 func (s skip) String() string { return s.test + ": " + s.reason }

@@ -16,15 +16,15 @@ import (
 
 // packages installs what is missing.
 func (s *suite) packages(ctx context.Context, _ *counts) error {
-	return debian.Install(ctx, s.say, slices.Concat(debian.ForCluster, debian.ForCompiler, debian.ForTests, debian.ForRegistry)...)
+	return debian.Install(ctx, s.logf, slices.Concat(debian.ForCluster, debian.ForCompiler, debian.ForTests, debian.ForRegistry)...)
 }
 
-// cluster starts two nodes and Temporal. One that runs already is used and
-// left running.
+// cluster starts two nodes and Temporal. A running cluster is used and left
+// running.
 func (s *suite) cluster(ctx context.Context, _ *counts) error {
 	s.ours = s.quiet(ctx, "go", "run", "./devcluster", "status") != nil
 	if !s.ours {
-		s.say("the cluster runs already and will be left running")
+		s.logf("the cluster runs already and will be left running")
 		return nil
 	}
 	return s.program("./devcluster", "up", "--nodes", "2")(ctx, nil)
@@ -32,7 +32,7 @@ func (s *suite) cluster(ctx context.Context, _ *counts) error {
 
 func (s *suite) down(ctx context.Context, _ *counts) error {
 	if !s.ours || s.keep {
-		s.say("the cluster is left running")
+		s.logf("the cluster is left running")
 		return nil
 	}
 	return s.program("./devcluster", "down")(ctx, nil)

@@ -19,7 +19,8 @@ const mostStarved = 3
 // once more, alone.
 type starvation struct{ name, lost string }
 
-// lostTime is what a failed test says of the time it lost; empty if it lost little.
+// lostTime is the time that a failed test reports as lost; empty if it lost
+// little.
 func (f failure) lostTime() string {
 	for _, line := range f.output {
 		if _, after, found := strings.Cut(line, starvedMark); found {
@@ -43,9 +44,9 @@ func (c *counts) retryStarved(run func(pkg, test string, into *counts) error) er
 	var names []string
 	lost := map[string]string{}
 	for _, f := range c.failures {
-		if said := f.lostTime(); said != "" && !slices.Contains(names, parent(f.name)) {
+		if reported := f.lostTime(); reported != "" && !slices.Contains(names, parent(f.name)) {
 			names = append(names, parent(f.name))
-			lost[parent(f.name)] = said
+			lost[parent(f.name)] = reported
 		}
 	}
 	var errs []error

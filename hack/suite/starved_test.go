@@ -37,9 +37,9 @@ func TestAStarvedTestRunsOnceMore(t *testing.T) {
 				}
 				return nil
 			})
-			said := fmt.Sprintf("%s; %d passed, %d failed, starved %v", strings.Join(ran, ", "), got.passed, got.failed, got.starved)
-			if said != c.want || err != nil {
-				t.Errorf("retryStarved() = %v: %q, want %q", err, said, c.want)
+			reported := fmt.Sprintf("%s; %d passed, %d failed, starved %v", strings.Join(ran, ", "), got.passed, got.failed, got.starved)
+			if reported != c.want || err != nil {
+				t.Errorf("retryStarved() = %v: %q, want %q", err, reported, c.want)
 			}
 		})
 	}

@@ -15,12 +15,12 @@ import (
 // packages.
 const slowest, mostPackages = 20, 50
 
-// failureLines is how much of what a failed test printed first, and last, the
-// summary repeats: whoever sees the end of the output alone sees why.
+// failureLines is how many of a failed test's first and last lines the summary
+// repeats, so that the end of the output alone shows the cause.
 const failureLines = 6
 
-// summary prints what was paid for what, a line for each stage, and returns true when
-// all passed. What failed comes last: of a long output people see the end.
+// summary prints the time of each stage, a line each, and returns true when all
+// passed. Failures come last, because people see the end of a long output.
 func (s *suite) summary() bool {
 	all := counts{}
 	for _, r := range s.results {
@@ -39,7 +39,7 @@ func (s *suite) summary() bool {
 	}
 	for _, r := range s.results {
 		if r.err != nil {
-			s.printf("stage %s: %v\n%s", r.name, r.err, indent(r.saidLast))
+			s.printf("stage %s: %v\n%s", r.name, r.err, indent(r.lastLines))
 		}
 	}
 	for _, failed := range all.failures {

@@ -31,9 +31,9 @@ var measuring = []string{"injector/network", "injector", "injector/cpupressure",
 // together is how many of measuring run together.
 const together = 2
 
-// longest are the packages whose tests take minutes, the longest first. One that
-// started last would keep one processor for minutes while the other has nothing left.
-// Those that wait stand beside those that work.
+// longest are the packages whose tests take minutes, the longest first. A long
+// package that started last would keep one processor for minutes while the other
+// is idle. Packages that wait stand beside packages that work.
 var longest = []string{
 	"hack", "test/survival", "activities", "deploy", "workflows", "crdbridge", "test/scale", "crdbridge/disruption",
 	"test/matrix", "test/upgrade", "test/operations", "test/world",
@@ -114,13 +114,13 @@ func (s *suite) unit(ctx context.Context, c *counts) error {
 
 // runAll runs the tests of the packages that measure, or those of all others.
 func (s *suite) runAll(ctx context.Context, c *counts, measure bool) error {
-	r := newReading(c, s.say, s.out)
+	r := newReading(c, s.logf, s.out)
 	r.seed = s.seed
 	err := schedule(s.jobs(ctx, r, measure), processors)
 	r.end()
 	return errors.Join(err, c.retryStarved(func(pkg, test string, into *counts) error {
 		i := slices.IndexFunc(s.binaries.all, func(b testBinary) bool { return short(b.ImportPath) == pkg })
-		again := newReading(into, s.say, s.out)
+		again := newReading(into, s.logf, s.out)
 		again.seed = s.seed
 		defer again.end()
 		return s.runTests(ctx, again, s.binaries.all[i], "-test.run=^"+test+"$")
@@ -182,10 +182,10 @@ func (s *suite) list(ctx context.Context, dir string, patterns ...string) ([]tes
 	}
 }
 
-// compileTests builds the tests of packages of a module. go test -c calls each
-// program by the last part of its package's path, so those that share it come in
-// another round. Nobody debugs these programs: without what a debugger needs each is
-// linked in three quarters of the time.
+// compileTests builds the tests of packages of a module. go test -c names each
+// program by the last part of its package's path, so packages that share it come
+// in another round. Without debug information each program links in three quarters
+// of the time.
 func (s *suite) compileTests(ctx context.Context, dir, directory string, packages []testBinary, race bool) error {
 	rounds := map[int][]string{}
 	seen := map[string]int{}

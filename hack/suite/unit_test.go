@@ -47,7 +47,7 @@ func TestEveryPackageIsBuiltAndTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c counts
-	r := newReading(&c, s.say, io.Discard)
+	r := newReading(&c, s.logf, io.Discard)
 	for _, b := range binaries {
 		if err := s.runTests(t.Context(), r, b, "-test.timeout=2s"); err != nil {
 			t.Error(err)
@@ -101,7 +101,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// A name that no package has would change nothing and say nothing.
+// A misspelt package name would have no effect and raise no error.
 func TestNamedPackagesExist(t *testing.T) {
 	for _, name := range slices.Concat(measuring, longest, waiting) {
 		found, err := filepath.Glob(filepath.Join("../..", name, "*_test.go"))

@@ -61,7 +61,7 @@ func relay(from *net.TCPConn, to string) {
 	both.Wait()
 }
 
-// pump copies until the source ends, then says so to the destination.
+// pump copies until the source ends, then closes the destination for writing.
 func pump(to, from *net.TCPConn) {
 	_, err := io.Copy(to, from)
 	if err != nil {

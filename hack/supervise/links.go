@@ -60,8 +60,8 @@ func (s *supervisor) linkNode(n int) error {
 		fmt.Sprintf("route add default via %s", c.HostAddr()))
 }
 
-// Cut takes a node off the network of the cluster, as if somebody had pulled its
-// cable; what runs on it goes on. A node that is started again is on the network.
+// Cut takes a node off the network of the cluster, like a pulled cable; its
+// processes keep running. A node that is started again is on the network.
 func Cut(c *cluster.Cluster, role string) error {
 	return port(c, fmt.Sprintf("link set %s nomaster", role))
 }
@@ -80,8 +80,8 @@ func port(c *cluster.Cluster, command string) error {
 	return ip(cp, command)
 }
 
-// routeAll tells every machine and the host where pods and services are. It may
-// be called again when a machine was replaced.
+// routeAll sets the routes to pods and services on every machine and the host. It
+// may be called again when a machine was replaced.
 func (s *supervisor) routeAll() error {
 	c := s.cluster
 	var toPods []string

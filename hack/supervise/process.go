@@ -134,7 +134,7 @@ func (s *supervisor) clone(spec machine.Spec) error {
 	return s.start(cmd, p, filepath.Join(spec.Logs, "machine.log"))
 }
 
-// release tells a machine what it shall be.
+// release sends a machine its spec.
 func (s *supervisor) release(spec machine.Spec) error {
 	p := s.running[spec.Name]
 	defer p.spec.Close()

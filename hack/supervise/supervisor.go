@@ -33,9 +33,9 @@ type supervisor struct {
 }
 
 // Run starts the cluster and keeps it until SIGTERM or SIGINT; then it ends
-// everything and removes what was made on the host. A line "ok" on ready says
-// that the machines are on their way and all ports are open. SIGHUP asks it to
-// start the nodes that the saved plan has more than are running.
+// everything and removes what it made on the host. A line "ok" on ready means that
+// the machines start and all ports are open. On SIGHUP it starts the nodes that
+// the saved plan has more than are running.
 func Run(c *cluster.Cluster, ready io.WriteCloser) error {
 	runtime.LockOSThread() // the children die with the thread that cloned them
 	signals := make(chan os.Signal, 1)
@@ -98,7 +98,7 @@ func (s *supervisor) loop(signals, replanned <-chan os.Signal) {
 			if err := s.startAgain(p.role); err != nil {
 				fmt.Printf("%s start %s again: %v\n", time.Now().Format(time.TimeOnly), p.role, err)
 				for _, half := range s.running {
-					half.spec.Close() // whoever still waits for a spec goes away
+					half.spec.Close() // a machine that still waits for its spec ends
 				}
 				s.running[p.role] = p
 				time.AfterFunc(revivePause, func() { s.revive <- p })
@@ -107,8 +107,8 @@ func (s *supervisor) loop(signals, replanned <-chan os.Signal) {
 	}
 }
 
-// grow starts the nodes that the saved plan has more than are running. What
-// cannot be started is forgotten until it is asked for again.
+// grow starts the nodes that the saved plan has more than are running. It forgets
+// a node that cannot be started until the next request.
 func (s *supervisor) grow() error {
 	saved, err := cluster.Load(s.cluster.Dir)
 	if err != nil {

@@ -151,8 +151,8 @@ func free(ports []int) bool {
 	return true
 }
 
-// freePorts asks the kernel for ports of the loopback device that nobody uses
-// now. All are held until the last is known, so that none comes twice.
+// freePorts asks the kernel for free ports of the loopback device. All are held
+// until the last is known, so that none comes twice.
 func freePorts(count int) ([]int, error) {
 	var ports []int
 	for range count {

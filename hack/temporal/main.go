@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Config is what the flags say.
+// Config is the parsed command line.
 type Config struct {
 	Address   string        // address of the gRPC frontend, an IP address and a port
 	UIAddress string        // address of the web interface; empty: no web interface
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// parse reads the command line. It has told the user what was wrong when it
-// returns an error.
+// parse reads the command line. Before it returns an error it has printed the
+// cause.
 func parse(args []string) (Config, error) {
 	var cfg Config
 	flags := flag.NewFlagSet("temporal", flag.ContinueOnError)

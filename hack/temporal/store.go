@@ -97,11 +97,11 @@ func createDatabase(database string) error {
 	return os.Rename(half, database)
 }
 
-// searchedIndexes are those by which the table of workflows is searched here: what
-// Temporal's web interface and Squall ask for most, with the columns of SquallPhase,
-// SquallNamespace and SquallStuck. Temporal's schema has fifty more, mostly for
-// attributes that nobody has named, and every write of a workflow's attributes keeps
-// each of them. A search for anything else reads the whole table.
+// searchedIndexes are those by which the table of workflows is searched here: the
+// most frequent queries of Temporal's web interface and Squall, with the columns
+// of SquallPhase, SquallNamespace and SquallStuck. Temporal's schema has fifty
+// more, mostly for unused attributes, and every write of a workflow's attributes
+// updates each of them. A search for anything else reads the whole table.
 var searchedIndexes = []string{"default_idx", "by_workflow_id", "by_workflow_type", "by_status", "by_keyword_01", "by_keyword_02", "by_bool_01",
 	"by_temporal_scheduled_by_id", "by_temporal_namespace_division"}
 

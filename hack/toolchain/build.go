@@ -162,7 +162,7 @@ func (b Builder) goBuild(ctx context.Context, t Tool, step Build, out string) er
 	cmd.Env = append(os.Environ(), cgo, "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	runtime.LockOSThread() // the signal below comes when this thread ends, not the process
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}    // no build goes on without us and the lock
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}    // no build outlives this process and the lock
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go removes its half-made files
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", t.Name, err, tail(string(output), 20))

@@ -111,10 +111,10 @@ func TestRulesHoldInTables(t *testing.T) {
 	}
 }
 
-// sentences is a sentence around each of words.
-func sentences(words ...string) []string {
+// sentences is a sentence around each token.
+func sentences(tokens ...string) []string {
 	var all []string
-	for _, word := range words {
+	for _, word := range tokens {
 		all = append(all, "The worker "+word+" today.")
 	}
 	return all

@@ -14,7 +14,7 @@ import (
 
 // Fetch unpacks a package of Debian into the cache, once, and returns the
 // directory. Nothing is installed.
-func Fetch(ctx context.Context, cache, name string, say func(string, ...any)) (string, error) {
+func Fetch(ctx context.Context, cache, name string, logf func(string, ...any)) (string, error) {
 	dir := filepath.Join(cache, name)
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
@@ -31,7 +31,7 @@ func Fetch(ctx context.Context, cache, name string, say func(string, ...any)) (s
 	if err := errors.Join(os.RemoveAll(half), os.MkdirAll(half, 0o755)); err != nil {
 		return "", err
 	}
-	say("fetching Debian's package %s", name)
+	logf("fetching Debian's package %s", name)
 	if err := download(ctx, half, name); err != nil {
 		return "", fmt.Errorf("fetch a kernel: %w", err)
 	}

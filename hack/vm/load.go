@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// Load puts modules into the kernel, in this order. One that is there is loaded.
+// Load puts modules into the kernel, in this order. It skips modules that are
+// loaded.
 func Load(files []string) error {
 	for _, file := range files {
 		if err := load(file); err != nil {

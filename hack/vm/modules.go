@@ -65,8 +65,8 @@ func inOrder(wanted []string, files map[string]string, needs func(file string) (
 	return order, nil
 }
 
-// moduleNeeds reads what a module says about itself. Not every kernel package
-// brings a list of that.
+// moduleNeeds reads the names of the modules that a module depends on. Not every
+// kernel package has a list of them.
 func moduleNeeds(file string) ([]string, error) {
 	module, err := elf.Open(file)
 	if err != nil {
@@ -84,9 +84,9 @@ func moduleNeeds(file string) ([]string, error) {
 	return needsOf(info), nil
 }
 
-// needsOf reads the lines depends and softdep of a section .modinfo. What is to
-// be loaded softly before matters too: without crc32c_generic, which nothing
-// depends on, nf_tables cannot be loaded.
+// needsOf reads the lines depends and softdep of a section .modinfo. Soft
+// dependencies matter too: without crc32c_generic, which nothing depends on,
+// nf_tables cannot be loaded.
 func needsOf(info []byte) []string {
 	var needs []string
 	for line := range bytes.SplitSeq(info, []byte{0}) {

@@ -18,8 +18,8 @@ func Kernel(dir string) (string, error) {
 	return kernels[0], nil
 }
 
-// Accelerator is KVM where the processor does it. That /dev/kvm opens does not
-// say so: what emulates it takes minutes for what the translator does in seconds.
+// Accelerator is KVM where the processor does it. An open /dev/kvm is no proof: an
+// emulated one takes minutes for what the translator does in seconds.
 func Accelerator() string {
 	for _, module := range []string{"kvm_intel", "kvm_amd"} {
 		if _, err := os.Stat("/sys/module/" + module); err != nil {

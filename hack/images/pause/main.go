@@ -1,5 +1,5 @@
-// Command pause holds a pod's namespaces: it sleeps until it is told to end and
-// reaps what the pod's other processes leave behind.
+// Command pause holds a pod's namespaces: it sleeps until a signal ends it and
+// reaps the orphans of the pod's other processes.
 package main
 
 import (

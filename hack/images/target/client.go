@@ -105,8 +105,8 @@ func answered(conn net.Conn, message string, timeout time.Duration) bool {
 	}
 }
 
-// get fetches a URL once. What went wrong is part of the result, and then the
-// program ends with 1.
+// get fetches a URL once. An error is part of the result; the program then ends
+// with 1.
 func get(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
 	timeout := flags.Duration("timeout", 5*time.Second, "for the whole request")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// cpu measures what the container's cgroup takes over a time. The cgroup counts
-// every process in it, whoever put it there.
+// cpu measures how much processor time the container's cgroup uses over a time.
+// The cgroup counts every process in it, including the injector's.
 func cpu(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("cpu", flag.ContinueOnError)
 	length := flags.Duration("for", 2*time.Second, "how long to measure")

@@ -1,5 +1,5 @@
-// Command target is the workload that the examples and tests disturb, and the
-// client that feels it:
+// Command target is the workload that examples and tests disrupt, and the client
+// that measures the effect:
 //
 //	target [serve]          HTTP, TCP echo and UDP echo; optionally writes to a disk
 //	target ping --udp A:P   counts how many datagrams come back, as JSON
@@ -8,8 +8,8 @@
 //	target open FILE        opens again and again and counts how that ends, as JSON
 //	target cpu              the cores its container takes, all processes together, as JSON
 //
-// Without flags serve does nothing until it is asked, so that all load that
-// shows is somebody else's.
+// Without flags serve is idle until a request comes, so that it adds no load of
+// its own to a measurement.
 package main
 
 import (

@@ -45,7 +45,7 @@ func TestWriterWrites(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); w.stats()["error"] == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it does not say that it cannot open its file")
+			t.Fatal("it does not report that it cannot open its file")
 		}
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -67,7 +67,7 @@ func TestWriterWrites(t *testing.T) {
 	}
 }
 
-func TestOpenTellsHowItEnds(t *testing.T) {
+func TestOpenCountsHowItEnds(t *testing.T) {
 	file := t.TempDir() + "/file"
 	if got := openOnce(file); got != "no such file or directory" {
 		t.Errorf("openOnce of nothing = %q, want that there is none", got)
