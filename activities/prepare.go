@@ -97,8 +97,7 @@ func (a *Activities) addPeople(plan *Plan, d *v1beta1.Disruption) {
 }
 
 func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
-	// The first check for an emergency stop may use a cache: a live one follows before the
-	// injection.
+	// The stop may come from a cache: a live check follows before the injection.
 	live, stop, err := a.read(ctx, ref, a.Disruptions.CachedEmergencyStop)
 	if apierrors.IsNotFound(err) {
 		return Plan{CleanOnly: endingGone}, nil
