@@ -54,7 +54,7 @@ func (c *cleaning) cleanAgain(ctx context.Context, failed *corev1.Pod) (*LeftPod
 	if err := c.a.force(ctx, &cleaner); err != nil {
 		return nil, err
 	}
-	message := "the cleaner failed too: " + chaospod.CleanerWords(&cleaner)
+	message := "the cleaner failed too: " + chaospod.CleanerReport(&cleaner)
 	c.noteCleanerFailed(failed, message)
 	return chaospod.NewLeftPod(failed, chaospod.Failed, message), nil
 }

@@ -40,7 +40,7 @@ func (a *Activities) withOwnKernel(ctx context.Context, d *v1beta1.Disruption, p
 // ended with its node, and the node's end also undid everything that it did. settled is
 // false when the pod is to be judged like any other.
 func (c *cleaning) settleNodeFailure(ctx context.Context, pod *corev1.Pod, outcome chaospod.Outcome) (left *chaospod.LeftPod, settled bool, err error) {
-	ended := outcome == chaospod.Failed && chaospod.EndedWithoutWords(pod)
+	ended := outcome == chaospod.Failed && chaospod.EndedWithoutReport(pod)
 	away := outcome == chaospod.Waiting && c.a.overdue(pod)
 	if pod.Labels[v1beta1.LabelDisruptionKind] != string(v1beta1.KindNodeFailure) || !ended && !away {
 		return nil, false, nil

@@ -77,7 +77,7 @@ func (a *Activities) AskProbes(ctx context.Context, in AskProbesInput) (AskProbe
 		Input: in, Probes: asked.spec.WithDefaults().Of(in.Phase), Ask: asked.by.Ask,
 		Targets: asked.targets, Pod: asked.pod, Stop: activity.GetWorkerStopChannel(ctx),
 		Heartbeat: func(s ProbeSnapshot) { last = s; activity.RecordHeartbeat(ctx, s) },
-		Tell:      signalWorkflow, Heard: received,
+		Signal:    signalWorkflow, OnAnswer: received,
 	}
 	result, err := session.Run(ctx)
 	if err == nil && heartbeatLost(ctx) {
@@ -200,7 +200,7 @@ func (a *Activities) beatUntilReady(ctx context.Context, in AskProbesInput) (sto
 func signalWorkflow(ctx context.Context, t contract.ProbeTransition) error {
 	err := activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", contract.SignalProbe, t)
 	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
-		return steadystate.ErrNobodyListens
+		return steadystate.ErrWorkflowEnded
 	}
 	return err
 }

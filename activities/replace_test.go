@@ -441,7 +441,7 @@ func TestPodsWithoutAReplacementAreNoTargets(t *testing.T) {
 			c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, test.message)
 			want := 1 // other fault types may have it
 			if test.name == "static" {
-				want = 0 // TestStaticPodsAreRefusedInWords has the reason
+				want = 0 // TestStaticPodsAreRefusedWithTheReason has the reason
 			}
 			if other, selection := c.selectFor("other", all); selection.Selected != want {
 				t.Errorf("%s chose %d, want %d", other.Name, selection.Selected, want)

@@ -1,7 +1,7 @@
-// Package chaospod knows the pods that run the injector: how each is named and
-// built, what its state says of an injection, and what became of it. It decides
-// from plain values; only the watch, which keeps all chaos pods in memory, speaks
-// to an API server.
+// Package chaospod knows the pods that run the injector: their names, how to build
+// them, what their state reports of an injection, and how they ended. It decides from
+// plain values. Only its watch, which keeps all chaos pods in memory, calls an API
+// server.
 package chaospod
 
 import (
@@ -41,28 +41,28 @@ func fromTemplate() (*corev1.Pod, error) {
 	return pod.DeepCopy(), nil
 }
 
-// How long a chaos pod may outlive the disruption's expiry. The injector ends
-// itself first; the kubelet ends a pod whose injector hangs, late enough not
-// to cut a cleaning with all its retries short.
+// How long a chaos pod may outlive the disruption's expiry. The injector ends at its
+// deadline. If the injector hangs, the kubelet ends its pod later, so that a cleanup
+// has the time for all its retries.
 const (
 	injectorMargin = 2 * time.Second
 	podMargin      = 90 * time.Second
 )
 
-// DefaultCPU of a chaos pod. Its injector takes far less, but seldom, and then it is
-// waited for: pods that ask for more and take all they can leave it a share of what
-// it asks for. With 1m, on nodes like that, half of the injectors that were killed had
-// not been cleaned up after in 40 s, and cleaners ran out of their minute; with 50m
-// half had been in 8 s.
+// DefaultCPU of a chaos pod. An injector seldom needs that much, but then others wait
+// for it. On a node whose pods take every processor, a pod gets its share by its
+// request. Measured on such nodes: with 1m, half of the killed injectors were not
+// cleaned up within 40 s, and cleaners exceeded their minute. With 50m, half were
+// cleaned up within 8 s.
 var DefaultCPU = resource.MustParse("50m")
 
-// sysrqTrigger is the node's own file as a chaos pod sees it, which shares the
-// node's process namespace: a container's own one cannot be written.
+// sysrqTrigger is the node's own file as a chaos pod sees it, through the node's
+// process namespace. The container's own file is not writable.
 const sysrqTrigger = "/proc/1/root/proc/sysrq-trigger"
 
-// letGoNeeds is what an injector needs to let a pod go that is held back: the
-// process that it signals is another user's.
-var letGoNeeds = v1beta1.Needs{Capabilities: []string{"KILL"}}
+// releaseNeeds is the right that an injector needs to release a pod that is held back:
+// it signals a process of another user.
+var releaseNeeds = v1beta1.Needs{Capabilities: []string{"KILL"}}
 
 // Builder makes pods of the injector from what an installation chooses.
 type Builder struct {
@@ -72,28 +72,29 @@ type Builder struct {
 	Image string
 	// ImagePullPolicy of chaos pods; empty means the cluster's default.
 	ImagePullPolicy string
-	// PriorityClass of all these pods, which decides whom a node short of memory
-	// evicts and kills first; empty means that of the cluster.
+	// PriorityClass of all these pods, which decides what a node short of memory evicts
+	// and kills first; empty means the cluster's default.
 	PriorityClass string
 	// ImagePullSecrets are names of Secrets in Namespace with which all these pods pull
 	// the image.
 	ImagePullSecrets []string
-	// CPU is what all these pods ask for, and so their share of a busy node's
+	// CPU is the request of all these pods, and so their share of a busy node's
 	// processors; 0 means DefaultCPU.
 	CPU resource.Quantity
-	// SELinuxType is the type of the context that all these pods run in; empty means
-	// what the container runtime gives them.
+	// SELinuxType is the type of the context that all these pods run in; empty means the
+	// container runtime's default.
 	SELinuxType string
-	// NodeTimeout is how long a cleaner, or a command on a node, may take from its
-	// creation, the start of its pod included; 0 means DefaultNodeTimeout.
+	// NodeTimeout bounds a cleaner, or a command on a node, from the creation of its pod;
+	// 0 means DefaultNodeTimeout.
 	NodeTimeout time.Duration
-	// AllowedHosts are never disturbed by a network disruption, unless it asks
-	// to drop this list.
+	// AllowedHosts are never disrupted by a network disruption, unless the disruption
+	// drops this list.
 	AllowedHosts []v1beta1.NetworkHost
 }
 
-// ChaosPod is the pod that does one fault to one target of a shard (rules 22-26,
-// 32). What services stand for is not in it: that is an annotation, which changes.
+// ChaosPod returns the pod that injects one fault into one target of a shard (rules
+// 22-26, 32). The addresses of services are not in it: they change, so an annotation
+// has them.
 func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionTarget, fault v1beta1.Fault, now time.Time) (*corev1.Pod, error) {
 	pod, err := fromTemplate()
 	if err != nil {
@@ -116,7 +117,7 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	pod.Spec.ActiveDeadlineSeconds = &seconds
 	b.fillContainer(&pod.Spec, fault.Kind, injection)
 	if d.Spec.OnInit {
-		addRights(&pod.Spec, letGoNeeds)
+		addRights(&pod.Spec, releaseNeeds)
 	}
 	pod.Spec.Containers[0].StartupProbe.InitialDelaySeconds = secondsToInjection(d, now)
 	if resolves(d, fault) {
@@ -125,14 +126,14 @@ func (b Builder) ChaosPod(d *v1beta1.Disruption, shard int, t v1beta1.InjectionT
 	return pod, nil
 }
 
-// resolves is true of a fault that needs to know what services and clouds stand for.
+// resolves is true of a fault that needs the addresses of services and clouds.
 func resolves(d *v1beta1.Disruption, fault v1beta1.Fault) bool {
 	return fault.Kind == v1beta1.KindNetwork && d.Spec.Network.NeedsResolving()
 }
 
-// secondsToInjection is how long the kubelet need not ask the injector whether
-// it has injected, because triggers.inject or the pulse lets it begin later
-// only. A probe costs the node a process.
+// secondsToInjection is how long the kubelet need not probe the injector, because
+// triggers.inject or the pulse delays the injection. Each probe costs the node a
+// process.
 func secondsToInjection(d *v1beta1.Disruption, now time.Time) int32 {
 	wait := max(d.Spec.TimeToInject(d.CreationTimestamp.Time).Sub(now), 0)
 	if pulse := d.Spec.Beats(); pulse != nil && pulse.InitialDelay != nil {
@@ -150,7 +151,7 @@ func (b Builder) fillContainer(spec *corev1.PodSpec, kind v1beta1.Kind, injectio
 }
 
 // fit sets what the installation chose for all pods on nodes. A node without SELinux
-// does not look at the type for it.
+// ignores the type.
 func (b Builder) fit(spec *corev1.PodSpec) {
 	spec.PriorityClassName = b.PriorityClass
 	for _, name := range b.ImagePullSecrets {

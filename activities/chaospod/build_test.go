@@ -69,9 +69,9 @@ func TestChaosPodGolden(t *testing.T) {
 	}
 }
 
-// Only a kind that repeats itself is told how often: maxRuns of the others is
-// counted by the workflow.
-func TestChaosPodIsToldHowOftenToAct(t *testing.T) {
+// Only a kind that repeats itself gets the number of runs; for the others the workflow
+// counts maxRuns.
+func TestChaosPodHasTheNumberOfItsRuns(t *testing.T) {
 	runs := 3
 	target := v1beta1.InjectionTarget{Namespace: "shop", Name: "web-0", UID: "33333333-4444", NodeName: "node-1"}
 	for want, failure := range map[int]v1beta1.ContainerFailure{0: {}, 3: {Interval: &v1beta1.Duration{Duration: time.Minute}}} {
@@ -121,8 +121,7 @@ func TestAllOnNodesPullsWithTheSecretsOfTheInstallation(t *testing.T) {
 	}
 }
 
-// On a node that enforces SELinux nothing is injected, cleaned or looked at by a pod
-// that is confined as any other.
+// On a node that enforces SELinux, a confined pod could not inject, clean or search.
 func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {
 	for name, pod := range allOnNodes(t, Builder{Namespace: "squall-chaos", Image: "squall:test", SELinuxType: "spc_t"}) {
 		if got := pod.Spec.Containers[0].SecurityContext.SELinuxOptions; got == nil || *got != (corev1.SELinuxOptions{Type: "spc_t"}) {
@@ -131,7 +130,7 @@ func TestAllOnNodesHasTheSELinuxTypeOfTheInstallation(t *testing.T) {
 	}
 }
 
-// A node whose pods take all processors gives each by what it asks for.
+// A node whose pods take all processors gives each its share by its request.
 func TestAllOnNodesAsksForTheProcessorsOfTheInstallation(t *testing.T) {
 	for asked, want := range map[string]string{"0": "50m", "200m": "200m"} {
 		for name, pod := range allOnNodes(t, Builder{Namespace: "squall-chaos", Image: "squall:test", CPU: resource.MustParse(asked)}) {
@@ -142,7 +141,7 @@ func TestAllOnNodesAsksForTheProcessorsOfTheInstallation(t *testing.T) {
 	}
 }
 
-// allOnNodes is one pod of each sort.
+// allOnNodes returns one pod of each sort.
 func allOnNodes(t *testing.T, b Builder) map[string]*corev1.Pod {
 	t.Helper()
 	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "calm", UID: "1"},
@@ -158,8 +157,8 @@ func allOnNodes(t *testing.T, b Builder) map[string]*corev1.Pod {
 	return map[string]*corev1.Pod{"chaos pod": chaosPod, "cleaner": b.Cleaner(chaosPod), "command on a node": command}
 }
 
-// Where an image is pulled slowly, a cleaner and a search of the node have the time that
-// the installation gives them.
+// Where an image is pulled slowly, a cleaner and a search of the node have the time
+// that the installation sets.
 func TestWhatRunsOnANodeHasTheTimeOfTheInstallation(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout          time.Duration

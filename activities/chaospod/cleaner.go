@@ -15,15 +15,15 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Cleaner is the failed pod once more, with the same rights on the same
-// node, but for the command. It needs no finalizer: it may be taken away at
-// any moment, and started again.
+// Cleaner returns the pod that cleans up after a failed chaos pod: a copy with the same
+// rights on the same node, with another command. It has no finalizer, so it may be
+// deleted at any moment and created again.
 func (b Builder) Cleaner(failed *corev1.Pod) *corev1.Pod {
 	spec := failed.Spec.DeepCopy()
 	seconds := int64((b.Timeout() - cleanerMargin).Seconds())
 	spec.ActiveDeadlineSeconds = &seconds
-	// What the API server made of the class then; it refuses that if it would make
-	// another number of it now.
+	// The API server set these from the priority class, and refuses a pod whose class has
+	// another priority now.
 	spec.Priority, spec.PreemptionPolicy = nil, nil
 	container := &spec.Containers[0]
 	// The journals of other kinds on this target belong to injectors that live.
@@ -43,48 +43,48 @@ func (b Builder) Cleaner(failed *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// CleanerName is the name of the one cleaner that a failed chaos pod has.
+// CleanerName is the name of the only cleaner of a failed chaos pod.
 func CleanerName(failed *corev1.Pod) string { return failed.Name + "-cleaner" }
 
-// CleanerWords is what the cleaner reported, short enough for a person.
-func CleanerWords(cleaner *corev1.Pod) string { return CleanerWordsOf(cleaner, "") }
+// CleanerReport returns what the cleaner reported, shortened for a person.
+func CleanerReport(cleaner *corev1.Pod) string { return CleanerReportOf(cleaner, "") }
 
-// CleanerWordsOf is what a cleaner of several disruptions reported of one. It is
-// all that was reported when nothing speaks of that one.
-func CleanerWordsOf(cleaner *corev1.Pod, uid types.UID) string {
+// CleanerReportOf returns what a cleaner of several disruptions reported of one of
+// them. If no entry names that disruption, it returns the whole report.
+func CleanerReportOf(cleaner *corev1.Pod, uid types.UID) string {
 	exit := InjectorState(cleaner).Terminated
 	if exit == nil {
 		return fmt.Sprintf("it ended (%s %s) and its exit code is unknown", cleaner.Status.Phase, cleaner.Status.Reason)
 	}
 	report, err := readCleanReport(exit)
 	if err != nil {
-		words := fmt.Sprintf("exit code %d (%s)", exit.ExitCode, cmp.Or(cleaner.Status.Reason, exit.Reason))
+		why := fmt.Sprintf("exit code %d (%s)", exit.ExitCode, cmp.Or(cleaner.Status.Reason, exit.Reason))
 		if message := text.Shorten(text.Line(strings.TrimSpace(exit.Message)), 300); message != "" {
-			return words + ": " + message
+			return why + ": " + message
 		}
-		return words + " without a reason"
+		return why + " without a reason"
 	}
-	words := []string{}
+	found := []string{}
 	of := func(left v1beta1.LeftInjection) bool { return strings.Contains(left.Injection, "("+string(uid)+")") }
 	if uid != "" && slices.ContainsFunc(report.Left, of) {
 		report.Left = slices.DeleteFunc(report.Left, func(left v1beta1.LeftInjection) bool { return !of(left) })
 	}
 	for _, left := range report.Left {
-		words = append(words, left.Error)
-		words = append(words, left.Objects...)
+		found = append(found, left.Error)
+		found = append(found, left.Objects...)
 	}
 	if report.Error != "" {
-		words = append(words, report.Error)
+		found = append(found, report.Error)
 	}
-	if len(words) == 0 { // it ended before it had searched the node
+	if len(found) == 0 { // it ended before it had searched the node
 		return fmt.Sprintf("exit code %d (%s), and it reported nothing as left", exit.ExitCode, exit.Reason)
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(found, "; ")
 }
 
-// Cleaned tells whether a cleaner that ended has taken off all that was left, and
-// whether it searched the node and found nothing. One that was killed after it had
-// said so counts: what it said is the proof, not its exit code.
+// Cleaned reports whether a cleaner that ended has removed everything that was left,
+// and whether it proved that by a search of the node. The report counts before the exit
+// code: the cleaner may be killed after it wrote the report.
 func Cleaned(cleaner *corev1.Pod) (cleaned, proved bool) {
 	exit := InjectorState(cleaner).Terminated
 	if exit == nil {

@@ -10,11 +10,11 @@ import (
 )
 
 // MetadataOnly, as the header Accept, asks the API server to leave spec and status out
-// of its answer to a write: nobody reads them.
+// of its answer to a write, because no caller reads them.
 const MetadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// Create makes one pod. A pod of that name that is ours is the same pod;
-// refusal is what the API server says of a pod it will never take.
+// Create creates one pod. A pod of that name that is ours is the same pod. refusal is
+// the API server's text for a pod that it will never accept.
 func Create(ctx context.Context, clientset kubernetes.Interface, pod *corev1.Pod) (refusal string, err error) {
 	err = clientset.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").
 		SetHeader("Accept", MetadataOnly).Body(pod).Do(ctx).Error()

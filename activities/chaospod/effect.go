@@ -17,7 +17,8 @@ type EffectAtEnd struct {
 	Effect v1beta1.Effect `json:"effect"`
 }
 
-// EffectOf is that of a chaos pod that has ended; nil when its injector said nothing.
+// EffectOf returns the last effect that the injector of an ended chaos pod reported;
+// nil without a report.
 func EffectOf(pod *corev1.Pod) *EffectAtEnd {
 	exited := InjectorState(pod).Terminated
 	if exited == nil {
@@ -29,19 +30,19 @@ func EffectOf(pod *corev1.Pod) *EffectAtEnd {
 	return nil
 }
 
-// EffectsIn are the turns of an effect that an injector's log tells of, oldest first.
+// EffectsIn returns the changes of an effect that an injector logged, oldest first.
 func EffectsIn(log string) []v1beta1.Effect {
 	var turns []v1beta1.Effect
 	for line := range strings.Lines(log) {
-		var said v1beta1.EffectLine
-		if json.Unmarshal([]byte(line), &said) == nil && said.Message == v1beta1.MessageEffect {
-			turns = append(turns, v1beta1.Effect{State: said.State, Evidence: said.Evidence, Since: said.Since})
+		var found v1beta1.EffectLine
+		if json.Unmarshal([]byte(line), &found) == nil && found.Message == v1beta1.MessageEffect {
+			turns = append(turns, v1beta1.Effect{State: found.State, Evidence: found.Evidence, Since: found.Since})
 		}
 	}
 	return turns
 }
 
-// WithEffects is the progress with the effects that are known, by chaos pod name.
+// WithEffects returns the progress with the known effects, by chaos pod name.
 func (p Progress) WithEffects(known map[string]*v1beta1.Effect) Progress {
 	if len(known) == 0 {
 		return p
@@ -59,8 +60,8 @@ func (p Progress) WithEffects(known map[string]*v1beta1.Effect) Progress {
 	return p
 }
 
-// Unproven counts the injections that are known not to act yet. Of one that could not
-// be asked nobody knows, and nobody asks again until something turns.
+// Unproven counts the injections that are known not to act yet. An injection without a
+// known effect does not count: no one asks for it again until another one changes.
 func (p Progress) Unproven() int {
 	unproven := 0
 	for _, kinds := range p.Targets {
@@ -73,7 +74,7 @@ func (p Progress) Unproven() int {
 	return unproven
 }
 
-// SameEffect tells whether two effects are of the same turn.
+// SameEffect reports whether two effects have the same state since the same time.
 func SameEffect(a, b *v1beta1.Effect) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -16,24 +16,24 @@ import (
 // Outcome is what became of a chaos pod.
 type Outcome string
 
-// The outcomes. Waiting needs more time; Clean may lose its finalizer;
-// Failed is kept, with its finalizer, for a person to look at.
+// The outcomes. Waiting needs more time. Clean may lose its finalizer. Failed keeps its
+// finalizer, for a person to inspect.
 const (
 	Waiting Outcome = "Waiting"
 	Clean   Outcome = "Clean"
 	Failed  Outcome = "Failed"
 )
 
-// Judge decides what may become of a chaos pod that is to go, by the table of
-// rules 38-44 and 47. cleanable says whether the target still runs; it
-// counts only when the injector failed.
+// Judge decides the outcome of a chaos pod that is to be deleted, by the table of rules
+// 38-44 and 47. cleanable means that the target still runs; it counts only when the
+// injector failed.
 func Judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	state := InjectorState(pod)
 	exited := state.Terminated
 	switch {
 	case exited != nil && (exited.ExitCode == 0 || neverStarted(pod) || readInjectionReport(exited).Cleaned):
-		// 41, and 43a: the exit code counts before the phase. An injector that
-		// refused its document changed nothing and says so.
+		// 41, and 43a: the exit code counts before the phase. An injector that refused its
+		// document changed nothing and reports so.
 		return Clean, ""
 	case exited == nil && state.Running == nil && kube.InjectorEnded(pod), Unstarted(pod) && Dropped(pod):
 		return Clean, "" // 42, 43a: nothing ever ran
@@ -47,10 +47,10 @@ func Judge(pod *corev1.Pod, cleanable bool) (outcome Outcome, why string) {
 	return Failed, Failure(pod, state) // 44
 }
 
-// Audited is true when the end of a chaos pod proves that it left nothing on its
-// node: its injector searched for it, or nothing ever ran. A pod that its kubelet
-// rejected, as with the reason OutOfcpu, proves nothing: a kubelet that restarts may
-// reject a pod that ran, and then drops what it had reported of the containers.
+// Audited is true when the end of a chaos pod proves that it left nothing on its node:
+// its injector searched for it, or nothing ever ran. A pod that its kubelet rejected,
+// as with the reason OutOfcpu, proves nothing: a kubelet that restarts may reject a pod
+// that ran, and drops what it had reported of the containers.
 func Audited(pod *corev1.Pod) bool {
 	state := InjectorState(pod)
 	if state.Terminated == nil {
@@ -59,28 +59,28 @@ func Audited(pod *corev1.Pod) bool {
 	return neverStarted(pod) || readInjectionReport(state.Terminated).Audited
 }
 
-// Unstarted is true of a pod of which no kubelet has said that it ran. It may be
-// starting all the same, and told of later.
+// Unstarted is true of a pod that no kubelet has reported as run. It may still be
+// starting, and be reported later.
 func Unstarted(pod *corev1.Pod) bool {
 	state := InjectorState(pod)
 	pending := pod.Status.Phase == corev1.PodPending || pod.Status.Phase == ""
 	return pending && state.Terminated == nil && state.Running == nil
 }
 
-// Dropped is true of a pod that its kubelet is done with, so that nothing of it
-// will run: it sets the grace period to 0 then.
+// Dropped is true of a pod that its kubelet has finished with, so that nothing of it
+// will run: the kubelet then sets the grace period to 0.
 func Dropped(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }
 
-// InjectorState is the state of the injector's container; the zero value when
-// the kubelet never reported one.
+// InjectorState is the state of the injector's container; the zero value if the kubelet
+// never reported one.
 func InjectorState(pod *corev1.Pod) corev1.ContainerState { return kube.InjectorStatus(pod).State }
 
-// neverStarted is true for a container whose process was never executed, so
-// that nothing can have been injected: it could not be, or the kubelet was done
-// with the pod before there was a container, as when its image is missing. Of
-// one that ran and was lost it keeps the ID, or says so as its last state.
+// neverStarted is true for a container whose process was never executed, so that
+// nothing can have been injected. Either the container could not start, or the kubelet
+// had finished with the pod before there was a container, as when its image is missing.
+// For a container that ran and was lost, the kubelet keeps the ID or a last state.
 func neverStarted(pod *corev1.Pod) bool {
 	status := kube.InjectorStatus(pod)
 	exited := status.State.Terminated
@@ -91,25 +91,25 @@ func neverStarted(pod *corev1.Pod) bool {
 		exited.Reason == "ContainerStatusUnknown" && status.ContainerID == "" && status.LastTerminationState.Terminated == nil
 }
 
-// readInjectionReport reads the injector's termination message; the zero value when it
-// said nothing that can be read.
+// readInjectionReport reads the injector's termination message; the zero value if it
+// has no readable report.
 func readInjectionReport(t *corev1.ContainerStateTerminated) v1beta1.InjectionReport {
-	words := v1beta1.InjectionReport{}
-	if json.Unmarshal([]byte(t.Message), &words) != nil {
+	report := v1beta1.InjectionReport{}
+	if json.Unmarshal([]byte(t.Message), &report) != nil {
 		return v1beta1.InjectionReport{}
 	}
-	return words
+	return report
 }
 
-// Failure is what a person needs to know of an injector that did not clean.
+// Failure describes an injector that did not clean, for a person.
 func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 	if state.Terminated == nil {
 		return fmt.Sprintf("chaos pod ended (%s %s) and the injector's exit code is unknown", pod.Status.Phase, pod.Status.Reason)
 	}
-	if words := readInjectionReport(state.Terminated); words.Error != "" {
-		reason := words.Error
-		if len(words.Left) > 0 {
-			reason += "; left: " + strings.Join(words.Left, ", ")
+	if report := readInjectionReport(state.Terminated); report.Error != "" {
+		reason := report.Error
+		if len(report.Left) > 0 {
+			reason += "; left: " + strings.Join(report.Left, ", ")
 		}
 		return reason
 	}
@@ -120,9 +120,8 @@ func Failure(pod *corev1.Pod, state corev1.ContainerState) string {
 	return why + ": " + strings.TrimSpace(state.Terminated.Message)
 }
 
-// NeverInjected tells whether a chaos pod that has ended is sure to have injected
-// nothing, and why it did not: no process of it ran, or its injector says so and
-// that it left nothing.
+// NeverInjected reports whether an ended chaos pod certainly injected nothing, and why:
+// no process of it ran, or its injector reports that it injected and left nothing.
 func NeverInjected(pod *corev1.Pod) (why string, never bool) {
 	state := InjectorState(pod)
 	switch {
@@ -140,9 +139,10 @@ func NeverInjected(pod *corev1.Pod) (why string, never bool) {
 	return cmp.Or(report.Error, "its injector was asked to end before"), true
 }
 
-// Results are what the injector of a chaos pod that ended counted: whether it
-// injected, and whether it cleaned, each "succeeded", "failed", or empty when it
-// did not try. A cleaner has none, nor a pod in which nothing ran, nor what ended with the node that it was to end.
+// Results are the results that the injector of an ended chaos pod counted: whether it
+// injected, and whether it cleaned. Each is "succeeded", "failed", or empty when it did
+// not try. A cleaner has none, nor has a pod in which nothing ran, nor a nodeFailure
+// that ended its own node.
 func Results(pod *corev1.Pod) (injected, cleaned string) {
 	exited := InjectorState(pod).Terminated
 	if exited == nil || neverStarted(pod) || pod.Labels[v1beta1.LabelCleaner] != "" {
@@ -164,15 +164,15 @@ func Results(pod *corev1.Pod) (injected, cleaned string) {
 	return injected, "failed"
 }
 
-// EndedWithoutWords is true of a chaos pod whose injector has ended and could not
-// say how: it was killed, or its node ended.
-func EndedWithoutWords(pod *corev1.Pod) bool {
+// EndedWithoutReport is true of a chaos pod whose injector ended without a report: it
+// was killed, or its node ended.
+func EndedWithoutReport(pod *corev1.Pod) bool {
 	exited := InjectorState(pod).Terminated
 	return exited == nil || exited.Message == ""
 }
 
-// FailedAt is when a chaos pod failed, as far as its kubelet or the node's
-// controller told.
+// FailedAt is when a chaos pod failed, as far as its kubelet or the node controller
+// reported it.
 func FailedAt(pod *corev1.Pod) time.Time {
 	if exited := InjectorState(pod).Terminated; exited != nil && !exited.FinishedAt.IsZero() {
 		return exited.FinishedAt.Time

@@ -21,7 +21,7 @@ func injectorIs(phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod 
 	}
 }
 
-// ran is a pod of whose injector the kubelet once had a container.
+// ran is pod with a container that the kubelet once had.
 func ran(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.ContainerStatuses[0].ContainerID = "containerd://1"
 	return pod
@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 	none := corev1.ContainerState{}
-	said := `{"injected":true,"cleaned":false,"error":"remove filter on eth0: busy","left":["filter eth0 1:"]}`
+	report := `{"injected":true,"cleaned":false,"error":"remove filter on eth0: busy","left":["filter eth0 1:"]}`
 	for _, test := range []struct {
 		name      string
 		pod       *corev1.Pod
@@ -54,21 +54,21 @@ func TestJudge(t *testing.T) {
 		{"exit 0 in a pod that is still called Running: let go", injectorIs(corev1.PodRunning, exited(0, "Completed", "")), true, Clean, ""},       // rule 41
 		{"pending, image cannot be pulled, dropped by the kubelet: let go", goingWith(0, injectorIs(corev1.PodPending, waiting)), true, Clean, ""}, // rule 42
 		{"pending, dropped by a kubelet that said nothing: let go", goingWith(0, injectorIs(corev1.PodPending, none)), true, Clean, ""},
-		{"pending and about to go, it may be starting: wait", goingWith(60, injectorIs(corev1.PodPending, none)), true, Waiting, "not confirmed"},                                                // rules 42, 47
-		{"pending, being created and about to go: wait", goingWith(60, injectorIs(corev1.PodPending, waiting)), false, Waiting, "not confirmed"},                                                 // rule 42
-		{"pending, but the injector runs already: wait", injectorIs(corev1.PodPending, running), true, Waiting, "still running"},                                                                 // rules 42, 47
-		{"evicted after exit 0: the exit code counts first", injectorIs(corev1.PodFailed, exited(0, "Completed", "")), true, Clean, ""},                                                          // rule 43
-		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                           // rule 43
-		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Clean, ""},                                                                                      // rule 43
-		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Clean, ""},                                                                 // rule 43
-		{"the runtime could not run the container: clean", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true, Clean, ""},                                                 // rule 43
-		{"failed by the node controller, last seen running: failed", injectorIs(corev1.PodFailed, running), true, Failed, "exit code is unknown"},                                                // rules 43, 44
-		{"failed by the node controller, last seen running, target gone: clean", injectorIs(corev1.PodFailed, running), false, Clean, ""},                                                        // rules 38, 39, 40
-		{"never created, as its image is missing: let go", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Clean, ""},                                             // rule 42
-		{"evicted with an unknown exit after running: failed", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), true, Failed, "137"},                                // rule 43
-		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                   // rule 44
-		{"failed and cleanable: kept, with the injector's own words", injectorIs(corev1.PodFailed, exited(1, "Error", said)), true, Failed, "remove filter on eth0: busy; left: filter eth0 1:"}, // rule 44
-		{"failed and the target gone: let go", injectorIs(corev1.PodFailed, exited(1, "Error", said)), false, Clean, ""},                                                                         // rules 38, 39, 40
+		{"pending and about to go, it may be starting: wait", goingWith(60, injectorIs(corev1.PodPending, none)), true, Waiting, "not confirmed"},                                                  // rules 42, 47
+		{"pending, being created and about to go: wait", goingWith(60, injectorIs(corev1.PodPending, waiting)), false, Waiting, "not confirmed"},                                                   // rule 42
+		{"pending, but the injector runs already: wait", injectorIs(corev1.PodPending, running), true, Waiting, "still running"},                                                                   // rules 42, 47
+		{"evicted after exit 0: the exit code counts first", injectorIs(corev1.PodFailed, exited(0, "Completed", "")), true, Clean, ""},                                                            // rule 43
+		{"failed before anything ran: let go", injectorIs(corev1.PodFailed, waiting), true, Clean, ""},                                                                                             // rule 43
+		{"failed and never seen by a kubelet: let go", injectorIs(corev1.PodFailed, none), true, Clean, ""},                                                                                        // rule 43
+		{"the process was never executed: let go", injectorIs(corev1.PodFailed, exited(128, "StartError", "")), true, Clean, ""},                                                                   // rule 43
+		{"the runtime could not run the container: clean", injectorIs(corev1.PodFailed, exited(128, "ContainerCannotRun", "")), true, Clean, ""},                                                   // rule 43
+		{"failed by the node controller, last seen running: failed", injectorIs(corev1.PodFailed, running), true, Failed, "exit code is unknown"},                                                  // rules 43, 44
+		{"failed by the node controller, last seen running, target gone: clean", injectorIs(corev1.PodFailed, running), false, Clean, ""},                                                          // rules 38, 39, 40
+		{"never created, as its image is missing: let go", injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", "")), true, Clean, ""},                                               // rule 42
+		{"evicted with an unknown exit after running: failed", ran(injectorIs(corev1.PodFailed, exited(137, "ContainerStatusUnknown", ""))), true, Failed, "137"},                                  // rule 43
+		{"killed with SIGKILL: failed, whatever `started` says", injectorIs(corev1.PodFailed, exited(137, "Error", "")), true, Failed, "exited with code 137"},                                     // rule 44
+		{"failed and cleanable: kept, with the injector's own words", injectorIs(corev1.PodFailed, exited(1, "Error", report)), true, Failed, "remove filter on eth0: busy; left: filter eth0 1:"}, // rule 44
+		{"failed and the target gone: let go", injectorIs(corev1.PodFailed, exited(1, "Error", report)), false, Clean, ""},                                                                         // rules 38, 39, 40
 		{"refused before anything was changed: let go", injectorIs(corev1.PodFailed, exited(2, "Error", `{"cleaned":true,"error":"unknown kind"}`)), true, Clean, ""},
 		{"still running: wait", injectorIs(corev1.PodRunning, running), true, Waiting, "still running"},                                                // rule 47
 		{"still running and the target gone: wait, the signal is on its way", injectorIs(corev1.PodRunning, running), false, Waiting, "still running"}, // rules 40, 47
@@ -155,7 +155,7 @@ func TestNeverInjected(t *testing.T) {
 	}
 }
 
-// What an injector counted is counted again by the worker, from what it said last.
+// The worker counts the results of an injector from its last report.
 func TestResults(t *testing.T) {
 	kindOf := func(kind v1beta1.Kind, pod *corev1.Pod) *corev1.Pod {
 		pod.Labels = map[string]string{v1beta1.LabelDisruptionKind: string(kind)}
@@ -186,8 +186,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Whoever finds a chaos pod of the name that it would create, on its way out, must not take
-// the target for injected.
+// A second attempt may find a chaos pod of its name that is being deleted; it must not
+// count the target as injected.
 func TestAChaosPodThatGoesIsNotReady(t *testing.T) {
 	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 	if ready, _ := Ready(pod); !ready {

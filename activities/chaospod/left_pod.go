@@ -9,25 +9,24 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// LeftPod is a chaos pod that is to go and cannot go yet.
+// LeftPod is a chaos pod that is to be deleted and cannot be yet.
 type LeftPod struct {
 	Pod string `json:"pod"`
-	// UID tells it apart from another chaos pod that has had, or will have, its name.
+	// UID distinguishes it from earlier and later chaos pods of its name.
 	UID     types.UID    `json:"uid,omitempty"`
 	Node    string       `json:"node"`
 	Target  string       `json:"target"`
 	Kind    v1beta1.Kind `json:"kind"`
 	Outcome Outcome      `json:"outcome"`
 	Why     string       `json:"why"`
-	// Tries counts how often a fresh cleaner has failed to clean it. The workflow
-	// counts.
+	// Tries counts how often a new cleaner has failed to clean it. The workflow counts.
 	Tries int `json:"tries,omitempty"`
 
-	// TargetUID is for the activity itself.
+	// TargetUID is for the activity only; it is not serialised.
 	TargetUID types.UID `json:"-"`
 }
 
-// NewLeftPod says why pod cannot go yet.
+// NewLeftPod describes why pod cannot be deleted yet.
 func NewLeftPod(pod *corev1.Pod, outcome Outcome, why string) *LeftPod {
 	return &LeftPod{
 		Pod: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Target: TargetName(pod),
@@ -36,15 +35,15 @@ func NewLeftPod(pod *corev1.Pod, outcome Outcome, why string) *LeftPod {
 	}
 }
 
-// ID is how a decision names it: by its UID.
+// ID is the name of the pod in a decision: its UID.
 func (l LeftPod) ID() string {
 	if l.UID == "" {
-		return l.Pod // said by a worker that did not tell UIDs
+		return l.Pod // an older worker recorded no UID
 	}
 	return string(l.UID)
 }
 
-// ForPeople counts chaos pods for a person to read.
+// ForPeople is a number of chaos pods as text.
 func ForPeople(n int) string {
 	if n == 1 {
 		return "1 chaos pod"

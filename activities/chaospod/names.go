@@ -37,7 +37,7 @@ func OwnerLabels(ref v1beta1.DisruptionRef) map[string]string {
 	}
 }
 
-// TargetUID is the UID of the target that the chaos pod disturbs.
+// TargetUID is the UID of the target that the chaos pod disrupts.
 func TargetUID(pod *corev1.Pod) types.UID { return types.UID(pod.Labels[v1beta1.LabelTargetUID]) }
 
 // TargetName is the name of that target.
@@ -48,15 +48,15 @@ func TargetName(pod *corev1.Pod) string {
 	return pod.Labels[v1beta1.LabelTarget]
 }
 
-// Name is the one name a chaos pod of this disruption, target and kind
-// can have: creating it twice creates it once.
+// Name is the only name that a chaos pod of this disruption, target and kind can have,
+// so that creating it twice creates it once.
 func Name(ref v1beta1.DisruptionRef, t v1beta1.InjectionTarget, kind v1beta1.Kind) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(ref.UID), string(t.UID), string(kind)}, "/")))
 	readable := strings.Trim(ref.Name[:min(len(ref.Name), 40)], "-.")
 	return "chaos-" + strings.ReplaceAll(readable, ".", "-") + "-" + hex.EncodeToString(sum[:])[:12]
 }
 
-// labelValue is name when it fits a label value (63 characters), otherwise its
+// labelValue returns name if it fits a label value (63 characters), otherwise its
 // beginning and a hash. The full name is in an annotation.
 func labelValue(name string) string {
 	if len(name) <= 63 {
@@ -66,8 +66,8 @@ func labelValue(name string) string {
 	return strings.Trim(name[:50], "-.") + "-" + hex.EncodeToString(sum[:])[:12]
 }
 
-// LevelOf is the level of the chaos pod's disruption, by the document that its injector
-// gets; pod where that does not say.
+// LevelOf is the level of the chaos pod's disruption, from the document of its
+// injector; pod if the document has none.
 func LevelOf(pod *corev1.Pod) v1beta1.Level {
 	for _, container := range pod.Spec.Containers {
 		for _, variable := range container.Env {

@@ -12,9 +12,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// How long a command on a node may take: a few seconds where the image is there, longer
-// where it is pulled first or the node is slow. A cleaner has cleanerMargin less, so that
-// it is seen to end while somebody waits for it.
+// How long a command on a node may take: a few seconds if the image is there, longer if
+// the node is slow or pulls it first. A cleaner has cleanerMargin less, so that the
+// activity that waits for it sees it end.
 const (
 	DefaultNodeTimeout = time.Minute
 	MostNodeTimeout    = 150 * time.Second
@@ -24,16 +24,16 @@ const (
 // Timeout is NodeTimeout, if it is set.
 func (b Builder) Timeout() time.Duration { return cmp.Or(b.NodeTimeout, DefaultNodeTimeout) }
 
-// Owner is on whose behalf a command runs on nodes.
+// Owner is the disruption or sweep for which a command runs on nodes.
 type Owner struct {
-	// Name tells apart the pods of two owners.
+	// Name distinguishes the pods of two owners.
 	Name   string
 	Labels map[string]string
 }
 
-// NodeCommand is a pod that runs one command of the injector on a node, with the
+// NodeCommand returns a pod that runs one command of the injector on a node, with the
 // rights of the chaos pods of all kinds together. It is no chaos pod: it has no
-// finalizer, and may be taken away at any moment.
+// finalizer, and may be deleted at any moment.
 func (b Builder) NodeCommand(owner Owner, node *corev1.Node, args []string) (*corev1.Pod, error) {
 	pod, err := fromTemplate()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rules 32, 33, 57: the kubelet waits for the injection, asks rarely from then on,
-// and never kills an injector for its answer.
+// rules 32, 33, 57: the kubelet waits for the injection, then probes rarely, and never
+// kills an injector for a failed probe.
 func TestProbesAskUntilInjected(t *testing.T) {
 	pod := probedPod(t, nil, 0)
 	startup, readiness := pod.Spec.Containers[0].StartupProbe, pod.Spec.Containers[0].ReadinessProbe
@@ -38,7 +38,7 @@ func TestProbesAskUntilInjected(t *testing.T) {
 func TestProbesWaitForTheTrigger(t *testing.T) {
 	for name, c := range map[string]struct {
 		trigger time.Duration // after the disruption was created
-		age     time.Duration // of the disruption when the chaos pod is made
+		age     time.Duration // of the disruption when the chaos pod is created
 		delay   int32
 	}{
 		"at once":                     {0, 3 * time.Second, 0},
@@ -74,8 +74,8 @@ func TestCommandsAreNotProbed(t *testing.T) {
 	}
 }
 
-// probedPod is the chaos pod of a disruption of that age, which triggers.inject
-// lets begin when trigger is over.
+// probedPod is the chaos pod of a disruption of that age, which triggers.inject delays
+// by trigger.
 func probedPod(t *testing.T, trigger *time.Duration, age time.Duration) *corev1.Pod {
 	t.Helper()
 	created := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

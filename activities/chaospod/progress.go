@@ -13,7 +13,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Progress is what the chaos pods say of an injection, as plain values.
+// Progress is what the chaos pods report of an injection, as plain values.
 type Progress struct {
 	// Targets has each target's injections, by name and kind.
 	Targets map[string]map[v1beta1.Kind]v1beta1.TargetInjection
@@ -23,8 +23,8 @@ type Progress struct {
 	ReadyPods int
 }
 
-// Status is the table of rules 28-31. before is the status so far:
-// Injected stays until the disruption ends.
+// Status is the table of rules 28-31. before is the status so far: Injected stays until
+// the disruption ends.
 func (p Progress) Status(before v1beta1.InjectionStatus) v1beta1.InjectionStatus {
 	switch {
 	case before == v1beta1.Injected:
@@ -38,10 +38,10 @@ func (p Progress) Status(before v1beta1.InjectionStatus) v1beta1.InjectionStatus
 	}
 }
 
-// Done is true when nothing is left to wait for.
+// Done is true when every target is injected.
 func (p Progress) Done() bool { return p.Injected == p.Total }
 
-// Equal tells whether p and b say the same.
+// Equal reports whether p and b have the same content.
 func (p Progress) Equal(b Progress) bool {
 	return p.Injected == b.Injected && p.Total == b.Total && p.ReadyPods == b.ReadyPods &&
 		maps.EqualFunc(p.Targets, b.Targets, func(x, y map[v1beta1.Kind]v1beta1.TargetInjection) bool {
@@ -52,8 +52,8 @@ func (p Progress) Equal(b Progress) bool {
 		})
 }
 
-// FirstReason is why the first target that has a reason is not injected; empty
-// when none has.
+// FirstReason is why the first target with a reason is not injected; empty if none has
+// one.
 func (p Progress) FirstReason() string {
 	for _, name := range slices.Sorted(maps.Keys(p.Targets)) {
 		for _, kind := range slices.Sorted(maps.Keys(p.Targets[name])) {
@@ -65,8 +65,8 @@ func (p Progress) FirstReason() string {
 	return ""
 }
 
-// Of tells whether a target is injected with at least one kind, and if not, why,
-// as far as that is known.
+// Of reports whether a target is injected with at least one kind, and if not, why, as
+// far as that is known.
 func (p Progress) Of(target v1beta1.InjectionTarget) (injected bool, why string) {
 	kinds := p.Targets[target.Name]
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
@@ -76,14 +76,14 @@ func (p Progress) Of(target v1beta1.InjectionTarget) (injected bool, why string)
 	return injected, why
 }
 
-// injectionKey finds the one chaos pod of a disruption for a target and a kind.
+// injectionKey identifies the one chaos pod of a disruption for a target and a kind.
 type injectionKey struct {
 	target types.UID
 	kind   v1beta1.Kind
 }
 
-// Measure compares the chosen targets with the chaos pods there are. reasons
-// has, by chaos pod name, what an injector said went wrong.
+// Measure compares the chosen targets with the existing chaos pods. reasons has the
+// errors that injectors reported, by chaos pod name.
 func Measure(ref v1beta1.DisruptionRef, targets []v1beta1.InjectionTarget, faults []v1beta1.Fault, pods []*corev1.Pod, reasons map[string]string) Progress {
 	byTarget := make(map[injectionKey]*corev1.Pod, len(pods))
 	for _, pod := range pods {
@@ -100,7 +100,7 @@ func Measure(ref v1beta1.DisruptionRef, targets []v1beta1.InjectionTarget, fault
 			if pod != nil {
 				name = pod.Name
 			} else {
-				name = Name(ref, target, fault.Kind) // which costs more
+				name = Name(ref, target, fault.Kind) // more expensive than the label
 			}
 			injection := injectionOf(pod, target.UID, reasons[name])
 			injection.InjectorPodName = name
@@ -134,7 +134,7 @@ func injectionOf(pod *corev1.Pod, target types.UID, reason string) v1beta1.Targe
 	return injection
 }
 
-// Ready tells whether a chaos pod has injected and goes on, and since when.
+// Ready reports whether a chaos pod has injected and still runs, and since when.
 func Ready(pod *corev1.Pod) (bool, metav1.Time) {
 	if pod.DeletionTimestamp != nil {
 		return false, metav1.Time{}
@@ -147,10 +147,10 @@ func Ready(pod *corev1.Pod) (bool, metav1.Time) {
 	return false, metav1.Time{}
 }
 
-// ordinary are waiting reasons of a pod that starts as it should.
+// ordinary are waiting reasons of a pod that starts normally.
 var ordinary = []string{"", "ContainerCreating", "PodInitializing"}
 
-// WaitingFor says why a chaos pod does not start, or is empty.
+// WaitingFor returns why a chaos pod does not start; empty if it starts normally.
 func WaitingFor(pod *corev1.Pod) string {
 	if waiting := InjectorState(pod).Waiting; waiting != nil && !slices.Contains(ordinary, waiting.Reason) {
 		return fmt.Sprintf("%s: %s", waiting.Reason, waiting.Message)

@@ -50,7 +50,7 @@ func TestInjectionStatus(t *testing.T) {
 	}
 }
 
-func TestInjectionTellsWhy(t *testing.T) {
+func TestInjectionHasAReason(t *testing.T) {
 	ref := v1beta1.DisruptionRef{Name: "calm", UID: "u1"}
 	target := v1beta1.InjectionTarget{Name: "web-0", UID: "t0"}
 	faults := []v1beta1.Fault{{Kind: v1beta1.KindNetwork}}

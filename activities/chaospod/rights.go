@@ -8,14 +8,14 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// The file with the hosts that services and clouds stand for, as the chaos pod
-// sees it. The kubelet writes it anew when the annotation changes.
+// The file with the addresses of services and clouds, as the chaos pod sees it. The
+// kubelet rewrites it when the annotation changes.
 const (
 	resolvedHostsDir  = "/etc/squall"
 	resolvedHostsName = "resolved-hosts"
 )
 
-// addResolvedHosts gives the pod's container that file.
+// addResolvedHosts mounts that file into the pod's container.
 func addResolvedHosts(spec *corev1.PodSpec) {
 	annotation := "metadata.annotations['" + v1beta1.AnnotationResolvedHosts + "']"
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: resolvedHostsName, VolumeSource: corev1.VolumeSource{
@@ -27,7 +27,7 @@ func addResolvedHosts(spec *corev1.PodSpec) {
 	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: resolvedHostsName, MountPath: resolvedHostsDir, ReadOnly: true})
 }
 
-// addRights gives the pod's container what it lacks of needs.
+// addRights adds the rights of needs that the pod's container lacks.
 func addRights(spec *corev1.PodSpec, needs v1beta1.Needs) {
 	container := &spec.Containers[0]
 	for _, name := range needs.Capabilities {

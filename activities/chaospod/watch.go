@@ -14,9 +14,8 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Watch is a worker's one watch on all chaos pods: activities that wait
-// for something to become of them read it and are woken by it, instead of
-// asking the API server again and again.
+// Watch is a worker's one watch on all chaos pods. Activities that wait for a change of
+// a chaos pod read the watch and are woken by it, instead of polling the API server.
 type Watch struct {
 	informer cache.SharedIndexInformer
 
@@ -24,8 +23,8 @@ type Watch struct {
 	waiters map[string]map[chan struct{}]struct{} // by disruption UID
 }
 
-// Indexes by the UID of the disruption, of all its chaos pods and of those that
-// are ready; and by shard.
+// Indexes by the UID of the disruption, of all its chaos pods and of those that are
+// ready; by shard; and by node.
 const (
 	indexDisruption = "disruption"
 	indexReady      = "ready"
@@ -75,7 +74,7 @@ func NewWatch(clientset kubernetes.Interface, namespace string) (*Watch, error) 
 // Run watches until ctx ends.
 func (w *Watch) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
 
-// Sync waits until the watch has seen what there is.
+// Sync waits for the first list.
 func (w *Watch) Sync(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
 		return fmt.Errorf("list chaos pods: %w", context.Cause(ctx))
@@ -83,8 +82,8 @@ func (w *Watch) Sync(ctx context.Context) error {
 	return nil
 }
 
-// Of returns the chaos pods of a disruption as last seen. They are shared:
-// nobody may change them.
+// Of returns the chaos pods of a disruption as last seen. They are shared; the caller
+// must not change them.
 func (w *Watch) Of(ref v1beta1.DisruptionRef) []*corev1.Pod {
 	return w.by(indexDisruption, string(ref.UID))
 }
@@ -97,7 +96,7 @@ func (w *Watch) OfShard(ref v1beta1.DisruptionRef, shard int) []*corev1.Pod {
 	return w.by(indexShard, fmt.Sprintf("%s/%d", ref.UID, shard))
 }
 
-// BesideOn counts the chaos pods of other disruptions that take a place on a node, as
+// BesideOn counts the chaos pods of other disruptions that occupy a place on a node, as
 // last seen.
 func (w *Watch) BesideOn(node string, ref v1beta1.DisruptionRef) (n int) {
 	for _, pod := range w.by(indexNode, node) {
@@ -129,8 +128,8 @@ func (w *Watch) Ready(ref v1beta1.DisruptionRef) int {
 	return len(ready)
 }
 
-// Changes returns a channel that receives whenever a chaos pod of the
-// disruption changes; several changes may be one receive. stop ends it.
+// Changes returns a channel that receives after a change of a chaos pod of the
+// disruption; several changes may be one receive. stop ends it.
 func (w *Watch) Changes(ref v1beta1.DisruptionRef) (changes <-chan struct{}, stop func()) {
 	channel := make(chan struct{}, 1)
 	uid := string(ref.UID)
@@ -168,8 +167,8 @@ func (w *Watch) wake(object any) {
 	}
 }
 
-// strip drops what nobody reads: with 10,000 chaos pods it is most of the
-// worker's memory.
+// strip drops the fields that no one reads: with 10,000 chaos pods these are most of
+// the worker's memory.
 func strip(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields = nil

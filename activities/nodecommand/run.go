@@ -58,7 +58,7 @@ func (r Runner) Clean(ctx context.Context, owner chaospod.Owner, node *corev1.No
 		if why != "" {
 			words[uid] = why
 		} else if cleaned, _ := chaospod.Cleaned(pod); !cleaned {
-			words[uid] = chaospod.CleanerWordsOf(pod, uid)
+			words[uid] = chaospod.CleanerReportOf(pod, uid)
 		}
 	}
 	return words, nil

@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// place is whom to ask, as host:port. With a target it is the target, otherwise
-// host. The error is for a port of a name that nobody has, and for a pod that has
-// no address yet.
+// place returns the host:port to ask: of the target if there is one, otherwise of host.
+// It fails for a port name that no container has, and for a pod without an address.
 func (t *Target) place(host string, port intstr.IntOrString) (string, error) {
 	if t != nil {
 		host = t.Pod.Status.PodIP
@@ -42,7 +41,7 @@ func (t *Target) namedPort(name string) (int32, error) {
 	return 0, fmt.Errorf("container %s of pod %s has no port of the name %q", container.Name, t.Pod.Name, name)
 }
 
-// container is the one that is asked; the zero value if the pod has none of the
+// container is the container that is asked; the zero value if the pod has none of that
 // name.
 func (t *Target) container() corev1.Container {
 	for _, container := range t.Pod.Spec.Containers {
@@ -53,8 +52,8 @@ func (t *Target) container() corev1.Container {
 	return corev1.Container{}
 }
 
-// status is what the kubelet says of the container that is asked; the zero value
-// if nothing.
+// status is what the kubelet reports of the container that is asked; the zero value
+// without a report.
 func (t *Target) status() corev1.ContainerStatus {
 	name := t.container().Name
 	for _, status := range t.Pod.Status.ContainerStatuses {

@@ -17,7 +17,7 @@ func TestBudget(t *testing.T) {
 		percent int32
 		window  time.Duration
 		answers [][]answered
-		// burnedAfter is the number of the answer that burned it; 0 is none.
+		// burnedAfter is the number of the answer that burned it; 0 means never.
 		burnedAfter int
 	}{
 		{"all is well", 5, 60 * s, [][]answered{good(1000, s)}, 0},

@@ -20,7 +20,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Exec runs commands in containers, by the right pods/exec.
+// Exec runs commands in containers. It needs the right pods/exec.
 type Exec struct {
 	Client kubernetes.Interface
 	Config *rest.Config
@@ -28,7 +28,7 @@ type Exec struct {
 
 var errExecOff = errors.New("exec probes are switched off: the operator has to allow them, or use another handler")
 
-// run succeeds when the command exits with 0. Whatever it writes is thrown away.
+// run succeeds when the command exits with 0. It discards the command's output.
 func (e *Exec) run(ctx context.Context, probe *v1beta1.ExecProbe, target *Target) (Answer, error) {
 	if e == nil {
 		return Answer{}, errExecOff
@@ -59,9 +59,9 @@ func (e *Exec) run(ctx context.Context, probe *v1beta1.ExecProbe, target *Target
 	return Answer{}, fmt.Errorf("run a command in pod %s: %w", target.Pod.Name, err)
 }
 
-// closing has the connection closed as soon as ctx ends: client-go waits for the
-// server's first answer, whatever becomes of ctx. What it logs of streams that
-// end early would be a line for each command that took too long.
+// closing returns a context that closes the connection as soon as ctx ends: client-go
+// otherwise waits for the server's first answer. The context discards client-go's logs,
+// which would have a line for each command that took too long.
 func closing(ctx context.Context) context.Context {
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		context.AfterFunc(ctx, func() { _ = info.Conn.Close() })
@@ -69,9 +69,9 @@ func closing(ctx context.Context) context.Context {
 	return klog.NewContext(traced, logr.Discard())
 }
 
-// expand replaces $(NAME) by variables that have their value in the pod's spec
-// (rule P23). One whose value comes from elsewhere is empty; a name that the
-// container does not have stays as it is, and so does $$(NAME), less a $.
+// expand replaces $(NAME) by variables that have their value in the pod's spec (rule
+// P23). A variable whose value comes from elsewhere is empty. A name that the container
+// does not have stays as it is; $$(NAME) becomes $(NAME).
 func expand(command []string, env []corev1.EnvVar) []string {
 	values := map[string]string{}
 	for _, variable := range env {

@@ -18,9 +18,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rules P1, P2 and P23. Without a kubelet the API server has nobody to run a
-// command: the server is the test's own, and client-go speaks to it as it does
-// to a cluster.
+// rules P1, P2 and P23. The test's own server plays the API server and the kubelet;
+// client-go calls it as it calls a cluster.
 func TestExec(t *testing.T) {
 	seen := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { playKubelet(w, r, seen) }))

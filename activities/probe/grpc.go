@@ -15,8 +15,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// grpc succeeds when the health service says SERVING. It never errs, but for a
-// place that must not be asked.
+// grpc succeeds when the health service reports SERVING. It returns an error only for
+// an address that must not be asked.
 func (p *Prober) grpc(ctx context.Context, probe *v1beta1.GRPCProbe, target *Target) (Answer, error) {
 	place, err := target.place(probe.Host, intstr.FromInt32(probe.Port))
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *Prober) grpc(ctx context.Context, probe *v1beta1.GRPCProbe, target *Tar
 	return Answer{Result: Success, Text: "health is SERVING"}, nil
 }
 
-// lastError keeps why no connection was made, which gRPC makes a text of.
+// lastError keeps why the last connection failed. gRPC keeps only a text of it.
 type lastError struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 

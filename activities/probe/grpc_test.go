@@ -22,7 +22,7 @@ func TestGRPC(t *testing.T) {
 	answers := health.NewServer()
 	answers.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	answers.SetServingStatus("down", healthpb.HealthCheckResponse_NOT_SERVING)
-	var mu sync.Mutex // a handler may end after its client was answered
+	var mu sync.Mutex // a handler may end after its client has the answer
 	var agents []string
 	over := make(chan struct{})
 	server := grpcServer(t, answers, func(ctx context.Context, service string) error {
@@ -41,7 +41,7 @@ func TestGRPC(t *testing.T) {
 	t.Cleanup(func() { close(over) }) // before the server is stopped
 	without := grpcServer(t, nil, nil)
 	plain, _, _ := httpServers(t)
-	refused := nobody(t)
+	refused := unusedPort(t)
 	for _, c := range []struct {
 		name, address, service string
 		want                   outcome

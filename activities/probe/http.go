@@ -13,12 +13,11 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// maxRequests is how many requests are made on one host, the first and those to
-// which it redirects.
+// maxRequests bounds the requests to one host: the first and its redirects.
 const maxRequests = 10
 
-// httpGet succeeds on a status from 200 to 399. One of 300 and more is left only
-// where a redirect leads to another host, which is not asked: a success with a
+// httpGet succeeds on a status from 200 to 399. A status of 300 and more remains only
+// where a redirect leads to another host, which is not asked: that is a success with a
 // warning (rule P1).
 func (p *Prober) httpGet(ctx context.Context, get *v1beta1.HTTPGetProbe, target *Target) (Answer, error) {
 	request, err := p.newRequest(ctx, get, target)
@@ -27,7 +26,7 @@ func (p *Prober) httpGet(ctx context.Context, get *v1beta1.HTTPGetProbe, target 
 	}
 	transport := &http.Transport{
 		DialContext: p.dial(target),
-		// Whether the service answers is asked, not who it is.
+		// The probe asks whether the service answers, not who it is.
 		TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
 		ForceAttemptHTTP2:  true,
 		DisableKeepAlives:  true,
@@ -40,8 +39,7 @@ func (p *Prober) httpGet(ctx context.Context, get *v1beta1.HTTPGetProbe, target 
 		return httpFailed(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	// The body is read as far as a client would, so that a server that breaks off
-	// is found, and thrown away.
+	// Read the body as far as a client would, to detect a server that breaks off.
 	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, maxBody)); err != nil {
 		return Answer{}, errors.New("the body broke off")
 	}

@@ -21,7 +21,7 @@ func TestHTTPGet(t *testing.T) {
 	plain, secure, hang := httpServers(t)
 	host, port := hostPort(t, plain.Listener.Addr().String())
 	_, tlsPort := hostPort(t, secure.Listener.Addr().String())
-	_, closed := hostPort(t, nobody(t))
+	_, closed := hostPort(t, unusedPort(t))
 	get := func(path string) v1beta1.HTTPGetProbe {
 		return v1beta1.HTTPGetProbe{Host: host, Port: port, Path: path}
 	}
@@ -138,7 +138,7 @@ func TestHTTPGetSends(t *testing.T) {
 	}
 }
 
-// httpServers are a server, the same with TLS, and who asked it to hang.
+// httpServers are a server, the same with TLS, and the requests that hang.
 func httpServers(t *testing.T) (plain, secure *httptest.Server, hang chan struct{}) {
 	hang = make(chan struct{}, 10)
 	mux := http.NewServeMux()
@@ -206,7 +206,7 @@ func httpServers(t *testing.T) (plain, secure *httptest.Server, hang chan struct
 	return plain, secure, hang
 }
 
-// chatty is the port of a server that says something that is not HTTP.
+// chatty is the port of a server that answers with something other than HTTP.
 func chatty(t *testing.T) intstr.IntOrString {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/squall-chaos/squall/test/patience"
 )
 
-// TestMain sets a proxy for everything that obeys the environment; it is read
-// once in a process. It answers every request.
+// TestMain sets a proxy for everything that obeys the environment, which a process
+// reads once. The proxy answers every request.
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
@@ -37,10 +37,10 @@ func TestMain(m *testing.M) {
 	os.Exit(apiserver.Run(m))
 }
 
-// elsewhere belongs to nobody (RFC 5737).
+// elsewhere is an address that no machine has (RFC 5737).
 const elsewhere = "192.0.2.1"
 
-// anyProber may ask everybody but elsewhere, which would take its time.
+// anyProber may ask every address but elsewhere, which would only time out.
 func anyProber() *Prober {
 	return &Prober{Version: "v1.2.3", Allow: func(host string, address netip.Addr, _ *Target) error {
 		if address.String() == elsewhere {
@@ -50,7 +50,7 @@ func anyProber() *Prober {
 	}}
 }
 
-// outcome is what a row of a handler's table wants.
+// outcome is the expectation of a row of a handler's table.
 type outcome struct {
 	result   Result
 	warning  bool
@@ -64,8 +64,8 @@ var (
 	errs     = outcome{Unknown, false, 3}
 )
 
-// timeLimit of a row with this text, in seconds: a moment where the time has to
-// run out, otherwise more than a busy machine takes.
+// timeLimit of a row with this text, in seconds: 1 if the row waits for the timeout,
+// otherwise more than a busy machine needs.
 func timeLimit(text string) int32 {
 	if strings.HasSuffix(text, "in time") {
 		return 1
@@ -89,7 +89,7 @@ func wantOutcome(t *testing.T, p *Prober, probe v1beta1.Probe, target *Target, w
 	return answer
 }
 
-// hostPort is where a test's server listens.
+// hostPort splits the address of a test's server.
 func hostPort(t *testing.T, address string) (host string, port intstr.IntOrString) {
 	t.Helper()
 	host, text, err := net.SplitHostPort(address)
@@ -103,8 +103,8 @@ func hostPort(t *testing.T, address string) (host string, port intstr.IntOrStrin
 	return host, intstr.FromInt(number)
 }
 
-// nobody is a port of this machine on which nobody listens.
-func nobody(t *testing.T) string {
+// unusedPort is a port of this machine on which nothing listens.
+func unusedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,8 +114,7 @@ func nobody(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// silent is a server that accepts connections and never says a word. It counts
-// them.
+// silent is a server that accepts and counts connections, and never answers.
 func silent(t *testing.T) (address string, connections *atomic.Int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,8 +142,8 @@ func silent(t *testing.T) (address string, connections *atomic.Int32) {
 	return listener.Addr().String(), connections
 }
 
-// overrun is a server whose queue of connections is full, so that the kernel
-// answers no more of them.
+// overrun is a server whose queue of connections is full, so that the kernel accepts no
+// more.
 func overrun(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -183,8 +182,8 @@ func onePod(address string, ports ...corev1.ContainerPort) *Target {
 	}}
 }
 
-// rule P19. The time-out of each is an hour, so that only the stop can end it.
-// The bound is generous for a busy machine; the log tells what it took.
+// rule P19. The timeout of each question is an hour, so that only the stop can end it.
+// The bound is generous for a busy machine; the log has the time that it took.
 func TestAStopEndsWhatIsUnderWay(t *testing.T) {
 	const most = time.Minute
 	address, connections := silent(t)
@@ -217,16 +216,16 @@ func TestAStopEndsWhatIsUnderWay(t *testing.T) {
 				c.underWay = begun.Load
 			}
 			eventually(t, "the question is under way", c.underWay)
-			told := time.Now()
+			stopped := time.Now()
 			cancel()
 			select {
 			case answer := <-answers:
-				t.Logf("ended %s after it was told to", time.Since(told).Round(10*time.Microsecond))
+				t.Logf("ended %s after the stop", time.Since(stopped).Round(10*time.Microsecond))
 				if answer.Result != Unknown || answer.Err == nil {
 					t.Errorf("a question called off = %s, want no result", answer.Result)
 				}
 			case <-time.After(most):
-				t.Errorf("it had not ended %s after it was told to", most)
+				t.Errorf("it had not ended %s after the stop", most)
 			}
 		})
 	}

@@ -11,28 +11,27 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Manager asks the probes of one phase, each of every place in a worker of its
-// own. Its fields must not change while it runs.
+// Manager asks the probes of one phase. It starts a worker for each probe and each
+// place that the probe asks. Its fields must not change while it runs.
 type Manager struct {
 	Phase v1beta1.ProbePhase
-	// Began is when the phase did: with scope Once the initial delay counts from
-	// there, also in a process that goes on with the work of another.
+	// Began is when the phase began. With scope Once the initial delay counts from there,
+	// also in a process that resumes the work of another.
 	Began time.Time
-	// Probes of the disruption, with their defaults. Those of other phases are
-	// left out.
+	// Probes of the disruption, with their defaults. Run skips probes of other phases.
 	Probes []v1beta1.Probe
-	// Ask is that of a Prober.
+	// Ask is usually Prober.Ask.
 	Ask func(context.Context, v1beta1.Probe, *Target) Answer
-	// Pod is what is known of a target now: nil for nothing. A pod of another UID
-	// says that the target is gone.
+	// Pod returns the target's pod as it is now: nil if it is unknown. A pod with another
+	// UID means that the target is gone.
 	Pod func(types.UID) *corev1.Pod
-	// Results hold what the workers find.
+	// Results receive the results of the workers.
 	Results *Results
-	// Told hears each answer, if it is there. It must not wait.
-	Told func(Tick)
+	// OnAnswer is called with each answer, unless it is nil. It must not block.
+	OnAnswer func(Tick)
 }
 
-// TargetContainer is whom a probe with scope PerTarget asks.
+// TargetContainer is the container that a probe with scope PerTarget asks.
 type TargetContainer struct {
 	Pod types.UID
 	// Container by name. Empty means the first.
@@ -45,10 +44,10 @@ type running struct {
 	done chan struct{}
 }
 
-// Run asks until ctx ends, and returns when no worker runs any more: they end at
-// once, whatever they are about to ask (rule P19). Each list of targets replaces
-// the one before; a target that left it is forgotten. After Run the states of
-// all others are still in Results.
+// Run asks until ctx ends, and returns when no worker runs any more. Workers end at
+// once, even during a question (rule P19). Each list of targets replaces the one
+// before; Run forgets a target that left it. After Run, Results still has the states of
+// all others.
 func (m *Manager) Run(ctx context.Context, targets <-chan []TargetContainer) {
 	epoch := time.Now()
 	var all sync.WaitGroup
@@ -78,7 +77,7 @@ func (m *Manager) Run(ctx context.Context, targets <-chan []TargetContainer) {
 			return
 		case now, open := <-targets:
 			if !open {
-				targets = nil // those there were stay
+				targets = nil // the targets so far stay
 				continue
 			}
 			wanted := m.keys(now)
@@ -97,7 +96,7 @@ func (m *Manager) Run(ctx context.Context, targets <-chan []TargetContainer) {
 	}
 }
 
-// keys are what is asked of these targets.
+// keys are the questions for these targets.
 func (m *Manager) keys(targets []TargetContainer) map[Key]v1beta1.Probe {
 	keys := map[Key]v1beta1.Probe{}
 	for _, probe := range m.of(v1beta1.ProbePerTarget) {
@@ -108,7 +107,7 @@ func (m *Manager) keys(targets []TargetContainer) map[Key]v1beta1.Probe {
 	return keys
 }
 
-// of are the probes of the phase with a scope.
+// of returns the probes of the phase with a scope.
 func (m *Manager) of(scope v1beta1.ProbeScope) []v1beta1.Probe {
 	var probes []v1beta1.Probe
 	for _, probe := range m.Probes {

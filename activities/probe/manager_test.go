@@ -25,7 +25,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// asked is a manager whose questions are answered by a test.
+// asked is a manager whose questions a test answers.
 type asked struct {
 	*Manager
 	t       *testing.T
@@ -38,8 +38,8 @@ type asked struct {
 	pods   map[types.UID]*corev1.Pod
 }
 
-// newAsked is one of a phase; every answer is a success until answers says
-// otherwise.
+// newAsked returns the manager of a phase; every answer is a success until the test
+// calls answers.
 func newAsked(t *testing.T, phase v1beta1.ProbePhase, states []State, probes ...v1beta1.Probe) *asked {
 	a := &asked{t: t, times: map[Key][]time.Time{}, pods: map[types.UID]*corev1.Pod{}, targets: make(chan []TargetContainer)}
 	a.answers(Answer{Result: Success})
@@ -61,7 +61,7 @@ func newAsked(t *testing.T, phase v1beta1.ProbePhase, states []State, probes ...
 	return a
 }
 
-// start runs it until the end of the test or stop.
+// start runs the manager until the end of the test or stop.
 func (a *asked) start() *asked {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	done := make(chan struct{})
@@ -77,14 +77,14 @@ func (a *asked) answers(answer Answer) {
 	a.answer = func(Key) Answer { return answer }
 }
 
-// asks is how often a key was asked until now.
+// asks returns how often a key was asked until now.
 func (a *asked) asks(key Key) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.times[key])
 }
 
-// set makes a target known, in a container of this ID that runs since now.
+// set makes a target known, in a container of this ID that has just started.
 func (a *asked) set(uid types.UID, containerID string) {
 	pod := onePod("10.0.0.1").Pod
 	pod.UID, pod.Status.Phase = uid, corev1.PodRunning
@@ -103,7 +103,7 @@ func (a *asked) end(uid types.UID) {
 	a.pods[uid] = pod
 }
 
-// updates are those told until now, as "probe target: result".
+// updates returns the updates until now, as "probe target: result".
 func (a *asked) updates() []string {
 	var all []string
 	for {
@@ -116,7 +116,7 @@ func (a *asked) updates() []string {
 	}
 }
 
-// pass lets a time pass, and everything that is to happen in it happen.
+// pass lets a time pass, and waits for everything that happens in it.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -159,7 +159,7 @@ func TestTheFirstQuestionIsPutOff(t *testing.T) {
 		if len(waits) != workers {
 			t.Fatalf("%d of %d were asked within a period", len(waits), workers)
 		}
-		// That 200 of them lie in one half of the period is as good as impossible.
+		// That all 200 lie in one half of the period is practically impossible.
 		if slices.Min(waits) > 5*time.Second || slices.Max(waits) < 5*time.Second {
 			t.Errorf("first questions from %s to %s, want them all over the period", slices.Min(waits), slices.Max(waits))
 		}
@@ -239,8 +239,8 @@ func TestALostProbeRestsUntilTheNextPhase(t *testing.T) {
 	})
 }
 
-// One failure in five is no run, and more than the budget: after the first full
-// window it is lost. A process that is killed meanwhile begins no new window.
+// One failure in five is no run, and more than the budget: after the first full window
+// the budget is burned. A process that is killed meanwhile begins no new window.
 func TestABurnedBudgetIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probe := v1beta1.Probe{Name: "web", PeriodSeconds: 1, Budget: &v1beta1.ProbeBudget{Percent: 10, Window: v1beta1.Duration{Duration: time.Minute}}}
@@ -272,7 +272,7 @@ func TestABurnedBudgetIsLost(t *testing.T) {
 }
 
 // rule P7
-func TestARunBeginsAnew(t *testing.T) {
+func TestARunBeginsAgain(t *testing.T) {
 	perTarget := v1beta1.Probe{Name: "web", PeriodSeconds: 10, Scope: v1beta1.ProbePerTarget}
 	key := Key{Probe: "web", Target: "1"}
 	t.Run("with another container", func(t *testing.T) {
@@ -319,8 +319,8 @@ func TestARunBeginsAnew(t *testing.T) {
 	})
 }
 
-// What P10 needs of this package: a process that is given the states of one that
-// was killed goes on with them, and tells of each result once more.
+// rule P10, as far as this package: a process that gets the states of a killed one
+// resumes them, and reports each result once more.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked(t, v1beta1.ProbeDuring, nil, once, v1beta1.Probe{Name: "lost"})
@@ -360,11 +360,11 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	})
 }
 
-func TestOnlyChangesAreTold(t *testing.T) {
+func TestOnlyChangesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked(t, v1beta1.ProbeBefore, nil, once, v1beta1.Probe{Name: "after", Phases: []v1beta1.ProbePhase{v1beta1.ProbeAfter}})
 		var ticks []Tick
-		a.Told = func(tick Tick) { ticks = append(ticks, tick) }
+		a.OnAnswer = func(tick Tick) { ticks = append(ticks, tick) }
 		a.start()
 		pass(100 * time.Second)
 		a.answers(Answer{Result: Unknown, Err: errors.New("nobody could be asked")})
@@ -431,8 +431,8 @@ func TestTargetsComeAndGo(t *testing.T) {
 	})
 }
 
-// rule P19: neither a question under way nor updates that nobody reads delay it,
-// and what was called off is no answer.
+// rule P19: neither a question under way nor unread updates delay it, and a cancelled
+// question is no answer.
 func TestAStopEndsAllWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked(t, v1beta1.ProbeDuring, nil, v1beta1.Probe{Name: "web", PeriodSeconds: 1, FailureThreshold: 1, Scope: v1beta1.ProbePerTarget})
@@ -448,16 +448,16 @@ func TestAStopEndsAllWorkers(t *testing.T) {
 			<-ctx.Done()
 			return Answer{Result: Failure}
 		}
-		a.Told = func(tick Tick) { t.Errorf("told of %+v", tick) }
+		a.OnAnswer = func(tick Tick) { t.Errorf("answer %+v", tick) }
 		a.start()
 		a.targets <- targets
 		pass(time.Hour)
 		if n := underWay.Load(); n != mostUpdates {
 			t.Errorf("%d questions are under way, want those %d whose first result found room", n, mostUpdates)
 		}
-		told := time.Now()
+		stopped := time.Now()
 		a.stop()
-		if took := time.Since(told); took != 0 {
+		if took := time.Since(stopped); took != 0 {
 			t.Errorf("it took %s, want no time at all", took)
 		}
 		states := a.Results.States()

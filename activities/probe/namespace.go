@@ -20,16 +20,16 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Namespace is what a watch knows of a disruption's namespace.
+// Namespace is the watched state of a disruption's namespace.
 type Namespace struct {
 	Pods     corelisters.PodNamespaceLister
 	services corelisters.ServiceNamespaceLister
 	slices   discoverylisters.EndpointSliceNamespaceLister
 }
 
-// WatchNamespace watches a namespace's pods, Services and EndpointSlices until
-// ctx ends. It returns once it knows them. It keeps what probes read of them, and
-// the variables of containers if env is true.
+// WatchNamespace watches a namespace's pods, Services and EndpointSlices until ctx
+// ends. It returns after the first list. It keeps the fields that probes read, and the
+// variables of containers if env is true.
 func WatchNamespace(ctx context.Context, client kubernetes.Interface, name string, env bool) (*Namespace, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(name), informers.WithTransform(strip(env)))
 	namespace := &Namespace{
@@ -48,10 +48,10 @@ func WatchNamespace(ctx context.Context, client kubernetes.Interface, name strin
 	return namespace, nil
 }
 
-// Belongs says why an address is none of a pod or a Service of the namespace, or
-// nothing. A pod in its node's network has the node's address, which is more
-// than the pod's. A Service counts as long as it leads to pods of the namespace
-// alone: whoever may write EndpointSlices can lead it anywhere.
+// Belongs returns why an address belongs to no pod and no Service of the namespace;
+// empty if it belongs to one. A pod in its node's network does not count: its address
+// is the node's. A Service counts only if all its endpoints are pods of the namespace,
+// because a user who may write EndpointSlices can direct it anywhere.
 func (n *Namespace) Belongs(address netip.Addr) string {
 	if n.pod(address) {
 		return ""
@@ -69,14 +69,15 @@ func (n *Namespace) Belongs(address netip.Addr) string {
 }
 
 func (n *Namespace) pod(address netip.Addr) bool {
-	pods, _ := n.Pods.List(labels.Everything()) // of a cache: it never errs
+	pods, _ := n.Pods.List(labels.Everything()) // a cached list never fails
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		return !ended(pod) && !pod.Spec.HostNetwork &&
 			slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return sameAddress(ip.IP, address) })
 	})
 }
 
-// strays says to whom else than pods of the namespace a Service leads, or nothing.
+// strays returns why a Service does not count: an endpoint that is no pod of the
+// namespace; empty if it has none.
 func (n *Namespace) strays(service *corev1.Service) string {
 	all, err := n.slices.List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service.Name}))
 	if err != nil {
@@ -95,9 +96,9 @@ func (n *Namespace) strays(service *corev1.Service) string {
 	return ""
 }
 
-// APIServerAddresses are the addresses under which the API server is known:
-// those of Service kubernetes, of what it leads to, and of host, the worker's own
-// way to it, such as https://10.0.0.1:6443.
+// APIServerAddresses returns the addresses of the API server: those of Service
+// kubernetes, of its endpoints, and of host, the worker's own URL of it, such as
+// https://10.0.0.1:6443.
 func APIServerAddresses(ctx context.Context, client kubernetes.Interface, host string) ([]netip.Addr, error) {
 	service, err := client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {

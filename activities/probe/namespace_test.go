@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/test/apiserver"
 )
 
-// shop is a namespace of a real API server in which a test plays the kubelet.
+// shop is a namespace of a real API server in which the test plays the kubelet.
 type shop struct {
 	*testing.T
 	client    *kubernetes.Clientset
@@ -37,7 +37,7 @@ func newShop(t *testing.T) shop {
 	return shop{t, client, namespace.Name}
 }
 
-// pod creates one with a status; change may be nil.
+// pod creates a pod with a status; change may be nil.
 func (s shop) pod(name, address string, phase corev1.PodPhase, ready bool, change func(*corev1.Pod)) {
 	s.Helper()
 	pod := &corev1.Pod{
@@ -150,7 +150,7 @@ func TestBelongs(t *testing.T) {
 	}
 }
 
-// service creates one that leads to these addresses, and returns its own.
+// service creates a Service with these endpoints, and returns its address.
 func (s shop) service(name string, endpoints ...string) string {
 	s.Helper()
 	service, err := s.client.CoreV1().Services(s.namespace).Create(s.Context(), &corev1.Service{
@@ -181,7 +181,7 @@ func TestAPIServerAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The API server writes where it is a while after it answers.
+	// The API server writes its own address some time after it answers.
 	var endpoints []string
 	eventually(t, "the API server says where it is", func() bool {
 		slice, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})

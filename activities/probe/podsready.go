@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// podsReady succeeds when as many pods as it wants are ready. It asks the watch,
-// not the API server.
+// podsReady succeeds when enough pods are ready. It reads the watch, not the API
+// server.
 func (p *Prober) podsReady(probe *v1beta1.PodsReadyProbe) (Answer, error) {
 	if p.Pods == nil {
 		return Answer{}, errors.New("pods cannot be listed: the worker does not watch them")

@@ -1,8 +1,8 @@
-// Package probe asks, again and again, whether something is in its steady state,
-// as the kubelet's probes ask containers: docs/probes.md says where it differs.
-// A worker asks one probe of one target, a manager holds the workers of a phase,
-// and a cache tells of results that changed. Nothing of an answer but its result
-// leaves the package: no body, no header and no output of a command.
+// Package probe asks repeatedly whether something is in its steady state, as the
+// kubelet's probes ask containers; docs/probes.md lists the differences. A worker asks
+// one probe of one target, a manager holds the workers of a phase, and a cache reports
+// results that changed. Only the result of an answer leaves the package: no body, no
+// header and no output of a command.
 package probe
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Result is what a probe says of the steady state.
+// Result is a probe's result for the steady state.
 type Result string
 
 const (
-	// Unknown is the result of a question that could not be asked, and of a
-	// probe that has not decided yet.
+	// Unknown is the result of a question that could not be asked, and of a probe that has
+	// not decided yet.
 	Unknown Result = "Unknown"
 	Success Result = "Success"
 	Failure Result = "Failure"
 )
 
 const (
-	// maxAttempts is how often a question is asked that could not be asked.
+	// maxAttempts bounds how often a question that could not be asked is retried.
 	maxAttempts = 3
 	// maxBody is how much of a body is read, in bytes.
 	maxBody = 10 << 10
@@ -41,18 +41,18 @@ const (
 	maxText = 256
 )
 
-// Answer is what came of one question.
+// Answer is the outcome of one question.
 type Answer struct {
 	// Result is Unknown if there is an Err.
 	Result Result
-	// Warning marks a success that people should hear of.
+	// Warning marks a success that people should know of.
 	Warning bool
-	// Text says why, in at most 256 bytes, and holds nothing that a server sent.
+	// Text is the reason, in at most 256 bytes, and holds nothing that a server sent.
 	Text string
-	// Attempts is 1, or up to 3 where the question could not be asked.
+	// Attempts is 1, or up to 3 if the question could not be asked.
 	Attempts int
-	// Err is why there is no result: nobody could be asked. It says nothing of
-	// the steady state.
+	// Err is why there is no result: the question could not be asked. It implies nothing
+	// about the steady state.
 	Err error
 	// Took is the time of all attempts, without the time before their turn.
 	Took time.Duration
@@ -65,42 +65,41 @@ type Target struct {
 	Pod *corev1.Pod
 	// Container by name. Empty means the first.
 	Container string
-	// Current is false once this container must not be asked by what Pod says,
-	// as its address may be another pod's. nil means that it always may.
+	// Current is false when this container must no longer be asked at the address in Pod,
+	// because that may be another pod's. nil means always true.
 	Current func() bool
 }
 
-// errOutdated says that the target changed while the question waited.
+// errOutdated means that the target changed while the question waited.
 var errOutdated = errors.New("the target changed while the question waited")
 
 // Prober asks questions. It may be used by several goroutines.
 type Prober struct {
 	// Version of Squall, for the user agent squall-probe/<version>.
 	Version string
-	// Namespace of the Disruption or scenario whose probes these are.
+	// Namespace of the Disruption or DisruptionScenario whose probes these are.
 	Namespace string
 	// Rate bounds the questions; nil does not.
 	Rate *Rate
-	// Allow says why an address must not be asked, or returns nil. It is called
-	// for every connection, with the address that the host was resolved to just
-	// now. target is nil with scope Once. Without Allow nobody is asked.
+	// Allow returns why an address must not be asked, or nil. Prober calls it for every
+	// connection, with the address that the host resolves to at that moment. target is nil
+	// with scope Once. Without Allow no address is asked.
 	Allow func(host string, address netip.Addr, target *Target) error
 	// Pods of the disruption's namespace, for podsReady.
 	Pods corelisters.PodNamespaceLister
-	// Exec runs commands in containers. nil, the default, refuses to.
+	// Exec runs commands in containers. nil, the default, refuses them.
 	Exec *Exec
 	// Prometheus answers queries. nil means that there is none.
 	Prometheus *Prometheus
 }
 
-// handler asks once. An error means that nobody could be asked.
+// handler asks once. An error means that the question could not be asked.
 type handler func(ctx context.Context) (Answer, error)
 
-// Ask asks once, and up to three times as long as the question cannot be asked:
-// a refused connection, a bad status or a time-out is an answer (rule P2). It
-// returns at once when ctx ends, and then its answer is Unknown. Each attempt
-// waits for its turn by Rate before its time-out begins. probe has its defaults;
-// target is nil with scope Once.
+// Ask asks once, and up to three times while the question cannot be asked: a refused
+// connection, a bad status or a timeout is an answer (rule P2). It returns at once when
+// ctx ends; its answer is then Unknown. Each attempt waits for its turn by Rate before
+// its timeout begins. probe has its defaults; target is nil with scope Once.
 func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) Answer {
 	ask := p.handler(probe, target)
 	var answer Answer
@@ -124,7 +123,7 @@ func (p *Prober) Ask(ctx context.Context, probe v1beta1.Probe, target *Target) A
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		// A question that was called off has failed for that alone.
+		// A cancelled question has no other reason to fail.
 		answer = Answer{Result: Unknown, Err: err, Attempts: answer.Attempts}
 	}
 	answer.Text, answer.Took, answer.Waited = text.Shorten(answer.Text, maxText), took, anyWaited
@@ -163,9 +162,9 @@ func (p *Prober) handler(probe v1beta1.Probe, target *Target) handler {
 
 func (p *Prober) userAgent() string { return "squall-probe/" + p.Version }
 
-// dial connects to whom Allow allows. Names are resolved here and the address is
-// judged right before the connection, so that a name that changes its address
-// leads nowhere else.
+// dial connects to addresses that Allow allows. It resolves names and judges the
+// address right before the connection, so that a name that changes its address leads
+// nowhere else.
 func (p *Prober) dial(target *Target) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -186,8 +185,8 @@ func (p *Prober) dial(target *Target) func(ctx context.Context, network, address
 	}
 }
 
-// failed is the answer where nobody answered as they should. What is not our own
-// kernel's or resolver's word is left out: it may quote what the server sent.
+// failed is the answer without a valid reply. Its text comes only from our own kernel
+// or resolver: another error may quote what the server sent.
 func failed(err error) (Answer, error) {
 	var denied *DeniedError
 	if errors.As(err, &denied) {

@@ -16,22 +16,22 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Prometheus is the server that queries go to. The operator chose it, so that it
-// may be anywhere; its certificate is verified, because it gets a token.
+// Prometheus is the server for queries. The operator chose it, so it may be anywhere.
+// Its certificate is verified, because it receives a token.
 type Prometheus struct {
 	// URL of the server, to which /api/v1/query is added.
 	URL string
 	// Token is sent as a bearer token. Empty means none.
 	Token string
-	// NamespaceLabel is the label that holds a series' namespace, such as
-	// namespace. If it is set, a query reads only series of its probe's namespace.
-	// Empty means that a query reads all that the server has.
+	// NamespaceLabel is the label that holds a series' namespace, such as namespace. If it
+	// is set, a query reads only series of its probe's namespace. Empty means that a query
+	// reads all that the server has.
 	NamespaceLabel string
 }
 
-// ask succeeds when the query's value compares as it should. A server that does
-// not answer, an empty answer and one of several values say nothing about the
-// steady state: they are errors.
+// ask succeeds when the query's value compares as the probe wants. A server without an
+// answer, an empty answer or one of several values proves nothing about the steady
+// state: it is an error.
 func (p *Prometheus) ask(ctx context.Context, probe *v1beta1.PrometheusProbe, namespace string) (Answer, error) {
 	if p == nil {
 		return Answer{}, errors.New("no Prometheus server is set: the operator has to name one, or use another handler")
@@ -90,7 +90,7 @@ func (p *Prometheus) query(ctx context.Context, query string) (float64, error) {
 	return single(answer)
 }
 
-// single is the one value of an answer of Prometheus' HTTP API.
+// single returns the one value in an answer of Prometheus' HTTP API.
 func single(answer []byte) (float64, error) {
 	var parsed struct {
 		Data struct {

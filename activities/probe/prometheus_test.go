@@ -46,7 +46,7 @@ func TestPrometheus(t *testing.T) {
 		{"not Prometheus", there, "hello", "> 0", errs, "prometheus.query: the answer is not Prometheus'"},
 		{"too long", there, strings.Repeat("x", 11<<10), "> 0", errs,
 			"prometheus.query: the answer is longer than 10240 bytes: a single value is wanted, such as that of sum(...)"},
-		{"a refused connection says nothing of the steady state", &Prometheus{URL: "http://" + nobody(t)}, "up", "> 0", errs, ""},
+		{"a refused connection says nothing of the steady state", &Prometheus{URL: "http://" + unusedPort(t)}, "up", "> 0", errs, ""},
 		{"no comparison", there, vector("1"), "about 3", errs, ""},
 		{"no server", nil, vector("1"), "> 0", errs, "no Prometheus server is set: the operator has to name one, or use another handler"},
 	} {

@@ -36,8 +36,8 @@ func limit(query, label, namespace string) (string, error) {
 		selector.LabelMatchers = append(selector.LabelMatchers, own)
 	}
 	limited := parsed.String()
-	// The server reads the text, not the tree: text that would be read as another
-	// tree must not lose the matcher.
+	// The server reads the text, not the tree, so parsing the text again must still find
+	// the matcher.
 	again, err := promql.ParseExpr(limited)
 	if err != nil || slices.ContainsFunc(selectors(again), func(s *parser.VectorSelector) bool { return !hasMatcher(s, own) }) {
 		return "", fmt.Errorf("it cannot be limited to namespace %s: simplify it", namespace)
@@ -45,7 +45,7 @@ func limit(query, label, namespace string) (string, error) {
 	return limited, nil
 }
 
-// selectors are all of an expression, those of ranges and subqueries included.
+// selectors returns all selectors of an expression, also in ranges and subqueries.
 func selectors(expr parser.Expr) []*parser.VectorSelector {
 	var found []*parser.VectorSelector
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {

@@ -19,7 +19,7 @@ func TestQueriesAreLimitedToTheNamespace(t *testing.T) {
 	const other = `prometheus.query: it selects namespace="other", but a probe in namespace shop reads only series with namespace="shop": remove that matcher`
 	for _, c := range []struct {
 		name, query string
-		// want is what the server gets, text what the answer says if it gets nothing.
+		// want is the query that the server gets; text is the answer if it gets none.
 		want, text string
 	}{
 		{"a metric", `up`, `up{namespace="shop"}`, ""},

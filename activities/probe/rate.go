@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Rate bounds how many questions a worker asks in a second, and shares them
-// among namespaces: questions that wait are asked by turns, one of each namespace.
-// So a namespace never waits for the many questions of another one, and may use
-// what others leave. It may be used by several goroutines. nil bounds nothing.
+// Rate bounds how many questions a worker asks in a second, and shares them among
+// namespaces. Waiting questions are asked in turns, one of each namespace. So a
+// namespace never waits for the many questions of another one, and may use what others
+// leave. Several goroutines may use it. nil bounds nothing.
 type Rate struct {
 	perSecond float64
 
@@ -17,8 +17,8 @@ type Rate struct {
 	// tokens are the questions that may be asked at the time counted.
 	tokens  float64
 	counted time.Time
-	// waiting are the questions of each namespace, oldest first. order holds
-	// each of these namespaces once; its first is next.
+	// waiting are the questions of each namespace, oldest first. order holds each of these
+	// namespaces once; the first one is next.
 	waiting map[string][]*waiter
 	order   []string
 	// planned is true while a timer will call grant.
@@ -28,12 +28,12 @@ type Rate struct {
 // waiter is a question that waits.
 type waiter struct {
 	turn chan struct{}
-	// gone is true if it was called off.
+	// gone is true if the question was cancelled.
 	gone bool
 }
 
-// NewRate allows so many questions in a second, at least 1, and a tenth of a
-// second's at once.
+// NewRate allows perSecond questions in a second, at least 1, and a tenth of a second's
+// at once.
 func NewRate(perSecond int) *Rate {
 	r := &Rate{perSecond: float64(perSecond), counted: time.Now(), waiting: map[string][]*waiter{}}
 	r.tokens = r.burst()
@@ -42,8 +42,8 @@ func NewRate(perSecond int) *Rate {
 
 func (r *Rate) burst() float64 { return max(1, r.perSecond/10) }
 
-// Wait returns when a probe of the namespace may ask a question, and true if it
-// had to wait for that. The error is that of ctx.
+// Wait returns when a probe of the namespace may ask a question, and true if it had to
+// wait for that. The error is the error of ctx.
 func (r *Rate) Wait(ctx context.Context, namespace string) (waited bool, err error) {
 	if r == nil {
 		return false, ctx.Err()
@@ -87,8 +87,8 @@ func (r *Rate) refill() {
 	r.counted = now
 }
 
-// plan has grant called when a question may be asked again, and not before a
-// slot is over: each wake-up costs more than a question.
+// plan schedules grant for the time when a question may be asked again, but at least a
+// slot from now: each wake-up costs more than a question.
 func (r *Rate) plan() {
 	if r.planned || len(r.order) == 0 {
 		return
@@ -98,7 +98,7 @@ func (r *Rate) plan() {
 	time.AfterFunc(max(slot, missing+time.Millisecond), r.grant)
 }
 
-// grant lets as many questions be asked as may be now.
+// grant releases as many waiting questions as there are tokens.
 func (r *Rate) grant() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

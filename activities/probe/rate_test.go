@@ -12,8 +12,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// flood asks for a namespace from so many goroutines, each as often as it may,
-// until ctx ends. It returns how many questions were asked until now.
+// flood asks for a namespace from so many goroutines, each as often as it may, until
+// ctx ends. It returns how many questions were asked until now.
 func flood(ctx context.Context, all *sync.WaitGroup, r *Rate, namespace string, goroutines int) *atomic.Int64 {
 	asked := new(atomic.Int64)
 	for range goroutines {
@@ -76,8 +76,8 @@ func TestRateIsUsedByOneNamespace(t *testing.T) {
 	})
 }
 
-// Questions that are called off take no turn.
-func TestRateForgetsWhoWasCalledOff(t *testing.T) {
+// Cancelled questions take no turn.
+func TestRateForgetsCancelledQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRate(10)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,13 +99,13 @@ func TestRateForgetsWhoWasCalledOff(t *testing.T) {
 	})
 }
 
-// A question that waits is asked later, and has all of its time-out.
+// A question that waits is asked later, and has all of its timeout.
 func TestAQuestionThatWaitsIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := anyProber()
 		p.Rate, p.Namespace = NewRate(1), "shop"
 		probe := v1beta1.Probe{ProbeHandler: v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{}}}.WithDefaults()
-		p.Pods = nil // each question is an error, of which there are three attempts
+		p.Pods = nil // so each question is an error, with three attempts
 		began := time.Now()
 		answer := p.Ask(t.Context(), probe, nil)
 		if took := time.Since(began); took < 2*time.Second || took > 2100*time.Millisecond {
@@ -122,8 +122,8 @@ func TestAQuestionThatWaitsIsDelayed(t *testing.T) {
 	})
 }
 
-// What changed while its question waited is not asked, and nothing is said of it:
-// its address may be another pod's.
+// A target that changed while its question waited is not asked and gets no answer: its
+// address may be another pod's.
 func TestATargetThatChangedWhileItsQuestionWaited(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -141,11 +141,11 @@ func TestATargetThatChangedWhileItsQuestionWaited(t *testing.T) {
 					ProbeHandler: v1beta1.ProbeHandler{Exec: &v1beta1.ExecProbe{Command: []string{"true"}}}}
 				a := newAsked(t, v1beta1.ProbeDuring, nil, perTarget)
 				a.set("1", "c1")
-				p, attempts, told := anyProber(), 0, 0
+				p, attempts, answers := anyProber(), 0, 0
 				p.Rate, p.Namespace = NewRate(1), "shop"
-				a.Told = func(Tick) { told++ }
+				a.OnAnswer = func(Tick) { answers++ }
 				a.Ask = func(ctx context.Context, probe v1beta1.Probe, target *Target) Answer {
-					for range 100 { // questions of others, which wait before this one
+					for range 100 { // questions of other namespaces, which wait before this one
 						go func() { _, _ = p.Rate.Wait(ctx, "shop") }()
 					}
 					synctest.Wait()
@@ -156,10 +156,10 @@ func TestATargetThatChangedWhileItsQuestionWaited(t *testing.T) {
 				}
 				a.start()
 				a.targets <- []TargetContainer{{Pod: "1"}}
-				time.Sleep(150 * time.Second) // the first question alone is asked by then
+				time.Sleep(150 * time.Second) // only the first question is asked by then
 				a.stop()
-				if attempts != c.asked || told != c.asked {
-					t.Errorf("it was asked %d times, and %d answers were told, want %d", attempts, told, c.asked)
+				if attempts != c.asked || answers != c.asked {
+					t.Errorf("it was asked %d times, and %d answers were reported, want %d", attempts, answers, c.asked)
 				}
 			})
 		})

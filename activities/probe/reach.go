@@ -11,7 +11,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// DeniedError says that an address must not be asked.
+// DeniedError reports an address that must not be asked.
 type DeniedError struct {
 	Host    string
 	Address netip.Addr
@@ -25,22 +25,21 @@ func (d *DeniedError) Error() string {
 	return fmt.Sprintf("%s (%s) must not be asked: %s", d.Host, d.Address, d.Why)
 }
 
-// Reach is whom the probes of a disruption may ask. The worker stands where the
-// namespaces' users do not, and must not become their proxy.
+// Reach defines which addresses the probes of a disruption may ask. The worker can
+// reach addresses that the namespaces' users cannot, and must not become their proxy.
 type Reach struct {
-	// Hosts that the operator lists: names, addresses, and ranges such as
-	// 10.1.0.0/16.
+	// Hosts that the operator lists: names, addresses, and ranges such as 10.1.0.0/16.
 	Hosts []string
 	// APIServer is the API server's addresses, which are never asked.
 	APIServer []netip.Addr
-	// Belongs says why an address is not one of the disruption's namespace, or
-	// nothing.
+	// Belongs returns why an address is not one of the disruption's namespace; empty if it
+	// is.
 	Belongs func(netip.Addr) string
 }
 
-// Allow is for Prober.Allow. A target is asked at its own address; with scope
-// Once pods and Services of the namespace are, and hosts that the operator
-// lists. Some addresses are never asked, whoever lists them.
+// Allow is for Prober.Allow. A target is asked only at its own address. With scope
+// Once, pods and Services of the namespace are allowed, and hosts that the operator
+// lists. Some addresses are never asked, even if the operator lists them.
 func (r Reach) Allow(host string, address netip.Addr, target *Target) error {
 	address = address.Unmap()
 	denied := func(why string) error { return &DeniedError{host, address, why} }

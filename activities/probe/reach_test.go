@@ -83,9 +83,8 @@ func TestReachAllows(t *testing.T) {
 	}
 }
 
-// A name that the operator lists leads to a harmless address when it is asked
-// first, and to the worker itself afterwards: what counts is the address that is
-// connected to.
+// A name that the operator lists resolves to a harmless address first, and to the
+// worker afterwards: the address of the connection counts.
 func TestAnAddressIsJudgedWhenItIsConnectedTo(t *testing.T) {
 	address, connections := silent(t)
 	_, port := hostPort(t, address)
@@ -134,8 +133,8 @@ func TestAnAddressIsJudgedWhenItIsConnectedTo(t *testing.T) {
 	}
 }
 
-// rule P1: without anything that allows, nobody is asked.
-func TestNobodyIsAskedByDefault(t *testing.T) {
+// rule P1: without Allow, no address is asked.
+func TestNoAddressIsAskedByDefault(t *testing.T) {
 	address, connections := silent(t)
 	host, port := hostPort(t, address)
 	probe := v1beta1.Probe{TimeoutSeconds: timeLimit(""), ProbeHandler: v1beta1.ProbeHandler{TCPSocket: &v1beta1.TCPSocketProbe{Host: host, Port: port}}}
@@ -145,8 +144,7 @@ func TestNobodyIsAskedByDefault(t *testing.T) {
 	}
 }
 
-// answerNames answers every question for an IPv4 address, for the time of the
-// test.
+// answerNames answers every question for an IPv4 address, during the test.
 func answerNames(t *testing.T, address func() string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -10,43 +10,44 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// mostUpdates are kept for a reader that is slow; then workers wait for it.
+// mostUpdates bounds the updates that wait for a slow reader; when it is reached,
+// workers wait for the reader.
 const mostUpdates = 20
 
-// Update tells that the result of a probe changed, or what it is at first.
+// Update is the first result of a probe, or a changed one.
 type Update struct {
 	Key
 	Phase  v1beta1.ProbePhase
 	Result Result
-	// Text of the answer that decided; empty if none did.
+	// Text of the deciding answer; empty if no answer decided.
 	Text string
 	At   time.Time
 }
 
-// Results are the states of all workers of a phase. They tell of results that
-// changed and of nothing else. They may be used by several goroutines.
+// Results are the states of all workers of a phase. They report only results that
+// changed. Several goroutines may use them.
 type Results struct {
 	updates chan Update
 
 	mu     sync.Mutex
 	states map[Key]State
-	told   map[Key]Result
+	sent   map[Key]Result
 }
 
-// NewResults begins with the states of a process that ended. Their results are
-// told once more: that process may have ended before it could.
+// NewResults begins with the states of a process that ended. It reports their results
+// once more, because that process may have ended before it could.
 func NewResults(states ...State) *Results {
-	results := &Results{updates: make(chan Update, mostUpdates), states: map[Key]State{}, told: map[Key]Result{}}
+	results := &Results{updates: make(chan Update, mostUpdates), states: map[Key]State{}, sent: map[Key]Result{}}
 	for _, state := range states {
 		results.states[state.Key] = state
 	}
 	return results
 }
 
-// Updates are the results that changed, in the order in which those of a key did.
+// Updates are the results that changed; those of a key are in order.
 func (r *Results) Updates() <-chan Update { return r.updates }
 
-// States are all there are, in order.
+// States returns all states, in order.
 func (r *Results) States() []State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,17 +68,17 @@ func (r *Results) get(key Key) (State, bool) {
 	return state, known
 }
 
-// set keeps a state, with the text if its result is new, and tells of it then. It waits for a reader
-// of Updates who is slow, until ctx ends; a result that was not told then is
-// told by whoever goes on with the state.
+// set keeps a state and, if its result is new, the text, and sends an Update. It waits
+// for a slow reader of Updates until ctx ends. The process that resumes the state sends
+// an update that was not sent.
 func (r *Results) set(ctx context.Context, state State, text string) {
 	r.mu.Lock()
-	told, before := r.told[state.Key]
-	same := before && told == state.Result
+	sent, before := r.sent[state.Key]
+	same := before && sent == state.Result
 	if state.Text = text; same {
 		state.Text = r.states[state.Key].Text
 	}
-	r.states[state.Key], r.told[state.Key] = state, state.Result
+	r.states[state.Key], r.sent[state.Key] = state, state.Result
 	r.mu.Unlock()
 	if same {
 		return
@@ -92,5 +93,5 @@ func (r *Results) remove(key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, key)
-	delete(r.told, key)
+	delete(r.sent, key)
 }

@@ -9,41 +9,38 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Key names what has a result: a probe, and with scope PerTarget the container
-// of a target that it asks.
+// Key identifies a result: a probe and, with scope PerTarget, the container of a target
+// that it asks.
 type Key struct {
 	Probe     string    `json:"probe"`
 	Target    types.UID `json:"target,omitempty"`
 	Container string    `json:"container,omitempty"`
 }
 
-// State is what a probe's worker must not forget. A worker that is given the
-// state of another goes on where that stopped (rule P10).
+// State is what a probe's worker must not forget. A worker that gets the state of
+// another one resumes there (rule P10).
 type State struct {
 	Key
 	Phase v1beta1.ProbePhase `json:"phase"`
 	// ContainerID of the container that Result is about; empty with scope Once.
 	ContainerID string `json:"containerID,omitempty"`
-	// Result is the last one that came as often in a row as its threshold asks
-	// for, and until then what the phase begins with.
+	// Result is the last result that came as often in a row as its threshold demands.
+	// Until then it is the initial result of the phase.
 	Result Result `json:"result"`
-	// Last is the result of the last answer, and Run how many were the same in
-	// a row.
+	// Last is the result of the last answer, and Run how many were the same in a row.
 	Last Result `json:"last,omitempty"`
 	Run  int32  `json:"run,omitempty"`
-	// OnHold is true once Result is decided: nothing is asked until the next
-	// phase.
+	// OnHold is true once Result is decided: nothing is asked until the next phase.
 	OnHold bool `json:"onHold,omitempty"`
-	// Spent is what was used of the probe's budget, in During alone.
+	// Spent is the used part of the probe's budget, in phase During only.
 	Spent *Spent `json:"spent,omitempty"`
-	// Text of the answer that decided Result, as Results know it; empty if none did, or
-	// if that was told to another worker.
+	// Text of the answer that decided Result, as Results has it; empty if no answer
+	// decided, or if another worker reported it.
 	Text string `json:"-"`
 }
 
-// begin is the state at the beginning of a phase, or of a container's life in
-// it. Before is not steady until it is proven, During was just proven, and After
-// is open.
+// begin returns the state at the beginning of a phase, or of a container's life in it.
+// Before is not steady until it is proven, During was just proven, and After is open.
 func begin(key Key, phase v1beta1.ProbePhase, containerID string) State {
 	state := State{Key: key, Phase: phase, ContainerID: containerID, Result: Unknown}
 	switch phase {
@@ -55,8 +52,8 @@ func begin(key Key, phase v1beta1.ProbePhase, containerID string) State {
 	return state
 }
 
-// in is the state as a worker of a phase goes on with it: one of another phase
-// counts for nothing (rule P7).
+// in returns the state for a worker of a phase: a state of another phase counts for
+// nothing (rule P7).
 func (s State) in(phase v1beta1.ProbePhase) State {
 	if s.Phase == phase {
 		return s
@@ -64,9 +61,9 @@ func (s State) in(phase v1beta1.ProbePhase) State {
 	return begin(s.Key, phase, "")
 }
 
-// after is the state after an answer with a result (rule P3). In During a
-// failure decides, in After a success: a failure there may still heal. A burned
-// budget is a failure, whatever the run.
+// after returns the state after an answer with a result (rule P3). In During a failure
+// decides, in After a success: a failure there may still heal. A burned budget is a
+// failure, whatever the run.
 func (s State) after(result Result, probe v1beta1.Probe, at time.Time) State {
 	if result != s.Last {
 		s.Last, s.Run = result, 0
@@ -105,7 +102,7 @@ const (
 	end
 )
 
-// lookOnce is what a tick does with scope Once.
+// lookOnce returns the step of a tick with scope Once.
 func (s State) lookOnce(probe v1beta1.Probe, sinceBegin time.Duration) step {
 	if s.OnHold || tooEarly(probe, sinceBegin) {
 		return wait
@@ -113,11 +110,11 @@ func (s State) lookOnce(probe v1beta1.Probe, sinceBegin time.Duration) step {
 	return ask
 }
 
-// look is what a tick does when there is a target, the state with which, and why
-// that decided anything. pod is what is known of the target now, nil for nothing.
+// look returns the step of a tick for a target, with the new state, and why that
+// decided anything. pod is the target's pod now; nil if it is unknown.
 func (s State) look(probe v1beta1.Probe, pod *corev1.Pod, now time.Time) (_ State, next step, why string) {
 	if pod == nil {
-		return s, wait, "" // nothing is known of it yet, or any more
+		return s, wait, "" // unknown yet, or unknown again
 	}
 	if pod.UID != s.Target || ended(pod) {
 		return s, end, ""
@@ -130,7 +127,7 @@ func (s State) look(probe v1beta1.Probe, pod *corev1.Pod, now time.Time) (_ Stat
 		s = begin(s.Key, s.Phase, status.ContainerID) // rule P7
 	}
 	if pod.DeletionTimestamp != nil && s.Phase != v1beta1.ProbeBefore {
-		s.Result = Success // it goes, and says nothing of the steady state
+		s.Result = Success // a pod that is being deleted proves nothing about the steady state
 		return s, end, "the pod is being deleted"
 	}
 	if status.State.Running == nil {
@@ -147,8 +144,8 @@ func (s State) look(probe v1beta1.Probe, pod *corev1.Pod, now time.Time) (_ Stat
 	return s, ask, ""
 }
 
-// tooEarly compares whole seconds, as the kubelet does (rule P5). A container of
-// which nobody says when it started has run for long.
+// tooEarly compares whole seconds, as the kubelet does (rule P5). A container without a
+// start time counts as long started.
 func tooEarly(probe v1beta1.Probe, since time.Duration) bool {
 	return int64(since/time.Second) < int64(probe.InitialDelaySeconds)
 }

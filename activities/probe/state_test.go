@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rules P3 and P6. Answers are S and F; after each the result is wanted, as S, F
-// or U, with ! once nothing is asked any more.
+// rules P3 and P6. Answers are S and F; after each one the test wants the result, as S,
+// F or U, with ! once nothing is asked any more.
 func TestThresholds(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -50,7 +50,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// rules P5, P6 and P7, and of P22 what ends a probe and what is waited for
+// rules P5, P6 and P7, and of P22 the ends and the waiting of a probe
 func TestLook(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	before, during, after := v1beta1.ProbeBefore, v1beta1.ProbeDuring, v1beta1.ProbeAfter
@@ -132,8 +132,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// rule P10: whoever reads states has with each result why it is so, whether or not he
-// heard that it changed.
+// rule P10: a reader of states gets the reason with each result, even if it missed the
+// update.
 func TestStatesHaveTheTextOfTheirResult(t *testing.T) {
 	results := NewResults()
 	key := Key{Probe: "shop"}

@@ -6,9 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// strip keeps of an object what probes read: the worker holds all pods of each
-// namespace that has probes, in the memory that cleaning needs, too. Variables of
-// containers are kept if env is true, for the commands of exec probes.
+// strip keeps only the fields that probes read: the worker holds all pods of each
+// namespace with probes, in memory that cleanup needs, too. If env is true it keeps the
+// variables of containers, for the commands of exec probes.
 func strip(env bool) func(any) (any, error) {
 	return func(object any) (any, error) {
 		switch o := object.(type) {

@@ -17,7 +17,7 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// everything is a pod with all that probes read, and with more.
+// everything is a pod with all fields that probes read, and more.
 func everything() *corev1.Pod {
 	started := metav1.NewTime(time.Unix(7, 0))
 	return &corev1.Pod{
@@ -82,7 +82,7 @@ func TestStripKeepsWhatProbesRead(t *testing.T) {
 	}
 }
 
-// The watch itself holds stripped objects, and they answer all that is asked of it.
+// The watch itself holds stripped objects, which suffice for all questions.
 func TestTheWatchHoldsStrippedObjects(t *testing.T) {
 	s := newShop(t)
 	s.pod("web-1", "10.1.0.5", corev1.PodRunning, true, func(pod *corev1.Pod) {

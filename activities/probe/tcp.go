@@ -16,6 +16,6 @@ func (p *Prober) tcpSocket(ctx context.Context, socket *v1beta1.TCPSocketProbe, 
 	if err != nil {
 		return failed(err)
 	}
-	_ = conn.Close() // it was made: that was the question
+	_ = conn.Close() // the connection was the question
 	return Answer{Result: Success, Text: "connected"}, nil
 }

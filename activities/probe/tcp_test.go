@@ -14,7 +14,7 @@ import (
 func TestTCPSocket(t *testing.T) {
 	address, _ := silent(t)
 	host, port := hostPort(t, address)
-	_, closed := hostPort(t, nobody(t))
+	_, closed := hostPort(t, unusedPort(t))
 	_, full := hostPort(t, overrun(t))
 	target := onePod(host, corev1.ContainerPort{Name: "db", ContainerPort: port.IntVal})
 	for _, c := range []struct {

@@ -16,14 +16,14 @@ type Tick struct {
 	Key
 	Phase  v1beta1.ProbePhase
 	Answer Answer
-	// Run is how many results in a row were the same, this one included; an
-	// answer without a result does not change it.
+	// Run is how many results in a row were the same, this one included; an answer without
+	// a result does not change it.
 	Run int32
 }
 
-// slot divides the time of a manager: questions are due at multiples of it, so that
-// many are asked each time that the process wakes. A hundred that each wake it alone
-// cost most of their processor time by that.
+// slot divides the time of a manager. Questions are due at multiples of it, so that
+// each wake-up of the process asks many. If a hundred questions each wake it
+// separately, the wake-ups cost most of their processor time.
 const slot = 50 * time.Millisecond
 
 // worker asks one probe of one place. Its fields do not change.
@@ -35,8 +35,8 @@ type worker struct {
 	*Manager
 }
 
-// run asks until ctx ends, or until there is nothing more to ask. It returns
-// true in the second case.
+// run asks until ctx ends, or until there is nothing more to ask. It returns true in
+// the second case.
 func (w *worker) run(ctx context.Context) (over bool) {
 	state, known := w.Results.get(w.key)
 	if state = state.in(w.Phase); !known {
@@ -45,8 +45,8 @@ func (w *worker) run(ctx context.Context) (over bool) {
 	if w.key.Target == "" || state.ContainerID != "" {
 		w.Results.set(ctx, state, "")
 	}
-	// Workers that begin together must not ask together (rule P4): the first question
-	// is due in any of the slots of a period.
+	// Workers that begin together must not ask together (rule P4): the first question is
+	// due in a random slot of a period.
 	due := time.Since(w.epoch).Truncate(slot) + slot*(1+rand.N(w.probe.Period()/slot))
 	timer := time.NewTimer(due - time.Since(w.epoch))
 	defer timer.Stop()
@@ -65,8 +65,8 @@ func (w *worker) run(ctx context.Context) (over bool) {
 	}
 }
 
-// nextDue is when the question after that of due is, as a ticker would have it: one
-// that became due meanwhile is asked at once, and of several the last.
+// nextDue returns when the question after due is due, as a ticker would: a missed
+// question is asked at once, and only the last of several.
 func nextDue(due, now, period time.Duration) time.Duration {
 	return due + max(period, (now-due).Truncate(period))
 }
@@ -92,20 +92,20 @@ func (w *worker) tick(ctx context.Context, state State) (_ State, over bool) {
 	}
 	answer := w.Ask(ctx, w.probe, target)
 	if ctx.Err() != nil || errors.Is(answer.Err, errOutdated) {
-		return state, false // it was called off
+		return state, false // it was cancelled
 	}
 	if answer.Err == nil {
 		state = state.after(answer.Result, w.probe, time.Now())
 		w.Results.set(ctx, state, answer.Text)
 	}
-	if w.Told != nil {
-		w.Told(Tick{Key: w.key, Phase: w.Phase, Answer: answer, Run: state.Run})
+	if w.OnAnswer != nil {
+		w.OnAnswer(Tick{Key: w.key, Phase: w.Phase, Answer: answer, Run: state.Run})
 	}
 	return state, false
 }
 
-// current is true as long as what is known of the target now has it asked in the
-// same container, at the same address.
+// current is true while the target is still to be asked in the same container, at the
+// same address.
 func (w *worker) current(state State, pod *corev1.Pod) bool {
 	now := w.Pod(w.key.Target)
 	again, next, _ := state.look(w.probe, now, time.Now())

@@ -27,7 +27,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// serveOnly in the environment makes of the test binary the server that is asked.
+// serveOnly in the environment turns the test binary into the server that is asked.
 const serveOnly = "STEADYSTATE_TEST_SERVES"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the benchmark ends
 }
 
-// served is where a process of its own answers.
+// served starts a server in a process of its own, and returns its address.
 func served(b *testing.B) *url.URL {
 	b.Helper()
 	process := exec.CommandContext(b.Context(), os.Args[0])
@@ -68,8 +68,9 @@ func served(b *testing.B) *url.URL {
 }
 
 // BenchmarkHundredTargets asks a hundred targets by httpGet each second, for ten
-// seconds, and tells how much of one processor that takes:
-// go test ./activities/steadystate -run XXX -bench Hundred -benchtime 1x
+// seconds, and reports how much of one processor that takes:
+//
+//	go test ./activities/steadystate -run XXX -bench Hundred -benchtime 1x
 func BenchmarkHundredTargets(b *testing.B) {
 	const lasts = 10 * time.Second
 	at := served(b)
@@ -98,8 +99,8 @@ func BenchmarkHundredTargets(b *testing.B) {
 			Input: Input{Phase: v1beta1.ProbeDuring, Session: 1, Began: time.Now()}, Probes: []v1beta1.Probe{p}, Ask: asks.Ask,
 			Targets:   func(context.Context) ([]Target, error) { return targets, nil },
 			Pod:       func(uid types.UID) *corev1.Pod { return pods[uid] },
-			Tell:      func(context.Context, contract.ProbeTransition) error { return nil },
-			Heartbeat: func(Snapshot) {}, Heard: func(probe.Tick) { answers <- struct{}{} },
+			Signal:    func(context.Context, contract.ProbeTransition) error { return nil },
+			Heartbeat: func(Snapshot) {}, OnAnswer: func(probe.Tick) { answers <- struct{}{} },
 		}
 		ctx, cancel := context.WithTimeout(b.Context(), lasts)
 		before := used(b)

@@ -13,14 +13,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// mostNames is how many failing targets a report names.
+// mostNames bounds how many failing targets a report names.
 const mostNames = 10
 
-// book is what a session knows besides the states of its probes. It has no clock
-// and no lock of its own.
+// book is what a session knows besides the states of its probes. It has no clock and no
+// lock of its own.
 type book struct {
 	in Input
-	// started is when the session did and began when the phase did, by this clock.
+	// started is when the session began, and began when the phase did, by this process's
+	// clock.
 	started, began time.Time
 	probes         []v1beta1.Probe
 	targets        []Target
@@ -29,21 +30,22 @@ type book struct {
 	control map[types.UID]bool
 	// known is true once the targets were read.
 	known bool
-	// lost are the targets that failed in During, and why: the state of one that ended
-	// for good is forgotten.
+	// lost are the targets that failed in During, and why: Results forget the state of a
+	// target that ended for good.
 	lost map[probe.Key]string
-	// erring are those whose last question could not be asked, with the time of
-	// the last answer before, and why not.
+	// erring are the keys whose last question could not be asked, with the time of the
+	// last answer before, and the reason.
 	erring map[probe.Key]erring
-	// answered is when each was heard last.
+	// answered is the time of each key's last answer.
 	answered map[probe.Key]time.Time
-	// before is what each probe said last, by name; heard whether there was an answer.
-	before  map[string]contract.ProbeReport
-	heard   map[string]bool
-	courses map[group]*Course
+	// before is the last report of each probe, by name; hasAnswer whether it ever had an
+	// answer.
+	before    map[string]contract.ProbeReport
+	hasAnswer map[string]bool
+	courses   map[group]*Course
 }
 
-// group is what has a course of its own.
+// group is a set of pods with a course of its own.
 type group struct {
 	probe   string
 	control bool
@@ -57,7 +59,7 @@ type erring struct {
 func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 	b := &book{
 		in: in, started: now, began: now.Add(-in.Lasted), probes: probes, names: map[types.UID]string{}, control: map[types.UID]bool{}, lost: map[probe.Key]string{}, erring: map[probe.Key]erring{},
-		answered: map[probe.Key]time.Time{}, before: map[string]contract.ProbeReport{}, heard: map[string]bool{}, courses: map[group]*Course{},
+		answered: map[probe.Key]time.Time{}, before: map[string]contract.ProbeReport{}, hasAnswer: map[string]bool{}, courses: map[group]*Course{},
 	}
 	for _, p := range probes {
 		b.courses[group{p.Name, false}] = &Course{Probe: p.Name}
@@ -66,7 +68,7 @@ func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 		return b
 	}
 	for _, report := range in.Resume.Reports {
-		b.before[report.Name], b.heard[report.Name] = report, report.Heard
+		b.before[report.Name], b.hasAnswer[report.Name] = report, report.Heard
 	}
 	for _, course := range in.Resume.Courses {
 		of := group{course.Probe, course.Group == GroupControl}
@@ -77,7 +79,7 @@ func newBook(in Input, probes []v1beta1.Probe, now time.Time) *book {
 	return b
 }
 
-// setTargets returns whether they are others than before.
+// setTargets sets the targets, and returns whether they changed.
 func (b *book) setTargets(targets []Target) bool {
 	if b.known && slices.Equal(b.targets, targets) {
 		return false
@@ -109,7 +111,7 @@ func (b *book) answer(tick probe.Tick, now time.Time) {
 	}
 	if tick.Answer.Err == nil {
 		delete(b.erring, tick.Key)
-		b.answered[tick.Key], b.heard[tick.Probe] = now, true
+		b.answered[tick.Key], b.hasAnswer[tick.Probe] = now, true
 		return
 	}
 	state := b.erring[tick.Key]
@@ -132,7 +134,7 @@ func (b *book) courseOf(key probe.Key) *Course {
 	return b.courses[of]
 }
 
-// asked is how many targets are, or how many pods of the control group.
+// asked is how many targets, or pods of the control group, are asked.
 func (b *book) asked(control bool) (n int) {
 	for _, target := range b.targets {
 		if target.Control == control {
@@ -142,11 +144,12 @@ func (b *book) asked(control bool) (n int) {
 	return n
 }
 
-// silentSince is when one whose question could not be asked was heard last: in
-// this session, or by the one before, which knows the oldest of each probe. What
-// that one says of its own clock is how long it lasted until its last sign of life.
+// silentSince returns the time of the last answer of a key whose question could not be
+// asked. If this session had none, the previous session knows the oldest of each probe.
+// Clocks may differ, so only durations from that session count: from its last answer to
+// its last heartbeat.
 func (b *book) silentSince(key probe.Key, now time.Time) time.Time {
-	if at, heard := b.answered[key]; heard {
+	if at, hasAnswer := b.answered[key]; hasAnswer {
 		return at
 	}
 	if left := b.in.Resume; left != nil {
@@ -162,7 +165,7 @@ func (b *book) silentSince(key probe.Key, now time.Time) time.Time {
 	return now // it may have become a target just now
 }
 
-// reports are what all probes say, in their order.
+// reports are the reports of all probes, in their order.
 func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeReport {
 	var all []contract.ProbeReport
 	for _, p := range b.probes {
@@ -170,7 +173,7 @@ func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeRepo
 		before, there := b.before[p.Name]
 		if there && b.in.Phase == v1beta1.ProbeDuring && before.State == v1beta1.ProbeFailure && report.Failing <= before.Failing {
 			before.Comparison = report.Comparison
-			report = before // lost is lost, whatever becomes of the target
+			report = before // a lost probe stays lost, whatever happens to the target
 		}
 		report.Since = now
 		if there && before.State == report.State {
@@ -185,9 +188,9 @@ func (b *book) reports(states []probe.State, now time.Time) []contract.ProbeRepo
 	return all
 }
 
-// report is what one probe says. since is left open.
+// report is the report of one probe. since is left open.
 func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) contract.ProbeReport {
-	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Heard: b.heard[p.Name]}
+	report := contract.ProbeReport{Name: p.Name, State: first(b.in.Phase), Heard: b.hasAnswer[p.Name]}
 	if p.Scope == v1beta1.ProbePerTarget {
 		report.Targets, report.Comparison = b.asked(false), b.compare(p, states)
 		if report.Targets == 0 && b.known {
@@ -200,19 +203,19 @@ func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) cont
 			continue
 		}
 		seen++
-		said := v1beta1.ProbeState(state.Result)
-		if said == v1beta1.ProbeFailure && state.Target != "" {
+		result := v1beta1.ProbeState(state.Result)
+		if result == v1beta1.ProbeFailure && state.Target != "" {
 			report.Failing++
 			if name := b.names[state.Target]; len(report.FailingTargets) < mostNames {
 				report.FailingTargets = append(report.FailingTargets, name)
 			}
 		}
-		if worse(said, agreed) || said == agreed && report.Text == "" {
-			agreed, report.Text = said, state.Text
+		if worse(result, agreed) || result == agreed && report.Text == "" {
+			agreed, report.Text = result, state.Text
 		}
 	}
 	switch {
-	case agreed == "": // nobody said anything
+	case agreed == "": // no answer yet
 	case p.Scope == v1beta1.ProbePerTarget && seen < report.Targets && agreed == v1beta1.ProbeSuccess:
 		// Some were not asked yet.
 	default:
@@ -224,8 +227,8 @@ func (b *book) report(p v1beta1.Probe, states []probe.State, now time.Time) cont
 	return report
 }
 
-// compare sets the answers of the targets against those of the control group; nil
-// without one.
+// compare compares the answers of the targets with those of the control group; nil
+// without a group.
 func (b *book) compare(p v1beta1.Probe, states []probe.State) *contract.Comparison {
 	control := b.courses[group{p.Name, true}]
 	if control == nil {
@@ -240,7 +243,7 @@ func (b *book) compare(p v1beta1.Probe, states []probe.State) *contract.Comparis
 	return compared
 }
 
-// withLost adds those that were lost and are forgotten.
+// withLost adds the lost targets that Results have forgotten.
 func (b *book) withLost(states []probe.State) []probe.State {
 	if len(b.lost) == 0 {
 		return states
@@ -257,7 +260,7 @@ func (b *book) withLost(states []probe.State) []probe.State {
 	return all
 }
 
-// first is what a phase begins with.
+// first is the state in which a phase begins.
 func first(phase v1beta1.ProbePhase) v1beta1.ProbeState {
 	switch phase {
 	case v1beta1.ProbeBefore:
@@ -268,7 +271,7 @@ func first(phase v1beta1.ProbePhase) v1beta1.ProbeState {
 	return v1beta1.ProbeUnknown
 }
 
-// worse orders states: what is known to be bad weighs more than what is not known.
+// worse orders states: a known failure weighs more than an unknown state.
 func worse(a, than v1beta1.ProbeState) bool {
 	rank := func(s v1beta1.ProbeState) int {
 		return slices.Index([]v1beta1.ProbeState{v1beta1.ProbeSuccess, v1beta1.ProbeUnknown, v1beta1.ProbeFailure}, s)
@@ -276,7 +279,7 @@ func worse(a, than v1beta1.ProbeState) bool {
 	return rank(a) > rank(than)
 }
 
-// blind says why a probe had no answer for longer than the limit.
+// blind returns why a probe had no answer for longer than the limit.
 func (b *book) blind(p v1beta1.Probe, now time.Time) (why string, blind bool) {
 	limit := contract.BlindLimit(p)
 	for key, state := range b.erring {
@@ -287,28 +290,28 @@ func (b *book) blind(p v1beta1.Probe, now time.Time) (why string, blind bool) {
 	return "", false
 }
 
-// late is true once the initial delay is over for long enough.
+// late is true once the initial delay and the blind limit are over.
 func (b *book) late(p v1beta1.Probe, now time.Time) bool {
 	return now.Sub(b.began) > time.Duration(p.InitialDelaySeconds)*time.Second+contract.BlindLimit(p)
 }
 
-// complete is true when all are steady. In After a probe whose targets are all
-// gone keeps nobody.
+// complete is true when all probes are steady. In After, a probe whose targets are all
+// gone does not count.
 func (b *book) complete(reports []contract.ProbeReport) bool {
 	if !b.known {
 		return false
 	}
 	for i, p := range b.probes {
-		nobody := p.Scope == v1beta1.ProbePerTarget && b.asked(false) == 0 && b.in.Phase == v1beta1.ProbeAfter
-		if reports[i].State != v1beta1.ProbeSuccess && !nobody {
+		noTarget := p.Scope == v1beta1.ProbePerTarget && b.asked(false) == 0 && b.in.Phase == v1beta1.ProbeAfter
+		if reports[i].State != v1beta1.ProbeSuccess && !noTarget {
 			return false
 		}
 	}
 	return true
 }
 
-// snapshot is what another session needs. A target in During that never failed
-// begins with the same state anyway and is left out.
+// snapshot returns the part that another session needs. It leaves out a target in
+// During that never failed, because that begins with the same state.
 func (b *book) snapshot(states []probe.State, reports []contract.ProbeReport, now time.Time) Snapshot {
 	snapshot := Snapshot{At: now, Reports: reports, Courses: b.allCourses()}
 	for _, state := range states {
@@ -340,11 +343,11 @@ func (b *book) allCourses() []Course {
 	return fit(all, mostBytes)
 }
 
-// leastCompared is from how many answers on a comparison is told.
+// leastCompared is the least number of answers for a comparison.
 const leastCompared = 100
 
-// compared is true each time that there are twice as many answers to compare as
-// when that was told last.
+// compared is true each time that there are twice as many answers to compare as at the
+// last report.
 func compared(before, now contract.ProbeReport) bool {
 	if now.Comparison == nil {
 		return false
@@ -358,17 +361,17 @@ func compared(before, now contract.ProbeReport) bool {
 	return count(now.Comparison) >= max(leastCompared, 2*count(before.Comparison))
 }
 
-// worthTelling are the reports that a workflow must hear of: another state, the
-// first answer, and each time that twice as many targets fail. So a thousand
-// targets that fail one after the other are told ten times.
-func worthTelling(told map[string]contract.ProbeReport, now []contract.ProbeReport) []contract.ProbeReport {
-	var news []contract.ProbeReport
+// worthSignalling returns the reports that the workflow needs: another state, the first
+// answer, and each time that twice as many targets fail. So a thousand targets that
+// fail one after the other cause ten signals.
+func worthSignalling(sent map[string]contract.ProbeReport, now []contract.ProbeReport) []contract.ProbeReport {
+	var changes []contract.ProbeReport
 	for _, report := range now {
-		before, there := told[report.Name]
+		before, there := sent[report.Name]
 		more := report.Failing > before.Failing && report.Failing >= 2*before.Failing
 		if !there || compared(before, report) || report.State != before.State || report.Heard && !before.Heard || more {
-			news = append(news, report)
+			changes = append(changes, report)
 		}
 	}
-	return news
+	return changes
 }

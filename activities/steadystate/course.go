@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// mostPoints is how many points a course has at most.
+	// mostPoints bounds the points of a course.
 	mostPoints = 240
-	// mostBytes is how long all courses of a phase may be as JSON.
+	// mostBytes bounds all courses of a phase as JSON.
 	mostBytes = 64 << 10
 )
 
 // GroupControl is the Group of a course of the control group.
 const GroupControl = "control"
 
-// Course is how a probe was answered over a phase, by the targets, or by whom it
-// asks with scope Once, or by the control group.
+// Course counts the answers to a probe over a phase: those of the targets, of the one
+// place that scope Once asks, or of the control group.
 type Course struct {
 	Probe string `json:"probe"`
 	// Group is empty, or GroupControl.
 	Group string `json:"group,omitempty"`
-	// Seconds is the width of a point: 1, and twice that whenever the points
-	// would become too many.
+	// Seconds is the width of a point: 1, doubled whenever there would be more than
+	// mostPoints points.
 	Seconds int64 `json:"seconds,omitempty"`
-	// Points are successes, failures and questions that could not be asked, from
-	// the beginning of the phase on.
+	// Points are successes, failures and questions that could not be asked, from the
+	// beginning of the phase.
 	Points [][3]int32 `json:"points,omitempty"`
 }
 
@@ -53,7 +53,7 @@ func (c *Course) add(at time.Duration, result probe.Result) {
 	c.Points[index][which]++
 }
 
-// halve makes one point of two.
+// halve merges each two points into one.
 func (c *Course) halve() {
 	c.Seconds *= 2
 	var half [][3]int32
@@ -72,7 +72,7 @@ func (c *Course) clone() Course {
 	return Course{c.Probe, c.Group, c.Seconds, slices.Clone(c.Points)}
 }
 
-// answers are all that had a result.
+// answers sums up the answers that had a result.
 func (c *Course) answers() (sum contract.Answers) {
 	for _, point := range c.Points {
 		sum = sum.Plus(contract.Answers{Successes: int64(point[0]), Failures: int64(point[1])})
@@ -80,7 +80,7 @@ func (c *Course) answers() (sum contract.Answers) {
 	return sum
 }
 
-// size is about how long it is as JSON, and not less.
+// size is an upper estimate of the length as JSON.
 func (c *Course) size() int {
 	size := len(c.Probe) + 64
 	for _, point := range c.Points {
@@ -95,8 +95,8 @@ func (c *Course) size() int {
 	return size
 }
 
-// fit makes the courses coarser, the longest first, until all of them are no
-// longer than most bytes.
+// fit makes the courses coarser, the longest first, until all of them have at most most
+// bytes.
 func fit(courses []Course, most int) []Course {
 	for {
 		sum, longest := 0, -1

@@ -12,21 +12,21 @@ import (
 	"github.com/squall-chaos/squall/activities/probe"
 )
 
-// Prober is what a worker asks with. Its exported fields must not change once it
-// is used.
+// Prober asks the probes of all namespaces of a worker. Its exported fields must not
+// change once it is used.
 type Prober struct {
 	Kube kubernetes.Interface
-	// APIServer is the worker's own way to the API server, which is never asked,
-	// such as https://10.0.0.1:6443.
+	// APIServer is the worker's own URL of the API server, such as https://10.0.0.1:6443.
+	// Probes never ask it.
 	APIServer string
 	// Version of Squall, for the user agent.
 	Version string
-	// Hosts that probes may ask besides what belongs to the disruption's namespace:
-	// names, addresses and ranges.
+	// Hosts that probes may ask besides the disruption's namespace: names, addresses and
+	// ranges.
 	Hosts []string
 	// Rate bounds the questions of all namespaces together; nil does not.
 	Rate *probe.Rate
-	// Exec runs commands in targets. nil refuses to.
+	// Exec runs commands in targets. nil refuses them.
 	Exec *probe.Exec
 	// Prometheus answers queries. It is called for each phase; nil for none.
 	Prometheus func() (*probe.Prometheus, error)
@@ -37,7 +37,7 @@ type Prober struct {
 	resolved   time.Time
 }
 
-// watched is the watch on a namespace that all probers of it share.
+// watched is the watch on a namespace that all its sessions share.
 type watched struct {
 	users     int
 	stop      context.CancelFunc
@@ -46,12 +46,11 @@ type watched struct {
 	err       error
 }
 
-// resolveGap is how long the API server's addresses are believed.
+// resolveGap is how long the API server's addresses are cached.
 const resolveGap = 10 * time.Minute
 
-// In returns who asks for a disruption of a namespace, and what is known of that.
-// It waits until that is known, at most until ctx ends. release has to be called
-// once nobody asks any more.
+// In returns a prober for a namespace, and the watch on it. It waits for the first
+// list, at most until ctx ends. The caller must call release after the last question.
 func (p *Prober) In(ctx context.Context, name string) (asks *probe.Prober, namespace *probe.Namespace, release func(), err error) {
 	apiServer, err := p.apiServerAddresses(ctx)
 	if err != nil {
@@ -89,7 +88,7 @@ func (p *Prober) apiServerAddresses(ctx context.Context) ([]netip.Addr, error) {
 	return found, nil
 }
 
-// watch shares one watch for each namespace, which ends with its last user.
+// watch shares one watch for each namespace; it ends with its last user.
 func (p *Prober) watch(ctx context.Context, name string) (*probe.Namespace, func(), error) {
 	p.mu.Lock()
 	if p.namespaces == nil {

@@ -1,7 +1,7 @@
-// Package steadystate asks the probes of a disruption, or of a scenario, for one
-// phase, and tells its workflow what changed. It promises that an answer which changes nothing
-// costs no event of history, and that who goes on with what it left loses no
-// result.
+// Package steadystate asks the probes of a disruption, or of a DisruptionScenario, for
+// one phase, and signals changes to its workflow. It promises that an answer which
+// changes nothing costs no event of history, and that a session which resumes its
+// snapshot loses no result.
 package steadystate
 
 import (
@@ -18,37 +18,38 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// Input says what is to be asked.
+// Input defines the questions of a session.
 type Input struct {
 	Disruption v1beta1.DisruptionRef `json:"disruption"`
-	// Scenario is whose probes these are instead; nil for those of a disruption.
+	// Scenario owns the probes instead of Disruption; nil for probes of a disruption.
 	Scenario *contract.ScenarioRef `json:"scenario,omitempty"`
 	Phase    v1beta1.ProbePhase    `json:"phase"`
-	// Session counts the prober's starts in the disruption's life, from 1.
+	// Session counts the sessions in the disruption's life, from 1.
 	Session int `json:"session"`
 	// Began is when the phase did, by the workflow's clock.
 	Began time.Time `json:"began"`
-	// Lasted is how long the phase had lasted when the session was wanted, and Idle
-	// how long nobody had asked by then. No two clocks are compared by them.
+	// Lasted is the age of the phase when the workflow requested the session, and Idle the
+	// time without a session before that. With these durations no two clocks are compared.
 	Lasted time.Duration `json:"lasted,omitempty"`
 	Idle   time.Duration `json:"idle,omitempty"`
-	// Resume is what the session before left of this phase; nil for nothing.
+	// Resume is the previous session's snapshot of this phase; nil without one.
 	Resume *Snapshot `json:"resume,omitempty"`
 }
 
-// Result is what the probes say in the end.
+// Result has the last reports of the probes.
 type Result struct {
 	Probes []contract.ProbeReport `json:"probes"`
-	// Courses are the answers of each probe over the phase, in the order of Probes, and
-	// of each group: at most 240 points in each, and 64 KiB in all.
+	// Courses are the answers of each probe over the phase, in the order of Probes, and of
+	// each group: at most 240 points in each, and 64 KiB in all.
 	Courses []Course `json:"courses,omitempty"`
 }
 
-// Snapshot is what a prober must not forget. Its times are by that prober's clock.
+// Snapshot is what a session must not forget. Its times are by that session's clock.
 type Snapshot struct {
 	At     time.Time     `json:"at"`
 	States []probe.State `json:"states,omitempty"`
-	// Reports of all probes; Blind since when those that err have no answer.
+	// Reports of all probes; Blind has, for each probe with errors, the time of its last
+	// answer.
 	Reports []contract.ProbeReport `json:"reports,omitempty"`
 	Blind   map[string]time.Time   `json:"blind,omitempty"`
 	Courses []Course               `json:"courses,omitempty"`
@@ -60,27 +61,26 @@ type Target struct {
 	Name string
 	// Container by name. Empty means the first.
 	Container string
-	// Control is true for a pod of the control group: it is asked as a target is, and
-	// says nothing of whether these are steady.
+	// Control is true for a pod of the control group. It is asked as a target is, but does
+	// not count for the state of the targets.
 	Control bool
 }
 
-// ErrStopped says that another worker has to go on.
+// ErrStopped means that another worker has to resume the session.
 var ErrStopped = errors.New("the worker stops; another one goes on")
 
-// ErrNobodyListens says that the workflow is not there any more.
-var ErrNobodyListens = errors.New("the workflow has ended")
+// ErrWorkflowEnded means that the workflow no longer exists.
+var ErrWorkflowEnded = errors.New("the workflow has ended")
 
 const (
-	// lookGap is how often targets, blindness and the heartbeat are looked at.
+	// lookGap is how often the session reads targets, checks for blindness and heartbeats.
 	lookGap = time.Second
-	// gatherGap lets changes gather before they are told; tellGap is the least
-	// time between two tellings in Before and After, where states go back and
-	// forth. In During they do not.
+	// gatherGap lets changes gather before a signal. signalGap is the least time between
+	// two signals in Before and After, where states may alternate. In During they do not.
 	gatherGap = 20 * time.Millisecond
-	tellGap   = time.Second
-	// tellPatience bounds one telling.
-	tellPatience = 5 * time.Second
+	signalGap = time.Second
+	// signalPatience bounds one signal.
+	signalPatience = 5 * time.Second
 )
 
 // Session asks the probes of one phase. Its fields must not change while it runs.
@@ -88,18 +88,19 @@ type Session struct {
 	Input
 	// Probes that ask in the phase, with their defaults.
 	Probes []v1beta1.Probe
-	// Ask is that of a probe.Prober.
+	// Ask is usually probe.Prober.Ask.
 	Ask func(context.Context, v1beta1.Probe, *probe.Target) probe.Answer
-	// Targets are those that can be asked now. An error leaves them as they were.
+	// Targets returns the targets that can be asked now. After an error they stay as they
+	// were.
 	Targets func(context.Context) ([]Target, error)
-	// Pod is what is known of a target now.
+	// Pod returns a target's pod as it is now; nil if it is unknown.
 	Pod func(types.UID) *corev1.Pod
-	// Tell tells the workflow. ErrNobodyListens ends the session.
-	Tell func(context.Context, contract.ProbeTransition) error
-	// Heartbeat takes what another session needs.
+	// Signal signals the workflow. ErrWorkflowEnded ends the session.
+	Signal func(context.Context, contract.ProbeTransition) error
+	// Heartbeat records what another session needs.
 	Heartbeat func(Snapshot)
-	// Heard is called with each answer, if it is there. It must not wait.
-	Heard func(probe.Tick)
+	// OnAnswer is called with each answer, unless it is nil. It must not block.
+	OnAnswer func(probe.Tick)
 	// Stop is closed when the worker stops.
 	Stop <-chan struct{}
 
@@ -108,8 +109,9 @@ type Session struct {
 	book    *book
 }
 
-// Run asks until ctx ends, which is no error, and in Before and After until every
-// probe succeeds. ErrStopped means that the last heartbeat has to be gone on with.
+// Run asks until ctx ends, which is no error; in Before and After it also ends when
+// every probe succeeds. ErrStopped means that another session has to resume the last
+// heartbeat.
 func (s *Session) Run(ctx context.Context) (Result, error) {
 	var states []probe.State
 	if s.Resume != nil {
@@ -122,23 +124,23 @@ func (s *Session) Run(ctx context.Context) (Result, error) {
 	defer stop(nil)
 	targets := make(chan []probe.TargetContainer)
 	manager := &probe.Manager{
-		Phase: s.Phase, Began: s.book.began, Probes: s.Probes, Ask: s.Ask, Pod: s.Pod, Results: s.results, Told: s.heard,
+		Phase: s.Phase, Began: s.book.began, Probes: s.Probes, Ask: s.Ask, Pod: s.Pod, Results: s.results, OnAnswer: s.recordAnswer,
 	}
 	changed := make(chan struct{}, 1)
 	all.Go(func() { manager.Run(running, targets) })
 	all.Go(func() { s.listen(running, changed) })
-	all.Go(func() { stop(s.tellChanges(running, changed)) })
+	all.Go(func() { stop(s.signalChanges(running, changed)) })
 	err := s.watch(running, targets, changed)
 	stop(nil)
 	all.Wait()
 	s.Heartbeat(s.snapshot(time.Now()))
-	if errors.Is(context.Cause(running), ErrNobodyListens) {
+	if errors.Is(context.Cause(running), ErrWorkflowEnded) {
 		err = nil
 	}
 	return s.result(), err
 }
 
-// listen notes results that changed.
+// listen records results that changed.
 func (s *Session) listen(ctx context.Context, changed chan<- struct{}) {
 	for {
 		select {
@@ -153,17 +155,17 @@ func (s *Session) listen(ctx context.Context, changed chan<- struct{}) {
 	}
 }
 
-// heard notes an answer.
-func (s *Session) heard(tick probe.Tick) {
+// recordAnswer adds an answer to the book.
+func (s *Session) recordAnswer(tick probe.Tick) {
 	s.mu.Lock()
 	s.book.answer(tick, time.Now())
 	s.mu.Unlock()
-	if s.Heard != nil {
-		s.Heard(tick)
+	if s.OnAnswer != nil {
+		s.OnAnswer(tick)
 	}
 }
 
-// watch looks after the targets, the heartbeat and the end.
+// watch updates the targets, heartbeats, and detects the end.
 func (s *Session) watch(ctx context.Context, targets chan<- []probe.TargetContainer, changed chan struct{}) error {
 	ticker := time.NewTicker(lookGap)
 	defer ticker.Stop()
@@ -179,7 +181,7 @@ func (s *Session) watch(ctx context.Context, targets chan<- []probe.TargetContai
 		if s.complete() {
 			return nil
 		}
-		notify(changed) // something may have become blind
+		notify(changed) // a probe may have become blind
 		select {
 		case <-ctx.Done():
 			return nil
@@ -207,7 +209,7 @@ func (s *Session) freshTargets(ctx context.Context) ([]probe.TargetContainer, bo
 	return list, true
 }
 
-// reports are what the probes say now.
+// reports are the current reports of the probes.
 func (s *Session) reports(now time.Time) []contract.ProbeReport {
 	states := s.results.States()
 	s.mu.Lock()
@@ -226,13 +228,13 @@ func (s *Session) complete() bool {
 	return s.book.complete(reports)
 }
 
-// tellChanges tells the workflow what is worth it, until ctx ends or nobody
-// listens.
-func (s *Session) tellChanges(ctx context.Context, changed chan struct{}) error {
-	told, seq := map[string]contract.ProbeReport{}, int64(0)
+// signalChanges signals reports that are worth it, until ctx ends or the workflow has
+// ended.
+func (s *Session) signalChanges(ctx context.Context, changed chan struct{}) error {
+	sent, seq := map[string]contract.ProbeReport{}, int64(0)
 	if s.Phase != v1beta1.ProbeDuring && s.Resume == nil {
 		for _, report := range s.reports(time.Now()) {
-			told[report.Name] = report // how the phase begins is known
+			sent[report.Name] = report // the workflow knows how the phase begins
 		}
 	}
 	for {
@@ -243,22 +245,22 @@ func (s *Session) tellChanges(ctx context.Context, changed chan struct{}) error 
 		}
 		pause(ctx, gatherGap)
 		now := time.Now()
-		news := worthTelling(told, s.reports(now))
-		if len(news) == 0 || s.complete() {
-			continue // of the end the result tells
+		changes := worthSignalling(sent, s.reports(now))
+		if len(changes) == 0 || s.complete() {
+			continue // the result has the last reports
 		}
 		seq++
-		err := s.tell(ctx, contract.ProbeTransition{Phase: s.Phase, Session: s.Session, Seq: seq, At: now, Probes: news})
+		err := s.signal(ctx, contract.ProbeTransition{Phase: s.Phase, Session: s.Session, Seq: seq, At: now, Probes: changes})
 		switch {
-		case errors.Is(err, ErrNobodyListens):
+		case errors.Is(err, ErrWorkflowEnded):
 			return err
 		case err == nil:
-			for _, report := range news {
-				told[report.Name] = report
+			for _, report := range changes {
+				sent[report.Name] = report
 			}
 		}
 		if err != nil || s.Phase != v1beta1.ProbeDuring {
-			pause(ctx, tellGap)
+			pause(ctx, signalGap)
 		}
 		if err != nil {
 			notify(changed)
@@ -266,10 +268,10 @@ func (s *Session) tellChanges(ctx context.Context, changed chan struct{}) error 
 	}
 }
 
-func (s *Session) tell(ctx context.Context, transition contract.ProbeTransition) error {
-	ctx, cancel := context.WithTimeout(ctx, tellPatience)
+func (s *Session) signal(ctx context.Context, transition contract.ProbeTransition) error {
+	ctx, cancel := context.WithTimeout(ctx, signalPatience)
 	defer cancel()
-	return s.Tell(ctx, transition)
+	return s.Signal(ctx, transition)
 }
 
 func (s *Session) snapshot(now time.Time) Snapshot {

@@ -31,7 +31,7 @@ type asking struct {
 	answer   func(name string, target types.UID) probe.Answer
 	asked    int
 	pods     map[types.UID]*corev1.Pod
-	told     []contract.ProbeTransition
+	sent     []contract.ProbeTransition
 	snapshot Snapshot
 	result   Result
 	deaf     error
@@ -49,15 +49,15 @@ func everySecond(name string, scope v1beta1.ProbeScope) v1beta1.Probe {
 	return v1beta1.Probe{Name: name, Scope: scope, PeriodSeconds: 1}.WithDefaults()
 }
 
-// later is a probe whose first question comes so long after the beginning that
-// the two are never told together, wherever in its period it is asked.
+// later is a probe whose first question is 5 s after the beginning, so that one signal
+// never has both.
 func later(p v1beta1.Probe) v1beta1.Probe {
 	p.InitialDelaySeconds = 5
 	return p
 }
 
-// ask starts a session of a phase, with so many targets; every answer is a success
-// at first.
+// ask starts a session of a phase, with so many targets; every answer is a success at
+// first.
 func ask(t *testing.T, in Input, targets int, probes ...v1beta1.Probe) *asking {
 	return askBeside(t, nil, in, targets, probes...)
 }
@@ -105,11 +105,11 @@ func askBeside(t *testing.T, control func(types.UID) bool, in Input, targets int
 			slices.SortFunc(all, func(a, b Target) int { return compare(a.Name, b.Name) })
 			return all, nil
 		},
-		Tell: func(_ context.Context, t contract.ProbeTransition) error {
+		Signal: func(_ context.Context, t contract.ProbeTransition) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if a.deaf == nil {
-				a.told = append(a.told, t)
+				a.sent = append(a.sent, t)
 			}
 			return a.deaf
 		},
@@ -138,31 +138,31 @@ func (a *asking) answers(answer func(name string, target types.UID) probe.Answer
 	a.answer = answer
 }
 
-// all answers alike.
+// all makes every answer the same.
 func (a *asking) all(answer probe.Answer) {
 	a.answers(func(string, types.UID) probe.Answer { return answer })
 }
 
-// after lets time pass and returns what was told since the session began.
+// after lets time pass and returns the signals since the session began.
 func (a *asking) after(d time.Duration) []contract.ProbeTransition {
 	time.Sleep(d)
 	synctest.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.told)
+	return slices.Clone(a.sent)
 }
 
 // last is the latest report of a probe.
 func (a *asking) last(name string) contract.ProbeReport {
 	a.t.Helper()
-	for _, told := range slices.Backward(a.after(0)) {
-		for _, report := range told.Probes {
+	for _, sent := range slices.Backward(a.after(0)) {
+		for _, report := range sent.Probes {
 			if report.Name == name {
 				return report
 			}
 		}
 	}
-	a.t.Fatalf("nothing was told of probe %s", name)
+	a.t.Fatalf("nothing was sent of probe %s", name)
 	return contract.ProbeReport{}
 }
 
@@ -184,16 +184,16 @@ func (a *asking) wantEnd(want error) Result {
 
 func during() Input { return Input{Phase: v1beta1.ProbeDuring} }
 
-// rule P12. An hour of answers each second that change nothing is told twice: that
-// somebody asks, and that there was an answer.
-func TestAnHourWithoutAChangeIsToldTwice(t *testing.T) {
+// rule P12. An hour of answers each second that change nothing causes two signals: that
+// the session asks, and that there was an answer.
+func TestAnHourWithoutAChangeIsSignalledTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ask(t, during(), 0, later(everySecond("a", v1beta1.ProbeOnce)))
-		told := a.after(time.Hour)
+		sent := a.after(time.Hour)
 		a.cancel()
 		result := a.wantEnd(nil)
-		if len(told) != 2 || told[0].Probes[0].Heard || !told[1].Probes[0].Heard {
-			t.Errorf("told %d times: %+v, want the beginning and the first answer", len(told), told)
+		if len(sent) != 2 || sent[0].Probes[0].Heard || !sent[1].Probes[0].Heard {
+			t.Errorf("sent %d times: %+v, want the beginning and the first answer", len(sent), sent)
 		}
 		if a.asked < 3500 {
 			t.Errorf("asked %d times in an hour", a.asked)
@@ -209,8 +209,8 @@ func TestAnHourWithoutAChangeIsToldTwice(t *testing.T) {
 	})
 }
 
-// A probe that is lost in During is told at once and for good.
-func TestALossIsToldOnce(t *testing.T) {
+// A probe that is lost in During is signalled at once and stays lost.
+func TestALossIsSignalledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ask(t, during(), 0, later(everySecond("a", v1beta1.ProbeOnce)))
 		a.after(10 * time.Second)
@@ -220,8 +220,8 @@ func TestALossIsToldOnce(t *testing.T) {
 			t.Errorf("after three failures: %+v, want Failure with its text", got)
 		}
 		a.all(good)
-		if told := a.after(time.Minute); len(told) != 3 {
-			t.Errorf("told %d times, want the beginning, the first answer and the loss", len(told))
+		if sent := a.after(time.Minute); len(sent) != 3 {
+			t.Errorf("sent %d times, want the beginning, the first answer and the loss", len(sent))
 		}
 		a.cancel()
 		if got := a.wantEnd(nil).Probes[0]; got.State != v1beta1.ProbeFailure {
@@ -230,8 +230,8 @@ func TestALossIsToldOnce(t *testing.T) {
 	})
 }
 
-// rule P16. Many targets make few signals, each with at most ten names.
-func TestManyTargetsAreToldAFewTimes(t *testing.T) {
+// rule P16. Many targets cause few signals, each with at most ten names.
+func TestManyTargetsNeedFewSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const targets = 400
 		a := ask(t, during(), targets, everySecond("a", v1beta1.ProbePerTarget))
@@ -251,13 +251,13 @@ func TestManyTargetsAreToldAFewTimes(t *testing.T) {
 			a.mu.Unlock()
 			a.after(time.Second)
 		}
-		told := a.after(10 * time.Second)
+		sent := a.after(10 * time.Second)
 		got := a.last("a")
 		if got.State != v1beta1.ProbeFailure || got.Targets != targets || len(got.FailingTargets) != mostNames || got.Failing < targets/2 {
-			t.Errorf("told %+v, want a failure of more than half of %d targets with %d names", got, targets, mostNames)
+			t.Errorf("sent %+v, want a failure of more than half of %d targets with %d names", got, targets, mostNames)
 		}
-		if len(told) > 16 {
-			t.Errorf("told %d times of %d failing targets, want a few", len(told), targets)
+		if len(sent) > 16 {
+			t.Errorf("sent %d times of %d failing targets, want a few", len(sent), targets)
 		}
 		a.cancel()
 		if got := a.wantEnd(nil).Probes[0]; got.Failing != targets {
@@ -266,8 +266,8 @@ func TestManyTargetsAreToldAFewTimes(t *testing.T) {
 	})
 }
 
-// A target that was lost counts as lost after it has gone, and one that goes
-// without having failed does not.
+// A target that was lost stays lost after its pod is gone. A pod that ends without a
+// failure is not lost.
 func TestALostTargetStaysLostWhenItGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ask(t, during(), 2, everySecond("a", v1beta1.ProbePerTarget))
@@ -291,8 +291,8 @@ func TestALostTargetStaysLostWhenItGoes(t *testing.T) {
 	})
 }
 
-// Before and After end by themselves once all is steady, and nothing is told that
-// the result says.
+// Before and After end once all probes are steady. The result has the last reports, so
+// no signal repeats them.
 func TestBeforeAndAfterEndOnceAllSucceeds(t *testing.T) {
 	for _, phase := range []v1beta1.ProbePhase{v1beta1.ProbeBefore, v1beta1.ProbeAfter} {
 		t.Run(string(phase), func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestBeforeAndAfterEndOnceAllSucceeds(t *testing.T) {
 	}
 }
 
-// In After nobody is left to ask where all targets are gone.
+// In After, no target is left to ask when all targets are gone.
 func TestAfterEndsWithoutTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ask(t, Input{Phase: v1beta1.ProbeAfter}, 0, everySecond("each", v1beta1.ProbePerTarget))
@@ -335,8 +335,8 @@ func TestAfterEndsWithoutTargets(t *testing.T) {
 	})
 }
 
-// rule P10. Who goes on with a snapshot continues the run of failures, and what
-// was lost stays lost.
+// rule P10. A session that resumes a snapshot continues the run of failures, and lost
+// probes stay lost.
 func TestAnotherSessionGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := v1beta1.Probe{Name: "a", PeriodSeconds: 10, FailureThreshold: 5}.WithDefaults()
@@ -351,9 +351,9 @@ func TestAnotherSessionGoesOn(t *testing.T) {
 		}
 		b := ask(t, Input{Phase: v1beta1.ProbeDuring, Session: 2, Began: a.Began, Resume: &left}, 0, slow)
 		b.all(bad)
-		told := b.after(21 * time.Second)
-		if told[0].Session != 2 || told[0].Seq != 1 || !told[0].Probes[0].Heard {
-			t.Errorf("the second session begins with %+v, want its number and that there was an answer", told[0])
+		sent := b.after(21 * time.Second)
+		if sent[0].Session != 2 || sent[0].Seq != 1 || !sent[0].Probes[0].Heard {
+			t.Errorf("the second session begins with %+v, want its number and that there was an answer", sent[0])
 		}
 		if got := b.last("a"); got.State != v1beta1.ProbeFailure {
 			t.Errorf("after five failures in two sessions: %+v, want Failure", got)
@@ -370,8 +370,8 @@ func TestAnotherSessionGoesOn(t *testing.T) {
 	})
 }
 
-// What a probe answered is said by those who go on, though they do not ask it again.
-// rule P10: a failure is handed on with its text, also before it is told.
+// The next session reports an earlier result though it does not ask again. rule P10: it
+// gets a failure with its text, even before the signal.
 func TestAFailureIsHandedOnWithWhy(t *testing.T) {
 	p := everySecond("shop", v1beta1.ProbeOnce)
 	failed := []probe.State{{Key: probe.Key{Probe: "shop"}, Phase: v1beta1.ProbeDuring, Result: probe.Failure, Text: "no pod is ready"}}
@@ -407,8 +407,8 @@ func TestAnAnswerIsKeptByTheNextSession(t *testing.T) {
 	})
 }
 
-// A probe that nobody can ask becomes unknown once the limit is over, also over
-// several sessions, and comes back with an answer.
+// A probe that cannot be asked becomes unknown once the limit is over, also over
+// several sessions. An answer ends that.
 func TestBlindness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := everySecond("a", v1beta1.ProbeOnce)
@@ -438,8 +438,7 @@ func TestBlindness(t *testing.T) {
 	})
 }
 
-// How long there was no answer is found whatever the clocks of the machines say
-// on which one session goes on with what another left.
+// Silence is measured correctly if a session resumes on a machine with another clock.
 func TestBlindnessOnMachinesWithOtherClocks(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -480,8 +479,8 @@ func TestBlindnessOnMachinesWithOtherClocks(t *testing.T) {
 	}
 }
 
-// What cannot be told is told later, in the state it has then.
-func TestATellingThatFailsIsRepeated(t *testing.T) {
+// A signal that failed is sent later, with the state at that time.
+func TestASignalThatFailsIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ask(t, during(), 0, everySecond("a", v1beta1.ProbeOnce))
 		a.mu.Lock()
@@ -490,39 +489,39 @@ func TestATellingThatFailsIsRepeated(t *testing.T) {
 		a.all(bad)
 		a.after(30 * time.Second)
 		a.mu.Lock()
-		a.deaf, a.told = nil, nil
+		a.deaf, a.sent = nil, nil
 		a.mu.Unlock()
 		a.after(5 * time.Second)
 		if got := a.last("a"); got.State != v1beta1.ProbeFailure {
 			t.Errorf("once Temporal is back: %+v, want Failure", got)
 		}
 		a.mu.Lock()
-		a.deaf = ErrNobodyListens
+		a.deaf = ErrWorkflowEnded
 		a.mu.Unlock()
 		a.cancel()
 		a.wantEnd(nil)
 	})
 }
 
-// The control group is asked beside the targets. It decides nothing, and what both
-// answered is told side by side, also by the next session.
+// The control group is asked beside the targets. It decides nothing. Each report
+// compares the answers of both, also in the next session.
 func TestTheControlGroupIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := during()
 		control := func(uid types.UID) bool { return uid == "uid-0002" || uid == "uid-0003" }
 		a := askBeside(t, control, in, 4, everySecond("web", v1beta1.ProbePerTarget))
 		a.answers(func(_ string, uid types.UID) probe.Answer {
-			if uid == "uid-0003" && time.Now().Second()%2 == 0 { // never three in a row: that one would rest
+			if uid == "uid-0003" && time.Now().Second()%2 == 0 { // never three in a row, which would put it on hold
 				return bad
 			}
 			return good
 		})
-		told := a.after(10 * time.Minute)
+		sent := a.after(10 * time.Minute)
 		if got := a.last("web"); got.State != v1beta1.ProbeSuccess || got.Targets != 2 || got.Failing != 0 {
 			t.Errorf("the control group's failures count for the targets: %+v", got)
 		}
-		if len(told) < 3 || len(told) > 12 {
-			t.Errorf("told %d times in ten minutes, want each time that there are twice as many answers", len(told))
+		if len(sent) < 3 || len(sent) > 12 {
+			t.Errorf("sent %d times in ten minutes, want each time that there are twice as many answers", len(sent))
 		}
 		close(a.stop)
 		a.wantEnd(ErrStopped)

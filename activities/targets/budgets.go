@@ -21,19 +21,19 @@ import (
 )
 
 // Budgets are the PodDisruptionBudgets, and the rules of policies, that limit how many
-// targets a disruption may choose. A PodDisruptionBudget lets as many pods be disrupted
-// as its status allows, less those that running disruptions hold: also where its status
-// counts these already.
+// targets a disruption may choose. A PodDisruptionBudget allows as many pods as its
+// status does, less those that running disruptions hold. Squall subtracts these also
+// where the status counts them already.
 type Budgets []budget
 
 // budget is one PodDisruptionBudget as it was read, or one rule.
 type budget struct {
 	name string
-	// allowed is how many of pods may be disrupted, by its status.
+	// allowed is how many of pods may be disrupted, by the budget's status.
 	allowed int
-	// pods are those that it covers.
+	// pods are the pods that the budget covers.
 	pods map[types.UID]bool
-	// rule is that of a policy, which bounds disruptions as a budget does; nil for a
+	// rule is the rule of a policy, which bounds disruptions as a budget does; nil for a
 	// PodDisruptionBudget. held are the targets of other disruptions that count for it.
 	rule *policy.Rule
 	held map[types.UID]bool
@@ -41,9 +41,9 @@ type budget struct {
 	counted bool
 }
 
-// Budgets reads the budgets of the disruption's namespace live; there are none for
-// a disruption that does not respect them. A budget whose status is older than its
-// spec allows nothing.
+// Budgets reads the budgets of the disruption's namespace live. A disruption that does
+// not respect budgets has none. A budget whose status is older than its spec allows
+// nothing.
 func (s *Store) Budgets(ctx context.Context, d *v1beta1.Disruption) (Budgets, error) {
 	if !d.Spec.RespectsBudgets() {
 		return nil, nil
@@ -80,7 +80,7 @@ func allowed(b *policyv1.PodDisruptionBudget) int {
 	return int(b.Status.DisruptionsAllowed)
 }
 
-// cover notes which pods of the namespace each budget covers, by its selector.
+// cover records in each budget which pods of the namespace its selector matches.
 func (s *Store) cover(ctx context.Context, namespace string, budgets Budgets, selectors []labels.Selector) error {
 	if err := s.acquireList(ctx); err != nil {
 		return err
@@ -101,16 +101,16 @@ func (s *Store) cover(ctx context.Context, namespace string, budgets Budgets, se
 	return nil
 }
 
-// room is how many more pods each budget lets be disrupted.
+// room is how many more pods each budget allows.
 type room struct {
 	budgets Budgets
 	left    []int
-	// taken are the pods that are counted already, for each.
+	// taken are the pods that each budget counts already.
 	taken []map[types.UID]bool
 }
 
-// without is what is left when these pods are disrupted. A rule counts those that
-// it has seen instead.
+// without returns the room that is left while the held pods are disrupted. A rule
+// counts the pods of its own held instead.
 func (b Budgets) without(held map[types.UID]bool) *room {
 	r := &room{budgets: b}
 	for i, budget := range b {
@@ -127,7 +127,7 @@ func (b Budgets) without(held map[types.UID]bool) *room {
 	return r
 }
 
-// beside is what is left beside all that is claimed.
+// beside returns the room that is left beside all claims.
 func (b Budgets) beside(claims Claims) *room {
 	r := b.without(claims.held)
 	for _, target := range Active(claims.Own) {
@@ -136,7 +136,7 @@ func (b Budgets) beside(claims Claims) *room {
 	return r
 }
 
-// count counts a pod as disrupted, each once.
+// count counts a pod as disrupted; a second call for it does nothing.
 func (r *room) count(uid types.UID) {
 	for i := range r.budgets {
 		r.countFor(i, uid)
@@ -153,7 +153,7 @@ func (r *room) countFor(i int, uid types.UID) {
 	}
 }
 
-// full is the first budget that does not let the pod be disrupted, or -1.
+// full returns the index of the first budget without room for the pod, or -1.
 func (r *room) full(uid types.UID) int {
 	for i, budget := range r.budgets {
 		if !r.taken[i][uid] && budget.pods[uid] && r.left[i] < 1 {
@@ -163,7 +163,7 @@ func (r *room) full(uid types.UID) int {
 	return -1
 }
 
-// take counts a pod if every budget lets it be disrupted.
+// take counts a pod if every budget has room for it.
 func (r *room) take(uid types.UID) bool {
 	if r.full(uid) >= 0 {
 		return false
@@ -172,7 +172,7 @@ func (r *room) take(uid types.UID) bool {
 	return true
 }
 
-// fit takes at random as many usable candidates as all budgets let be disrupted
+// fit returns, in random order, as many usable candidates as all budgets allow
 // together.
 func (r *room) fit(candidates []Candidate) []Candidate {
 	if len(r.budgets) == 0 {
@@ -183,8 +183,8 @@ func (r *room) fit(candidates []Candidate) []Candidate {
 	return slices.DeleteFunc(shuffled, func(c Candidate) bool { return !c.usable() || !r.take(c.Target.UID) })
 }
 
-// NoteBudgets writes into the selection which of the candidates were not chosen
-// because no budget has room for them.
+// NoteBudgets writes into the selection how many candidates were left out because no
+// budget has room for them.
 func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Claims) {
 	held := budgets.beside(claims)
 	left, names := held.leftOut(healthy, claims, func(c Candidate, full int) string {
@@ -198,9 +198,9 @@ func (s *Selection) NoteBudgets(healthy []Candidate, budgets Budgets, claims Cla
 	}
 }
 
-// leftOut counts the candidates that are not used up and for which why names what
-// keeps them from being chosen, and lists these names. why is given the first budget
-// without room for the candidate, or -1.
+// leftOut counts the candidates that could be chosen otherwise and for which why
+// returns a name, and lists these names. why receives the first budget without room for
+// the candidate, or -1.
 func (r *room) leftOut(healthy []Candidate, claims Claims, why func(c Candidate, full int) string) (left int, names string) {
 	tries := past(claims.Own, time.Now())
 	reasons := map[string]bool{}
@@ -216,7 +216,8 @@ func (r *room) leftOut(healthy []Candidate, claims Claims, why func(c Candidate,
 	return left, shortList(reasons)
 }
 
-// shortList is some of the names, in order, and how many more there are.
+// shortList joins the first namedHolders names in order, and adds how many more there
+// are.
 func shortList(set map[string]bool) string {
 	names := slices.Sorted(maps.Keys(set))
 	text := strings.Join(names[:min(len(names), namedHolders)], ", ")

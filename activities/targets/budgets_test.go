@@ -20,7 +20,7 @@ func covers(uids ...types.UID) map[types.UID]bool {
 	return set
 }
 
-// rule L13: what several budgets let be chosen, beside what is disrupted.
+// rule L13: how many pods several budgets allow beside those that are disrupted.
 func TestRoomOfBudgets(t *testing.T) {
 	web := budget{name: "web", allowed: 2, pods: covers("a", "b", "c", "d")}
 	front := budget{name: "front", allowed: 1, pods: covers("c", "d")}
@@ -55,8 +55,8 @@ func TestRoomOfBudgets(t *testing.T) {
 	}
 }
 
-// rule L13: disruptions that begin in the same moment take no more of a budget than
-// it allows.
+// rule L13: disruptions that begin in the same moment take no more of a budget than it
+// allows.
 func TestDisruptionsTogetherKeepABudget(t *testing.T) {
 	c := newCluster(t)
 	c.targets(9, nil)
@@ -80,8 +80,8 @@ func TestDisruptionsTogetherKeepABudget(t *testing.T) {
 	}
 }
 
-// together lets n disruptions that want two pods each claim at the same time, and
-// counts the pods that they hold then.
+// together runs n disruptions that want two pods each and claim at the same time, and
+// returns how many pods they hold then.
 func (c *cluster) together(n int, claim func(*v1beta1.Disruption) error) int {
 	c.Helper()
 	done := make(chan error, n)

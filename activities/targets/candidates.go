@@ -18,9 +18,9 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// Healthy lists the running pods, or ready nodes, that match the disruption's
-// selector; with onInit, the pods that wait to be disturbed before they start. It is a live, consistent read: a failure is an error, never an
-// empty list.
+// Healthy lists the running pods, or ready nodes, that match the disruption's selector.
+// With onInit it lists the pods that wait to be disrupted before they start. It reads
+// live; a failure is an error, never an empty list.
 func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate, error) {
 	var found []Candidate
 	err := s.survey(ctx, d, func(c Candidate, why string) {
@@ -31,32 +31,32 @@ func (s *Store) Healthy(ctx context.Context, d *v1beta1.Disruption) ([]Candidate
 	return found, err
 }
 
-// Survey is what there is of a disruption's candidates at one moment.
+// Survey describes a disruption's candidates at one moment.
 type Survey struct {
-	// Healthy are those that Healthy returns.
+	// Healthy are the candidates that Healthy returns.
 	Healthy []Candidate
 	// Others match the selector and are no candidates.
 	Others []Other
-	// Holders are the disruptions that have some of them.
+	// Holders are the disruptions that hold some of the candidates.
 	Holders Holders
-	// Wanted is how many the disruption would want, Chosen how many it would get,
-	// Budget what NoteBudgets says, and Denied what NoteDenied does.
+	// Wanted is how many targets the disruption would want, Chosen how many it would get.
+	// Budget and Denied are the texts of NoteBudgets and NoteDenied.
 	Wanted, Chosen int
 	Budget, Denied string
-	// Unread are what the caller may not read, which may change all of that.
+	// Unread names what the caller may not read; it may change all other fields.
 	Unread []string
 }
 
 // Other is a pod or node that matches the selector and is no candidate.
 type Other struct {
 	Target v1beta1.InjectionTarget
-	// Why it is none.
+	// Why it is no candidate.
 	Why string
 }
 
-// Survey says which candidates a disruption would have if it began now, by the
-// rules of policies that are about it, and why
-// others are none. It claims and writes nothing.
+// Survey returns the candidates that a disruption would have if it began now under
+// these rules of policies, and why other pods or nodes are none. It claims and writes
+// nothing.
 func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []policy.Rule) (Survey, error) {
 	var found Survey
 	err := s.survey(ctx, d, func(c Candidate, why string) {
@@ -90,16 +90,16 @@ func (s *Store) Survey(ctx context.Context, d *v1beta1.Disruption, rules []polic
 	selection.NoteBudgets(found.Healthy, budgets, claims)
 	found.Budget = selection.Budget
 	if len(next) < wanted {
-		claims.Own = []Shard{{Targets: next}} // as if they were chosen: the rest is what rules leave out
+		claims.Own = []Shard{{Targets: next}} // as if they were chosen: the rest is what the rules leave out
 		selection.NoteDenied(found.Healthy, limits, claims)
 		found.Denied = selection.Denied
 	}
 	return found, nil
 }
 
-// survey tells of each pod or node that the selector selects: a candidate, or why it
-// is none.
-func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Candidate, string)) error {
+// survey calls visit for each pod or node that the selector matches. why is empty for a
+// candidate.
+func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, visit func(c Candidate, why string)) error {
 	selector, err := d.Spec.LabelSelector()
 	if err != nil {
 		return fmt.Errorf("selector of disruption %s/%s: %w", d.Namespace, d.Name, err)
@@ -107,7 +107,7 @@ func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Can
 	options := metav1.ListOptions{LabelSelector: selector.String()}
 	options.Limit = s.pageSize
 	if d.Spec.Level == v1beta1.LevelNode {
-		return s.readyNodes(ctx, d, options, tell)
+		return s.readyNodes(ctx, d, options, visit)
 	}
 	nodes := map[string]string{}
 	var failed error
@@ -118,7 +118,7 @@ func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Can
 			if why == "" && !d.Spec.OnInit && kube.Unready(pod) != nil {
 				why, failed = s.unfitNode(ctx, pod.Spec.NodeName, nodes, failed)
 			}
-			tell(c, why)
+			visit(c, why)
 		}
 	})
 	if err != nil {
@@ -127,9 +127,10 @@ func (s *Store) survey(ctx context.Context, d *v1beta1.Disruption, tell func(Can
 	return failed
 }
 
-// unfitNode says why no pod on a node is a candidate; nothing if the node is ready. A
-// node that stops reporting makes its pods unready, so only the nodes of such pods are
-// read: once each, which known keeps. It reads no node after a failure.
+// unfitNode returns why no pod on a node is a candidate; empty if the node is ready. A
+// node that stops reporting makes its pods unready, so survey reads only the nodes of
+// such pods. known keeps the answers, so that each node is read once. After a failure
+// it reads no node.
 func (s *Store) unfitNode(ctx context.Context, name string, known map[string]string, failed error) (string, error) {
 	why, found := known[name]
 	if found || failed != nil {
@@ -139,7 +140,7 @@ func (s *Store) unfitNode(ctx context.Context, name string, known map[string]str
 	switch {
 	case apierrors.IsNotFound(err):
 		why = "its node is gone"
-	case apierrors.IsForbidden(err): // who asks with rights of their own may not read nodes
+	case apierrors.IsForbidden(err): // callers with rights of their own may not read nodes
 	case err != nil:
 		return "", fmt.Errorf("read node %s: %w", name, err)
 	case !kube.NodeReady(node):
@@ -149,8 +150,7 @@ func (s *Store) unfitNode(ctx context.Context, name string, known map[string]str
 	return why, nil
 }
 
-// judgePod says of a pod with the right labels why it is no candidate; nothing if it
-// is one.
+// judgePod returns why a pod with the right labels is no candidate; empty if it is one.
 func judgePod(d *v1beta1.Disruption, pod *corev1.Pod) (c Candidate, why string) {
 	c = podCandidate(pod, wantedContainers(d.Spec))
 	switch {
@@ -180,8 +180,9 @@ func judgePod(d *v1beta1.Disruption, pod *corev1.Pod) (c Candidate, why string) 
 	return c, ""
 }
 
-// wantedContainers are the names of those that the disruption is about; empty means
-// all that run. Of a pod that waits it is the one that holds it back.
+// wantedContainers returns the names of the containers that the disruption is about;
+// empty means all running ones. With onInit it is the init container that holds the pod
+// back.
 func wantedContainers(spec v1beta1.DisruptionSpec) []string {
 	if spec.OnInit {
 		return []string{v1beta1.OnInitContainer}
@@ -189,7 +190,7 @@ func wantedContainers(spec v1beta1.DisruptionSpec) []string {
 	return spec.Containers
 }
 
-// acquireList waits until few enough other lists are under way.
+// acquireList waits for one of the parallelLists slots.
 func (s *Store) acquireList(ctx context.Context) error {
 	select {
 	case s.listSlots <- struct{}{}:
@@ -201,7 +202,7 @@ func (s *Store) acquireList(ctx context.Context) error {
 
 func (s *Store) releaseList() { <-s.listSlots }
 
-func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions, tell func(Candidate, string)) error {
+func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options metav1.ListOptions, visit func(c Candidate, why string)) error {
 	if err := s.acquireList(ctx); err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (s *Store) readyNodes(ctx context.Context, d *v1beta1.Disruption, options m
 		for i := range nodes.Items {
 			c, why := judgeNode(d, &nodes.Items[i])
 			c.Spared = spared.why(&nodes.Items[i])
-			tell(c, why)
+			visit(c, why)
 		}
 	})
 	if err != nil {
@@ -241,15 +242,15 @@ func judgeNode(d *v1beta1.Disruption, node *corev1.Node) (c Candidate, why strin
 	return c, ""
 }
 
-// has tells whether the pod has a container of that name, whether it runs or not.
-// One of which no wanted container runs is no candidate now; one that lacks them
-// never is, and a person must know.
+// has reports whether the pod has a container of that name, running or not. A pod whose
+// wanted containers exist but do not run may become a candidate later. A pod without
+// them never does, so it stays listed and a person learns why it is unusable.
 func has(pod *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool { return c.Name == container })
 }
 
-// podCandidate describes a pod as an injector needs it. wanted are the
-// container names of spec.containers; empty means all that run.
+// podCandidate describes a pod as an injector needs it. wanted are the container names
+// of spec.containers; empty means all running ones.
 func podCandidate(pod *corev1.Pod, wanted []string) Candidate {
 	c := Candidate{Labels: pod.Labels, Target: v1beta1.InjectionTarget{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, NodeName: pod.Spec.NodeName,

@@ -20,8 +20,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A node that somebody removes from the cluster is no more a target than a pod
-// that is being deleted; the bridge does not count it as a candidate either.
+// A node that is being deleted is no target, as a pod that is being deleted is none.
+// The controller does not count such a node as a candidate either.
 func TestNodesThatAreBeingDeletedAreNotChosen(t *testing.T) {
 	deleted := metav1.NewTime(time.Unix(1, 0))
 	node := func(name string, deletion *metav1.Time, ready corev1.ConditionStatus) *corev1.Node {
@@ -57,9 +57,9 @@ func runningPod(name string) *corev1.Pod {
 	}
 }
 
-// wantChosen wants that all pods are candidates, which of them are chosen, and how the
-// explanation begins if none is.
-func wantChosen(t *testing.T, d *v1beta1.Disruption, pods []*corev1.Pod, chosen []types.UID, told string) {
+// wantChosen requires that all pods are candidates, which of them are chosen, and how
+// the explanation begins if none is.
+func wantChosen(t *testing.T, d *v1beta1.Disruption, pods []*corev1.Pod, chosen []types.UID, reason string) {
 	t.Helper()
 	var objects []runtime.Object
 	for _, pod := range pods {
@@ -73,14 +73,15 @@ func wantChosen(t *testing.T, d *v1beta1.Disruption, pods []*corev1.Pod, chosen 
 	if diff := cmp.Diff(chosen, uidsOf(next), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("chosen (-want +got):\n%s", diff)
 	}
-	if got := Unusable(d.Spec, healthy); !strings.HasPrefix(got, told) || told == "" && got != "" {
-		t.Errorf("told %q, want %q", got, told)
+	if got := Unusable(d.Spec, healthy); !strings.HasPrefix(got, reason) || reason == "" && got != "" {
+		t.Errorf("reason %q, want %q", got, reason)
 	}
 }
 
-// A static pod cannot be told from what somebody says is one, so it is no target;
-// whoever names one is told, and other pods beside it are chosen.
-func TestStaticPodsAreRefusedInWords(t *testing.T) {
+// A static pod cannot be distinguished from a pod that only claims to be one, so it is
+// no target. A spec that matches only such pods gets the reason; otherwise the other
+// pods are chosen.
+func TestStaticPodsAreRefusedWithTheReason(t *testing.T) {
 	yes := true
 	mirror, owned, plain := runningPod("mirror"), runningPod("owned"), runningPod("plain")
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "0123", "kubernetes.io/config.hash": "0123"}
@@ -90,7 +91,7 @@ func TestStaticPodsAreRefusedInWords(t *testing.T) {
 		pods   []*corev1.Pod
 		fault  v1beta1.Faults
 		chosen []types.UID
-		told   string
+		reason string
 	}{
 		"static pods alone":          {[]*corev1.Pod{mirror, owned}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, nil, "pod mirror cannot be disrupted, nor can any other matching pod: it is a static pod"},
 		"one beside another":         {[]*corev1.Pod{mirror, plain}, v1beta1.Faults{CPUPressure: &v1beta1.CPUPressure{}}, []types.UID{"plain"}, ""},
@@ -100,13 +101,13 @@ func TestStaticPodsAreRefusedInWords(t *testing.T) {
 			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
 				Faults: test.fault, Count: &every, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"},
 			}}
-			wantChosen(t, d, test.pods, test.chosen, test.told)
+			wantChosen(t, d, test.pods, test.chosen, test.reason)
 		})
 	}
 }
 
-// A container of kubectl debug runs, so "does not run" would be no reason.
-func TestEphemeralContainersAreRefusedInWords(t *testing.T) {
+// A container of kubectl debug runs, so "does not run" would be a wrong reason.
+func TestEphemeralContainersAreRefusedWithTheReason(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "web-0", Labels: map[string]string{"app": "web"}},
@@ -181,8 +182,8 @@ func TestListsAtOnceAreBounded(t *testing.T) {
 	})
 }
 
-// With onInit the pods are chosen that are held back, and of them the container
-// that does; without it those that run.
+// With onInit the candidates are the pods that are held back, with the container that
+// holds them. Without it the candidates are the pods that run.
 func TestCandidatesThatWait(t *testing.T) {
 	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	pod := func(name string, phase corev1.PodPhase, init, main corev1.ContainerState) *corev1.Pod {
@@ -222,7 +223,7 @@ func TestMemoryPressureNeedsALimit(t *testing.T) {
 		fault  v1beta1.Faults
 		unsafe *v1beta1.UnsafeMode
 		chosen []types.UID
-		told   string
+		reason string
 	}{
 		"one of two has a limit": {[]*corev1.Pod{free, limited}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, []types.UID{"limited"}, ""},
 		"none has":               {[]*corev1.Pod{free}, v1beta1.Faults{MemoryPressure: &v1beta1.MemoryPressure{}}, nil, nil, `pod free cannot be disrupted, nor can any other matching pod: container "main" has no memory limit`},
@@ -233,7 +234,7 @@ func TestMemoryPressureNeedsALimit(t *testing.T) {
 			d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
 				Faults: test.fault, Count: &every, Level: v1beta1.LevelPod, Selector: map[string]string{"app": "web"}, UnsafeMode: test.unsafe,
 			}}
-			wantChosen(t, d, test.pods, test.chosen, test.told)
+			wantChosen(t, d, test.pods, test.chosen, test.reason)
 		})
 	}
 }

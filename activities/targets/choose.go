@@ -14,55 +14,54 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// Selection says what SelectTargets found and chose. It carries counts only;
-// the targets themselves are in the shards.
+// Selection reports what SelectTargets found and chose. It carries counts only; the
+// targets themselves are in the shards.
 type Selection struct {
-	// Desired is how many targets the count asks for, of those that match now.
+	// Desired is how many targets the count asks for, of the pods or nodes that match now.
 	Desired int `json:"desired"`
 	// Selected counts the targets that are disrupted, old and new.
 	Selected int `json:"selected"`
 	// Matching counts the healthy pods or nodes that match.
 	Matching int `json:"matching"`
-	// Added are the numbers of the shards that got targets: those that are new since
-	// Known, and those whose free places were filled.
+	// Added are the numbers of the shards that got targets: shards that are new since
+	// Known, and shards whose free places were filled.
 	Added []int `json:"added,omitempty"`
-	// Shards counts all shards, and Run the choices before this one, if free places may
-	// be filled. Targets of an earlier Run in the Added shards have chaos pods already.
+	// Shards counts all shards, and Run the choices before this one, if free places may be
+	// filled. Targets of an earlier Run in the Added shards have chaos pods already.
 	Shards int `json:"shards,omitempty"`
 	Run    int `json:"run,omitempty"`
-	// Versions are those of their records.
+	// Versions are the resource versions of the Added records.
 	Versions []string `json:"versions,omitempty"`
-	// Held says who has the matching targets that this disruption may not have.
-	// Empty when it may have all.
+	// Held names the disruptions that hold matching targets. Empty when this disruption
+	// may have all.
 	Held string `json:"held,omitempty"`
-	// Operated names the matching pods on which somebody else operates, which are not
-	// chosen. Empty when there is none.
+	// Operated names the matching pods that another operation uses, which are not chosen.
+	// Empty when there is none.
 	Operated string `json:"operated,omitempty"`
-	// Budget says which PodDisruptionBudgets have no room for matching pods. Empty when
-	// all have, or nobody asks.
+	// Budget names the PodDisruptionBudgets without room for matching pods. Empty when all
+	// have room, or the disruption respects none.
 	Budget string `json:"budget,omitempty"`
-	// Full names the nodes that have no room for more chaos pods. Empty when all have.
+	// Full names the nodes without room for more chaos pods. Empty when all have room.
 	Full string `json:"full,omitempty"`
-	// Denied names the rules of policies that let fewer be disrupted. Empty when none
-	// does.
+	// Denied names the rules of policies that allow fewer targets. Empty when none does.
 	Denied string `json:"denied,omitempty"`
-	// Caught is what safe mode has against the disruption where it only warns. Empty when
-	// it has nothing.
+	// Caught is what safe mode objects to, where it only warns. Empty without an
+	// objection.
 	Caught string `json:"caught,omitempty"`
-	// Failed says how many could not be injected, why, and when they are tried again.
-	// Empty when all could.
+	// Failed reports how many targets could not be injected, why, and the time of the next
+	// attempt. Empty when all could.
 	Failed string `json:"failed,omitempty"`
-	// RetryAt is when the first of them may be chosen again, or nodes may have room; nil
-	// for none.
+	// RetryAt is when the first failed target may be chosen again, or nodes may have room;
+	// nil without such a time.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
-	// Lost says that targets were lost and are not replaced any more. Empty while all
-	// are.
+	// Lost reports that targets were lost and Squall does not replace them any more. Empty
+	// while it replaces all.
 	Lost string `json:"lost,omitempty"`
-	// Kept counts the places that are kept for some of them.
+	// Kept counts the places that are kept for pods in Operated.
 	Kept int `json:"kept,omitempty"`
-	// Control says how many pods the control group was to have, and has; nil without.
+	// Control is the wanted and the actual size of the control group; nil without a group.
 	Control *ControlCount `json:"control,omitempty"`
-	// Invalid says why no target can ever be disrupted as the spec asks.
+	// Invalid is why no target can ever be disrupted as the spec asks.
 	Invalid string `json:"invalid,omitempty"`
 }
 
@@ -72,7 +71,8 @@ type ControlCount struct {
 	Chosen int `json:"chosen"`
 }
 
-// VersionOf is the version of an added shard's record; empty when it was not told.
+// VersionOf returns the version of an added shard's record; empty if the selection has
+// none.
 func (s Selection) VersionOf(number int) string {
 	if i := slices.Index(s.Added, number); i >= 0 && i < len(s.Versions) {
 		return s.Versions[i]
@@ -80,8 +80,8 @@ func (s Selection) VersionOf(number int) string {
 	return ""
 }
 
-// NoteAdded writes into the selection which of the shards got targets by the choice, and
-// the versions of their records.
+// NoteAdded writes into the selection which shards got targets by the choice, and the
+// versions of their records.
 func (s *Selection) NoteAdded(choice Choice, shards []Shard) {
 	total := choice.Known
 	for _, shard := range shards {
@@ -97,7 +97,7 @@ func (s *Selection) NoteAdded(choice Choice, shards []Shard) {
 	}
 }
 
-// String says how many were chosen, or why none although something matches.
+// String reports how many targets were chosen, or why none although something matches.
 func (s Selection) String() string {
 	text := fmt.Sprintf("%d of %d matching targets", s.Selected, s.Matching)
 	if s.Selected == 0 && s.Held == "" && s.Operated == "" && s.Budget == "" && s.Full == "" && s.Denied == "" && s.Failed == "" && s.Lost == "" {
@@ -112,8 +112,8 @@ func (s Selection) String() string {
 	return text
 }
 
-// LeftOut says why fewer are disrupted than are wanted; empty when none is missing, or
-// those that are missing were disrupted before.
+// LeftOut returns why fewer targets are disrupted than wanted. It is empty when all
+// are, or when the missing ones were disrupted before.
 func (s Selection) LeftOut() string {
 	if s.Selected >= s.Desired {
 		return ""
@@ -122,15 +122,15 @@ func (s Selection) LeftOut() string {
 	return strings.Join(slices.DeleteFunc(reasons, func(why string) bool { return why == "" }), "; ")
 }
 
-// Holders are the disruptions that hold targets which another may not have, by the
+// Holders names the disruptions that hold targets which another may not have, by the
 // targets' UIDs.
 type Holders map[types.UID]string
 
-// namedHolders is how many of them are named.
+// namedHolders bounds how many names a text lists.
 const namedHolders = 3
 
-// Of says which of the candidates are held and by whom, and what shares them; it
-// is empty when none is.
+// Of reports how many candidates are held, by which disruptions, and which setting
+// would share them. It is empty when none is held.
 func (h Holders) Of(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 	count := 0
 	names := map[string]bool{}
@@ -153,42 +153,44 @@ func (h Holders) Of(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 // Candidate is a healthy pod or node that matches the selector.
 type Candidate struct {
 	Target v1beta1.InjectionTarget
-	// Missing names a container the spec asks for and the pod does not have. Ephemeral is
-	// true when the pod has it as an ephemeral container, of kubectl debug.
+	// Missing names a container that the spec asks for and that does not run in the pod.
+	// Ephemeral is true when the pod has it as an ephemeral container, made by kubectl
+	// debug.
 	Missing   string
 	Ephemeral bool
-	// Irreplaceable says why the pod would not start on another node, when that
-	// is what the spec asks for.
+	// Irreplaceable is why the pod would not start on another node, if the spec replaces
+	// pods.
 	Irreplaceable string
-	// Unlimited is a container without a memory limit, when the spec needs one.
+	// Unlimited is a container without a memory limit, if the spec needs one.
 	Unlimited string
-	// Static is true of a static pod. What tells on its node which containers are its
-	// is the hash of the kubelet's file, and whoever makes pods may write any hash on
-	// one of his own: an injector believes the pod's UID alone.
+	// Static is true for a static pod, which is no target. On the node only the hash of
+	// the kubelet's file identifies its containers. Anyone who may create pods can write
+	// any hash on a pod, so an injector trusts the pod's UID alone.
 	Static bool
-	// Unmanaged is true for a pod that no driver moves, when the spec skips those.
+	// Unmanaged is true for a pod that no driver moves, if the spec skips such pods.
 	Unmanaged bool
-	// Operation says what shows that somebody else operates on the pod, when that
-	// matters to the spec: then it is not chosen.
+	// Operation names the sign of another operation on the pod, if the spec respects
+	// operations. Such a pod is not chosen.
 	Operation string
-	// KeepsPlace is true for one with an Operation that is waited for.
+	// KeepsPlace is true for a pod with an Operation that the disruption waits for.
 	KeepsPlace bool
-	// Spared says why a node is left alone though it matches; empty for one that is not.
+	// Spared is why a matching node is not disrupted; empty for a node that may be.
 	Spared string
-	// Labels are those of the pod or node.
+	// Labels are the labels of the pod or node.
 	Labels map[string]string
-	// Denied names the rule of a policy that lets nobody disrupt it; empty for none.
+	// Denied names the rule of a policy that forbids to disrupt it; empty without such a
+	// rule.
 	Denied string
-	// limits are the rules that let so many be disrupted at once and count it.
+	// limits are the rules that bound how many are disrupted at once and that count it.
 	limits []string
 	// tries counts how often it was chosen before and never injected.
 	tries int
-	// control is true for one of the control group, which is never chosen.
+	// control is true for a member of the control group, which is never chosen.
 	control bool
 }
 
-// Tally counts what is wanted and what is disrupted already. A pod that was
-// disturbed at its start waits no longer, and still counts as one that matches.
+// Tally counts the wanted targets and those that are disrupted already. A pod that was
+// disrupted at its start no longer waits, and still counts as a match.
 func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) Selection {
 	active := Active(shards)
 	matching := len(healthy)
@@ -202,17 +204,18 @@ func Tally(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) Sel
 	return Selection{Matching: matching, Desired: spec.Wanted(matching), Selected: len(active)}
 }
 
-// Wanted is how many of the candidates a disruption wants, whoever has them.
+// Wanted is how many of the candidates a disruption wants, including those that others
+// hold.
 func Wanted(spec v1beta1.DisruptionSpec, healthy []Candidate) int {
 	return min(spec.Wanted(len(healthy)), len(healthy))
 }
 
-// notNow counts as so many tries: of a target that is disrupted, or was and is used up,
-// or is not to be tried again yet.
+// notNow is a number of tries. past returns it for a target that is disrupted, that was
+// disrupted and may not be chosen again, or whose next attempt is later.
 const notNow = 1 << 20
 
-// past are the tries that every target has had which was ever chosen. The shards are in
-// order.
+// past returns the number of tries of every target that was ever chosen. The shards are
+// in order.
 func past(shards []Shard, now time.Time) map[types.UID]int {
 	tries := map[types.UID]int{}
 	for uid, target := range latest(shards) {
@@ -244,8 +247,8 @@ func (c Candidate) usable() bool {
 	return c.Missing == "" && c.Irreplaceable == "" && c.Unlimited == "" && !c.Static && !c.Unmanaged && c.Spared == ""
 }
 
-// Unusable says why the candidate cannot be disrupted as the spec asks; it is empty
-// for one that can.
+// Unusable returns why the candidate cannot be disrupted as the spec asks; empty if it
+// can.
 func (c Candidate) Unusable() string {
 	switch {
 	case c.Ephemeral:
@@ -270,7 +273,8 @@ func (c Candidate) Unusable() string {
 	return ""
 }
 
-// ephemeral is why a container of kubectl debug is not disrupted, and what to do instead.
+// ephemeral is why a container of kubectl debug is not disrupted, and what to do
+// instead.
 const ephemeral = "an ephemeral container, which is never disrupted; name a container of the pod's spec"
 
 // staticPod is why a static pod is not disrupted, and what to do instead.
@@ -282,11 +286,11 @@ func unlimited(container string) string {
 		" or unsafeMode.allowMemoryPressureWithoutLimit, which needs the right to disrupt nodes", container)
 }
 
-// unmanaged says why a pod is one that no driver moves.
+// unmanaged is why a pod counts as one that no driver moves.
 const unmanaged = "no driver moves it: it needs the label " + podops.LabelManaged + "=" + podops.ManagedValue + ", the readiness gate " + podops.ReadinessGate +
 	" since its creation, and that condition in its status (podOpsLifecycle.unmanagedPods Skip)"
 
-// Unusable explains why none of the healthy pods can be disrupted, or is empty.
+// Unusable explains why none of the healthy pods can be disrupted; empty if one can.
 func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 	if len(healthy) == 0 || slices.ContainsFunc(healthy, Candidate.usable) {
 		return ""
@@ -313,11 +317,12 @@ func Unusable(spec v1beta1.DisruptionSpec, healthy []Candidate) string {
 	}
 }
 
-// nextClaims decides what the shards beyond those that stand are to hold, from
-// what was read in one round: pending is what they hold, sure has those of
-// pending that were there before anybody else claimed them, busy what others
-// claim, and left what budgets allow besides what is held and sure. wanted is how many there should be. Whatever is free is taken: a busy pod keeps
-// a place that is left after that.
+// nextClaims decides which targets the shards beyond stand hold next, from one read of
+// the cluster. pending are the targets that they hold now. sure are the pending targets
+// that no other disruption claimed first, busy the targets that others claim. left is
+// the room that budgets have beside all that is held or sure. wanted is how many
+// targets there should be. A pod with another operation keeps a place only if one is
+// left after every free candidate is chosen.
 func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard, pending []Target, sure map[types.UID]bool, busy Holders, left *room) (next []Target, wanted int) {
 	tries := past(stand, time.Now())
 	for _, target := range pending {
@@ -335,8 +340,9 @@ func nextClaims(spec v1beta1.DisruptionSpec, healthy []Candidate, stand []Shard,
 	return topUp(pending, sure, wanted, free), wanted
 }
 
-// Surplus are the targets that a percentage no longer asks for, as fewer match than
-// when they were chosen: the newest ones. Targets that do not match are not counted.
+// Surplus returns the targets that a percentage no longer asks for, because fewer match
+// than when they were chosen: the newest ones. It does not count targets that do not
+// match.
 func Surplus(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) []types.UID {
 	if !spec.FollowsShare() {
 		return nil
@@ -350,8 +356,8 @@ func Surplus(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard) [
 	return uidsOf(staying[min(len(staying), spec.Wanted(len(healthy))):])
 }
 
-// notReplaced counts the lost targets in whose place nobody is chosen, so that a
-// disruption whose targets die of it does not go through all that match.
+// notReplaced counts the lost targets that Squall does not replace. Without this bound,
+// a disruption that kills its targets would go through all that match.
 func notReplaced(spec v1beta1.DisruptionSpec, desired int, shards []Shard, now time.Time) int {
 	if most, bounded := spec.MostLost(desired); bounded {
 		return max(0, lost(shards)-most)
@@ -359,8 +365,8 @@ func notReplaced(spec v1beta1.DisruptionSpec, desired int, shards []Shard, now t
 	return max(0, lostInHour(shards, hourOf(now))-lossesAnHour*desired)
 }
 
-// lossesAnHour is how many lost targets are replaced an hour for each that is wanted, when
-// neither count nor maxLostTargets bounds how many.
+// lossesAnHour bounds the replacements per hour for each wanted target, if neither
+// count nor maxLostTargets bounds them.
 const lossesAnHour = 10
 
 func lostInHour(shards []Shard, hour int64) (n int) {
@@ -389,8 +395,9 @@ func lost(shards []Shard) (n int) {
 	return n
 }
 
-// NoteLost writes into the selection that fewer are disrupted than are wanted, as too
-// many were lost, and when others are chosen again if the bound is one of an hour.
+// NoteLost writes into the selection that fewer targets are disrupted than wanted
+// because too many were lost. If the bound is the hourly one, it sets RetryAt to the
+// next hour.
 func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard, now time.Time) {
 	n := notReplaced(spec, s.Desired, shards, now)
 	if n == 0 || s.Selected >= s.Desired {
@@ -409,8 +416,8 @@ func (s *Selection) NoteLost(spec v1beta1.DisruptionSpec, shards []Shard, now ti
 		lostInHour(shards, hourOf(now)), n, next.UTC().Format(time.RFC3339), lossesAnHour)
 }
 
-// NoteFailed writes into the selection which of the candidates were never injected, and
-// when the first of them is tried again, if more targets are wanted.
+// NoteFailed writes into the selection how many candidates were never injected, and
+// when the first of them is retried, if more targets are wanted.
 func (s *Selection) NoteFailed(spec v1beta1.DisruptionSpec, healthy []Candidate, shards []Shard, now time.Time) {
 	if s.Selected >= s.Desired || spec.StaticTargeting {
 		return
@@ -434,9 +441,9 @@ func (s *Selection) NoteFailed(spec v1beta1.DisruptionSpec, healthy []Candidate,
 	}
 }
 
-// topUp puts a free target in the place of each that is not sure, and adds more
-// while there are fewer than wanted. When none is free any more, the last ones
-// move into the gaps: none that stays ever moves to a later place.
+// topUp replaces each target that is not sure by a free one, and adds free ones up to
+// wanted. When no free one is left, the last targets move into the gaps. A target that
+// stays never moves to a later place.
 func topUp(pending []Target, sure map[types.UID]bool, wanted int, free []Candidate) []Target {
 	gaps := 0
 	for _, target := range pending {
@@ -471,8 +478,8 @@ func keptPlaces(healthy []Candidate, tries map[types.UID]int, busy Holders) (n i
 	return n
 }
 
-// NoteOperated writes into the selection which of the candidates were not chosen
-// because somebody operates on them, and how many places are kept for them.
+// NoteOperated writes into the selection which candidates were not chosen because
+// another operation uses them, and how many places are kept for them.
 func (s *Selection) NoteOperated(healthy []Candidate, claims Claims) {
 	tries := past(claims.Own, time.Now())
 	names := map[string]bool{}

@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Whatever is contested and free: what is sure stays and never moves to a later
-// place, what is not goes, and there are as many as are wanted if they are there.
+// For any mix of sure, pending and free targets: a sure target stays and never moves to
+// a later place, any other is dropped, and there are as many as wanted if enough exist.
 func TestTopUp(t *testing.T) {
 	for range 2000 {
 		sure := map[types.UID]bool{}
@@ -52,8 +52,8 @@ func TestTopUp(t *testing.T) {
 	}
 }
 
-// rule 18: a target is used up once it was injected. One that was never injected is tried
-// again: three times at once, and then after a pause.
+// rule 18: a target that was injected is not chosen again. A target that was never
+// injected is retried: three times at once, and then after a pause.
 func TestWhatIsUsedUp(t *testing.T) {
 	ended := func(tries int, again bool) Target {
 		return Target{InjectionTarget: v1beta1.InjectionTarget{UID: "web"}, Ended: "over", Tries: tries, Again: again}
@@ -134,7 +134,7 @@ func TestHowManyLostTargetsAreReplacedAnHour(t *testing.T) {
 			selection := Selection{Desired: 2, Matching: 2, Selected: 1}
 			selection.NoteLost(spec, []Shard{shard}, hour.Add(30*time.Minute))
 			if (selection.Lost != "") != (test.want > 0) || test.want > 0 && (selection.RetryAt == nil || !selection.RetryAt.Equal(hour.Add(time.Hour)) || !strings.Contains(selection.LeftOut(), "maxLostTargets")) {
-				t.Errorf("selection = %+v, want that told, and when others are chosen again", selection)
+				t.Errorf("selection = %+v, want that reason, and when others are chosen again", selection)
 			}
 		})
 	}
@@ -211,8 +211,8 @@ func TestWhichTargetsAreSurplus(t *testing.T) {
 	}
 }
 
-// Pods that were disturbed at their start wait no longer, and count all the same:
-// a share of those that match is not of those alone that wait at the moment.
+// Pods that were disrupted at their start no longer wait, and still count. A percentage
+// is one of all matching pods, not of those that wait at the moment.
 func TestTallyOfPodsThatWait(t *testing.T) {
 	candidate := func(uid types.UID) Candidate { return Candidate{Target: v1beta1.InjectionTarget{UID: uid}} }
 	chosen := func(uid types.UID) Target { return Target{InjectionTarget: v1beta1.InjectionTarget{UID: uid}} }
@@ -229,7 +229,8 @@ func TestTallyOfPodsThatWait(t *testing.T) {
 	}
 }
 
-// Who gets no target, or not as many as it wants, is told who has them.
+// A disruption that gets fewer targets than it wants learns which disruptions hold
+// them.
 func TestHoldersAreNamed(t *testing.T) {
 	var healthy []Candidate
 	for i := range 6 {
@@ -248,18 +249,18 @@ func TestHoldersAreNamed(t *testing.T) {
 		"all 2 matching targets are disrupted already or were before": Selection{Matching: 2, Desired: 1}.String(),
 	} {
 		if got != want {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("reason %q, want %q", got, want)
 		}
 	}
 }
 
-// rule S11: what was lost is replaced as often as count asks for, and then not any
-// more, and that is told. Who was let go for another reason does not count.
+// rule S11: Squall replaces lost targets as often as count asks for, then stops and
+// reports it. Targets that were released for another reason do not count.
 func TestHowManyLostTargetsAreReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost, released int
 		chosen         int
-		told           string
+		reason         string
 	}{
 		"nothing was lost":       {0, 0, 2, ""},
 		"as many as count":       {2, 0, 2, ""},
@@ -286,8 +287,8 @@ func TestHowManyLostTargetsAreReplaced(t *testing.T) {
 			}
 			shards := append(stand, Shard{Number: len(stand), Targets: next})
 			selection := Tally(spec, healthy, shards)
-			if selection.NoteLost(spec, shards, time.Now()); selection.Lost != test.told {
-				t.Errorf("told %q, want %q", selection.Lost, test.told)
+			if selection.NoteLost(spec, shards, time.Now()); selection.Lost != test.reason {
+				t.Errorf("reason %q, want %q", selection.Lost, test.reason)
 			}
 		})
 	}

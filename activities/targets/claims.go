@@ -18,27 +18,27 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// How two disruptions that start together never take the same target
-// (rule 19): each writes its choice into its records, which are the
-// claims, and then reads all claims. Whoever sees another claim on a target of
-// its own gives that one up and chooses another. At least one of two sees the
-// other, since both write before they read; so a target is never held twice.
-// When both give up the same again and again, a random pause lets one go first.
+// Two disruptions that start together never take the same target (rule 19). Each writes
+// its choice into its records, which are the claims, and then reads all claims. A
+// disruption that finds another claim on one of its targets gives that target up and
+// chooses another. Both write before they read, so at least one of two finds the
+// other's claim. If both give up the same target repeatedly, a random pause lets one of
+// them claim it first.
 
-// The same goes for what budgets allow: whoever sees more claims than fit gives
-// up those of its own that it has not seen fit before.
+// The same holds for budgets: a disruption that finds more claims than fit gives up its
+// own claims, except those that fitted in an earlier read.
 
 // Claims are all claims as they were read at one moment.
 type Claims struct {
 	// Own are the disruption's shards, in order.
 	Own []Shard
-	// Holders are those whose targets it must leave alone.
+	// Holders are the disruptions whose targets it must not choose.
 	Holders Holders
 	// held are all pods that other disruptions claim, if it respects budgets.
 	held map[types.UID]bool
 	// others are the shards of all other disruptions.
 	others []Shard
-	// Unread are records of others that cannot be read.
+	// Unread are records of other disruptions that cannot be read.
 	Unread []Unread
 }
 
@@ -47,18 +47,19 @@ type Unread struct {
 	Owner  v1beta1.DisruptionRef
 	Record string
 	Why    error
-	// Keeps says which disruptions must leave alone all that its owner may have.
+	// Keeps names the disruptions that must not choose anything that the record's owner
+	// may hold.
 	Keeps string
 }
 
-// Claim chooses targets until there are as many as wanted, or no more are
-// free or fit into the budgets, and returns all claims. The choice says which
-// of its targets stand. Others are left from an attempt whose answer was lost;
-// nothing was created for them.
+// Claim chooses targets until it has as many as wanted, or until no more are free or
+// fit into the budgets. It returns all claims. The choice defines which of its targets
+// stand. Other targets are left from an attempt whose answer was lost; that attempt
+// created nothing for them.
 func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, choice Choice, healthy []Candidate, budgets Budgets) (Claims, error) {
 	sure := map[types.UID]bool{}
-	// The first look may be at what the watch has seen so far, if it finds enough, and
-	// if that is not older than the disruption's own records.
+	// The first read may use the watch, if that is not older than the disruption's own
+	// records and has enough targets.
 	written, err := s.ownVersions(ctx, d, choice)
 	if err != nil {
 		return Claims{}, err
@@ -99,8 +100,8 @@ func (s *Store) Claim(ctx context.Context, d *v1beta1.Disruption, choice Choice,
 	}
 }
 
-// ownVersions are those of the disruption's records, read live: another worker may have
-// written them last. None are there before the first choice.
+// ownVersions returns the versions of the disruption's records. It reads live, because
+// another worker may have written them last. There are none before the first choice.
 func (s *Store) ownVersions(ctx context.Context, d *v1beta1.Disruption, choice Choice) (versions, error) {
 	if choice.Known == 0 {
 		return nil, nil
@@ -116,9 +117,9 @@ func (s *Store) ownVersions(ctx context.Context, d *v1beta1.Disruption, choice C
 	return now, nil
 }
 
-// makeSure adds to sure the pending targets that nobody else claims and that fit into
-// the budgets, beside those that stand and those that are sure already. It returns
-// what is left of the budgets.
+// makeSure adds to sure the pending targets that no other disruption claims and that
+// fit into the budgets, beside those that stand or are sure already. It returns the
+// room that is left.
 func makeSure(sure map[types.UID]bool, pending []Target, stand []Shard, claims Claims, budgets Budgets) *room {
 	left := budgets.at(claims).without(claims.held)
 	for _, target := range Active(stand) {
@@ -135,10 +136,10 @@ func makeSure(sure map[types.UID]bool, pending []Target, stand []Shard, claims C
 	return left
 }
 
-// claimed reads all claims, as they were after what was written, and live if
-// that is asked for: the disruption's own shards, in order, and every target
-// that others claim and this one must leave alone. Of a claim that cannot be read it
-// counts all candidates that its owner may have.
+// claimed reads all claims, as they were after the versions in written; it reads live
+// if asked to. It returns the disruption's own shards, in order, and every target that
+// others claim and this disruption may not share. For a claim that cannot be read, it
+// counts every candidate that the claim's owner may hold.
 func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, healthy []Candidate, written versions, live bool) (claims Claims, err error) {
 	var all []Shard
 	seen := false
@@ -186,8 +187,8 @@ func (s *Store) claimed(ctx context.Context, d *v1beta1.Disruption, healthy []Ca
 	return claims, nil
 }
 
-// holdAll counts as held what the owner of a shard that cannot be read may hold: all pods
-// of its namespace, or all nodes.
+// holdAll counts as held what the owner of an unreadable shard may hold: all pods of
+// its namespace, or all nodes.
 func (s *Store) holdAll(ctx context.Context, d *v1beta1.Disruption, healthy []Candidate, shard Shard, claims *Claims) {
 	labels := shard.object.Labels
 	owner := v1beta1.DisruptionRef{
@@ -212,21 +213,22 @@ func (s *Store) holdAll(ctx context.Context, d *v1beta1.Disruption, healthy []Ca
 	}
 }
 
-// tolerated is true when the disruption may share its targets with the claim:
-// allowDisruptedTargets, and kinds that stack.
+// tolerated reports whether the disruption may share its targets with the claim: it has
+// allowDisruptedTargets, and the kinds stack.
 func tolerated(spec v1beta1.DisruptionSpec, claim *corev1.ConfigMap) bool {
 	return spec.AllowDisruptedTargets && len(spec.Kinds().Refuses(v1beta1.ParseKinds(claim.Annotations[annotationKinds]))) == 0
 }
 
-// holder names the disruption of a claim, and what it does, for people.
+// holder names the disruption of a claim, and its faults, for texts that people read.
 func holder(claim *corev1.ConfigMap) string {
 	return fmt.Sprintf("%s/%s (%s)", claim.Labels[v1beta1.LabelDisruptionNamespace], claim.Labels[v1beta1.LabelDisruptionName],
 		claim.Annotations[annotationKinds])
 }
 
-// writeClaims makes the own shards hold what the parts say, and deletes those that no part
-// is for. They are written in order, so that a target that moves to an earlier shard is in
-// either at any time; when none can move, all at once.
+// writeClaims writes the parts into the own shards, and deletes the shards without a
+// part. If targets may move, it writes one shard after the other: a target that moves
+// to an earlier shard is then in one of the two at any time. Otherwise it writes
+// several at once.
 func (s *Store) writeClaims(ctx context.Context, d *v1beta1.Disruption, own []Shard, moves bool, parts []Shard) (versions, error) {
 	before := map[int]Shard{}
 	for _, shard := range own {
@@ -266,7 +268,7 @@ func (s *Store) writeClaims(ctx context.Context, d *v1beta1.Disruption, own []Sh
 	return written, s.withdraw(ctx, before, written)
 }
 
-// withdraw deletes shards in which no target is claimed any more.
+// withdraw deletes shards without any claimed target.
 func (s *Store) withdraw(ctx context.Context, shards map[int]Shard, written versions) error {
 	for _, number := range slices.Sorted(maps.Keys(shards)) {
 		name := shards[number].object.Name

@@ -58,7 +58,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// targets makes running pods.
+// targets creates n running pods.
 func (c *cluster) targets(n int, labels map[string]string) {
 	c.Helper()
 	for i := range n {
@@ -79,14 +79,14 @@ func (c *cluster) targets(n int, labels map[string]string) {
 	}
 }
 
-// two is a disruption that wants two targets; nobody else knows it.
+// two is a disruption that wants two targets; it is not in the cluster.
 func (c *cluster) two(name string) *v1beta1.Disruption {
 	d := objects.Disruption(c.namespace, name, intstr.FromInt32(2))
 	d.UID = types.UID(c.namespace + "-" + name)
 	return d
 }
 
-// claim lets the disruption choose, and returns what it holds then.
+// claim chooses targets for the disruption, and returns those that it holds then.
 func (c *cluster) claim(d *v1beta1.Disruption) []types.UID {
 	c.Helper()
 	healthy, err := c.Healthy(c.Context(), d)
@@ -105,7 +105,7 @@ func (c *cluster) chosen(d *v1beta1.Disruption) []types.UID {
 	return uids
 }
 
-// rule 19: the watch may hold anything of the past.
+// rule 19: the watch may lag behind by any number of writes.
 func TestClaimsWithAWatchThatIsBehind(t *testing.T) {
 	distinct := func(c *cluster, n int, claims ...[]types.UID) {
 		c.Helper()

@@ -22,21 +22,21 @@ const (
 	keyControl    = "control"
 )
 
-// ControlGroup are the pods that a disruption leaves alone to compare its targets
-// with. They are no claim: another disruption may have them.
+// ControlGroup are the pods that a disruption leaves undisrupted to compare its targets
+// with. They are no claim: another disruption may choose them.
 type ControlGroup struct {
-	// Wanted is how many the spec asks for.
+	// Wanted is how many pods the spec asks for.
 	Wanted int          `json:"wanted"`
 	Pods   []ControlPod `json:"pods,omitempty"`
 }
 
-// ControlPod is one of them.
+// ControlPod is one pod of the group.
 type ControlPod struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
 }
 
-// uids are those of its pods; nil has none.
+// uids returns the UIDs of the group's pods; empty for nil.
 func (g *ControlGroup) uids() map[types.UID]bool {
 	all := map[types.UID]bool{}
 	if g != nil {
@@ -47,8 +47,8 @@ func (g *ControlGroup) uids() map[types.UID]bool {
 	return all
 }
 
-// Keep marks the candidates that belong to the group: they are not chosen as
-// targets. A nil group keeps none.
+// Keep marks the candidates that belong to the group, so that they are not chosen as
+// targets. A nil group has none.
 func (g *ControlGroup) Keep(healthy []Candidate) {
 	group := g.uids()
 	for i := range healthy {
@@ -56,8 +56,8 @@ func (g *ControlGroup) Keep(healthy []Candidate) {
 	}
 }
 
-// chooseControl takes at random as many of the candidates as are wanted and free:
-// no target of this disruption, now or before, nor of another one.
+// chooseControl takes at random as many candidates as are wanted and free. A target of
+// this disruption, now or before, or of another one is not free.
 func chooseControl(spec v1beta1.DisruptionSpec, healthy []Candidate, claims Claims) ControlGroup {
 	matching := Tally(spec, healthy, claims.Own).Matching
 	group := ControlGroup{Wanted: spec.SteadyState.ControlWanted(matching)}
@@ -76,8 +76,8 @@ func chooseControl(spec v1beta1.DisruptionSpec, healthy []Candidate, claims Clai
 	return group
 }
 
-// ChooseControl chooses the control group, once and for good: what was chosen
-// before counts, also that there was none left.
+// ChooseControl chooses the control group once. A later call returns the group of the
+// first, even an empty one.
 func (s *Store) ChooseControl(ctx context.Context, d *v1beta1.Disruption, healthy []Candidate, claims Claims) (*ControlGroup, error) {
 	group := chooseControl(d.Spec, healthy, claims)
 	document, err := json.Marshal(group)
@@ -115,8 +115,8 @@ func (s *Store) LoadControl(ctx context.Context, ref v1beta1.DisruptionRef) (*Co
 	return group, nil
 }
 
-// DisturbedNow are those of the group that some disruption disturbs, as far as the
-// watch knows.
+// DisturbedNow returns the members of the group that some disruption targets, as far as
+// the watch knows.
 func (s *Store) DisturbedNow(group *ControlGroup) map[types.UID]bool {
 	if s.Watch == nil || group == nil {
 		return nil

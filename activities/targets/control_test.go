@@ -10,7 +10,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A control group is made of what nobody disturbs, and none of it becomes a target.
+// A control group consists of undisrupted pods, and no member becomes a target.
 func TestControlGroup(t *testing.T) {
 	candidates := func(n int) (all []Candidate) {
 		for i := range n {

@@ -16,9 +16,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A record lives as long as its disruption, and so over changes of release:
-// its name, labels, keys and every field stay as they are. A field may be
-// added, to the files too.
+// A record lives as long as its disruption, so it outlives upgrades: its name, labels,
+// keys and every field stay as they are. You may add a field, to the files too.
 func TestRecordsStayAsTheyAre(t *testing.T) {
 	older := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	count := intstr.FromString("50%")
@@ -96,8 +95,8 @@ func fileRecord(t *testing.T, path string) *corev1.ConfigMap {
 	return record
 }
 
-// wantRecord compares the record with its file, which a field that is added
-// is added to by hand.
+// wantRecord compares the record with its file. When you add a field, add it to the
+// file by hand.
 func wantRecord(t *testing.T, path string, record *corev1.ConfigMap) {
 	t.Helper()
 	got, err := yaml.Marshal(record)

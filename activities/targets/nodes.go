@@ -16,24 +16,24 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// NodeShare bounds the chaos pods of each node, so that its other pods, and those that
-// clean, find a place.
+// NodeShare bounds the chaos pods of each node, so that its other pods, and the
+// cleaners, find a place.
 type NodeShare struct {
-	// Percent of the pods that the node takes.
+	// Percent of the pods that a node can run.
 	Percent int
-	// Each is how many chaos pods a target gets, Taken how many of other disruptions
-	// are on a node.
+	// Each is how many chaos pods a target gets, Taken how many chaos pods of other
+	// disruptions are on a node.
 	Each  int
 	Taken func(node string) int
 }
 
-// alwaysFits is a number of chaos pods for which no node's capacity is read: any node
-// that runs pods at all has room for them.
+// alwaysFits is a number of chaos pods for which NodeBudgets reads no node's capacity:
+// any node that runs pods has room for them.
 const alwaysFits = 3
 
-// NodeBudgets are what the share leaves on the nodes of the candidates, one budget for each
-// node that has fewer places than candidates. A node without any chaos pod has room for
-// one target, however small it is.
+// NodeBudgets returns the room that the share leaves on the candidates' nodes: one
+// budget for each node with fewer places than candidates. A node without any chaos pod
+// has room for one target, however small the node is.
 func (s *Store) NodeBudgets(ctx context.Context, share NodeShare, healthy []Candidate) (Budgets, error) {
 	on := map[string]map[types.UID]bool{}
 	for _, c := range healthy {
@@ -68,11 +68,11 @@ func (s *Store) NodeBudgets(ctx context.Context, share NodeShare, healthy []Cand
 	return budgets, nil
 }
 
-// fewNodes are read one by one; more are listed.
+// fewNodes bounds the nodes that podSlots reads one by one; it lists more.
 const fewNodes = 20
 
-// podSlots is how many pods each of the nodes takes. Nodes that are gone, or report no
-// number, are missing.
+// podSlots returns how many pods each of the nodes can run. Nodes that are gone, or
+// report no number, are missing.
 func (s *Store) podSlots(ctx context.Context, wanted map[string]int) (map[string]int, error) {
 	slots := map[string]int{}
 	note := func(node *corev1.Node) {
@@ -116,12 +116,12 @@ func (s *Store) podSlots(ctx context.Context, wanted map[string]int) (map[string
 	return slots, err
 }
 
-// roomEvery is how often a disruption that lacks room on nodes looks whether other
-// disruptions, of any namespace, have left.
+// roomEvery is how often a disruption that lacks room on nodes checks whether other
+// disruptions, of any namespace, have ended.
 const roomEvery = time.Minute
 
-// NoteNodes writes into the selection which of the candidates were not chosen because
-// their nodes have no room for more chaos pods, and when that is looked at again.
+// NoteNodes writes into the selection which candidates were not chosen because their
+// nodes have no room for more chaos pods, and sets RetryAt.
 func (s *Selection) NoteNodes(healthy []Candidate, nodes Budgets, claims Claims, now time.Time) {
 	if s.Selected >= s.Desired {
 		return

@@ -10,28 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A dynamic disruption chooses targets for as long as it lasts. New ones take free
-// places in the records of earlier ones, and a record forgets targets that nobody can
-// choose again. So the number of records follows that of the targets at one time, not
-// that of all targets ever chosen (decision 0001).
+// A dynamic disruption chooses targets for as long as it lasts. New targets take free
+// places in the records of earlier ones, and a record forgets targets that cannot be
+// chosen again. So the number of records follows the number of targets at one time, not
+// of all targets ever chosen (decision 0001).
 
-// Choice says which targets of a disruption stand, and where others are put.
+// Choice defines which targets of a disruption stand, and where new ones go.
 type Choice struct {
 	// Known is how many of the disruption's records the workflow knows.
 	Known int
 	// Run counts the choices before this one.
 	Run int
-	// Fill puts new targets into free places of known records. Without it they get
-	// records of their own.
+	// Fill puts new targets into free places of known records. Without it they get records
+	// of their own.
 	Fill bool
 }
 
-// stands is false for a target that an attempt at this very choice claimed.
+// stands is false for a target that an earlier attempt at this very choice claimed.
 func (c Choice) stands(number int, t Target) bool {
 	return number < c.Known && (!c.Fill || t.Run < c.Run || !t.Active())
 }
 
-// split separates the known shards, with the targets that stand, from the pending ones.
+// split separates the known shards, with the targets that stand, from the pending
+// targets.
 func (c Choice) split(own []Shard) (stand []Shard, pending []Target) {
 	for _, shard := range own {
 		kept := shard
@@ -50,9 +51,9 @@ func (c Choice) split(own []Shard) (stand []Shard, pending []Target) {
 	return stand, pending
 }
 
-// layout puts the chosen targets into shards: into free places of those that stand, then
-// into new ones. Places never get fewer from one attempt to the next, so a target that
-// stays chosen never moves to a later shard.
+// layout puts the chosen targets into shards: into free places of those that stand,
+// then into new shards. No attempt has fewer places than the one before, so a target
+// that stays chosen never moves to a later shard.
 func (c Choice) layout(stand []Shard, chosen []Target) []Shard {
 	for i := range chosen {
 		chosen[i].Run = c.Run
@@ -73,8 +74,8 @@ func (c Choice) layout(stand []Shard, chosen []Target) []Shard {
 	return parts
 }
 
-// fill puts as many targets into the shard as have place in it, and returns the others.
-// It forgets targets only if their places are needed.
+// fill puts as many targets into the shard as it has room for, and returns the others.
+// It forgets targets only if it needs their places.
 func (s *Shard) fill(chosen []Target, newest map[types.UID]Target) (rest []Target) {
 	kept, forgotten := s.forget(newest)
 	n := min(max(shardSize-len(kept), 0), len(chosen))
@@ -85,8 +86,8 @@ func (s *Shard) fill(chosen []Target, newest map[types.UID]Target) (rest []Targe
 	return chosen[n:]
 }
 
-// forget is the shard without the targets of which only their number and their nodes
-// matter still.
+// forget returns the shard's content without the targets of which only their number and
+// their nodes still matter.
 func (s Shard) forget(newest map[types.UID]Target) (kept []Target, forgotten Forgotten) {
 	forgotten = s.forgotten
 	forgotten.Nodes = slices.Clone(forgotten.Nodes)
@@ -98,37 +99,38 @@ func (s Shard) forget(newest map[types.UID]Target) (kept []Target, forgotten For
 	return kept, forgotten
 }
 
-// forgettable is true for a target that has ended and whose entry keeps nobody from
-// choosing it: its pod or node is gone for good, or may be chosen again, or has a newer
-// entry.
+// forgettable reports whether the target has ended and its entry is no longer needed:
+// its pod or node is gone for good, may be chosen again, or has a newer entry.
 func (t Target) forgettable(newest Target) bool {
 	return !t.Active() && (t.Ended == Gone || t.Returns && t.Tries == 0 || newest.Run > t.Run)
 }
 
-// Gone is why a target ended that is no more: a pod or node of its UID never comes back.
+// Gone is why a target ended whose pod or node no longer exists. A UID never comes
+// back.
 const Gone = "the target is gone"
 
-// annotationForgotten of a record says what is kept of targets that it held once. A
-// worker of an older release keeps it as it is.
+// annotationForgotten holds the Forgotten of a record, as JSON. A worker of an older
+// version preserves it.
 const annotationForgotten = "chaos.squall.dev/forgotten-targets" // record: what is kept of former targets
 
-// mostForgotten bounds the names of nodes in it, in bytes. A record whose targets were
-// on more nodes keeps its targets.
+// mostForgotten bounds the names of nodes in the annotation, in bytes. A record whose
+// targets were on more nodes keeps its targets.
 const mostForgotten = 100 << 10
 
 // Forgotten is what a record keeps of targets that it held once.
 type Forgotten struct {
-	// Lost counts those that were lost, and LostInHour those of them that were lost in
-	// the hour Hour, the newest.
+	// Lost counts the forgotten targets that were lost. LostInHour counts those lost in
+	// Hour, the newest hour with a loss.
 	Lost       int   `json:"lost,omitempty"`
 	Hour       int64 `json:"hour,omitempty"`
 	LostInHour int   `json:"lostInHour,omitempty"`
-	// Nodes are the nodes they were on, each once: an interrupted cleaning has these
-	// searched as well.
+	// Nodes are the nodes of the forgotten targets, each once. An interrupted cleanup
+	// searches these too.
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-// add counts the target among the forgotten ones; false means that it must be kept.
+// add counts the target among the forgotten ones; false means that the record must keep
+// it.
 func (f *Forgotten) add(t Target) bool {
 	if t.NodeName != "" && !slices.Contains(f.Nodes, t.NodeName) {
 		size := len(t.NodeName)
@@ -156,10 +158,10 @@ func (f *Forgotten) add(t Target) bool {
 	return true
 }
 
-// hourOf is the hour of a time, as a number that grows by one each hour.
+// hourOf returns the hours since the Unix epoch.
 func hourOf(t time.Time) int64 { return t.Unix() / int64(time.Hour/time.Second) }
 
-// Nodes are the nodes of all targets that the shard has held.
+// Nodes returns the nodes of all targets that the shard has held.
 func (s Shard) Nodes() []string {
 	nodes := slices.Clone(s.forgotten.Nodes)
 	for _, target := range s.Targets {
@@ -194,8 +196,8 @@ func (s Shard) noteForgotten(object *corev1.ConfigMap) error {
 	return nil
 }
 
-// latest is the newest entry of every target that was ever chosen. The shards are in
-// order.
+// latest returns the newest entry of every target that was ever chosen. The shards are
+// in order.
 func latest(shards []Shard) map[types.UID]Target {
 	newest := map[types.UID]Target{}
 	for _, target := range targetsOf(shards) {

@@ -108,7 +108,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// A record that has forgotten as many nodes as it may keeps its targets.
+// A record that has reached mostForgotten keeps its targets.
 func TestARecordForgetsNoNode(t *testing.T) {
 	var f Forgotten
 	for i := 0; ; i++ {
@@ -138,8 +138,8 @@ func TestTheNewestEntryCounts(t *testing.T) {
 	}
 }
 
-// rule 19: targets that are chosen later fill a record of earlier ones, and the same
-// attempt again finds what it wrote.
+// rule 19: targets that are chosen later fill a record of earlier ones, and a retry of
+// the same attempt finds its own writes.
 func TestLaterTargetsFillARecord(t *testing.T) {
 	for name, watch := range map[string]func(c *cluster){
 		"the watch is up to date": func(*cluster) {},

@@ -11,17 +11,18 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// podLists are lists of the same pods for several disruptions that begin together: of
-// each namespace and selector one goes on and one more waits for it, which all share
-// that come meanwhile. Each of them came before it began, so it is a live read to all.
+// podLists shares lists of the same pods among disruptions that begin together. For
+// each namespace and selector one list runs and one more waits for it; all callers that
+// arrive meanwhile share the waiting one. Every caller arrived before its list began,
+// so the list is a live read for each.
 type podLists struct {
 	mu sync.Mutex
-	// waiting have not begun; last was made last, and may be under way.
+	// waiting have not begun. last is the newest list of a key, and may be running.
 	waiting, last map[string]*podList
 }
 
-// podList is one of them. It is over when done is closed; begun is false for one whose
-// maker gave up before it began, which took nothing.
+// podList is one shared list. done closes at its end. begun is false if its leader gave
+// up before the list began; then no taker received a page.
 type podList struct {
 	takers []func(*corev1.PodList)
 	done   chan struct{}
@@ -29,11 +30,11 @@ type podList struct {
 	err    error
 }
 
-// podListPatience bounds one list: who shares it does not end it.
+// podListPatience bounds one list. The context of one caller does not end it.
 const podListPatience = time.Minute
 
-// eachPage hands take each page of what options select of a namespace's pods. Nobody
-// may change the pods.
+// eachPage calls take with each page of the namespace's pods that options select. take
+// must not change the pods.
 func (s *Store) eachPage(ctx context.Context, namespace string, options metav1.ListOptions, take func(*corev1.PodList)) error {
 	key := namespace + " " + options.LabelSelector
 	for {
@@ -48,8 +49,8 @@ func (s *Store) eachPage(ctx context.Context, namespace string, options metav1.L
 	}
 }
 
-// join is the next list of this key. Who is the first to join makes it, after the one
-// before.
+// join returns the next list of this key. The first caller to join leads it, after the
+// list before.
 func (l *podLists) join(key string, take func(*corev1.PodList)) (list, before *podList, ours bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,15 +63,14 @@ func (l *podLists) join(key string, take func(*corev1.PodList)) (list, before *p
 	return list, before, ours
 }
 
-// lead makes a list as soon as the one before is over and few enough others are under
-// way.
+// lead runs a list as soon as the list before has ended and acquireList has a slot.
 func (s *Store) lead(ctx context.Context, key string, list, before *podList, namespace string, options metav1.ListOptions) {
 	if before != nil {
 		<-before.done
 	}
 	list.err = s.acquireList(ctx)
 	s.lists.mu.Lock()
-	delete(s.lists.waiting, key) // who comes from now on wants the next one
+	delete(s.lists.waiting, key) // callers that arrive from now on want the next list
 	list.begun = list.err == nil
 	s.lists.mu.Unlock()
 	if list.begun {

@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Disruptions that begin while one list goes on share the next, which begins after
-// all of them have asked: each sees what there was when it asked, or later.
+// Disruptions that begin while one list runs share the next. That list begins after all
+// of them have asked, so each sees a state no older than its call.
 func TestListsAreShared(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web"}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
@@ -39,7 +39,7 @@ func TestListsAreShared(t *testing.T) {
 			}
 		})
 	}
-	wait := func(n int) { // until so many wait for the next list
+	wait := func(n int) { // until n callers wait for the next list
 		for there := -1; there != n && t.Context().Err() == nil; {
 			s.lists.mu.Lock()
 			if next := s.lists.waiting["shop app=web"]; next != nil {
@@ -74,7 +74,7 @@ func TestListsAreShared(t *testing.T) {
 		list(t.Context(), 2, false)
 		wait(2)
 		cancel()
-		wait(1) // the other one leads
+		wait(1) // the other caller leads
 		for range parallelLists {
 			s.releaseList()
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Deny notes on the candidates which of them a rule lets nobody disrupt, and which
-// rules count them. It returns those that let so many be disrupted at once.
+// Deny marks the candidates that a rule forbids to disrupt, and records which rules
+// count each candidate. It returns the rules that bound how many are disrupted at once.
 func Deny(rules []policy.Rule, healthy []Candidate) Budgets {
 	var limits Budgets
 	for _, rule := range rules {
@@ -37,8 +37,8 @@ func Deny(rules []policy.Rule, healthy []Candidate) Budgets {
 	return limits
 }
 
-// at adds to the rules which targets count for them, of all that were claimed at
-// that moment. Budgets stay as they are.
+// at returns the budgets, with the targets that count for each rule at the moment of
+// the claims. PodDisruptionBudgets stay as they are.
 func (b Budgets) at(claims Claims) Budgets {
 	now := slices.Clone(b)
 	for i := range now {
@@ -62,7 +62,7 @@ func (b *budget) see(claims Claims) {
 		kinds := v1beta1.ParseKinds(shard.object.Annotations[annotationKinds])
 		if shard.broken != nil {
 			if b.rule.Concerns(kinds, namespace, v1beta1.LevelPod) || b.rule.Concerns(kinds, namespace, v1beta1.LevelNode) {
-				b.allowed = 0 // nobody knows what it holds
+				b.allowed = 0 // what it holds is unknown
 			}
 			continue
 		}
@@ -81,8 +81,8 @@ func (b *budget) see(claims Claims) {
 	}
 }
 
-// NoteDenied writes into the selection which rules let fewer be disrupted, and how
-// many of the candidates each of them keeps.
+// NoteDenied writes into the selection which rules allow fewer targets, and how many
+// candidates they leave out.
 func (s *Selection) NoteDenied(healthy []Candidate, limits Budgets, claims Claims) {
 	held := limits.at(claims).beside(claims)
 	left, names := held.leftOut(healthy, claims, func(c Candidate, full int) string {

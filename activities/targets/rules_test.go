@@ -16,8 +16,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rulesFor are those of one policy for a disruption of pods by CPU pressure in the
-// namespace shop.
+// rulesFor returns the rules of one policy that concern a disruption of pods by CPU
+// pressure in the namespace shop.
 func rulesFor(t *testing.T, rules ...v1beta1.PolicyRule) []policy.Rule {
 	t.Helper()
 	d := &v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1beta1.DisruptionSpec{
@@ -37,7 +37,7 @@ func tier(value string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"tier": value}}
 }
 
-// pod is a candidate, and claimed a target that somebody holds.
+// pod is a candidate, and claimed a target that a disruption holds.
 func pod(uid, tier string) Candidate {
 	return Candidate{Target: v1beta1.InjectionTarget{Namespace: "shop", UID: types.UID(uid)}, Labels: map[string]string{"tier": tier}}
 }
@@ -53,8 +53,8 @@ func claim(namespace, kinds string, targets ...Target) Shard {
 	}}}
 }
 
-// What a rule with a limit lets be chosen of a, b and c, of which a and b are
-// databases, beside what is disrupted.
+// Which of a, b and c a rule with a limit allows beside the disrupted ones; a and b are
+// databases.
 func TestRoomOfRules(t *testing.T) {
 	node := Target{InjectionTarget: v1beta1.InjectionTarget{UID: "n"}}
 	ended := claimed("x")
@@ -133,8 +133,7 @@ func TestDeniedTargetsAreNotChosen(t *testing.T) {
 	}
 }
 
-// Disruptions that begin in the same moment take no more together than a rule
-// allows.
+// Disruptions that begin in the same moment take no more together than a rule allows.
 func TestDisruptionsTogetherKeepARule(t *testing.T) {
 	c := newCluster(t)
 	c.targets(9, nil)

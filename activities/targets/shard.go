@@ -21,9 +21,9 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// A record is a ConfigMap in the chaos namespace: what the workflow must not
-// forget and what is too large for its history. There is one with the spec as
-// it was when the disruption began, and one for each shard of targets.
+// A record is a ConfigMap in the chaos namespace. It keeps what the workflow must not
+// forget and what is too large for its history. One record has the spec as it was when
+// the disruption began, and there is one for each shard of targets.
 const (
 	labelRecord     = "chaos.squall.dev/record" // record: `spec` or `targets`
 	recordSpec      = "spec"
@@ -38,59 +38,59 @@ const (
 // Target is one chosen pod or node.
 type Target struct {
 	v1beta1.InjectionTarget `json:",inline"`
-	// Ended says why the target is no longer disrupted. It stays in the
-	// record so that it is not chosen again (rule 18). Empty while it is.
+	// Ended is why the target is no longer disrupted; empty while it is. The target stays
+	// in the record so that it is not chosen again (rule 18).
 	Ended string `json:"ended,omitempty"`
-	// EndedBy is the activity that found it ended. A worker may die before
-	// the workflow hears of it; the next try of the activity tells it again.
+	// EndedBy is the activity that ended it. If the worker dies before the workflow has
+	// the result, the activity's next attempt returns the target again.
 	EndedBy string `json:"endedBy,omitempty"`
-	// Again is true for one that ended and was never injected: it may be chosen
-	// again, with the containers it has then. Tries counts how often that was
-	// done before. EndedAt is when it ended, of one with Again or Lost.
+	// Again is true for a target that ended and was never injected. Squall may choose it
+	// again, with the containers that it has then. Tries counts how often that was done
+	// before. EndedAt is when it ended, if Again or Lost is true.
 	Again   bool         `json:"again,omitempty"`
 	Tries   int          `json:"tries,omitempty"`
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// Returns is true for a target that matched no longer or was surplus. Squall may
 	// choose the target again, without a limit.
 	Returns bool `json:"returns,omitempty"`
-	// Lost is true for one that ended without anybody having asked for it:
-	// spec.maxLostTargets bounds how many such are replaced.
+	// Lost is true for a target that ended although no one asked for it.
+	// spec.maxLostTargets bounds how many of these are replaced.
 	Lost bool `json:"lost,omitempty"`
 	// Run counts the choices of targets before the one that chose this target.
 	Run int `json:"run,omitempty"`
-	// Limits are the rules of policies that are about some targets only, bound how
-	// many are disrupted at once, and count this one.
+	// Limits are the rules of policies that select some targets only, bound how many are
+	// disrupted at once, and count this one.
 	Limits []string `json:"limits,omitempty"`
-	// Replacement is how far the worker has come with replacing the target; nil
-	// before it begins, and for targets of other kinds.
+	// Replacement is the worker's progress in replacing the target; nil before it begins,
+	// and for disruptions that replace no pods.
 	Replacement *Replacement `json:"replacement,omitempty"`
-	// Operation is how far the disruption's operation on the pod has come; empty
-	// before it begins, and for a disruption that is none.
+	// Operation is the progress of the disruption's operation on the pod; empty before it
+	// begins, and without one.
 	Operation OperationState `json:"operation,omitempty"`
 }
 
-// OperationState is how far a disruption's operation on a target has come.
+// OperationState is the progress of a disruption's operation on a target.
 type OperationState string
 
-// The states of an operation. A pod that was Asked for is waited for; one that is Given, and
-// one that is Unmanaged, because no driver moves it, may be disrupted.
+// The states of an operation. The disruption waits while a pod is Asked for. It may
+// disrupt a pod that is Given, or that is Unmanaged because no driver moves it.
 const (
 	OperationAsked     OperationState = "Asked"
 	OperationGiven     OperationState = "Given"
 	OperationUnmanaged OperationState = "Unmanaged"
 )
 
-// Replacement is how far the worker has come with replacing a pod.
+// Replacement is the worker's progress in replacing a pod.
 type Replacement struct {
-	// State is Replacing as long as the worker is at it.
+	// State is Replacing until the worker has finished.
 	State ReplacementState `json:"state"`
-	// Since is when it became what it is.
+	// Since is when the state began.
 	Since metav1.Time `json:"since"`
 	// Why the pod is NotReplaced.
 	Why string `json:"why,omitempty"`
 }
 
-// ReplacementState is what became of a pod that the worker replaces.
+// ReplacementState is the result for a pod that the worker replaces.
 type ReplacementState string
 
 // The states of a replacement. A pod that is Replacing and gone was replaced.
@@ -119,11 +119,11 @@ func (t Target) nextTry() time.Time {
 
 // Ending is why a target is no longer disrupted.
 type Ending struct {
-	// Why is empty for a target that is disrupted still.
+	// Why is empty for a target that is still disrupted.
 	Why string
-	// NeverInjected is true when nothing can have been injected into it.
+	// NeverInjected is true when nothing can have been injected into the target.
 	NeverInjected bool
-	// Lost is true when nobody asked for the end.
+	// Lost is true when no one asked for the end.
 	Lost bool
 	// Returns is true when the target may be chosen again, though it was injected.
 	Returns bool
@@ -137,13 +137,13 @@ type Shard struct {
 	Number  int
 	Targets []Target
 	object  *corev1.ConfigMap
-	// forgotten is what is kept of targets that it held once.
+	// forgotten is what the record keeps of targets that it held once.
 	forgotten Forgotten
-	// broken says why the record cannot be read; nil when it can.
+	// broken is why the record cannot be read; nil when it can.
 	broken error
 }
 
-// Active are the targets that are disrupted, or are to be, of all these shards.
+// Active returns the targets of all these shards that are disrupted, or are to be.
 func Active(shards []Shard) []Target {
 	var active []Target
 	for _, shard := range shards {
@@ -171,7 +171,7 @@ func (s *Store) Shards(ctx context.Context, ref v1beta1.DisruptionRef) ([]Shard,
 	return found, nil
 }
 
-// listShards is a live read of the records with these labels.
+// listShards reads the records with these labels live.
 func (s *Store) listShards(ctx context.Context, selector labels.Set) ([]Shard, error) {
 	found := map[string]Shard{}
 	err := kube.Pages(ctx, s.Kube.CoreV1().ConfigMaps(s.Namespace).List, metav1.ListOptions{LabelSelector: selector.String()}, func(page *corev1.ConfigMapList) {
@@ -198,8 +198,8 @@ func (s *Store) Shard(ctx context.Context, ref v1beta1.DisruptionRef, number int
 	return readShard(object)
 }
 
-// ShardAt is Shard as it was at a version that Claim returned, without a call if
-// the watch holds just that version. Nobody may change its targets.
+// ShardAt returns the shard as it was at a version that Claim returned. It makes no
+// call if the watch holds that version. The caller must not change its targets.
 func (s *Store) ShardAt(ctx context.Context, ref v1beta1.DisruptionRef, number int, version string) (Shard, error) {
 	if held, found := s.Watch.at(shardName(ref.UID, number), version); found {
 		return held, nil
@@ -207,8 +207,8 @@ func (s *Store) ShardAt(ctx context.Context, ref v1beta1.DisruptionRef, number i
 	return s.Shard(ctx, ref, number)
 }
 
-// ShardsAt is Shards as ShardAt is Shard. versions are those of all shards, from
-// the first; without any it reads live.
+// ShardsAt is ShardAt for all shards. versions are those of the shards, from the first;
+// without any it reads live.
 func (s *Store) ShardsAt(ctx context.Context, ref v1beta1.DisruptionRef, versions []string) ([]Shard, error) {
 	var all []Shard
 	for number, version := range versions {
@@ -224,8 +224,8 @@ func (s *Store) ShardsAt(ctx context.Context, ref v1beta1.DisruptionRef, version
 	return all, nil
 }
 
-// ShardsNow is Shards as the watch knows them, without a call, or live where
-// nothing watches. Nobody may change their targets.
+// ShardsNow returns the shards that the watch holds, without a call, or reads live if
+// no watch has listed yet. The caller must not change their targets.
 func (s *Store) ShardsNow(ctx context.Context, ref v1beta1.DisruptionRef) ([]Shard, error) {
 	found, seen := s.Watch.of(ref)
 	if !seen {
@@ -246,7 +246,7 @@ func (s Shard) Owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: s.object.Name, UID: s.object.UID, Controller: &controller}
 }
 
-// Version is that of the record.
+// Version is the resource version of the record.
 func (s Shard) Version() string { return s.object.ResourceVersion }
 
 func readShard(object *corev1.ConfigMap) (Shard, error) {
@@ -261,7 +261,7 @@ func readShard(object *corev1.ConfigMap) (Shard, error) {
 	return read, read.readForgotten(object)
 }
 
-// newShard is the record of freshly chosen targets, not yet written.
+// newShard returns the record of newly chosen targets, not yet written.
 func newShard(ref v1beta1.DisruptionRef, number int, kinds string, targets []Target) (*corev1.ConfigMap, error) {
 	document, err := json.Marshal(targets)
 	if err != nil {
@@ -279,10 +279,10 @@ func newShard(ref v1beta1.DisruptionRef, number int, kinds string, targets []Tar
 	return object, nil
 }
 
-// End marks targets of a shard as no longer disrupted, so that they are neither
-// counted nor chosen again (rule 18). of says for each active one whether and
-// why it has ended. One that was never injected may be chosen again. By names the activity that does it: tried
-// again it counts those that it marked before, too.
+// End marks targets of a shard as no longer disrupted, so that they are neither counted
+// nor chosen again (rule 18). of returns for each active target whether and why it has
+// ended; a target that was never injected may be chosen again. by names the calling
+// activity. A retry of the activity returns the targets that it marked before, too.
 func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, by string, of func(Target) Ending) (ended []Target, err error) {
 	shard, err := s.Shard(ctx, ref, number)
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *Store) End(ctx context.Context, ref v1beta1.DisruptionRef, number int, 
 	return ended, s.Write(ctx, &shard)
 }
 
-// End marks the target as no longer disrupted; by names the activity that does it.
+// End marks the target as no longer disrupted; by names the calling activity.
 func (t *Target) End(ending Ending, by string) {
 	t.Ended, t.EndedBy = ending.Why, by
 	t.Again, t.Lost, t.Returns = ending.NeverInjected, ending.Lost, ending.Returns
@@ -317,8 +317,8 @@ func (t *Target) End(ending Ending, by string) {
 	}
 }
 
-// Write stores the shard's targets as they are in memory, guarded by the
-// version that was read.
+// Write stores the shard's targets. It fails if the record has changed since it was
+// read.
 func (s *Store) Write(ctx context.Context, shard *Shard) error {
 	document, err := json.Marshal(shard.Targets)
 	if err != nil {

@@ -18,11 +18,10 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// Watch is a worker's one watch on the records of targets, which are the
-// claims of all disruptions. At any time it holds what the cluster held at one
-// moment: a watch brings the writes in their order, and a list takes the place
-// of everything at once. So who finds its own write there finds all that was
-// written before.
+// Watch is a worker's one watch on the records of targets, which are the claims of all
+// disruptions. At any time it holds what the cluster held at one moment: a watch brings
+// the writes in their order, and a list replaces everything at once. So a disruption
+// that finds its own write there finds all earlier writes too.
 type Watch struct {
 	reflector *cache.Reflector
 
@@ -32,11 +31,11 @@ type Watch struct {
 	changed chan struct{}
 }
 
-// versions are the resource versions that records got by writing them, by name;
-// empty for one that was deleted.
+// versions are the resource versions that records got when they were written, by name;
+// empty for a deleted record.
 type versions map[string]string
 
-// watchPatience is how long the watch may be behind before one asks the API
+// watchPatience is how long the watch may lag before the caller reads from the API
 // server instead.
 const watchPatience = time.Second
 
@@ -52,7 +51,7 @@ func NewWatch(clientset kubernetes.Interface, namespace string) *Watch {
 // Run watches until ctx ends.
 func (w *Watch) Run(ctx context.Context) { w.reflector.RunWithContext(ctx) }
 
-// Sync waits until the watch has seen what there is.
+// Sync waits for the first list.
 func (w *Watch) Sync(ctx context.Context) error {
 	for {
 		_, seen, changed := w.now(nil)
@@ -67,9 +66,9 @@ func (w *Watch) Sync(ctx context.Context) error {
 	}
 }
 
-// after returns all shards as they were at one moment after these writes. seen
-// is false when the watch does not come that far in time. The shards are
-// shared: nobody may change them.
+// after returns all shards as they were at one moment after these writes. seen is false
+// when the watch does not reach them within watchPatience. The shards are shared; the
+// caller must not change them.
 func (w *Watch) after(ctx context.Context, written versions) (all []Shard, seen bool) {
 	patience := time.NewTimer(watchPatience)
 	defer patience.Stop()
@@ -88,8 +87,8 @@ func (w *Watch) after(ctx context.Context, written versions) (all []Shard, seen 
 	}
 }
 
-// now returns all shards if the watch has seen these writes, and what is closed
-// when there is news.
+// now returns all shards if the watch has seen these writes, and a channel that closes
+// at the next change.
 func (w *Watch) now(written versions) (all []Shard, seen bool, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +104,7 @@ func (w *Watch) now(written versions) (all []Shard, seen bool, changed <-chan st
 	return slices.Collect(maps.Values(w.shards)), true, w.changed
 }
 
-// at returns a record if the watch holds it at just this version.
+// at returns a record if the watch holds it at exactly this version.
 func (w *Watch) at(name, version string) (held Shard, found bool) {
 	if w == nil || version == "" {
 		return Shard{}, false
@@ -116,7 +115,7 @@ func (w *Watch) at(name, version string) (held Shard, found bool) {
 	return held, found && held.broken == nil && held.object.ResourceVersion == version
 }
 
-// of are the records of a disruption, in order; seen is false before the first
+// of returns the records of a disruption, in order; seen is false before the first
 // list.
 func (w *Watch) of(ref v1beta1.DisruptionRef) (found []Shard, seen bool) {
 	if w == nil {
@@ -141,7 +140,7 @@ func older(a, b string) bool {
 	return err != nil || order < 0
 }
 
-// watchStore is what the reflector writes to.
+// watchStore receives the changes from the reflector.
 type watchStore struct{ *Watch }
 
 func (s watchStore) Add(object any) error {
@@ -175,8 +174,8 @@ func (s watchStore) change(do func()) {
 	s.changed = make(chan struct{})
 }
 
-// keep adds a record without what nobody reads again. One that cannot be read
-// is kept as such: whoever needs it says so.
+// keep adds a record without the parts that are never read again. A record that cannot
+// be read is kept with its error, for the callers that need it.
 func keep(shards map[string]Shard, object any) {
 	record := object.(*corev1.ConfigMap)
 	read, err := readShard(record)

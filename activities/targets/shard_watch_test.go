@@ -17,7 +17,7 @@ func record(name, version string) *corev1.ConfigMap {
 	}
 }
 
-// behind is a watch that has seen these Shards and will see no more.
+// behind is a watch that has seen these shards and will see no more.
 func behind(seen ...Shard) *Watch {
 	r := &Watch{changed: make(chan struct{}), shards: map[string]Shard{}}
 	for _, s := range seen {

@@ -13,23 +13,24 @@ import (
 	"github.com/squall-chaos/squall/kube"
 )
 
-// programsSelector has the programs whose nodes are left alone.
+// programsSelector selects the programs whose nodes are not disrupted.
 const programsSelector = "app.kubernetes.io/name in (squall-worker,squall-probes,squall-crdbridge)"
 
-// Labels of nodes of the control plane; the second is that of older clusters.
+// controlPlaneLabels mark nodes of the control plane; older clusters use the second.
 var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// spared says which nodes are left alone.
+// spared describes the nodes that are not disrupted.
 type spared struct {
 	controlPlane bool
-	// programs are pods of ours in the namespace system, by the name of their node.
+	// programs are Squall's pods in the namespace system, by the name of their node.
 	system   string
 	programs map[string]string
 }
 
-// sparedNodes reads where the programs run that end disruptions, and those that ask their
-// probes: a disruption of those nodes might keep them from that. A spec that selects nodes by their names means
-// just those. Who may not list the pods, which a worker may, learns of no such nodes.
+// sparedNodes reads where the programs run that end disruptions or run their probes,
+// because a disruption of these nodes could stop them. A spec that selects nodes by
+// name may choose these nodes. A caller without the right to list the pods gets no such
+// nodes; the worker has it.
 func (s *Store) sparedNodes(ctx context.Context, spec v1beta1.DisruptionSpec) (spared, error) {
 	found := spared{controlPlane: !s.ControlPlane, system: s.System, programs: map[string]string{}}
 	if namesNodes(spec) {
@@ -54,7 +55,7 @@ func namesNodes(spec v1beta1.DisruptionSpec) bool {
 	return named || slices.ContainsFunc(spec.AdvancedSelector, func(r metav1.LabelSelectorRequirement) bool { return r.Key == corev1.LabelHostname })
 }
 
-// why says why a node is left alone; empty for one that is not.
+// why returns why a node is not disrupted; empty for a node that may be.
 func (s spared) why(node *corev1.Node) string {
 	if program := s.programs[node.Name]; program != "" {
 		return fmt.Sprintf("pod %s of %s runs there and must end the disruption; to disrupt that node, select it by %s", program, s.system, corev1.LabelHostname)

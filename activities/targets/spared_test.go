@@ -15,8 +15,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// Nodes on which a disruption could keep itself from being ended are chosen only by
-// whoever names them, and those of the control plane only if the operator lets them.
+// A disruption could prevent its own end on the nodes of Squall's programs, so only a
+// selector by node name chooses these. Nodes of the control plane are chosen only if
+// the operator allows it.
 func TestNodesThatAreLeftAlone(t *testing.T) {
 	node := func(name string, labels ...string) *corev1.Node {
 		n := &corev1.Node{
@@ -50,7 +51,7 @@ func TestNodesThatAreLeftAlone(t *testing.T) {
 		advanced     []metav1.LabelSelectorRequirement
 		controlPlane bool
 		chosen       []types.UID
-		told         string
+		reason       string
 	}{
 		{"nodes by what they are", any, nil, false, []types.UID{"plain"}, ""},
 		{"and the operator lets the control plane be disrupted", any, nil, true, []types.UID{"control", "master", "plain"}, ""},
@@ -73,14 +74,15 @@ func TestNodesThatAreLeftAlone(t *testing.T) {
 			if diff := cmp.Diff(test.chosen, uidsOf(next), cmpopts.EquateEmpty(), sorted); diff != "" {
 				t.Errorf("chosen (-want +got):\n%s", diff)
 			}
-			if told := Unusable(d.Spec, healthy); !strings.HasPrefix(told, test.told) || test.told == "" && told != "" {
-				t.Errorf("told %q, want %q", told, test.told)
+			if reason := Unusable(d.Spec, healthy); !strings.HasPrefix(reason, test.reason) || test.reason == "" && reason != "" {
+				t.Errorf("reason %q, want %q", reason, test.reason)
 			}
 		})
 	}
 }
 
-// Worker and bridge are found where they were installed, and nowhere else.
+// Squall spares the nodes of worker and controller in the namespace where they are
+// installed, and in no other.
 func TestNodesAreLeftAloneOfProgramsInAnotherNamespace(t *testing.T) {
 	node := func(name string) *corev1.Node {
 		return &corev1.Node{
@@ -109,6 +111,6 @@ func TestNodesAreLeftAloneOfProgramsInAnotherNamespace(t *testing.T) {
 	ours, theirs := node("ours"), node("theirs")
 	spared, err := s.sparedNodes(t.Context(), d.Spec)
 	if err != nil || !strings.Contains(spared.why(ours), "pod w of chaos-engineering runs there") || spared.why(theirs) != "" {
-		t.Errorf("told %q of the node of our worker and %q of another, %v", spared.why(ours), spared.why(theirs), err)
+		t.Errorf("reason %q of the node of our worker and %q of another, %v", spared.why(ours), spared.why(theirs), err)
 	}
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// keyRanges is the key of the spec's record that holds the ranges of clouds.
+// keyRanges is the key of the spec's record that holds the address ranges of clouds.
 const keyRanges = "ranges"
 
 // KeyRun is the key of the spec's record that holds the run which stored it.
 const KeyRun = "run"
 
-// StoreSpec stores the disruption as it is now under its UID, with what policies judge
-// of its annotations and the ranges of the clouds that it names. When that was done before,
-// the stored one counts and firstRun is the run that did it.
+// StoreSpec stores the disruption as it is now under its UID, with the annotations that
+// policies judge and the address ranges of the clouds that it names. If a record
+// exists, StoreSpec keeps it, and firstRun is the run that wrote it.
 func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string, ranges []v1beta1.NetworkHost) (firstRun string, err error) {
 	stored := v1beta1.Disruption{ObjectMeta: metav1.ObjectMeta{
 		Namespace: d.Namespace, Name: d.Name, UID: d.UID, Generation: d.Generation, CreationTimestamp: d.CreationTimestamp,
@@ -59,8 +59,8 @@ func (s *Store) StoreSpec(ctx context.Context, d *v1beta1.Disruption, run string
 	return kept.Data[KeyRun], nil
 }
 
-// LoadSpec returns the disruption as it was when it began, whatever its spec
-// says now (rule 8). Nobody may change it: it is kept, as it stays the same.
+// LoadSpec returns the disruption as it was when it began, whatever its spec is now
+// (rule 8). The result is cached, so the caller must not change it.
 func (s *Store) LoadSpec(ctx context.Context, ref v1beta1.DisruptionRef) (*v1beta1.Disruption, error) {
 	if known, found := s.specs.Get(ref.UID); found {
 		return known, nil
@@ -77,8 +77,8 @@ func (s *Store) LoadSpec(ctx context.Context, ref v1beta1.DisruptionRef) (*v1bet
 	return d, nil
 }
 
-// LoadRanges returns the ranges of the clouds that the disruption names, as they
-// were when it began; none if it names none.
+// LoadRanges returns the address ranges of the clouds that the disruption names, as
+// they were when it began; none if it names none.
 func (s *Store) LoadRanges(ctx context.Context, ref v1beta1.DisruptionRef) ([]v1beta1.NetworkHost, error) {
 	record, err := s.Kube.CoreV1().ConfigMaps(s.Namespace).Get(ctx, contract.RecordName(ref.UID), metav1.GetOptions{})
 	if err != nil {
@@ -95,7 +95,8 @@ func (s *Store) LoadRanges(ctx context.Context, ref v1beta1.DisruptionRef) ([]v1
 	return ranges, nil
 }
 
-// DeleteRecords deletes every record of the disruption. None left is no error.
+// DeleteRecords deletes every record of the disruption. A disruption without records is
+// no error.
 func (s *Store) DeleteRecords(ctx context.Context, ref v1beta1.DisruptionRef) error {
 	selector := labels.Set{v1beta1.LabelDisruptionUID: string(ref.UID)}
 	err := s.Kube.CoreV1().ConfigMaps(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: selector.String()})
