@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/squall-chaos/squall/activities/policy"
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
@@ -188,4 +189,57 @@ func TestAPolicyLimitsTargetsAtOnce(t *testing.T) {
 	if held := append(c.chosen(second), c.chosen(third)...); len(held) != 3 {
 		t.Errorf("%v are held, want three", held)
 	}
+}
+
+// behind gives the worker a watch that gets no changes any more.
+func (c *cluster) behind() {
+	c.Helper()
+	watch, err := policy.NewWatch(c.Plain)
+	c.Must(err)
+	ctx, stop := context.WithCancel(c.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); watch.Run(ctx) }()
+	c.Must(watch.Sync(ctx))
+	stop()
+	<-ended
+	c.Activities.Policies = watch
+}
+
+// The controller signals once that a policy changed. A worker that is restarted at that
+// moment may not have the change yet, and must not deny targets until the next check, which
+// is hours later.
+func TestAWorkerDeniesByTheNewestPolicies(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	most := int32(1)
+	remove := c.policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
+	ref, selection := c.selectFor("some", nil) // wants two
+	if selection.Selected != 1 {
+		t.Fatalf("selection = %+v, want one target", selection)
+	}
+	current := c.Activities.Policies
+	c.behind()
+	c.Activities.Policies, current = current, c.Activities.Policies
+	remove()
+	c.Activities.Policies = current
+	if !c.seesPolicy(c.Shop + "-one") {
+		t.Fatal("the worker's watch has the deletion, so nothing is tested")
+	}
+	if selection := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); selection.Selected != 2 || selection.Denied != "" {
+		t.Errorf("selection = %+v, want two targets: the policy is gone", selection)
+	}
+}
+
+// A selection that adds nothing, as after a change of another policy, records no second
+// event of the same text.
+func TestFewerTargetsAreReportedOnce(t *testing.T) {
+	c := newCluster(t)
+	c.MakeTargets(2, nil)
+	most := int32(1)
+	c.policy(v1beta1.PolicyRule{Name: "one", AtMost: &v1beta1.PolicyLimit{Targets: &most}})
+	ref, _ := c.selectFor("some", nil) // wants two
+	if again := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1}); again.Selected != 1 || len(again.Added) > 0 {
+		t.Fatalf("selected again: %+v, want the same target", again)
+	}
+	c.wantEvent("FewerTargets", "1 of 2", `rule "one"`)
 }

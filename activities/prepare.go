@@ -157,12 +157,32 @@ func (a *Activities) prepare(ctx context.Context, ref Ref) (Plan, error) {
 	return plan, a.Disruptions.UpdateStatus(ctx, ref, status.ShowPlan(live, carrier(ctx)))
 }
 
+// policyRules are the rules of policies that concern the disruption. The watch may be
+// behind that of the controller, which signals a change once: a rule that the watch has and
+// that is gone would deny targets until the next check, hours later. So if the watch has any
+// rule, the newest policies are judged.
+func (a *Activities) policyRules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
+	if a.Policies == nil {
+		return nil, nil
+	}
+	now := time.Now()
+	rules := policy.Rules(a.Policies.Policies(), d, now)
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	live, err := a.Policies.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Rules(live, d, now), nil
+}
+
 // rules are the rules that apply to the disruption: those of policies, of safe mode where
 // it is enforced, and of a namespace without the opt-in label where it is required.
 func (a *Activities) rules(ctx context.Context, d *v1beta1.Disruption) ([]policy.Rule, error) {
-	var rules []policy.Rule
-	if a.Policies != nil {
-		rules = policy.Rules(a.Policies.Policies(), d, time.Now())
+	rules, err := a.policyRules(ctx, d)
+	if err != nil {
+		return nil, err
 	}
 	rules = append(a.SafeMode.rules(d), rules...)
 	if !a.OptIn {

@@ -227,7 +227,7 @@ func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, 
 	case s.Lost != "":
 		a.events().Warn(ctx, d, "TooManyTargetsLost", s.Lost, lostKey(d, s))
 	case s.Selected > 0 && s.LeftOut() != "":
-		a.events().Warn(ctx, d, "FewerTargets", s.String(), fmt.Sprint(key, s.Selected, s.Desired))
+		a.events().Warn(ctx, d, "FewerTargets", s.String(), s.String())
 	case s.Selected > 0:
 	case s.Invalid != "":
 		a.events().Warn(ctx, d, "InvalidSpec", s.Invalid, "containers")
