@@ -163,6 +163,26 @@ func TestAPolicyDeniesTargets(t *testing.T) {
 	}
 }
 
+// Status names three rules and counts the others: the author of each policy still gets an
+// event.
+func TestEachRuleThatDeniesHasItsEvent(t *testing.T) {
+	c := newCluster(t)
+	tiers := []string{"cache", "db", "queue", "search"}
+	for _, tier := range tiers {
+		c.MakeTargets(1, map[string]string{"tier": tier})
+		c.policy(v1beta1.PolicyRule{Name: "no-" + tier, TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": tier}}})
+	}
+	c.policy(v1beta1.PolicyRule{Name: "no-web", TargetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}})
+	ref := c.Disruption("some", all)
+	do[Plan](c, c.Prepare, ref)
+	do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref})
+	c.WantCondition(ref, v1beta1.ConditionTargetsSelected, metav1.ConditionFalse, "and 1 more")
+	for _, tier := range tiers {
+		c.wantDenials(c.Shop+"-no-"+tier, "4 are denied by")
+	}
+	c.wantDenials(c.Shop + "-no-web")
+}
+
 func TestAPolicyLimitsTargetsAtOnce(t *testing.T) {
 	c := newCluster(t)
 	c.MakeTargets(4, nil)

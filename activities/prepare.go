@@ -206,9 +206,9 @@ func (a *Activities) lacking(ctx context.Context, d *v1beta1.Disruption) (driver
 	if err != nil {
 		return "", "", "", err
 	}
-	if why = policy.Refusal(rules); why != "" {
-		a.recordDenial(ctx, d, why)
-		return "", v1beta1.ReasonDenied, why, nil
+	if rule := policy.Refusing(rules); rule != nil {
+		a.recordDenial(ctx, d, rule.Refusal(), []policy.Rule{*rule})
+		return "", v1beta1.ReasonDenied, rule.Refusal(), nil
 	}
 	if why, err = a.missingRights(ctx, d); err != nil || why != "" {
 		return "", "MissingRights", why, err

@@ -790,6 +790,25 @@ func TestATargetThatAnotherUserDeletedIsLost(t *testing.T) {
 	c.wantEvent("TargetLost", pod.Name)
 }
 
+// N4: pods that are chosen later fill places of earlier ones, and each is replaced once.
+func TestPodsToReplaceFillPlaces(t *testing.T) {
+	c := newCluster(t)
+	node := c.makeNode(nil)
+	c.makePod(node, nil)
+	ref, _ := c.selectFor("moving", func(spec *v1beta1.DisruptionSpec) { replaces(nil)(spec); spec.DryRun = true })
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 1 {
+		t.Fatalf("ReplacePods() = %+v, want one replaced", got)
+	}
+	c.makePod(node, nil)
+	selected := do[Selection](c, c.SelectTargets, SelectInput{Disruption: ref, Known: 1, Run: 1, Fill: true})
+	if !slices.Equal(selected.Added, []int{0}) || selected.Shards != 1 {
+		t.Fatalf("selection = %+v, want a place of shard 0 filled", selected)
+	}
+	if got := do[ReplaceResult](c, c.ReplacePods, ref); got.Replaced != 2 || got.Total != 2 {
+		t.Errorf("ReplacePods() = %+v, want both replaced", got)
+	}
+}
+
 func TestAnEmergencyStopKeepsPodsFromBeingReplaced(t *testing.T) {
 	c := newCluster(t)
 	node := c.makeNode(nil)

@@ -23,6 +23,8 @@ type SelectInput struct {
 	Run int `json:"run"`
 	// Fill lets new targets take free places in shards that the workflow knows.
 	Fill bool `json:"fill,omitempty"`
+	// Closed are shards that get no new targets: the time of a whole shard limits the wait for
+	// its targets.
 	// Waiting is true before the injection may begin: targets that are gone then are given
 	// up, and others are chosen in their place.
 	Waiting bool `json:"waiting,omitempty"`
@@ -97,7 +99,7 @@ func (a *Activities) SelectTargets(ctx context.Context, in SelectInput) (Selecti
 }
 
 func (in SelectInput) choice() targets.Choice {
-	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill}
+	return targets.Choice{Known: in.Known, Run: in.Run, Fill: in.Fill, Closed: in.Closed}
 }
 
 // claim claims targets. It records a warning on disruptions whose records cannot be read.
@@ -221,7 +223,7 @@ func lostKey(d *v1beta1.Disruption, s Selection) string {
 }
 
 func (a *Activities) selectionEvent(ctx context.Context, d *v1beta1.Disruption, s Selection) {
-	a.recordDenial(ctx, d, s.Denied)
+	a.recordDenial(ctx, d, s.Denied, s.DeniedBy)
 	key := fmt.Sprint(s.Matching, s.Added)
 	switch {
 	case s.Lost != "":

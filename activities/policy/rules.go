@@ -74,16 +74,26 @@ func Rules(policies []*v1beta1.DisruptionPolicy, d *v1beta1.Disruption, now time
 	return rules
 }
 
-// Refusal says which rule lets the disruption have no target at all, whatever
-// its targets are; empty if none does.
+// Refusing returns the first rule that lets the disruption have no target at all,
+// whatever its targets are; nil if none does.
+func Refusing(rules []Rule) *Rule {
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.AtMost == nil && r.targets == nil })
+	if i < 0 {
+		return nil
+	}
+	return &rules[i]
+}
+
+// Refusal names the rule that Refusing returns; empty if there is none.
 func Refusal(rules []Rule) string {
-	for _, r := range rules {
-		if r.AtMost == nil && r.targets == nil {
-			return "it is denied by " + r.String()
-		}
+	if r := Refusing(rules); r != nil {
+		return r.Refusal()
 	}
 	return ""
 }
+
+// Refusal is the text for a disruption that the rule lets have no target at all.
+func (r Rule) Refusal() string { return "it is denied by " + r.String() }
 
 // Concerns tells whether the rule is about disruptions of these kinds, in that
 // namespace and of that level.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/squall-chaos/squall/api/v1beta1"
@@ -50,7 +52,20 @@ func scenarioPhase(s *v1beta1.DisruptionScenario) Cell {
 	case phase == v1beta1.ScenarioSuspended:
 		return Cell{string(phase), Careful}
 	}
+	if c := unorchestrated(s); c != nil {
+		return Cell{cmp.Or(string(phase), "Waiting") + "," + c.Reason, Careful}
+	}
 	return Cell{cmp.Or(string(phase), "New"), Plain}
+}
+
+// unorchestrated is the condition of why no program runs a scenario that is not over; nil
+// if one does.
+func unorchestrated(s *v1beta1.DisruptionScenario) *metav1.Condition {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionOrchestrated)
+	if c == nil || c.Status != metav1.ConditionFalse || s.Status.Phase.Over() {
+		return nil
+	}
+	return c
 }
 
 // Scenario returns all that is known of a scenario.
@@ -61,6 +76,9 @@ func Scenario(s *v1beta1.DisruptionScenario, now time.Time) []Line {
 	}
 	if s.Status.Message != "" {
 		lines = append(lines, Line{"message", Cell{s.Status.Message, Plain}})
+	}
+	if c := unorchestrated(s); c != nil {
+		lines = append(lines, Line{"problem", Cell{fmt.Sprintf("%s (%s): %s", c.Type, c.Reason, c.Message), Bad}})
 	}
 	lines = append(lines, steadyLines(s.Status.SteadyState)...)
 	for i, step := range s.Spec.Steps {

@@ -22,6 +22,8 @@ const (
 	// ReasonNoProber concerns disruptions with probes only: Deployment squall-probes does
 	// not poll.
 	ReasonNoProber = "NoProber"
+	// ReasonReached is of Orchestrated once a problem is over.
+	ReasonReached = "TemporalReached"
 )
 
 // Apply writes one condition and fails when d is not the newest version. A field manager

@@ -49,7 +49,7 @@ func TestCount(t *testing.T) {
 		{"left alone", []v1beta1.Disruption{in(v1beta1.PhasePending, 0, not(v1beta1.ConditionOrchestrated, condition.ReasonNoWorker))},
 			map[string]float64{"squall_disruptions Pending": 1, "squall_disruptions_unattended NoWorker": 1}},
 		{"reached again", []v1beta1.Disruption{in(v1beta1.PhasePending, 0, metav1.Condition{
-			Type: v1beta1.ConditionOrchestrated, Status: metav1.ConditionTrue, Reason: reasonReached})}, map[string]float64{"squall_disruptions Pending": 1}},
+			Type: v1beta1.ConditionOrchestrated, Status: metav1.ConditionTrue, Reason: condition.ReasonReached})}, map[string]float64{"squall_disruptions Pending": 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, shown := map[string]float64{}, 0

@@ -20,7 +20,6 @@ const fieldManager = "squall-bridge"
 
 // Reasons of the condition Orchestrated.
 const (
-	reasonReached     = "TemporalReached"
 	reasonRefused     = "TemporalRefused"
 	reasonEnded       = "WorkflowEnded"
 	reasonTaskFailing = "WorkflowTaskFailing"
@@ -54,7 +53,7 @@ func orchestrated(d *v1beta1.Disruption, err error) (metav1.Condition, bool) {
 func verdict(err error) (metav1.ConditionStatus, string, string) {
 	switch {
 	case err == nil:
-		return metav1.ConditionTrue, reasonReached, "Temporal is reached."
+		return metav1.ConditionTrue, condition.ReasonReached, "Temporal is reached."
 	case errors.Is(err, start.ErrCompleted):
 		return metav1.ConditionFalse, reasonEnded, "The workflow has completed but left the finalizer. See what is left with " +
 			"`injector audit` on the nodes, then remove " + v1beta1.DisruptionFinalizer + " by hand."

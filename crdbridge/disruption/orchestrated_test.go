@@ -25,7 +25,7 @@ func TestVerdict(t *testing.T) {
 		status metav1.ConditionStatus
 		reason string
 	}{
-		{"no error", nil, metav1.ConditionTrue, reasonReached},
+		{"no error", nil, metav1.ConditionTrue, condition.ReasonReached},
 		{"the connection is refused", fmt.Errorf("start: %w", serviceerror.NewUnavailable("refused")), metav1.ConditionFalse, condition.ReasonUnreachable},
 		{"no answer in time", fmt.Errorf("start: %w", context.DeadlineExceeded), metav1.ConditionFalse, condition.ReasonUnreachable},
 		{"the server gives up", serviceerror.NewDeadlineExceeded("late"), metav1.ConditionFalse, condition.ReasonUnreachable},

@@ -481,7 +481,7 @@ func TestADisruptionReportsThatItsWorkflowIsBlocked(t *testing.T) {
 	}
 	b.Temporal.Fails(d, false)
 	bridgetest.Eventually(t, bridgetest.Soon, "it reports that it is not blocked", func() bool {
-		return bridgetest.Condition(b.Get(d)).Reason == reasonReached
+		return bridgetest.Condition(b.Get(d)).Reason == condition.ReasonReached
 	})
 }
 

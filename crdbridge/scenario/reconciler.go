@@ -53,6 +53,7 @@ func Setup(m manager.Manager, workflows *temporal.Workflows) error {
 		For(&v1beta1.DisruptionScenario{}).
 		Watches(&v1beta1.Disruption{}, handler.EnqueueRequestsFromMapFunc(scenarioOf)).
 		WatchesRawSource(source.Channel(terminations.Found, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(workflows.Problems.PollersChanged, handler.EnqueueRequestsFromMapFunc(r.unfinished))).
 		Complete(r)
 	if err = errors.Join(err, m.Add(terminations)); err != nil {
 		return fmt.Errorf("build the controller of DisruptionScenarios: %w", err)
@@ -99,7 +100,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.runs.EnsureFinalizer(ctx, s); err != nil {
 		return r.retry(ctx, s, err)
 	}
-	return r.retry(ctx, s, r.keep(ctx, s))
+	err := r.keep(ctx, s)
+	if err == nil {
+		err = r.showProblem(ctx, s)
+	}
+	return r.retry(ctx, s, err)
 }
 
 // keep starts the workflow and signals an emergency stop, an approval or the end of a

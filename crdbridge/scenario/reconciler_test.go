@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/sdk/activity"
 	temporalclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -52,6 +54,15 @@ func begin(t *testing.T) *bridge {
 		if err != nil {
 			return err
 		}
+		go func() { // nothing else reads what concerns Disruptions
+			for {
+				select {
+				case <-workflows.Problems.Changed:
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
 		return errors.Join(Setup(m, workflows), emergencystop.Setup(m, shared.ChaosNamespace, shared.Watched))
 	}))
 	config := apiserver.Start(t)
@@ -86,7 +97,12 @@ func step(name string, count int) v1beta1.ScenarioStep {
 
 func (b *bridge) create(name string, steps ...v1beta1.ScenarioStep) *v1beta1.DisruptionScenario {
 	b.T.Helper()
-	s := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name}, Spec: v1beta1.DisruptionScenarioSpec{Steps: steps}}
+	return b.createSpec(name, v1beta1.DisruptionScenarioSpec{Steps: steps})
+}
+
+func (b *bridge) createSpec(name string, spec v1beta1.DisruptionScenarioSpec) *v1beta1.DisruptionScenario {
+	b.T.Helper()
+	s := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name}, Spec: spec}
 	b.Must(b.Kube.Create(b.T.Context(), s))
 	left := s.DeepCopy()
 	b.T.Cleanup(func() {
@@ -261,6 +277,38 @@ func TestAScenarioIsStoppedInTemporal(t *testing.T) {
 	if s.Status.Verdict != v1beta1.VerdictAborted || !strings.Contains(s.Status.Message, "the sale begins") || len(s.Status.Steps) != 1 || s.Status.Steps[0].Disruptions[0].UID != d.UID {
 		t.Errorf("status %+v", s.Status)
 	}
+}
+
+// A scenario with probes shows that no program runs them, until one does.
+func TestAScenarioWithoutAProber(t *testing.T) {
+	b := begin(t)
+	s := b.create("gameday", step("first", 1))
+	ready := v1beta1.ProbeHandler{PodsReady: &v1beta1.PodsReadyProbe{Selector: map[string]string{"app": "shop"}}}
+	probed := b.createSpec("probed", v1beta1.DisruptionScenarioSpec{
+		Steps:       []v1beta1.ScenarioStep{step("first", 1)},
+		SteadyState: &v1beta1.SteadyState{Probes: []v1beta1.Probe{{Name: "shop", ProbeHandler: ready}}},
+	})
+	orchestrated := func(status metav1.ConditionStatus, reason, text string) {
+		t.Helper()
+		bridgetest.Eventually(t, 2*time.Minute, "the scenario with probes shows "+reason, func() bool {
+			b.see(probed)
+			c := meta.FindStatusCondition(probed.Status.Conditions, v1beta1.ConditionOrchestrated)
+			return c != nil && c.Status == status && c.Reason == reason && strings.Contains(c.Message, text)
+		})
+	}
+	orchestrated(metav1.ConditionFalse, "NoProber", "Deployment squall-probes")
+	b.waitsFor(s, v1beta1.ScenarioRunning, "first")
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1beta1.ConditionOrchestrated); c != nil {
+		t.Errorf("the scenario without probes has the condition %+v", c)
+	}
+	if len(probed.Status.Steps) > 0 {
+		t.Errorf("steps %+v began, want none before the probes are asked", probed.Status.Steps)
+	}
+	w := worker.New(b.there, contract.ProbeTaskQueue, worker.Options{})
+	w.RegisterActivityWithOptions(func() error { return nil }, activity.RegisterOptions{Name: "AskProbes"})
+	b.Must(w.Start())
+	t.Cleanup(w.Stop)
+	orchestrated(metav1.ConditionTrue, "TemporalReached", "")
 }
 
 // The rules of templates that the schema cannot hold are judged before anything begins.

@@ -55,6 +55,9 @@ type Problems struct {
 	// Changed has an event for each Disruption whose problem appeared or disappeared; one
 	// without a name means every Disruption.
 	Changed chan event.GenericEvent
+	// PollersChanged has an event when workers or probers have come or gone. At most one
+	// event waits, because it names nothing.
+	PollersChanged chan event.GenericEvent
 
 	mu sync.Mutex
 	// otherCluster is start.ErrOtherCluster, wrapped, or nil; askedOwner is when that was
@@ -86,7 +89,7 @@ func (p *pollers) note(alive bool) bool {
 }
 
 func newProblems(c Client, interval time.Duration, cluster func(context.Context) (types.UID, error)) *Problems {
-	return &Problems{client: c, interval: interval, cluster: cluster, Changed: make(chan event.GenericEvent)}
+	return &Problems{client: c, interval: interval, cluster: cluster, Changed: make(chan event.GenericEvent), PollersChanged: make(chan event.GenericEvent, 1)}
 }
 
 // Start polls until ctx ends. Only the bridge that leads polls.
@@ -119,6 +122,18 @@ func (p *Problems) Err(d *v1beta1.Disruption) error {
 		return fmt.Errorf("%w: %s", ErrTaskFailing, cause)
 	}
 	if d.Spec.SteadyState != nil && p.probers.missing() {
+		return ErrNoProber
+	}
+	return nil
+}
+
+// OfScenario is why the workflow of s does not go on, or nil: ErrNoWorker, or ErrNoProber
+// if s has probes.
+func (p *Problems) OfScenario(s *v1beta1.DisruptionScenario) error {
+	switch {
+	case p.NoWorker():
+		return ErrNoWorker
+	case s.Spec.SteadyState != nil && p.NoProber():
 		return ErrNoProber
 	}
 	return nil
@@ -203,9 +218,14 @@ func (p *Problems) pollQueue(ctx context.Context, queue string, kind enumspb.Tas
 	p.mu.Lock()
 	changed := known.note(alive)
 	p.mu.Unlock()
-	if changed {
-		p.changed(ctx, v1beta1.DisruptionRef{})
+	if !changed {
+		return nil
 	}
+	select {
+	case p.PollersChanged <- event.GenericEvent{Object: &v1beta1.DisruptionScenario{}}:
+	default:
+	}
+	p.changed(ctx, v1beta1.DisruptionRef{})
 	return nil
 }
 

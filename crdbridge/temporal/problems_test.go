@@ -37,6 +37,21 @@ func TestNoProberConcernsDisruptionsWithProbesAlone(t *testing.T) {
 	}
 }
 
+func TestNoProberConcernsScenariosWithProbesAlone(t *testing.T) {
+	p := newProblems(nil, 0, nil)
+	p.probers.note(false)
+	p.probers.note(false)
+	probed := &v1beta1.DisruptionScenario{Spec: v1beta1.DisruptionScenarioSpec{SteadyState: &v1beta1.SteadyState{}}}
+	if with, without := p.OfScenario(probed), p.OfScenario(&v1beta1.DisruptionScenario{}); !errors.Is(with, ErrNoProber) || without != nil {
+		t.Errorf("with probes: %v, without: %v; want %v, nil", with, without, ErrNoProber)
+	}
+	p.workers.note(false)
+	p.workers.note(false)
+	if err := p.OfScenario(&v1beta1.DisruptionScenario{}); !errors.Is(err, ErrNoWorker) {
+		t.Errorf("without a worker: %v, want %v", err, ErrNoWorker)
+	}
+}
+
 func TestOnlyChangesOfFailingWorkflowsSendEvents(t *testing.T) {
 	one, two := v1beta1.DisruptionRef{Name: "one"}, v1beta1.DisruptionRef{Name: "two"}
 	p := newProblems(nil, 0, nil)
