@@ -25,6 +25,7 @@ type SelectInput struct {
 	Fill bool `json:"fill,omitempty"`
 	// Closed are shards that get no new targets: the time of a whole shard limits the wait for
 	// its targets.
+	Closed []int `json:"closed,omitempty"`
 	// Waiting is true before the injection may begin: targets that are gone then are given
 	// up, and others are chosen in their place.
 	Waiting bool `json:"waiting,omitempty"`
