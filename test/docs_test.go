@@ -24,7 +24,8 @@ var (
 // aStop is a row of docs/contributing/walk.md: a file and a function in it.
 var aStop = regexp.MustCompile("(?m)^\\| \\d+ \\| `([^`]+)` \\| `(\\w+)` \\|")
 
-// Each stop of the walk through the code is where the page says.
+// TestStopsOfTheWalk finds each stop of the walk through the code where the page
+// shows it.
 func TestStopsOfTheWalk(t *testing.T) {
 	page, err := os.ReadFile("../docs/contributing/walk.md")
 	if err != nil {
@@ -105,7 +106,7 @@ func TestNoPageSwitchesValeOff(t *testing.T) {
 	}
 }
 
-// followed says what is wrong with a link of a page.
+// followed returns the error of a page's link.
 func followed(t *testing.T, page, link string) string {
 	t.Helper()
 	to, err := url.Parse(link)
@@ -184,7 +185,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 
 // maxUserWords is how many words the pages for users may have together, as wc -w
 // counts them, so with tables and examples.
-const maxUserWords = 35000
+const maxUserPageLength = 35000
 
 // generated are the pages that make generate writes from the first word to the last.
 var generated = []string{"docs/reference/api.md", "docs/reference/labels.md", "docs/reference/cli.md"}
@@ -201,7 +202,7 @@ func TestUsersPagesAreShort(t *testing.T) {
 	if !found {
 		t.Fatal("hack/site/mkdocs.yml has no section Contributing")
 	}
-	pages, words := 0, 0
+	pages, length := 0, 0
 	for _, page := range aPage.FindAllStringSubmatch(users, -1) {
 		if page[1] == "CHANGELOG.md" || slices.Contains(generated, page[1]) {
 			continue
@@ -211,13 +212,13 @@ func TestUsersPagesAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		pages++
-		words += len(strings.Fields(string(text)))
+		length += len(strings.Fields(string(text)))
 	}
 	if pages < 20 {
 		t.Fatalf("%d pages were found: the test would prove little", pages)
 	}
-	if words > maxUserWords {
-		t.Errorf("the pages for users have %d words, want at most %d: state each fact once, and move details to docs/contributing", words, maxUserWords)
+	if length > maxUserPageLength {
+		t.Errorf("the pages for users have %d words, want at most %d: state each fact once, and move details to docs/contributing", length, maxUserPageLength)
 	}
 }
 

@@ -62,18 +62,18 @@ func TestReasonsAreOnThePages(t *testing.T) {
 		}
 		pages += string(text)
 	}
-	words := camelWords(t, "../activities/", "../crdbridge/")
-	if len(words) < 80 {
-		t.Fatalf("%d words were found: the test would prove little", len(words))
+	found := camelCase(t, "../activities/", "../crdbridge/")
+	if len(found) < 80 {
+		t.Fatalf("%d words were found: the test would prove little", len(found))
 	}
-	for _, word := range slices.Sorted(maps.Keys(words)) {
+	for _, word := range slices.Sorted(maps.Keys(found)) {
 		switch onPage := strings.Contains(pages, "`"+word+"`"); {
 		case !onPage && notReasons[word] == "":
-			t.Errorf("%s: %q is on none of the pages %v; if it is no reason of an event or a condition, add it to notReasons", words[word], word, eventPages)
+			t.Errorf("%s: %q is on none of the pages %v; if it is no reason of an event or a condition, add it to notReasons", found[word], word, eventPages)
 		}
 	}
 	for word := range notReasons {
-		if _, found := words[word]; !found {
+		if _, found := found[word]; !found {
 			t.Errorf("notReasons has %q, which the code does not have", word)
 		}
 	}
@@ -113,10 +113,10 @@ func TestConditionsAreOnThePages(t *testing.T) {
 
 // camelWords are the string literals of one word that begins with a capital letter in
 // the code below some directories, and where one of them is.
-func camelWords(t *testing.T, directories ...string) map[string]string {
+func camelCase(t *testing.T, directories ...string) map[string]string {
 	t.Helper()
 	word := regexp.MustCompile(`^[A-Z][a-z]+(?:[A-Z][a-z]+)*$`)
-	words := map[string]string{}
+	found := map[string]string{}
 	for _, file := range goFiles(t, ".go") {
 		in := slices.ContainsFunc(directories, func(directory string) bool { return strings.HasPrefix(file, directory) })
 		if !in || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/internal/") {
@@ -129,10 +129,10 @@ func camelWords(t *testing.T, directories ...string) map[string]string {
 		}
 		ast.Inspect(parsed, func(node ast.Node) bool {
 			if literal, ok := node.(*ast.BasicLit); ok && word.MatchString(text(literal)) {
-				words[text(literal)] = set.Position(literal.Pos()).String()
+				found[text(literal)] = set.Position(literal.Pos()).String()
 			}
 			return true
 		})
 	}
-	return words
+	return found
 }

@@ -21,8 +21,8 @@ func TestImports(t *testing.T) {
 		controllerRuntime = "sigs.k8s.io/controller-runtime"
 		clientGo          = "k8s.io/client-go"
 	)
-	// What no package below activities may know: the programs, and those beside
-	// it that use it.
+	// No package below activities may know the programs, nor the packages beside it
+	// that use it.
 	below := func(above ...string) []string {
 		never := []string{controllerRuntime, module + "worker", module + "crdbridge", module + "injector"}
 		for _, name := range above {
@@ -114,8 +114,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestImportedOnlyBy holds who may know a part at all: api <- kube <- activities/*
-// <- activities <- workflows <- worker, and nobody but programs reads settings.
+// TestImportedOnlyBy bounds which packages may import a part at all: api <- kube
+// <- activities/* <- activities <- workflows <- worker, and only programs read
+// settings.
 func TestImportedOnlyBy(t *testing.T) {
 	only := map[string][]string{
 		"settings":                {"worker", "crdbridge", "cli", "workflows/traces", "settings/settingstest"},

@@ -10,7 +10,7 @@ import (
 )
 
 // TestShortFunctions keeps functions readable: 60 lines, and 40 for those that
-// everybody reads first.
+// people read first.
 func TestShortFunctions(t *testing.T) {
 	first := map[string]int{"workflows.Disruption": 0, "crdbridge.Reconcile": 0}
 	for _, file := range goFiles(t, ".go") {

@@ -25,10 +25,11 @@ var inOnePiece = map[string]string{
 	"crdbridge/podops.endOrphan":             "it asks for one",
 }
 
-// TestListsComeInPages finds calls that read all of something from the API server in
-// one piece: 5,000 nodes or 40,000 chaos pods would be in memory whole (finding 32).
-// Whoever reads in pages hands the method List to kube.Pages and does not call it. Lists
-// of caches, and of Squall's own types by a plain client, look otherwise and are not found.
+// TestListsComeInPages finds calls that read all of something from the API server
+// in one piece: 5,000 nodes or 40,000 chaos pods would be in memory whole (finding
+// 32). Code that reads in pages hands the method List to kube.Pages and does not
+// call it. Lists of caches, and of Squall's own types by a plain client, look
+// otherwise and are not found.
 func TestListsComeInPages(t *testing.T) {
 	seen := map[string]bool{}
 	for _, file := range goFiles(t, ".go") {

@@ -23,9 +23,9 @@ func TestMetricsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]string{}
+	described := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(squall_[a-z_]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
-		told[row[1]] = row[2]
+		described[row[1]] = row[2]
 	}
 	counted := map[string]string{}
 	for _, file := range goFiles(t, ".go") {
@@ -36,7 +36,7 @@ func TestMetricsPage(t *testing.T) {
 	if len(counted) == 0 {
 		t.Fatal("no metric was found in the code: the rule would prove nothing")
 	}
-	if diff := cmp.Diff(counted, told); diff != "" {
+	if diff := cmp.Diff(counted, described); diff != "" {
 		t.Errorf("metrics of the code and of docs/metrics.md (-code +page):\n%s", diff)
 	}
 }

@@ -58,7 +58,7 @@ func TestMutantsAreFresh(t *testing.T) {
 // promised is true of "docs/guarantees.md: some words" if the page has these words.
 func promised(t *testing.T, rule string) bool {
 	t.Helper()
-	page, words, found := strings.Cut(rule, ": ")
+	page, text, found := strings.Cut(rule, ": ")
 	if !found || !strings.HasPrefix(page, "docs/") {
 		return false
 	}
@@ -67,11 +67,11 @@ func promised(t *testing.T, rule string) bool {
 		t.Error(err)
 		return false
 	}
-	return strings.Contains(string(content), words)
+	return strings.Contains(string(content), text)
 }
 
-// matchesNothing says why go test -run pattern runs nothing in a folder: a function of
-// it must match, and for each further part a quoted text of its files.
+// matchesNothing returns why go test -run pattern runs nothing in a folder: a
+// function of it must match, and for each further part a quoted text of its files.
 func matchesNothing(folder, pattern string, folders map[string][]string, source string) string {
 	for i, part := range strings.Split(pattern, "/") {
 		matches, err := regexp.Compile(part)

@@ -47,7 +47,7 @@ func TestEveryKindHasItsPicture(t *testing.T) {
 // fromElsewhere is what a document could load or run.
 var fromElsewhere = regexp.MustCompile(`<script|<image|<foreignObject|href|@import|url\(`)
 
-// unfit says what is wrong with a picture.
+// unfit returns the defect of a picture.
 func unfit(t *testing.T, picture string) string {
 	t.Helper()
 	text, err := os.ReadFile(picture)

@@ -25,7 +25,7 @@ type rule struct {
 	// number is written as in the row, with its letters.
 	number string
 	tests  []namedTest
-	// open is true for one without tests that says so.
+	// open is true for a rule that is marked as without tests.
 	open bool
 }
 
@@ -69,9 +69,9 @@ func TestEveryRuleHasTests(t *testing.T) {
 	}
 }
 
-// TestNamedTestsExist finds tests that docs/rules.md names and nobody wrote,
-// or that are in another package now. That they ran and passed is found out
-// by hack/suite, at the end of make test.
+// TestNamedTestsExist finds tests that docs/rules.md names and that do not exist,
+// or that are in another package now. hack/suite checks at the end of make test
+// that they ran and passed.
 func TestNamedTestsExist(t *testing.T) {
 	folders, sources := testFunctions(t)
 	makefile, err := os.ReadFile("../Makefile")
@@ -101,7 +101,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestCitedRulesExist finds comments that cite a rule nobody can look up.
+// TestCitedRulesExist finds comments that cite a rule that does not exist.
 func TestCitedRulesExist(t *testing.T) {
 	known := map[string]bool{}
 	for _, r := range rules(t) {
@@ -150,8 +150,8 @@ var (
 	function  = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 )
 
-// TestEveryRowIsRead finds rows of docs/rules.md that nobody reads as a rule:
-// what they name would be asked of nobody.
+// TestEveryRowIsRead finds rows of docs/rules.md that are not read as a rule:
+// their tests would not be required.
 func TestEveryRowIsRead(t *testing.T) {
 	content, err := os.ReadFile("../docs/rules.md")
 	if err != nil {

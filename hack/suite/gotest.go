@@ -300,7 +300,7 @@ func (r *reading) finishPackage(e event, key string) {
 	inside := r.inside[e.Package]
 	r.counts.packages = append(r.counts.packages, packageTime{name: short(e.Package), seconds: e.Elapsed, tests: inside.passed})
 	if e.Action == "fail" {
-		// It did not even start, or failed after its tests, or ended before the last.
+		// The package did not even start, or failed after its tests, or ended before the last.
 		excused := inside.excused > 0 && slices.Contains(r.output[key], "FAIL\n")
 		if inside.failed == 0 && !excused {
 			r.counts.failed++

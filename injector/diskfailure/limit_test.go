@@ -164,7 +164,7 @@ func TestTheNinthProgramIsRefused(t *testing.T) {
 				continue
 			}
 			refused = append(refused, injectors[n])
-			if !strings.Contains(err.Error(), fmt.Sprintf("the limit is %d", programsPerHook)) {
+			if !strings.Contains(err.Error(), fmt.Sprintf("above the limit of %d", programsPerHook)) {
 				t.Errorf("Inject = %v, want it refused for the limit", err)
 			}
 			if left, err := injectors[n].Left(t.Context()); err != nil || len(left) > 0 {

@@ -46,7 +46,7 @@ func (c *Cluster) WithNodes(names ...string) *Nodes {
 	return n
 }
 
-// SetReady says whether a node is ready.
+// SetReady sets whether a node is ready.
 func (n *Nodes) SetReady(node *corev1.Node, ready corev1.ConditionStatus) {
 	n.Helper()
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
@@ -71,21 +71,21 @@ func (n *Nodes) answer(pod *corev1.Pod) {
 	if pod.Labels[v1beta1.LabelDisruptionUID] != "" && pod.Labels[v1beta1.LabelCleaner] == "" || len(pod.Finalizers) > 0 {
 		n.Errorf("pod %s could be taken for a chaos pod: %v %v", pod.Name, pod.Labels, pod.Finalizers)
 	}
-	code, said := int32(0), []byte(nil)
+	code, message := int32(0), []byte(nil)
 	switch {
 	case node == n.Mute:
-		code, said = 1, []byte("exec format error")
+		code, message = 1, []byte("exec format error")
 	case args[0] == "audit":
 		n.looks[node]++
 		n.Looked(node, n.looks[node])
-		code, said = n.audited(node, args)
+		code, message = n.audited(node, args)
 	case node == n.Stubborn:
-		code, said = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
+		code, message = 1, []byte(`{"cleaned":[],"left":[{"injection":"x","error":"write io.max: busy","objects":["io.max 8:0"]}]}`)
 	default:
 		n.Marks[node] = slices.DeleteFunc(n.Marks[node], func(m v1beta1.Mark) bool { return slices.Contains(args, string(m.Disruption.UID)) })
 	}
 	n.Ran = append(n.Ran, node+": "+strings.Join(args, " "))
-	if err := n.Exits(pod, corev1.PodSucceeded, Exited(code, "Completed", string(said))); err != nil && n.Context().Err() == nil {
+	if err := n.Exits(pod, corev1.PodSucceeded, Exited(code, "Completed", string(message))); err != nil && n.Context().Err() == nil {
 		n.Errorf("answer for %s: %v", pod.Name, err)
 	}
 }
@@ -98,7 +98,7 @@ func (n *Nodes) audited(node string, args []string) (int32, []byte) {
 	if len(audit.Marks) > 0 {
 		code = 3
 	}
-	said, err := json.Marshal(audit)
+	message, err := json.Marshal(audit)
 	n.Must(err)
-	return code, said
+	return code, message
 }

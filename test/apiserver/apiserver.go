@@ -100,7 +100,7 @@ func start(binaries string) (*envtest.Environment, error) {
 	}
 	no := false
 	server := &envtest.Environment{
-		UseExistingCluster:       &no, // never somebody's cluster, whatever the environment says
+		UseExistingCluster:       &no, // never an existing cluster, whatever the environment has
 		BinaryAssetsDirectory:    binaries,
 		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
@@ -119,9 +119,10 @@ func start(binaries string) (*envtest.Environment, error) {
 		Set("admission-control-config-file", admission).
 		Set("audit-policy-file", policyFile(shared.audit)).
 		Set("audit-log-path", auditLog(shared.audit)).
-		Set("audit-log-maxsize", "100000") // MB: it is read from where it was left, so it must not begin anew
+		Set("audit-log-maxsize", "100000") // it is read from where it was left, so it must not begin again
 	server.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(binaries, etcdBinary)}
-	// What finds writes to a cache would look through the server's own, every second.
+	// The detector of writes to caches would inspect the server's own cache every
+	// second.
 	const detector = "KUBE_CACHE_MUTATION_DETECTOR"
 	if value, set := os.LookupEnv(detector); set {
 		_ = os.Unsetenv(detector)

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// auditedGroup is the group of those whose requests the API server writes down, every one
-// of them and no other: so the calls of the programs of a test can be told from those of the
-// test and of the API server itself.
+// auditedGroup is the group whose requests the API server logs, every one of them
+// and no other. The log so separates the calls of a test's programs from those of
+// the test and of the API server itself.
 const auditedGroup = "audited"
 
 // auditPolicy leaves out watches, which are counted when they end.

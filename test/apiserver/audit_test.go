@@ -26,11 +26,11 @@ func TestOnlyAuditedUsersAreWrittenDown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said, err := os.ReadFile(log)
+	content, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(said), "\n"); n != 1 || !strings.Contains(string(said), `"namespace":"program"`) || !strings.Contains(string(said), `"username":"someone"`) {
-		t.Errorf("the audit log has %d lines, want the one of the audited user:\n%s", n, said)
+	if n := strings.Count(string(content), "\n"); n != 1 || !strings.Contains(string(content), `"namespace":"program"`) || !strings.Contains(string(content), `"username":"someone"`) {
+		t.Errorf("the audit log has %d lines, want the one of the audited user:\n%s", n, content)
 	}
 }

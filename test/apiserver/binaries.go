@@ -14,8 +14,8 @@ const (
 )
 
 // Binaries is the directory that holds kube-apiserver and etcd: $SQUALL_KUBE_BIN,
-// or else the newest such directory the development cluster of hack/ left in
-// the user's cache, below "squall". The error says how to get them.
+// or else the newest such directory the development cluster of hack/ left in the
+// user's cache, below "squall". The error names the way to get them.
 func Binaries() (string, error) {
 	if directory := os.Getenv("SQUALL_KUBE_BIN"); directory != "" {
 		if _, err := built(directory); err != nil {

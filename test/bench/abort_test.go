@@ -17,8 +17,8 @@ import (
 // canary are the labels of the pod that the probe of a disruption asks for.
 var canary = map[string]string{"role": "canary"}
 
-// aborts measures how soon the chaos pods of n targets are told to go once a probe
-// has decided that they have to.
+// aborts measures how soon the chaos pods of n targets are deleted after a probe's
+// verdict.
 func (b bench) aborts(n, runs int) {
 	b.Helper()
 	b.Targets(n)
@@ -26,7 +26,7 @@ func (b bench) aborts(n, runs int) {
 	var all []time.Duration
 	for i := range runs {
 		all = append(all, b.abortOnce(n))
-		say("%d of %d: %s after the probe decided %d chaos pods were deleted", i+1, runs, took(all[i]), n)
+		logf("%d of %d: %s after the probe decided %d chaos pods were deleted", i+1, runs, took(all[i]), n)
 	}
 	name, value := p95(all)
 	publish(b, section{
@@ -74,12 +74,12 @@ func (b bench) decided(d *v1beta1.Disruption) time.Time {
 	b.Helper()
 	for _, event := range b.History(d).GetEvents() {
 		signal := event.GetWorkflowExecutionSignaledEventAttributes()
-		var told contract.ProbeTransition
-		if signal.GetSignalName() != contract.SignalProbe || converter.GetDefaultDataConverter().FromPayloads(signal.GetInput(), &told) != nil {
+		var transition contract.ProbeTransition
+		if signal.GetSignalName() != contract.SignalProbe || converter.GetDefaultDataConverter().FromPayloads(signal.GetInput(), &transition) != nil {
 			continue
 		}
-		if i := slices.IndexFunc(told.Probes, func(p contract.ProbeReport) bool { return p.State == v1beta1.ProbeFailure }); i >= 0 {
-			return told.Probes[i].Since
+		if i := slices.IndexFunc(transition.Probes, func(p contract.ProbeReport) bool { return p.State == v1beta1.ProbeFailure }); i >= 0 {
+			return transition.Probes[i].Since
 		}
 	}
 	b.Fatalf("nobody told the workflow of %s that its probe fails", world.WorkflowOf(d))

@@ -72,8 +72,8 @@ func (r *restarter) look(now time.Time) {
 	}
 }
 
-// apiAway measures what people hear when n disruptions end while the API server does not
-// answer for so long. Temporal and the worker go on.
+// apiAway measures which messages people receive when n disruptions end while the
+// API server does not answer for so long. Temporal and the worker keep running.
 func apiAway(t *testing.T, commit string, n int, lasts time.Duration) {
 	here := machine(commit)
 	w := world.Start(t)
@@ -97,7 +97,7 @@ func apiAway(t *testing.T, commit string, n int, lasts time.Duration) {
 	for _, d := range all {
 		o.Injected(d)
 	}
-	say("%s are injected; the API server goes away for %s", disruptions(n), lasts)
+	logf("%s are injected; the API server goes away for %s", disruptions(n), lasts)
 	returned := o.without(all, lasts)
 	publish(t, o.section(n, lasts, returned))
 }
@@ -111,9 +111,9 @@ func (o *outage) without(all []*v1beta1.Disruption, lasts time.Duration) time.Du
 	o.away = true
 	o.watch(time.Now().Add(lasts), func() bool { return false })
 	o.away = false
-	o.relay.mend()
+	o.relay.reopen()
 	back := time.Now()
-	say("the API server is back")
+	logf("the API server is back")
 	finished := func() bool {
 		for _, d := range all {
 			if !o.See(d) || d.Status.Phase != v1beta1.PhaseFinished {
@@ -139,7 +139,7 @@ func (o *outage) watch(until time.Time, over func() bool) {
 	o.Helper()
 	tick := time.NewTicker(scrapeGap)
 	defer tick.Stop()
-	for said := time.Now(); time.Now().Before(until) && !over(); <-tick.C {
+	for printed := time.Now(); time.Now().Before(until) && !over(); <-tick.C {
 		for _, kubelet := range o.kubelets {
 			kubelet.look(time.Now())
 		}
@@ -149,27 +149,27 @@ func (o *outage) watch(until time.Time, over func() bool) {
 		})
 		o.Must(err)
 		o.stuck = max(o.stuck, answer.GetCount())
-		if o.away && time.Since(said) > time.Minute {
-			said = time.Now()
-			say("away: %d failed attempts, alert %d times, %d messages, %d stuck", int(o.alert.last()), o.alert.fired, len(o.people.got()), o.stuck)
+		if o.away && time.Since(printed) > time.Minute {
+			printed = time.Now()
+			logf("away: %d failed attempts, alert %d times, %d messages, %d stuck", int(o.alert.last()), o.alert.fired, len(o.people.got()), o.stuck)
 		}
 	}
 }
 
 func (o *outage) phases(all []*v1beta1.Disruption) string {
-	var words []string
+	var counts []string
 	for _, d := range all {
-		words = append(words, d.Name+" "+string(d.Status.Phase))
+		counts = append(counts, d.Name+" "+string(d.Status.Phase))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(counts, ", ")
 }
 
 func (o *outage) section(n int, lasts, returned time.Duration) section {
 	o.Helper()
-	var words []string
+	var counts []string
 	warnings := 0
 	for _, m := range o.people.got() {
-		words = append(words, m.reason)
+		counts = append(counts, m.reason)
 		if m.severity == v1beta1.NotificationWarning || m.severity == v1beta1.NotificationError {
 			warnings++
 		}
@@ -183,7 +183,7 @@ func (o *outage) section(n int, lasts, returned time.Duration) section {
 		notes: []string{
 			fmt.Sprintf("%s ended in an outage of %g min. The worker failed %d attempts, and the alert fired %d times. All were finished %s after the return. The worker was started again %d times, the bridge %d times, with a kubelet's pauses.",
 				disruptions(n), lasts.Minutes(), int(o.alert.last()), o.alert.fired, took(returned), o.kubelets[0].times, o.kubelets[1].times),
-			"Messages of the disruptions themselves, from the outage on: " + counted(words) + ".",
+			"Messages of the disruptions themselves, from the outage on: " + counted(counts) + ".",
 			o.where(),
 		},
 	}
@@ -192,9 +192,9 @@ func (o *outage) section(n int, lasts, returned time.Duration) section {
 func disruptions(n int) string { return fmt.Sprintf("%s disruptions", thousands(int64(n))) }
 
 // counted names each word once, with how often it comes.
-func counted(words []string) string {
+func counted(counts []string) string {
 	times, order := map[string]int{}, []string{}
-	for _, word := range words {
+	for _, word := range counts {
 		if times[word]++; times[word] == 1 {
 			order = append(order, word)
 		}
@@ -254,7 +254,8 @@ func (a *alert) last() float64 {
 	return a.samples[len(a.samples)-1].value
 }
 
-// counterAt is the sum of a metric, or -1 where nobody answers or it is not there.
+// counterAt is the sum of a metric, or -1 if the server does not answer or lacks
+// the metric.
 func counterAt(url, name string) float64 {
 	answer, err := (&http.Client{Timeout: time.Second}).Get(url)
 	if err != nil {

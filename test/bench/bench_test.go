@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
-// What is measured. The defaults take seconds and only show that it works.
+// These flags choose the measurements. The defaults take seconds and only show
+// that the benchmark works.
 var (
 	numbers    = flag.String("targets", "1,10", "numbers of targets")
 	parts      = flag.String("parts", "targets,waiting,aborts,people", "what is measured: targets, together, waiting, aborts, people, churn, large, away, cluster")
@@ -58,8 +59,8 @@ type bench struct {
 	made           *int   // disruptions
 }
 
-// TestBench measures and says what it found, part by part. It fails when
-// something does not work, not when something is slow: the lines say that.
+// TestBench measures and publishes its figures part by part. It fails when
+// something does not work. Slowness shows in the figures only.
 func TestBench(t *testing.T) {
 	commit, err := revision.Of(".", *write, "docs/bench.md", "docs/images/bench.svg")
 	if err != nil {
@@ -140,9 +141,8 @@ func split(list string, limit int) (small, large []int) {
 	return small, large
 }
 
-// fresh starts the programs anew and lets one disruption of one target pass
-// through them, so that connections stand and nothing is left of what was
-// measured before.
+// fresh restarts the programs and passes one disruption of one target through
+// them. After that connections stand and nothing is left of earlier measurements.
 func (b bench) fresh() {
 	b.Helper()
 	b.worker.Kill()
@@ -156,12 +156,13 @@ func (b bench) fresh() {
 	b.Delete(d)
 }
 
-// say tells whoever waits what is being measured.
-func say(format string, args ...any) {
+// logf prints progress for people who wait.
+func logf(format string, args ...any) {
 	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
-// publish says what was measured and, if asked to, puts it where it is read.
+// publish prints a section of figures and, on request, writes it into the
+// document.
 func publish(t testing.TB, s section) {
 	t.Helper()
 	fmt.Printf("\n## %s\n\n%s\n", s.name, s)

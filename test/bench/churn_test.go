@@ -96,7 +96,7 @@ func (b bench) churnOnce(n, standing, batch int) churnResult {
 			looked := time.Now()
 			r.tenth(c.events()-before, min(tenth, n))
 			before += r.grown(c.events() - before)
-			say("%s of %s pods replaced, %d at once: %.1f events a pod, %d chaos pods", thousands(int64(r.replaced)), thousands(int64(n)), batch, r.perPod(), b.Kubelets.There(b.Chaos))
+			logf("%s of %s pods replaced, %d at once: %.1f events a pod, %d chaos pods", thousands(int64(r.replaced)), thousands(int64(n)), batch, r.perPod(), b.Kubelets.There(b.Chaos))
 			paused += time.Since(looked)
 		}
 	}

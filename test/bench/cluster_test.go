@@ -22,7 +22,7 @@ func cluster(t *testing.T, commit string) {
 	sizes, _ := split(*nodes, math.MaxInt)
 	c.targets(t, max(slices.Max(sizes), *held))
 	c.startProbes(t)
-	c.end(t, c.begin(t, *held)) // the first on a node is slower: nobody measures it
+	c.end(t, c.begin(t, *held)) // the first on a node is slower and is not measured
 	c.forget()
 	s := section{name: "cluster"}
 	for _, part := range []func(*testing.T) ([]line, []table){
@@ -57,7 +57,7 @@ func (c *realCluster) floors(t *testing.T, sizes []int) (lines []line, tables []
 			p.floorPods = c.floorPods(t, d)
 			p.ours(world.Cost{Time: c.injectedAfter(d)}, world.Cost{Time: c.end(t, d)})
 		}, func() { p.floor(c.floor(t, p.floorPods)) },
-			func(i int) { say("%s on real nodes, pair %d of %d: %s", name, i+1, runs, p.latest()) })
+			func(i int) { logf("%s on real nodes, pair %d of %d: %s", name, i+1, runs, p.latest()) })
 		names, all = append(names, name), append(all, p)
 		if most := create[n]; most > 0 {
 			lines = append(lines, line{what: "create to `Injected`, " + name + ", over the floor", value: p.created(), most: most})
@@ -70,8 +70,8 @@ func (c *realCluster) floors(t *testing.T, sizes []int) (lines []line, tables []
 	return lines, []table{pairsTable(title, "targets", "create to `Injected`", "delete to gone", names, all)}
 }
 
-// delays are from a chaos pod that is ready to a status that says so, as one
-// watch on both saw it in all that was measured before.
+// delays are the times from a ready chaos pod to a status that reports it, as one
+// watch saw both in all earlier measurements.
 func (c *realCluster) delays(t *testing.T, least, most int) (lines []line, tables []table) {
 	t.Helper()
 	names := []string{
@@ -82,8 +82,8 @@ func (c *realCluster) delays(t *testing.T, least, most int) (lines []line, table
 	if least == 1 {
 		names[0] = "disruptions of one target"
 	}
-	one, _ := c.toldAfter(t, least)
-	each, last := c.toldAfter(t, most)
+	one, _ := c.reportedAfter(t, least)
+	each, last := c.reportedAfter(t, most)
 	all := [][]time.Duration{one, each, last}
 	for i, times := range all {
 		name, high := p95(times)
@@ -105,10 +105,10 @@ func (c *realCluster) kills(t *testing.T) ([]line, []table) {
 	for i := range *kills {
 		d := c.begin(t, 1)
 		pod := c.chaosPods(t, d)[0]
-		var said struct{ Seconds float64 }
-		must(t, c.probe(t.Context(), &said, pod.Spec.NodeName, "heal", "--disruption", string(d.UID), "--container", containerID(pod)))
-		healed = append(healed, time.Duration(said.Seconds*float64(time.Second)))
-		say("injector killed, %d of %d: its node is clean after %s", i+1, *kills, took(healed[i]))
+		var answer struct{ Seconds float64 }
+		must(t, c.probe(t.Context(), &answer, pod.Spec.NodeName, "heal", "--disruption", string(d.UID), "--container", containerID(pod)))
+		healed = append(healed, time.Duration(answer.Seconds*float64(time.Second)))
+		logf("injector killed, %d of %d: its node is clean after %s", i+1, *kills, took(healed[i]))
 		c.end(t, d)
 	}
 	name, high := p95(healed)
@@ -139,7 +139,7 @@ func (c *realCluster) holds(t *testing.T) ([]line, []table) {
 		if busy > 0.8*float64(of) {
 			t.Errorf("%.2f of %d processors are busy without any disruption: what holding takes besides cannot be seen", busy, of)
 		}
-		say("%d targets held, round %d of %d: %.2f processors are busy, %.2f beside idle pods", *held, i+1, rounds, holding[i], idle[i])
+		logf("%d targets held, round %d of %d: %.2f processors are busy, %.2f beside idle pods", *held, i+1, rounds, holding[i], idle[i])
 		spread.head = append(spread.head, fmt.Sprint(i+1))
 	}
 	for _, row := range []struct {

@@ -23,7 +23,7 @@ func (b bench) large(pods, n int) {
 	nodes := (pods + podsANode - 1) / podsANode
 	b.Targets(n)
 	b.crowd(pods-n, nodes)
-	say("%s pods on %d nodes are there", thousands(int64(pods)), nodes)
+	logf("%s pods on %d nodes are there", thousands(int64(pods)), nodes)
 	before := b.Meter.Settled(b)
 	b.fresh() // the caches are filled again
 	started := b.Meter.Settled(b).Since(before)
@@ -89,7 +89,7 @@ func (b bench) crowd(pods, nodes int) {
 			_, err := b.Kube.CoreV1().Pods(namespace).Create(b.Context(), pod, metav1.CreateOptions{})
 			return err
 		})
-		say("%s of %s other pods", thousands(int64(i*each+n)), thousands(int64(pods)))
+		logf("%s of %s other pods", thousands(int64(i*each+n)), thousands(int64(pods)))
 		world.Eventually(b, b.Patience, "they run", func() bool { return b.Kubelets.Ready(namespace) >= n })
 	}
 }

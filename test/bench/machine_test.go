@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// where says on what machine and at what time something was measured, and what
-// else was going on there.
+// where describes the machine and the time of a measurement, and the other load
+// there.
 func (b bench) where() string {
 	b.Helper()
 	server, err := b.Kube.Discovery().ServerVersion()
@@ -32,7 +32,7 @@ func machine(commit string) string {
 }
 
 func content(file string) string {
-	text, _ := os.ReadFile(file) // what is not there is not said
+	text, _ := os.ReadFile(file) // a missing file adds nothing
 	return string(text)
 }
 

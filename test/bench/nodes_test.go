@@ -58,8 +58,8 @@ func (c *realCluster) floor(t *testing.T, pods []*corev1.Pod) (up, down world.Co
 	return up, clock.Stop()
 }
 
-// run creates pods and waits until all are ready. What it returns deletes them
-// and waits until all are gone.
+// run creates pods and waits until all are ready. The function that it returns
+// deletes them and waits until all are gone.
 func (c *realCluster) run(t *testing.T, pods []*corev1.Pod) (remove func()) {
 	t.Helper()
 	each := func(do func(pod *corev1.Pod) error) {
@@ -122,11 +122,11 @@ func (c *realCluster) busy(t *testing.T) (processors float64, of int) {
 	var group errgroup.Group
 	for _, node := range c.nodes {
 		group.Go(func() error {
-			var said work
-			err := c.probe(t.Context(), &said, node, "busy", "--for", holdingFor.String())
+			var answer work
+			err := c.probe(t.Context(), &answer, node, "busy", "--for", holdingFor.String())
 			mu.Lock()
 			defer mu.Unlock()
-			machines[said.Machine] = said
+			machines[answer.Machine] = answer
 			return err
 		})
 	}

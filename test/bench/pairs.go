@@ -13,7 +13,7 @@ import (
 // pairs are what disruptions cost and, for each of them, what the floor did.
 type pairs struct {
 	create, delete, floorCreate, floorDelete []world.Cost
-	floorPods                                []*corev1.Pod // those the floor makes, of the first disruption
+	floorPods                                []*corev1.Pod // the floor's pods, of the first disruption
 }
 
 // alternate measures in turn, and calls after when a pair is complete. From
@@ -40,7 +40,7 @@ func (p *pairs) floor(create, delete world.Cost) {
 	p.floorCreate, p.floorDelete = append(p.floorCreate, create), append(p.floorDelete, delete)
 }
 
-// latest says what the last pair took.
+// latest describes the times of the last pair.
 func (p *pairs) latest() string {
 	last := func(all []world.Cost) string { return took(all[len(all)-1].Time) }
 	return fmt.Sprintf("create %s (floor %s), delete %s (floor %s)", last(p.create), last(p.floorCreate), last(p.delete), last(p.floorDelete))
@@ -100,8 +100,8 @@ func (p *pairs) processors(names ...string) (cells []string) {
 	return cells
 }
 
-// processor writes seconds of a processor, which the kernel counts by
-// hundredths: less than ten of them say nothing.
+// processor formats seconds of a processor. The kernel counts hundredths, so fewer
+// than ten of them mean nothing.
 func processor(seconds float64) string {
 	if seconds < 0.1 {
 		return "< 0.1"
@@ -109,7 +109,7 @@ func processor(seconds float64) string {
 	return fmt.Sprintf("%.1f", seconds)
 }
 
-// processorOver is the one over the other where the floor's can be told.
+// processorOver is ours over the floor, where the floor is measurable.
 func processorOver(ours, floor float64) string {
 	if floor < 1 {
 		return "-"
@@ -120,8 +120,8 @@ func processorOver(ours, floor float64) string {
 // enough is how many values a 95th percentile needs: of fewer it is the longest.
 const enough = 20
 
-// p95 is the 95th percentile and its name; of few values it is the longest, and
-// says so.
+// p95 is the 95th percentile and its name. Of few values it is the longest, and
+// the name shows that.
 func p95(all []time.Duration) (name string, value time.Duration) {
 	if len(all) < enough {
 		return fmt.Sprintf("longest of %d", len(all)), quantile(all, 1)

@@ -19,9 +19,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// people measures what somebody who types waits for: a plan of n matching pods beside
-// a list of them, the first line of a run, and the start of the program beside that of
-// one that does nothing.
+// people measures the waits of a person at a terminal: a plan of n matching pods
+// beside a list of them, the first line of a run, and the start of the program
+// beside that of an empty one.
 func (b bench) people(n, runs int) {
 	b.Helper()
 	b.Targets(n)
@@ -37,11 +37,11 @@ func (b bench) people(n, runs int) {
 		took, used := b.typed(env, squall, "plan", manifest, "--chaos-namespace", b.Chaos)
 		plans, most = append(plans, took), max(most, used)
 	}, func() { lists = append(lists, b.list(n)) }, func(i int) {
-		say("plan of %s, pair %d of %d: %s (a list of them %s)", targets(n), i+1, runs, took(plans[i]), took(lists[i]))
+		logf("plan of %s, pair %d of %d: %s (a list of them %s)", targets(n), i+1, runs, took(plans[i]), took(lists[i]))
 	})
 	for i := range runs {
 		firsts = append(firsts, b.firstLine(env, squall, b.manifest(1)))
-		say("first line of a run, %d of %d: %s", i+1, runs, took(firsts[i]))
+		logf("first line of a run, %d of %d: %s", i+1, runs, took(firsts[i]))
 	}
 	alternate(4*runs, func() {
 		took, _ := b.typed(env, squall, "version")
@@ -107,9 +107,9 @@ func (b bench) list(n int) time.Duration {
 	return time.Since(began)
 }
 
-// typed runs a program to its end, which must be a good one, and returns how long
-// it took, and its largest memory. What the system says of an ended process would be
-// that of this one, if it was larger when it began the other (getrusage(2)).
+// typed runs a program to a successful end and returns its time and its largest
+// memory. The system would report this process's memory instead if this process
+// was larger when it started the other (getrusage(2)).
 func (b bench) typed(env []string, program string, args ...string) (took time.Duration, most int64) {
 	b.Helper()
 	var out bytes.Buffer
@@ -144,8 +144,8 @@ func highWater(pid int) (size int64) {
 	return size << 10
 }
 
-// firstLine is how long squall run takes to say something; then it is asked to end,
-// which ends the disruption too.
+// firstLine is the time until squall run prints something. Then it ends squall
+// run, which ends the disruption too.
 func (b bench) firstLine(env []string, squall, manifest string) time.Duration {
 	b.Helper()
 	command := exec.Command(squall, "run", manifest, "--chaos-namespace", b.Chaos)

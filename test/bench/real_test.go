@@ -92,7 +92,7 @@ func (c *realCluster) injectedAfter(d *v1beta1.Disruption) time.Duration {
 	return seen.whole.Sub(seen.created)
 }
 
-// end deletes a disruption, waits until it is gone and says how long that took.
+// end deletes a disruption, waits until it is gone and returns how long that took.
 func (c *realCluster) end(t *testing.T, d *v1beta1.Disruption) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -116,7 +116,7 @@ func (c *realCluster) targets(t *testing.T, n int) {
 			}}},
 		}))
 	}
-	say("%d targets start", n)
+	logf("%d targets start", n)
 	world.Eventually(t, 3*time.Minute, "the targets run", func() bool { return c.running(t, "target-") == n })
 }
 

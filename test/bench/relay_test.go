@@ -23,13 +23,13 @@ type relay struct {
 func newRelay(w *world.World) *relay {
 	w.Helper()
 	r := &relay{World: w, address: temporalserver.FreeAddress(w), open: map[net.Conn]bool{}}
-	r.mend()
+	r.reopen()
 	w.Cleanup(r.cut)
 	return r
 }
 
-// mend lets programs connect.
-func (r *relay) mend() {
+// reopen lets programs connect.
+func (r *relay) reopen() {
 	r.Helper()
 	listener, err := net.Listen("tcp", r.address)
 	r.Must(err)

@@ -20,7 +20,7 @@ type line struct {
 
 func (l line) met() bool { return l.value < l.most || !l.below && l.value == l.most }
 
-// section is what one part of the benchmark has to say.
+// section is the text and the tables of one part of the benchmark.
 type section struct {
 	name   string // of its place in the document
 	lines  []line

@@ -41,14 +41,14 @@ func (b bench) disruption(n int) *v1beta1.Disruption {
 	return b.Disruption(fmt.Sprintf("bench-%d", *b.made), n)
 }
 
-// targets measures one disruption after the other. What fails ends it; what was
-// measured before is returned.
+// targets measures one disruption after the other. A failure ends it; it returns
+// the results before that.
 func (b bench) targets(t *testing.T, ns []int) (all []result) {
 	t.Helper()
 	for _, n := range ns {
 		for kind := range min(*kinds, 2) {
 			if kind == 1 && n > 5000 {
-				continue // it takes minutes, and tells nothing that 5,000 do not
+				continue // this takes minutes, and 5,000 show the same
 			}
 			r := result{targets: n, kinds: kind + 1}
 			if t.Failed() || !t.Run(r.name(), func(t *testing.T) { b.in(t).measure(&r) }) {
@@ -78,7 +78,7 @@ func (b bench) measure(r *result) {
 	n := repetitions(r.targets)
 	alternate(n, func() { b.once(r) }, func() {
 		r.floor(b.Floor(r.floorPods, r.targets*r.kinds, world.AtOnce(r.targets)))
-	}, func(i int) { say("%s, pair %d of %d: %s", r.name(), i+1, n, r.latest()) })
+	}, func(i int) { logf("%s, pair %d of %d: %s", r.name(), i+1, n, r.latest()) })
 }
 
 // once measures one disruption.
@@ -118,7 +118,7 @@ func (b bench) once(r *result) {
 	r.ours(created, cleaned)
 }
 
-// describe says what was measured, and what was to be reached.
+// describe lists the measurements and their limits.
 func describe(all []result, where string) section {
 	s := section{name: "targets", notes: []string{where}}
 	for _, r := range all {

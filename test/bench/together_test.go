@@ -64,7 +64,7 @@ func (b bench) groups(all []*group, how string) {
 		b.fresh()
 		n, targets := repetitions(100), g.disruptions*g.targets
 		alternate(n, func() { b.groupOnce(g) }, func() { g.floor(b.Floor(g.floorPods, targets, targets)) },
-			func(i int) { say("%s at once, %s, pair %d of %d: %s", g.name(), how, i+1, n, g.latest()) })
+			func(i int) { logf("%s at once, %s, pair %d of %d: %s", g.name(), how, i+1, n, g.latest()) })
 	}
 }
 

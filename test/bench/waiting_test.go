@@ -19,14 +19,14 @@ func (b bench) waiting(n int, sample time.Duration) {
 	b.Helper()
 	b.Targets(n + n/5 + 10)
 	b.fresh()
-	say("%s disruptions of one target begin to wait", thousands(int64(n)))
+	logf("%s disruptions of one target begin to wait", thousands(int64(n)))
 	began := time.Now()
 	all := b.hundreds(n)
 	begun := time.Since(began)
 	before, events := b.Meter.Settled(b), b.events(all)
 	clock := world.StartClock()
 	var bridge, worker int64
-	say("all wait; they are looked at for %s", sample)
+	logf("all wait; they are looked at for %s", sample)
 	for over := time.After(sample); over != nil; {
 		select {
 		case <-over:
@@ -42,7 +42,7 @@ func (b bench) waiting(n int, sample time.Duration) {
 	grown := b.events(all) - events
 	period := b.period(all[0])
 	lookEvents, lookCalls := b.look(all[0])
-	say("all are deleted")
+	logf("all are deleted")
 	began = time.Now()
 	b.Each(n, 100, func(i int) error { return b.Disruptions.Delete(b.Context(), all[i]) })
 	for _, d := range all {
@@ -84,7 +84,7 @@ func (b bench) hundreds(n int) (all []*v1beta1.Disruption) {
 			b.Injected(d)
 		}
 		all = append(all, some...)
-		say("%s of %s wait", thousands(int64(len(all))), thousands(int64(n)))
+		logf("%s of %s wait", thousands(int64(len(all))), thousands(int64(n)))
 	}
 	return all
 }
@@ -123,15 +123,16 @@ func (b bench) period(d *v1beta1.Disruption) time.Duration {
 	return 0
 }
 
-func summary(event *historypb.HistoryEvent) (words string) {
-	if err := converter.GetDefaultDataConverter().FromPayload(event.GetUserMetadata().GetSummary(), &words); err != nil {
+func summary(event *historypb.HistoryEvent) (text string) {
+	if err := converter.GetDefaultDataConverter().FromPayload(event.GetUserMetadata().GetSummary(), &text); err != nil {
 		return ""
 	}
-	return words
+	return text
 }
 
-// look makes the workflow of d look again, as its timer would, and says what it
-// cost. It is told as the bridge tells it, which is one event more than the timer.
+// look makes the workflow of d look again, as its timer would, and returns the
+// cost. The bridge's signal wakes the workflow, which is one event more than the
+// timer.
 func (b bench) look(d *v1beta1.Disruption) (events int64, made world.Calls) {
 	b.Helper()
 	before := b.Meter.Settled(b)

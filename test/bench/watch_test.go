@@ -36,7 +36,7 @@ type realCluster struct {
 	disruptions map[types.UID]*seenDisruption
 }
 
-// seenPod says when a pod was first seen so.
+// seenPod has the times at which a pod was first seen in each state.
 type seenPod struct {
 	namespace, target         string
 	disruption                types.UID
@@ -44,11 +44,11 @@ type seenPod struct {
 	gone                      bool
 }
 
-// seenDisruption says when a disruption was created, when its status first said
-// so of each target and of all, and when it was gone.
+// seenDisruption has the times at which a disruption was created, at which its
+// status first reported each target and all of them, and at which it was gone.
 type seenDisruption struct {
 	targets              int
-	told                 map[string]time.Time
+	reported             map[string]time.Time
 	created, whole, gone time.Time
 }
 
@@ -112,13 +112,13 @@ func (c *realCluster) seeDisruption(d *v1beta1.Disruption, gone bool) {
 	defer c.mu.Unlock()
 	seen := c.disruptions[d.UID]
 	if seen == nil {
-		seen = &seenDisruption{told: map[string]time.Time{}, targets: d.Spec.Count.IntValue()}
+		seen = &seenDisruption{reported: map[string]time.Time{}, targets: d.Spec.Count.IntValue()}
 		c.disruptions[d.UID] = seen
 	}
 	for target, kinds := range d.Status.TargetInjections {
 		for _, i := range kinds { // one
-			if _, there := seen.told[target]; !there && i.InjectionStatus == v1beta1.Injected {
-				seen.told[target] = now
+			if _, there := seen.reported[target]; !there && i.InjectionStatus == v1beta1.Injected {
+				seen.reported[target] = now
 			}
 		}
 	}
@@ -171,9 +171,10 @@ func (c *realCluster) forget() {
 	clear(c.pods)
 }
 
-// toldAfter is how long after each chaos pod of the disruptions of n targets was
-// ready the status said so, and how long after the last one it said so of all.
-func (c *realCluster) toldAfter(t *testing.T, n int) (each, last []time.Duration) {
+// reportedAfter is how long after each chaos pod of the disruptions of n targets
+// was ready the status reported it, and how long after the last one it reported
+// all.
+func (c *realCluster) reportedAfter(t *testing.T, n int) (each, last []time.Duration) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,12 +187,12 @@ func (c *realCluster) toldAfter(t *testing.T, n int) (each, last []time.Duration
 			if pod.disruption != uid || pod.ready.IsZero() {
 				continue
 			}
-			told, there := disruption.told[pod.target]
+			reported, there := disruption.reported[pod.target]
 			if !there {
 				t.Errorf("target %s was injected, and no status said so", pod.target)
 				continue
 			}
-			each = append(each, told.Sub(pod.ready))
+			each = append(each, reported.Sub(pod.ready))
 			if pod.ready.After(latest) {
 				latest = pod.ready
 			}
@@ -201,7 +202,7 @@ func (c *realCluster) toldAfter(t *testing.T, n int) (each, last []time.Duration
 	return each, last
 }
 
-// kubelets says what they took for the chaos pods of the disruptions of n
+// kubelets returns the kubelets' times for the chaos pods of the disruptions of n
 // targets: from created to ready, and from deleted to ended.
 func (c *realCluster) kubelets(n int) (started, ended []time.Duration) {
 	c.mu.Lock()

@@ -39,10 +39,11 @@ const (
 	chaosNamespace  = "squall-chaos"
 	systemNamespace = "squall-system"
 	targetImage     = "squall.local/target:dev"
-	// told is how long a disruption may take until it is injected or says why not,
-	// and gone until it is away after it was deleted.
-	told = 2 * time.Minute
-	gone = 4 * time.Minute
+	// reported is how long a disruption may take until it is injected or its status
+	// has the reason why not; gone is the limit from deletion until the object is
+	// gone.
+	reported = 2 * time.Minute
+	gone     = 4 * time.Minute
 )
 
 // campaign is the cluster with what has been seen of it.
@@ -66,8 +67,9 @@ type campaign struct {
 	seen  map[types.UID]corev1.Pod
 }
 
-// What becomes of generated Disruptions: refused in words, or at work, or said why
-// not; never stuck, nothing left, nothing touched that was not chosen, no panic.
+// TestCampaign applies generated Disruptions. Each is refused with a reason, or
+// injected, or its status explains why not. It never gets stuck, leaves something,
+// disrupts a pod that was not selected, or causes a panic.
 func TestCampaign(t *testing.T) {
 	fields, err := fieldsOf(crd)
 	if err != nil {
@@ -90,7 +92,7 @@ func TestCampaign(t *testing.T) {
 	for i, a := range todo {
 		queue <- a
 		if i%50 == 49 {
-			c.say("%d of %d", i+1, len(todo))
+			c.logf("%d of %d", i+1, len(todo))
 		}
 	}
 	close(queue)
@@ -99,7 +101,7 @@ func TestCampaign(t *testing.T) {
 	for _, what := range missing(c.counts, len(todo)) {
 		c.Errorf("no attempt was %s", what)
 	}
-	c.say("%d attempts: %v; of %d fields %d had a value that was accepted; %d chaos pods", len(todo), c.counts, len(fields), len(c.accepted), len(c.seen))
+	c.logf("%d attempts: %v; of %d fields %d had a value that was accepted; %d chaos pods", len(todo), c.counts, len(fields), len(c.accepted), len(c.seen))
 }
 
 func newCampaign(t *testing.T) *campaign {
@@ -141,7 +143,7 @@ func newCampaign(t *testing.T) *campaign {
 	for i := range c.nodes {
 		c.createPod(fmt.Sprintf("bystander-%d", i), nil, i)
 	}
-	c.until(told, "all pods are ready", func() bool {
+	c.until(reported, "all pods are ready", func() bool {
 		pods, err := c.kube.CoreV1().Pods(c.namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false
@@ -190,7 +192,7 @@ func (c *campaign) try(a attempt, slot int, name string) {
 	}
 	c.accept(a)
 	c.note(made)
-	c.expectTold(a, name)
+	c.expectReported(a, name)
 	if a.next != nil {
 		c.edit(a, name, slot)
 	}
@@ -222,7 +224,7 @@ func (c *campaign) expectGone(a attempt, name string) {
 	}
 }
 
-// expectHelp says that whoever reads the refusal knows what to change.
+// expectHelp wants a refusal from which the user knows what to change.
 func (c *campaign) expectHelp(a attempt, err error) {
 	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsForbidden(err) {
 		c.Errorf("%s: %v", a, err)
@@ -232,7 +234,7 @@ func (c *campaign) expectHelp(a attempt, err error) {
 		c.Errorf("%s: a valid spec is refused: %v", a, err)
 		return
 	}
-	// A rule on what belongs together is told of the other one of both fields.
+	// A rule about two fields that belong together names one of them.
 	value := fmt.Sprint(a.value)
 	named := func(part string) bool { return strings.Contains(err.Error(), strings.TrimSuffix(part, "[]")) }
 	if !slices.ContainsFunc(strings.Split(a.field, "."), named) && (value == "" || !strings.Contains(err.Error(), value)) {
@@ -240,11 +242,12 @@ func (c *campaign) expectHelp(a attempt, err error) {
 	}
 }
 
-// expectTold waits until the disruption is at work, or has ended, or says why not.
-func (c *campaign) expectTold(a attempt, name string) {
+// expectReported waits until the disruption is injected, or has ended, or its
+// status explains why not.
+func (c *campaign) expectReported(a attempt, name string) {
 	var status v1beta1.DisruptionStatus
 	how, why := "", ""
-	if !c.reached(told, func() bool {
+	if !c.reached(reported, func() bool {
 		found, err := c.disruptions.Get(c.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false
@@ -257,7 +260,7 @@ func (c *campaign) expectTold(a attempt, name string) {
 		how, why = outcome(status)
 		return how != ""
 	}) {
-		c.Errorf("%s: after %s it neither works nor says why: %+v", a, told, status)
+		c.Errorf("%s: after %s it neither works nor says why: %+v", a, reported, status)
 		return
 	}
 	c.count(how)
@@ -266,8 +269,8 @@ func (c *campaign) expectTold(a attempt, name string) {
 	}
 }
 
-// outcome is in a word what a status says, and why; empty while it says nothing. Cleaned
-// and Ready are False in the ordinary course of things.
+// outcome is the state in a status as one word, and the reason; empty while there
+// is none. Cleaned and Ready are False in the ordinary course of things.
 func outcome(status v1beta1.DisruptionStatus) (how, why string) {
 	for _, condition := range status.Conditions {
 		ordinary := condition.Type == v1beta1.ConditionCleaned || condition.Type == v1beta1.ConditionReady
@@ -293,7 +296,7 @@ func outcome(status v1beta1.DisruptionStatus) (how, why string) {
 func (c *campaign) edit(a attempt, name string, slot int) {
 	found, err := c.disruptions.Get(c.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		return // it has ended, and somebody else may have deleted it
+		return // the disruption has ended, and another client may have deleted it
 	}
 	found.Object["spec"] = c.filled(a.next, slot)
 	if _, err = c.disruptions.Update(c.Context(), found, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
@@ -446,7 +449,7 @@ func (c *campaign) count(what string) {
 	c.counts[what]++
 }
 
-func (c *campaign) say(format string, args ...any) {
+func (c *campaign) logf(format string, args ...any) {
 	c.Helper()
 	c.Logf("%s %s", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

@@ -104,9 +104,9 @@ func attempts(fields []field) []attempt {
 }
 
 // sampled are most of the attempts, or all of them for 0, in an order that follows
-// from the seed: first the bases, which are to work or to say why they do not, then
-// in turn one with a change that should be taken and one that should be refused. So
-// each sort of outcome is in a sample of any seed.
+// from the seed. The bases come first; each must work or explain why it does not.
+// Then attempts with a valid change alternate with attempts with an invalid one,
+// so that a sample of any seed has each sort of outcome.
 func sampled(all []attempt, most int, seed sample.Seed) []attempt {
 	rank := make(map[string]uint64, len(all))
 	for _, a := range all {
@@ -136,7 +136,7 @@ func sampled(all []attempt, most int, seed sample.Seed) []attempt {
 	return chosen
 }
 
-// valid tells whether Squall's own check takes a spec.
+// valid reports whether Squall's own check accepts a spec.
 func valid(spec map[string]any) bool {
 	text, err := yaml.Marshal(spec)
 	if err != nil {

@@ -75,8 +75,8 @@ func injectionOf(pod *corev1.Pod) (injection v1beta1.Injection, found bool) {
 	return injection, false
 }
 
-// otherThan says what of an injection does not follow from a spec; empty if all of
-// it does.
+// otherThan lists the parts of an injection that do not follow from a spec; empty
+// if all do.
 func otherThan(spec v1beta1.DisruptionSpec, injection v1beta1.Injection) string {
 	for _, fault := range spec.Requested() {
 		if fault.Kind != injection.Kind {
@@ -108,9 +108,9 @@ func otherThan(spec v1beta1.DisruptionSpec, injection v1beta1.Injection) string 
 	return fmt.Sprintf("fault %s, which the spec does not have", injection.Kind)
 }
 
-// unwanted says why a chaos pod should not be: its target is none that the spec
-// selects, or its injection is not what the spec asks for. Empty for one that
-// should, and for one that has no target: it looks at a node.
+// unwanted returns why a chaos pod should not exist: the spec does not select its
+// target, or does not ask for its injection. It is empty for a wanted chaos pod,
+// and for one without a target, which inspects a node.
 func unwanted(spec v1beta1.DisruptionSpec, pod *corev1.Pod, pods []corev1.Pod, nodes []corev1.Node) string {
 	if target := pod.Labels[v1beta1.LabelTarget]; target != "" {
 		chosen, err := matching(spec, pods, nodes)

@@ -27,9 +27,10 @@ var corruptions = flag.Int("corruptions", 16, "how many single fields are change
 // lasting are the bases of disruptions whose objects are corrupted.
 var lasting = []string{"cpu", "memory", "disk", "disk-failure", "dns", "network", "network-operations", "operations", "probes"}
 
-// A single field of what a running disruption has in the API is lost or changed: of
-// its status, labels and finalizers, its records and its chaos pods. It ends all the
-// same when it is deleted, nothing is left, and nobody else is disturbed.
+// TestCorruptedFields removes or changes a single field of a running disruption in
+// the API: of its status, labels and finalizers, its records and its chaos pods.
+// The disruption still ends when it is deleted, nothing is left, and no other pod
+// is disrupted.
 func TestCorruptedFields(t *testing.T) {
 	*seed = uint64(sample.Of(t, *seed))
 	c := newCampaign(t)
@@ -70,7 +71,7 @@ func (c *campaign) corruptOne(slot, n int) {
 		return
 	}
 	c.note(made)
-	c.expectTold(a, name)
+	c.expectReported(a, name)
 	what, err := c.corrupt(r, name)
 	c.Logf("%s (%s): %s, %v", name, base, what, err)
 	if err != nil {
@@ -157,7 +158,7 @@ func leaf(r *rand.Rand, object map[string]any, part string) []string {
 	}
 }
 
-// change removes the field, or makes another value of it, and says which.
+// change removes the field or sets another value, and returns which.
 func change(r *rand.Rand, object map[string]any, path []string) string {
 	for _, name := range path[:len(path)-1] {
 		object = object[name].(map[string]any)

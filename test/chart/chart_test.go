@@ -95,7 +95,8 @@ func TestChartIsTheKustomization(t *testing.T) {
 	}
 }
 
-// A component that the chart has not is one that nobody who uses Helm can have.
+// TestChartHasEveryComponent: users of Helm can only have the components in the
+// chart.
 func TestChartHasEveryComponent(t *testing.T) {
 	folders, err := os.ReadDir(deploy + "/components")
 	if err != nil {
@@ -318,8 +319,8 @@ func TestSettingsRestart(t *testing.T) {
 	}
 }
 
-// The types outlive the chart: with them all Disruptions would go, and nobody would
-// clean.
+// TestTypesAreKept: the types outlive the chart. Removing them would remove all
+// Disruptions, and then no workflow would clean up.
 func TestTypesAreKept(t *testing.T) {
 	all, err := helm(load(t), nil)
 	if err != nil {
@@ -377,7 +378,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 
 func load(t *testing.T) *chart.Chart {
 	t.Helper()
-	log.SetOutput(io.Discard) // Helm says of each link that it follows it
+	log.SetOutput(io.Discard) // Helm logs each link that it follows
 	loaded, err := loader.Load(deploy + "/chart")
 	if err != nil {
 		t.Fatal(err)
@@ -406,8 +407,8 @@ func rendered(c *chart.Chart, values map[string]any, namespace string) (objects,
 	return found, nil
 }
 
-// renderedFiles are the texts of all templates, by the name of the template. Values
-// that say nothing of Temporal mean the bundled one.
+// renderedFiles are the texts of all templates, by the name of the template.
+// Values without Temporal select the bundled one.
 func renderedFiles(c *chart.Chart, values map[string]any, namespace string) (map[string]string, error) {
 	values = maps.Clone(values)
 	if values["temporal"] == nil {

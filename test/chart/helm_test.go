@@ -163,25 +163,25 @@ func (h *helmed) upgrade(values map[string]any) {
 	h.must("helm upgrade", err)
 }
 
-// withoutIsolation installs the bundled Temporal and skips the test for a CNI that enforces NetworkPolicies: the one of the
-// development cluster does not.
+// withoutIsolation installs the bundled Temporal and skips the test for a CNI that
+// enforces NetworkPolicies: the development cluster's does not.
 func withoutIsolation(values map[string]any) map[string]any {
 	values["temporal"] = map[string]any{"bundled": map[string]any{"enabled": true, "testIsolation": false}}
 	return values
 }
 
-// wantTested runs helm test, whose pod has to say that nothing fails, or that this does.
+// wantTested runs helm test, whose pod must report no failure, or this one.
 func (h *helmed) wantTested(fails string) {
 	h.Helper()
 	testing := action.NewReleaseTesting(h.config)
 	testing.Namespace, testing.Timeout = system, patience
 	of, err := testing.Run(name)
 	if (err != nil) != (fails != "") {
-		h.Fatalf("helm test: %v; its pod said:\n%s", err, h.said())
+		h.Fatalf("helm test: %v; its pod said:\n%s", err, h.output())
 	}
 	if fails != "" {
-		if said := h.said(); !strings.Contains(said, fails) {
-			h.Errorf("helm test's pod said:\n%s\nwant %q", said, fails)
+		if output := h.output(); !strings.Contains(output, fails) {
+			h.Errorf("helm test's pod said:\n%s\nwant %q", output, fails)
 		}
 		return
 	}
@@ -196,13 +196,13 @@ func (h *helmed) wantTested(fails string) {
 	}
 }
 
-// said is what the pod of helm test said, which is kept when it fails.
-func (h *helmed) said() string {
-	said, err := h.kube.CoreV1().Pods(system).GetLogs("squall-test", &corev1.PodLogOptions{}).DoRaw(h.Context())
+// output is the log of the pod of helm test, which is kept when it fails.
+func (h *helmed) output() string {
+	output, err := h.kube.CoreV1().Pods(system).GetLogs("squall-test", &corev1.PodLogOptions{}).DoRaw(h.Context())
 	if err != nil {
 		return err.Error()
 	}
-	return string(said)
+	return string(output)
 }
 
 func (h *helmed) uninstall() {
@@ -279,8 +279,8 @@ func (h *helmed) wantNothing() {
 	}
 }
 
-// removeTypes leaves the cluster as it was: the fields of types that Helm made are
-// Helm's, and whoever installs other ones by kubectl would be refused.
+// removeTypes leaves the cluster as it was. Helm owns the fields of types that it
+// made, so a later installation by kubectl would be refused.
 func (h *helmed) removeTypes() {
 	h.Helper()
 	of := h.objects.Resource(types)

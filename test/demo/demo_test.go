@@ -16,8 +16,8 @@ func TestDemoShowsWhatItPromises(t *testing.T) {
 	began := time.Now()
 	cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "demo")
 	cmd.Dir = "../.."
-	said, err := cmd.CombinedOutput()
-	out := string(said)
+	output, err := cmd.CombinedOutput()
+	out := string(output)
 	t.Logf("make demo took %.0f s and said:\n%s", time.Since(began).Seconds(), out)
 	if err != nil {
 		t.Fatalf("make demo: %v", err)

@@ -17,8 +17,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rules 18, 26, 37, 41: a chaos pod that somebody deletes, and one that a
-// drain evicts, clean and are let go; their targets are not chosen again.
+// TestChaosPodsTakenFromOutside (rules 18, 26, 37, 41): chaos pods that a user
+// deletes or a drain evicts clean up and are finalized. Their targets are not
+// selected again.
 func TestChaosPodsTakenFromOutside(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -60,8 +61,8 @@ func TestChaosPodsTakenFromOutside(t *testing.T) {
 	s.gone(d)
 }
 
-// An injector that was killed cannot have cleaned. A fresh pod does so, from the
-// journal on the node, and nobody need do anything.
+// TestKilledInjectorHeals: a killed injector cannot have cleaned. A fresh pod
+// cleans from the journal on the node without a person's help.
 func TestKilledInjectorHeals(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -83,9 +84,10 @@ func TestKilledInjectorHeals(t *testing.T) {
 	s.record("healed", d)
 }
 
-// The injector of one of two kinds on a target is killed. What it left is taken
-// off beside the other, which goes on; it is not injected again (rule 18), and
-// the disruption can be deleted at any time.
+// TestOneOfTwoKindsIsKilledAndHeals kills the injector of one of two kinds on a
+// target. The rest of its fault is cleaned up beside the other kind, which stays
+// injected. The killed kind is not injected again (rule 18), and the disruption
+// can be deleted at any time.
 func TestOneOfTwoKindsIsKilledAndHeals(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -187,7 +189,7 @@ func (s *space) heldByFinalizer(pod corev1.Pod) <-chan bool {
 	return held
 }
 
-// mergeSnapshots are the snapshots before, with those of some pods taken anew.
+// mergeSnapshots returns the snapshots before, with fresh ones of some pods.
 func (s *space) mergeSnapshots(before map[string]string, pods []corev1.Pod) map[string]string {
 	s.t.Helper()
 	merged := s.snapshots(pods)
@@ -204,17 +206,17 @@ func (s *space) mergeSnapshots(before map[string]string, pods []corev1.Pod) map[
 func (s *space) cleanNode(d *v1beta1.Disruption, node string) {
 	s.t.Helper()
 	s.injector(node, "clean", "--disruption", string(d.UID))
-	if said := s.injector(node, "audit"); strings.Contains(said, string(d.UID)) {
-		s.t.Errorf("cleaned, %s still carries marks of %s: %s", node, d.UID, said)
+	if output := s.injector(node, "audit"); strings.Contains(output, string(d.UID)) {
+		s.t.Errorf("cleaned, %s still carries marks of %s: %s", node, d.UID, output)
 	}
 }
 
-// injector runs a command of the injector on a node and returns what it said.
+// injector runs a command of the injector on a node and returns its output.
 func (s *space) injector(node string, args ...string) string {
 	s.t.Helper()
-	said, err := s.injectors().Run(s.t.Context(), node, args...)
+	output, err := s.injectors().Run(s.t.Context(), node, args...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return said
+	return output
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// These tests hurt Squall itself, so no other runs beside them.
+// The tests below harm Squall itself, so no other runs beside them.
 
 // Workers and bridges are killed while the disruption is being injected and
 // again while it is being cleaned. It ends as it would have.
@@ -51,8 +51,8 @@ func TestEverythingKilledMidway(t *testing.T) {
 	s.awaitSystem()
 }
 
-// rule 42: chaos pods that never start are told with the reason and let
-// go at the end.
+// TestImageThatCannotBePulled (rule 42): the status names the reason of chaos pods
+// that never start, and they are finalized at the end.
 func TestImageThatCannotBePulled(t *testing.T) {
 	s := newSpace(t)
 	s.targets(1)
@@ -96,8 +96,8 @@ func (s *space) awaitChaosPod(d *v1beta1.Disruption, wanted func(corev1.Pod) boo
 	})
 }
 
-// killSystem ends every worker and every bridge as a crash would. One that has
-// just ended by itself is passed over.
+// killSystem ends every worker and every bridge as a crash would. It skips a pod
+// that has just ended on its own.
 func (s *space) killSystem() {
 	s.t.Helper()
 	killed := 0

@@ -16,8 +16,9 @@ import (
 	"github.com/squall-chaos/squall/cli/demo"
 )
 
-// What a newcomer sees first: requests are slow during the fault alone, none fails, nothing
-// warns, and nothing is left. Response times are compared, so no other test runs beside it.
+// TestDemo shows a newcomer's first fault: requests are slow during the fault
+// alone, none fails, there is no warning, and nothing is left. It compares
+// response times, so no other test runs beside it.
 func TestDemo(t *testing.T) {
 	w := start(t)
 	const squall = "../../bin/squall"

@@ -106,8 +106,9 @@ func TestCPUPressureIsFeltAndTakenBack(t *testing.T) {
 	s.wantSame(before, s.snapshots(victims))
 }
 
-// rule E3: what somebody else takes off is told, and put on again.
-func TestEffectThatIsTakenOffIsToldAndPutBack(t *testing.T) {
+// TestRemovedEffectIsReportedAndRestored (rule E3) removes the effect behind
+// Squall's back.
+func TestRemovedEffectIsReportedAndRestored(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	victim := s.targets(1, guaranteed)[0]
@@ -253,7 +254,7 @@ func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
 	d := s.injected(s.create("kill", "{selector: {app: target}, count: 1, duration: 5m, maxRuns: 2, containerFailure: {forced: true, interval: 5s}}"))
 	eventually(t, func() string {
 		victims[0] = s.running(victims[0].Name)
-		// A restart may be counted before it is told how the container ended.
+		// A restart may be counted before the status has the container's end.
 		if status := victims[0].Status.ContainerStatuses[0]; status.RestartCount < 2 || status.LastTerminationState.Terminated == nil {
 			return fmt.Sprintf("the container did not end and start again, twice: %v", status)
 		}
@@ -268,8 +269,9 @@ func TestContainerFailureRestartsAndLeavesNothing(t *testing.T) {
 	s.wantSame(before, s.snapshots(victims))
 }
 
-// Names are falsified for the targets alone; a name of the cluster that no record
-// is about is told as before, and so is everything afterwards.
+// TestDNSDisruptionIsFeltAndTakenBack falsifies names for the targets alone. A
+// name of the cluster without a record resolves as before, and afterwards all
+// names do.
 func TestDNSDisruptionIsFeltAndTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -278,7 +280,7 @@ func TestDNSDisruptionIsFeltAndTakenBack(t *testing.T) {
 	s.label(other, "client")
 	const service, falsely = "kubernetes.default", "192.0.2.77"
 	truth := s.lookup(other, service)
-	s.wantTold(victims[0], "before", service, truth)
+	s.wantAnswer(victims[0], "before", service, truth)
 	before := s.snapshots(victims)
 
 	d := s.injected(s.create("names", "{selector: {app: target}, count: 1, duration: 5m, dns: {records: ["+
@@ -289,30 +291,30 @@ func TestDNSDisruptionIsFeltAndTakenBack(t *testing.T) {
 		service: falsely, service + ".svc.cluster.local": falsely, "made-up": falsely,
 		"gone.example.com": "no such host", "kube-dns.kube-system": s.lookup(other, "kube-dns.kube-system"),
 	} {
-		s.wantTold(victims[0], "during", name, want)
+		s.wantAnswer(victims[0], "during", name, want)
 	}
-	s.wantTold(other, "of another pod", service, truth)
+	s.wantAnswer(other, "of another pod", service, truth)
 
 	s.delete(d)
 	s.gone(d)
-	s.wantTold(victims[0], "after", service, truth)
+	s.wantAnswer(victims[0], "after", service, truth)
 	s.wantSame(before, s.snapshots(victims))
 }
 
-// lookup is what a pod is told about a name: addresses, or why there are none.
+// lookup is a pod's answer about a name: addresses, or why there are none.
 func (s *space) lookup(pod corev1.Pod, name string) string {
 	s.t.Helper()
-	var told struct {
+	var answer struct {
 		Addresses []string
 		Error     string
 	}
-	if err := s.exec(s.t.Context(), &told, s.name, pod.Name, "/target", "lookup", "--timeout", "20s", name); err != nil {
+	if err := s.exec(s.t.Context(), &answer, s.name, pod.Name, "/target", "lookup", "--timeout", "20s", name); err != nil {
 		s.t.Fatal(err)
 	}
-	return strings.Join(told.Addresses, " ") + told.Error
+	return strings.Join(answer.Addresses, " ") + answer.Error
 }
 
-func (s *space) wantTold(pod corev1.Pod, when, name, want string) {
+func (s *space) wantAnswer(pod corev1.Pod, when, name, want string) {
 	s.t.Helper()
 	if got := s.lookup(pod, name); !strings.Contains(got, want) || want == "" {
 		s.t.Errorf("%s: %s is told %q about %s, want %q", when, pod.Name, got, name, want)
@@ -335,8 +337,8 @@ func TestSeveralKindsOnOneTarget(t *testing.T) {
 	s.wantSame(before, s.snapshots(victim))
 }
 
-// At level node the node itself is disturbed: here, only its way to an address
-// that nobody has. rule 12
+// TestNodeLevel disrupts a node itself: here, only its way to an unused address.
+// rule 12
 func TestNodeLevel(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

@@ -279,8 +279,9 @@ func TestExpiry(t *testing.T) {
 	s.record("expired", d)
 }
 
-// rules 28, 29, 31, 33, 57, 58: of two targets one cannot be injected. It
-// is told where a user looks, never counted, and taken back with the other.
+// TestOneOfTwoCannotBeInjected (rules 28, 29, 31, 33, 57, 58): the status shows
+// the target that cannot be injected and never counts it. Its chaos pod is cleaned
+// up with the other one.
 func TestOneOfTwoCannotBeInjected(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

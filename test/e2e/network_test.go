@@ -41,7 +41,8 @@ func TestNetworkDelayIsFeltAndTakenBack(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods[:1]))
 }
 
-// What is sent in a time is not more than was asked for.
+// TestBandwidthLimitIsFeltAndTakenBack: the target sends no more than the limit in
+// a time.
 func TestBandwidthLimitIsFeltAndTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -75,8 +76,8 @@ func TestBandwidthLimitIsFeltAndTakenBack(t *testing.T) {
 	s.wantSame(before, s.snapshots(pods[:1]))
 }
 
-// A cloud's service is what the ConfigMap of the operator says it is: here the
-// address of another pod.
+// TestAServiceOfACloudIsDisturbed: the operator's ConfigMap defines the addresses
+// of a cloud's service, here the address of another pod.
 func TestAServiceOfACloudIsDisturbed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -107,7 +108,7 @@ func TestAServiceOfACloudIsDisturbed(t *testing.T) {
 	s.wantLoss(victim, cloud, "after", 0, 5)
 }
 
-// echoed is what a client says of its datagrams.
+// echoed is a client's report about its datagrams.
 type echoed struct {
 	Sent, Received   int
 	MeanMilliseconds float64

@@ -22,7 +22,8 @@ func needNodeOfItsOwn(t *testing.T) {
 	}
 }
 
-// A node that ends comes back, which it does once, and the disruption says so.
+// TestNodeFailureEndsTheNode: a node that ends comes back once, and the status
+// reports it.
 func TestNodeFailureEndsTheNode(t *testing.T) {
 	needNodeOfItsOwn(t)
 	for name, shutdown := range map[string]bool{"panic": false, "power off": true} {
@@ -40,8 +41,8 @@ func TestNodeFailureEndsTheNode(t *testing.T) {
 
 			s.delete(d)
 			s.gone(d)
-			if told := s.events(d.Name, "NodeCameBack"); len(told) != 1 || !strings.Contains(told[0].Message, onlyNode) {
-				t.Errorf("events NodeCameBack = %v, want one that names the node", told)
+			if events := s.events(d.Name, "NodeCameBack"); len(events) != 1 || !strings.Contains(events[0].Message, onlyNode) {
+				t.Errorf("events NodeCameBack = %v, want one that names the node", events)
 			}
 			if now := s.bootID(onlyNode); now != boot {
 				t.Errorf("boot ID of the node = %s, want %s: it ended more than once", now, boot)
@@ -50,13 +51,14 @@ func TestNodeFailureEndsTheNode(t *testing.T) {
 	}
 }
 
-// A node that stays away is not waited for, and nobody has to decide.
+// TestNodeFailureEndsWithoutTheNode: Squall does not wait for a node that stays
+// away, and needs no decision.
 func TestNodeFailureEndsWithoutTheNode(t *testing.T) {
 	needNodeOfItsOwn(t)
 	s := newSpace(t)
 	s.targets(1)
 	boot := s.bootID(onlyNode)
-	d := s.endNode(true) // which a slow node does before it has told
+	d := s.endNode(true) // a slow node ends before it has reported
 	number := onlyNode[len(onlyNode)-1:]
 	s.awaitNode(func(node *corev1.Node) bool { return !kube.NodeReady(node) })
 	s.hurt("node", "freeze", number)
@@ -65,8 +67,8 @@ func TestNodeFailureEndsWithoutTheNode(t *testing.T) {
 
 	s.delete(d)
 	s.gone(d)
-	if told := s.events(d.Name, "NodeDidNotComeBack"); len(told) != 1 || !strings.Contains(told[0].Message, onlyNode) {
-		t.Errorf("events NodeDidNotComeBack = %v, want one that names the node", told)
+	if events := s.events(d.Name, "NodeDidNotComeBack"); len(events) != 1 || !strings.Contains(events[0].Message, onlyNode) {
+		t.Errorf("events NodeDidNotComeBack = %v, want one that names the node", events)
 	}
 }
 

@@ -25,10 +25,10 @@ func onInit(t *testing.T) {
 	d := s.create("names", "{selector: {app: target}, count: 1, duration: 5m, onInit: true, dns: {records: [{hostname: first.example.com, record: {type: A, value: 192.0.2.77}}]}}")
 	pod := s.startsWith("looks-up", "5m", "lookup", "--timeout", "20s", "first.example.com")
 	s.injectedOnce(d)
-	var told struct{ Addresses []string }
-	s.firstWords(pod, &told)
-	if fmt.Sprint(told.Addresses) != "[192.0.2.77]" {
-		t.Errorf("the application was told %v, want the record", told.Addresses)
+	var answer struct{ Addresses []string }
+	s.firstOutput(pod, &answer)
+	if fmt.Sprint(answer.Addresses) != "[192.0.2.77]" {
+		t.Errorf("the application was told %v, want the record", answer.Addresses)
 	}
 	s.delete(d)
 	s.gone(d)
@@ -39,16 +39,16 @@ func onInit(t *testing.T) {
 	pod = s.startsWith("sends", "5m", ping...)
 	s.injectedOnce(d)
 	var result struct{ Sent, Received int }
-	s.firstWords(pod, &result)
+	s.firstOutput(pod, &result)
 	if result.Sent != 20 || result.Received != 0 {
 		t.Errorf("of %d packets %d were answered, want 20 and none", result.Sent, result.Received)
 	}
 	s.delete(d)
 	s.gone(d)
 
-	// A pod that nobody chooses starts, undisturbed, when it has waited.
+	// A pod that is not selected starts, undisrupted, after its wait.
 	pod = s.startsWith("undisturbed", "5s", ping...)
-	s.firstWords(pod, &result)
+	s.firstOutput(pod, &result)
 	if result.Received < 19 {
 		t.Errorf("of %d packets %d were answered, want all: nothing disturbs the pod", result.Sent, result.Received)
 	}
@@ -86,7 +86,7 @@ func (s *space) injectedOnce(d *v1beta1.Disruption) {
 }
 
 // firstWords decodes what the pod's container printed, once it has ended.
-func (s *space) firstWords(pod *corev1.Pod, into any) {
+func (s *space) firstOutput(pod *corev1.Pod, into any) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		live, err := s.kube.CoreV1().Pods(s.name).Get(s.t.Context(), pod.Name, metav1.GetOptions{})
@@ -98,11 +98,11 @@ func (s *space) firstWords(pod *corev1.Pod, into any) {
 		}
 		return ""
 	})
-	said, err := s.kube.CoreV1().Pods(s.name).GetLogs(pod.Name, &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name}).DoRaw(s.t.Context())
+	output, err := s.kube.CoreV1().Pods(s.name).GetLogs(pod.Name, &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name}).DoRaw(s.t.Context())
 	if err == nil {
-		err = json.Unmarshal(said, into)
+		err = json.Unmarshal(output, into)
 	}
 	if err != nil {
-		s.t.Fatalf("%s said %q: %v", pod.Name, said, err)
+		s.t.Fatalf("%s said %q: %v", pod.Name, output, err)
 	}
 }

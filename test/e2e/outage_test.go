@@ -15,12 +15,12 @@ import (
 // To start a part of Squall again takes as long as a test, so the tests of one outage
 // share it. No other test runs beside them.
 
-// TestNothingOfSquallRuns is of one outage of all workers and controllers:
+// TestNothingOfSquallRuns has one outage of all workers and controllers:
 //
-//   - an injection ends by itself when its time is over, with nobody to clean it;
-//   - a disruption of which everything is lost but what is on the nodes (injectors are
-//     killed, their chaos pods, the records and the Disruption deleted by force, the
-//     workflow is terminated) is found by the sweep, and cleaned.
+//   - an injection ends at its deadline without anything to clean it;
+//   - the sweep finds and cleans a disruption of which only the state on the nodes is left
+//     (injectors are killed, their chaos pods, the records and the Disruption deleted by
+//     force, the workflow is terminated).
 func TestNothingOfSquallRuns(t *testing.T) {
 	ends, lost := newSpace(t), newSpace(t)
 	pods, lostPods := ends.targets(2), lost.targets(2)
@@ -40,8 +40,8 @@ func TestNothingOfSquallRuns(t *testing.T) {
 	defer func() { restart() }()
 
 	node := lost.loseAllButMarks(forgotten)
-	if said := lost.injector(node, "audit"); !strings.Contains(said, string(forgotten.UID)) {
-		t.Fatalf("%s carries nothing of %s: nothing is to be swept\n%s", node, forgotten.UID, said)
+	if output := lost.injector(node, "audit"); !strings.Contains(output, string(forgotten.UID)) {
+		t.Fatalf("%s carries nothing of %s: nothing is to be swept\n%s", node, forgotten.UID, output)
 	}
 	ends.injectorsSucceed(alone)
 	ends.wantSame(before, ends.snapshots(pods))
@@ -88,8 +88,8 @@ func (s *space) wantSwept(d *v1beta1.Disruption) {
 		s.t.Errorf("marks %+v, records %+v, left %v; want marks found and all of them cleaned", swept.Marks, swept.Records, swept.Left)
 	}
 	for _, node := range s.nodes {
-		if said := s.injector(node, "audit"); strings.Contains(said, string(d.UID)) {
-			s.t.Errorf("%s still carries marks of %s: %s", node, d.UID, said)
+		if output := s.injector(node, "audit"); strings.Contains(output, string(d.UID)) {
+			s.t.Errorf("%s still carries marks of %s: %s", node, d.UID, output)
 		}
 	}
 	if left := s.left(s.t.Context()); left != "" {
@@ -97,12 +97,12 @@ func (s *space) wantSwept(d *v1beta1.Disruption) {
 	}
 }
 
-// TestTemporalIsAway is of one outage of Temporal, which hangs from before the end of a
+// TestTemporalIsAway has one outage of Temporal, which hangs from before the end of a
 // disruption until long after it:
 //
-//   - rule T8: the injectors end by themselves, `kubectl get` says why nothing else moves,
-//     and the disruption finishes when Temporal is back;
-//   - an emergency stop ends what runs all the same, and what was stopped stays so.
+//   - rule T8: the injectors end at their deadline, `kubectl get` shows why nothing else
+//     moves, and the disruption finishes when Temporal is back;
+//   - an emergency stop still ends what runs, and what was stopped stays so.
 func TestTemporalIsAway(t *testing.T) {
 	hung, stopped := newSpace(t), newSpace(t)
 	pods, stoppedPods := hung.targets(2), stopped.targets(4)
@@ -123,7 +123,7 @@ func TestTemporalIsAway(t *testing.T) {
 	began := time.Now()
 	stopped.stop()
 	stopped.awaitSame(stoppedBefore, stoppedPods, began)
-	stopped.saysStop(metav1.ConditionFalse, "Temporal cannot be reached", len(all)+1, 0)
+	stopped.wantStop(metav1.ConditionFalse, "Temporal cannot be reached", len(all)+1, 0)
 	for _, d := range all {
 		if live := stopped.read(d); live.Stopped() != fire || len(stopped.chaosPods(t, d)) != 1 {
 			t.Errorf("%s is stopped by %q with %d chaos pods, want %q and one to be judged", d.Name, live.Stopped(), len(stopped.chaosPods(t, d)), fire)

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What a user gets wrong is refused at once, by a sentence that helps.
+// TestBadInputIsRefused: a user's mistake is refused at once, with a hint.
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -44,7 +44,8 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
-// What only shows at work is told in status, with the reason, and nothing stays.
+// Mistakes that only show on the node appear in status with the reason, and
+// nothing stays.
 
 func TestHostThatDoesNotResolve(t *testing.T) {
 	t.Parallel()
@@ -94,8 +95,8 @@ func TestNodeFailureIsRefusedOnASharedKernel(t *testing.T) {
 	boot := s.bootID(pods[0].Spec.NodeName)
 	d := s.create("end-node", "{selector: {app: target}, count: 1, duration: 5m, nodeFailure: {}}")
 	d = s.await(d, "told that the node shares its kernel", func(d *v1beta1.Disruption) bool {
-		told := condition(d, v1beta1.ConditionInjected).Message + d.Status.TargetInjections["target-0"][v1beta1.KindNodeFailure].Reason
-		return strings.Contains(told, "same kernel") || strings.Contains(told, "shares its kernel")
+		reason := condition(d, v1beta1.ConditionInjected).Message + d.Status.TargetInjections["target-0"][v1beta1.KindNodeFailure].Reason
+		return strings.Contains(reason, "same kernel") || strings.Contains(reason, "shares its kernel")
 	})
 	if d.Status.InjectionStatus != v1beta1.NotInjected {
 		t.Errorf("injection status %s, want NotInjected", d.Status.InjectionStatus)
@@ -132,8 +133,8 @@ func TestContainerThatDoesNotExist(t *testing.T) {
 	s.gone(d)
 }
 
-// A target that goes right after it was chosen leaves no chaos pod behind and
-// stops nobody.
+// TestTargetVanishesAfterSelection: a target that ends right after it was selected
+// leaves no chaos pod and delays no other target.
 func TestTargetVanishesAfterSelection(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

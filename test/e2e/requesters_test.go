@@ -64,7 +64,7 @@ func whoAskedForIt(t *testing.T) {
 	s.gone(noted)
 }
 
-// as is the space for somebody else, who may do everything in the cluster.
+// as is the space for another user, with all rights in the cluster.
 func (s *space) as(t *testing.T, user string, groups ...string) *space {
 	t.Helper()
 	other, w := *s, *s.world

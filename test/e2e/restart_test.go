@@ -56,7 +56,7 @@ func TestContainersThatRestartAreDisturbedAgain(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("from a container's start to its injection, %d restarts: median %s, p95 %s (the kubelet tells whole seconds of the start)", len(took), took[len(took)/2], took[len(took)*95/100])
 	for _, pod := range named {
-		s.wantTold(pod, "after a restart", "made-up", falsely)
+		s.wantAnswer(pod, "after a restart", "made-up", falsely)
 	}
 	for _, pod := range broken {
 		s.wantOpens(pod, "target", "after a restart", map[string]int{"operation not permitted": 100})
@@ -67,18 +67,18 @@ func TestContainersThatRestartAreDisturbedAgain(t *testing.T) {
 	}
 }
 
-// injectedAgain waits until the injector of a target says that it has injected again,
-// and returns how long after the start of the container that was.
+// injectedAgain waits until the injector of a target reports that it has injected
+// again, and returns how long after the start of the container that was.
 func (s *space) injectedAgain(d *v1beta1.Disruption, target corev1.Pod) (took time.Duration) {
 	s.t.Helper()
 	chaos := s.chaosPodOf(d, target.Name)
 	started := target.Status.ContainerStatuses[0].State.Running.StartedAt
 	eventually(s.t, func() string {
-		said, err := s.kube.CoreV1().Pods(chaos.Namespace).GetLogs(chaos.Name, &corev1.PodLogOptions{}).DoRaw(s.t.Context())
+		output, err := s.kube.CoreV1().Pods(chaos.Namespace).GetLogs(chaos.Name, &corev1.PodLogOptions{}).DoRaw(s.t.Context())
 		if err != nil {
 			return err.Error()
 		}
-		for line := range strings.Lines(string(said)) {
+		for line := range strings.Lines(string(output)) {
 			var event struct {
 				Message string      `json:"msg"`
 				Time    metav1.Time `json:"ts"`
@@ -88,7 +88,7 @@ func (s *space) injectedAgain(d *v1beta1.Disruption, target corev1.Pod) (took ti
 				return ""
 			}
 		}
-		return fmt.Sprintf("the injector of %s has not injected again: %s", target.Name, said)
+		return fmt.Sprintf("the injector of %s has not injected again: %s", target.Name, output)
 	})
 	return took
 }

@@ -185,7 +185,7 @@ func (s *space) parent(resource string, into metav1.Object, document string) par
 	return p
 }
 
-// read reads it anew, into the object.
+// read reads the object again.
 func (p parent) read() error { return p.readInto(p.path, p.into) }
 
 func (p parent) delete() {
@@ -226,7 +226,8 @@ func (s *space) begins(name string) *v1beta1.Disruption {
 	return d
 }
 
-// Whoever is refused by a policy is told its rule, and nothing is injected.
+// TestAPolicyRefuses: the refusal names the policy's rule, and nothing is
+// injected.
 func TestAPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -253,10 +254,10 @@ func TestAPolicyRefuses(t *testing.T) {
 			s.gone(d)
 		}
 	}
-	said := conditions(refused)
+	output := conditions(refused)
 	for _, want := range []string{"no-network", s.name, "sale week"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("conditions %s, want %q in them", said, want)
+		if !strings.Contains(output, want) {
+			t.Errorf("conditions %s, want %q in them", output, want)
 		}
 	}
 	if pods := s.chaosPods(t, refused); len(pods) > 0 {

@@ -13,8 +13,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// What a target sends to a service is lost, at the service's address and at those
-// of its endpoints, and the disruption follows the service.
+// TestAServiceIsDisturbedAndFollowed: packets from a target to a service are lost,
+// at the service's address and at its endpoints, and the disruption follows the
+// service.
 func TestAServiceIsDisturbedAndFollowed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

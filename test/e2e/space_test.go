@@ -67,7 +67,7 @@ func (s *space) end() {
 	_ = s.kube.CoreV1().Namespaces().Delete(ctx, s.name, metav1.DeleteOptions{})
 }
 
-// left says what is still there of the test's disruptions.
+// left lists what is still there of the test's disruptions.
 func (s *space) left(ctx context.Context) string {
 	var list v1beta1.DisruptionList
 	if raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(s.path()).DoRaw(ctx); err != nil {

@@ -14,8 +14,9 @@ import (
 // answers asks each target for its health every second.
 const answers = "{name: answers, scope: PerTarget, periodSeconds: 1, failureThreshold: 3, httpGet: {port: 8080, path: /healthz}}"
 
-// rule P9: a target that does not answer any more ends the disruption
-// without anybody's help; all is taken off, and answers are back.
+// TestALostSteadyStateEndsTheDisruption (rule P9): a target that stops answering
+// ends the disruption without a person. Everything is cleaned up, and answers are
+// back.
 func TestALostSteadyStateEndsTheDisruption(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -59,9 +60,9 @@ func TestWhatStaysSteadyHasPassed(t *testing.T) {
 	}
 }
 
-// Pods that are left alone are asked beside the targets, so that a fault is
-// told from a bad day.
-func TestTheFaultIsToldFromABadDay(t *testing.T) {
+// TestTheFaultIsDistinguishedFromABadDay asks untouched pods beside the targets,
+// so that a fault and a general failure are distinguished.
+func TestTheFaultIsDistinguishedFromABadDay(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	pods := s.targets(3)

@@ -41,7 +41,7 @@ func TestEmergencyStop(t *testing.T) {
 	for _, d := range all {
 		s.stopped(d)
 	}
-	s.saysStop(metav1.ConditionTrue, "every disruption has ended", 3, 0)
+	s.wantStop(metav1.ConditionTrue, "every disruption has ended", 3, 0)
 	t.Logf("all over and let go %.1fs after the stop", time.Since(began).Seconds())
 	for _, d := range all {
 		if events := s.events(d.Name, v1beta1.ReasonEmergencyStop); len(events) != 1 || !strings.HasPrefix(events[0].Message, fire) {
@@ -134,7 +134,7 @@ func (s *space) stopped(d *v1beta1.Disruption) {
 }
 
 // saysStop waits for what `kubectl get estop` shows.
-func (s *space) saysStop(clean metav1.ConditionStatus, words string, stopped, injectors int) {
+func (s *space) wantStop(clean metav1.ConditionStatus, message string, stopped, injectors int) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		raw, err := s.kube.Discovery().RESTClient().Get().AbsPath(stopPath, "e2e").DoRaw(s.t.Context())
@@ -146,7 +146,7 @@ func (s *space) saysStop(clean metav1.ConditionStatus, words string, stopped, in
 			return err.Error()
 		}
 		c := meta.FindStatusCondition(live.Status.Conditions, v1beta1.ConditionClean)
-		if c == nil || c.Status != clean || !strings.Contains(c.Message, words) || live.Status.Stopped != stopped || live.Status.Injectors != injectors {
+		if c == nil || c.Status != clean || !strings.Contains(c.Message, message) || live.Status.Stopped != stopped || live.Status.Injectors != injectors {
 			return fmt.Sprintf("the stop says %+v", live.Status)
 		}
 		return ""

@@ -14,9 +14,9 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// rules 44-46, 48: what neither an injector nor a cleaner can clean. Its
-// chaos pod is kept and the disruption says so everywhere; the others are
-// cleaned; a person lets it go through Temporal.
+// TestStuckAndResumed (rules 44-46, 48) has a target that neither an injector nor
+// a cleaner can clean. Its chaos pod is kept and every status reports it; the
+// others are cleaned; a person releases the target through Temporal.
 func TestStuckAndResumed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -43,7 +43,7 @@ func TestStuckAndResumed(t *testing.T) {
 	}
 	s.gone(d)
 	s.record("stuck-and-resumed", d)
-	s.mendNode(d, bad.Spec.NodeName)
+	s.repairNode(d, bad.Spec.NodeName)
 }
 
 // wantStuck looks where a person would.
@@ -73,7 +73,7 @@ func TestStuckAndFinalizerTakenOffByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(d)
-	s.mendNode(d, bad.Spec.NodeName)
+	s.repairNode(d, bad.Spec.NodeName)
 }
 
 // rules 38-40: what failed to clean a target that is gone now is let go.
@@ -86,25 +86,26 @@ func TestStuckUntilTheTargetIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(d)
-	s.mendNode(d, bad.Spec.NodeName)
+	s.repairNode(d, bad.Spec.NodeName)
 }
 
-// Asked to try again once the node is mended, Squall cleans what a killed
-// injector left by a fresh pod there, and nothing is left for a person to do.
+// TestStuckAndTriedAgain: after the node is repaired and a person asks for a
+// retry, a fresh pod cleans what a killed injector left, and the person has
+// nothing more to do.
 func TestStuckAndTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
 	pods := s.targets(1)
 	before := s.snapshots(pods)
 	d, bad := s.stick("tried-again")
-	s.probe(t, nil, bad.Spec.NodeName, "mend", "--disruption", string(d.UID))
+	s.probe(t, nil, bad.Spec.NodeName, "restore", "--disruption", string(d.UID))
 	if err := s.resume(d, map[string]any{"action": "retry"}); err != nil {
 		t.Fatal(err)
 	}
 	s.gone(d)
 	s.wantSame(before, s.snapshots(pods))
-	if said := s.injector(bad.Spec.NodeName, "audit"); strings.Contains(said, string(d.UID)) {
-		t.Errorf("%s still carries marks of %s: %s", bad.Spec.NodeName, d.UID, said)
+	if output := s.injector(bad.Spec.NodeName, "audit"); strings.Contains(output, string(d.UID)) {
+		t.Errorf("%s still carries marks of %s: %s", bad.Spec.NodeName, d.UID, output)
 	}
 	s.record("stuck-and-retried", d)
 }
@@ -127,10 +128,10 @@ func (s *space) killForGood(d *v1beta1.Disruption, pod corev1.Pod) {
 	s.killInjector(pod)
 }
 
-// mendNode mends what killForGood spoiled, and cleans.
-func (s *space) mendNode(d *v1beta1.Disruption, node string) {
+// repairNode repairs the damage of killForGood, and cleans.
+func (s *space) repairNode(d *v1beta1.Disruption, node string) {
 	s.t.Helper()
-	s.probe(s.t, nil, node, "mend", "--disruption", string(d.UID))
+	s.probe(s.t, nil, node, "restore", "--disruption", string(d.UID))
 	s.cleanNode(d, node)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// quick is a fault that nobody feels: all traffic to an address nobody has.
+// quick is a fault without an effect: all traffic to an unused address.
 const quick = "network: {drop: 100, hosts: [{host: 192.0.2.1}]}"
 
 func TestCounts(t *testing.T) {
@@ -102,7 +102,7 @@ func TestDisruptionsNeverShareATarget(t *testing.T) {
 		}
 		return ""
 	})
-	// Whoever got targets first goes; the others keep their chaos pods.
+	// The disruption that got targets first ends; the others keep their chaos pods.
 	first := slices.IndexFunc(all, func(d *v1beta1.Disruption) bool { return len(names(s.read(d))) > 0 })
 	kept := map[string][]corev1.Pod{}
 	for _, d := range slices.Delete(slices.Clone(all), first, first+1) {
@@ -133,7 +133,8 @@ func TestManyTargets(t *testing.T) {
 	s.record("eight-targets", d)
 }
 
-// Without a target a disruption says so and waits for one.
+// TestTargetsThatComeLater: a disruption without a target reports it and waits for
+// one.
 func TestTargetsThatComeLater(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -148,9 +149,9 @@ func TestTargetsThatComeLater(t *testing.T) {
 	s.injected(d)
 }
 
-// rules 36-38, 40: the target's pod is replaced by another of the same
-// name. The chaos pod of the old one goes without asking anybody, and the new
-// one is disrupted in its place.
+// TestTargetReplacedUnderTheSameName (rules 36-38, 40) replaces the target's pod
+// by another of the same name. The old pod's chaos pod ends without a person, and
+// the new pod is disrupted in its place.
 func TestTargetReplacedUnderTheSameName(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)

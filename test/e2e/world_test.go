@@ -142,8 +142,8 @@ func inVirtual(usual time.Duration) time.Duration {
 	return 6 * usual
 }
 
-// eventually waits until check returns "". What it returns else is what is
-// wrong now, for the message of a test that waited in vain.
+// eventually waits until check returns "". Any other result is the current
+// problem, for the message of a test that waited in vain.
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,5 +1,5 @@
-// Package golden compares what a test made with a file that is kept. The flag -update
-// of the test writes the file anew. It promises that no file is written without it.
+// Package golden compares a test's result with a stored file. The test's flag
+// -update rewrites the file; without it no file is written.
 package golden
 
 import (

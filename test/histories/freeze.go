@@ -14,7 +14,7 @@ import (
 // Sums is the file with the checksums of a generation that is frozen.
 const Sums = "SHA256SUMS"
 
-// aCount is the line of list.go that says how many generations are frozen.
+// aCount is the line of list.go with the number of frozen generations.
 var aCount = regexp.MustCompile(`(?m)^const Released = (\d+)$`)
 
 // Freeze has the generation that is recorded into, of a checkout, stay as it is: it
@@ -46,7 +46,7 @@ func Freeze(root string) (generation, files int, err error) {
 	return generation, files, os.WriteFile(list, text, 0o644)
 }
 
-// released is how many generations a list.go says are frozen.
+// released is the number of frozen generations in a list.go.
 func released(list []byte) (int, error) {
 	count := aCount.FindAllSubmatch(list, -1)
 	if len(count) != 1 {

@@ -70,9 +70,9 @@ func TestKeepRefuses(t *testing.T) {
 	}
 }
 
-// What is frozen is found again with its sum, is not written any more, and the next
-// recordings go into the next generation; a second recording of a history counts instead
-// of the first.
+// TestFreeze: frozen histories are found again with their sum and are not written
+// any more. The next recordings belong to the next generation. A second recording
+// of a history replaces the first.
 func TestFreeze(t *testing.T) {
 	root := t.TempDir()
 	all := filepath.Join(root, "workflows", "testdata", "histories")

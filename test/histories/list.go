@@ -17,8 +17,7 @@ const (
 	// Played are test/scale and test/survival: a real API server and Temporal,
 	// played kubelets.
 	Played = "test/world"
-	// Stage is workflows: a real Temporal, and activities that answer what the
-	// test says.
+	// Stage is workflows: a real Temporal, and activities whose answers the test sets.
 	Stage = "workflows"
 )
 

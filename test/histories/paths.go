@@ -30,8 +30,7 @@ func Paths(all *history.History) map[string]int {
 	return paths
 }
 
-// activityPath says what an event has to do with an activity; names has those
-// that were scheduled.
+// activityPath relates an event to an activity; names has the scheduled ones.
 func activityPath(event *history.HistoryEvent, names map[int64]string) string {
 	switch event.EventType {
 	case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
@@ -64,7 +63,7 @@ func localPath(marker *history.MarkerRecordedEventAttributes) string {
 	return "local " + local.ActivityType
 }
 
-// messagePath says what an event has to do with the world outside.
+// messagePath relates an event to a message from or to the world outside.
 func messagePath(event *history.HistoryEvent) string {
 	switch event.EventType {
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:

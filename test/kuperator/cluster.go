@@ -25,8 +25,8 @@ func Webhook() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// Settle moves the pods of a namespace until nobody moves one any more: the driver,
-// and kubelets too if they are asked for.
+// Settle moves the pods of a namespace until none moves any more: it plays the
+// driver, and kubelets too on request.
 func Settle(ctx context.Context, kube kubernetes.Interface, namespace string, kubelets bool) error {
 	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -58,8 +58,8 @@ func SettlePod(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, 
 	return fmt.Errorf("pod %s/%s never settles", pod.Namespace, pod.Name)
 }
 
-// write stores labels and status. It returns the pod as it is then: somebody else may
-// have written to it, and nil when it is gone.
+// write stores labels and status. It returns the pod as it is then, which includes
+// the writes of other clients, and nil when it is gone.
 func write(ctx context.Context, kube kubernetes.Interface, next *corev1.Pod) (*corev1.Pod, error) {
 	pods := kube.CoreV1().Pods(next.Namespace)
 	written, err := pods.Update(ctx, next, metav1.UpdateOptions{})

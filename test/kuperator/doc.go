@@ -1,4 +1,4 @@
-// Package kuperator stands in for Kuperator in tests: it moves the labels of
-// PodOpsLifecycle on pods as the real one, v0.7.1, was seen to do it, with its traps.
-// What it does in one write the real one does in one write, too.
+// Package kuperator stands in for Kuperator in tests. It moves the labels of
+// PodOpsLifecycle on pods as version 0.7.1 was observed to do, with its traps. One
+// write of the real one is one write here.
 package kuperator

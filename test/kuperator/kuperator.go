@@ -164,7 +164,8 @@ func (p lifecycle) begin(written lifecycle, id string) {
 	}
 }
 
-// drained is true once nobody serves the pod; for one without the condition at once.
+// drained is true once the pod has no traffic; at once for one without the
+// condition.
 func (p lifecycle) drained() bool {
 	c := p.condition()
 	serves := slices.ContainsFunc(p.Finalizers, func(f string) bool { return strings.HasPrefix(f, podops.FinalizerPrefix) })
@@ -237,20 +238,20 @@ func (p lifecycle) control() {
 	}
 }
 
-// permit lets the ids pass their pre-check, and reports whether that was news. An id
-// without the label of its type waits for ever.
-func (p lifecycle) permit(ids []string) (news bool) {
+// permit lets the ids pass their pre-check, and reports whether that changed
+// something. An id without the label of its type waits for ever.
+func (p lifecycle) permit(ids []string) (changed bool) {
 	for _, id := range ids {
 		kind, typed := p.Labels[podops.LabelOperationType+"/"+id]
 		_, permitted := p.Labels[podops.LabelPermission+"/"+kind]
 		if !typed || permitted && p.has(podops.LabelPreChecked, id) {
 			continue
 		}
-		news = true
+		changed = true
 		p.Labels[podops.LabelPermission+"/"+kind] = "1700000000000000000"
 		p.set(id, podops.LabelPreChecked)
 	}
-	return news
+	return changed
 }
 
 // serve brings a pod that no id is on into service.
@@ -312,8 +313,8 @@ func (p lifecycle) setCondition(status corev1.ConditionStatus) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: podops.ReadinessGate, Status: status})
 }
 
-// Kubelet makes the pod ready, or not, as its condition says, and says whether that
-// was news.
+// Kubelet makes the pod ready, or not, after its condition, and reports whether
+// that changed something.
 func Kubelet(pod *corev1.Pod) bool {
 	p := lifecycle{pod}
 	want := corev1.ConditionTrue

@@ -58,8 +58,8 @@ func left(p *corev1.Pod) []string {
 	return found
 }
 
-// Each row is something that the real Kuperator v0.7.1 was seen to do, or that its source
-// says, and that an earlier stand-in did not do.
+// TestTheStandInDoesWhatKuperatorDoes has a row for each behaviour of Kuperator
+// v0.7.1, observed or read in its source, that an earlier stand-in lacked.
 func TestTheStandInDoesWhatKuperatorDoes(t *testing.T) {
 	preparing := []string{"operating", "operation-type", "pre-checked", "preparing", "operation-permission/chaos"}
 	given := []string{"operating", "operation-type", "pre-checked", "operate", "operation-permission/chaos"}
@@ -159,7 +159,7 @@ func TestTheStandInDoesWhatKuperatorDoes(t *testing.T) {
 	}
 }
 
-// What the controller does about labels that somebody took off.
+// TestWhatTheControllerDoes removes labels and checks the controller's reaction.
 func TestWhatTheControllerDoes(t *testing.T) {
 	out := func(p *corev1.Pod) *corev1.Pod { p.Status.Conditions[0].Status = corev1.ConditionFalse; return p }
 	for _, row := range []struct {

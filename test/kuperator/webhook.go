@@ -23,7 +23,8 @@ import (
 // Server is Kuperator's webhook, which the API server asks about each write to a managed
 // pod of one namespace.
 type Server struct {
-	// Away is true while nobody can reach the webhook: every write to a managed pod fails.
+	// Away is true while the webhook cannot be reached: every write to a managed pod
+	// fails.
 	Away atomic.Bool
 }
 

@@ -304,7 +304,7 @@ func (m *matrix) newRun(s *slot, p *plan, f *fault) *run {
 	if p.work.expires && f != nil && p.early[f.point] {
 		lasts = longEnough
 	}
-	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts, said: len(s.programs[worker].Said())}
+	return &run{slot: s, work: p.work, saw: m.saw, ctx: m.Context(), fault: f, before: m.saw.known(s.shop), lasts: lasts, said: len(s.programs[worker].Output())}
 }
 
 // do makes a run, looks at its end and empties the slot.

@@ -87,7 +87,7 @@ func (s *slot) keep(ctx context.Context) {
 			if ctx.Err() != nil || s.pair.down[name] || !p.Over() {
 				continue
 			}
-			if said := p.Said(); !strings.Contains(said[max(0, len(said)-500):], lost) {
+			if said := p.Output(); !strings.Contains(said[max(0, len(said)-500):], lost) {
 				s.ended = errors.Join(s.ended, fmt.Errorf("%s ended by itself:\n%s", name, said[max(0, len(said)-2000):]))
 			}
 			p.Start()

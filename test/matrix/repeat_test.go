@@ -67,7 +67,7 @@ func lostIn(log string) (lost []lostEvent) {
 }
 
 // lostEvents are the events of this run that the worker gave up.
-func (r *run) lostEvents() []lostEvent { return lostIn(r.programs[worker].Said()[r.said:]) }
+func (r *run) lostEvents() []lostEvent { return lostIn(r.programs[worker].Output()[r.said:]) }
 
 // stableEvents are the same with the names of every run.
 func (r *run) stableEvents(lost []lostEvent) (stable []lostEvent) {

@@ -16,14 +16,14 @@ import (
 	"github.com/squall-chaos/squall/kube/podops"
 )
 
-// book has what was seen of targets and chaos pods. Which came first says the version
-// that the API server gave to each change.
+// book has the observed changes of targets and chaos pods. The API server's
+// resource version of each change gives their order.
 type book struct {
 	mu         sync.Mutex
 	targets    map[types.UID]*seen
 	injections map[types.UID]*injection
-	// disturbed are operations of which somebody took something off, or whose pod was
-	// deleted: what they were given may be gone.
+	// disturbed are operations of which a label was removed, or whose pod was deleted:
+	// Kuperator's permission for them may be gone.
 	disturbed map[pair]bool
 	// ever has, by the kind of a label, the operations of disruptions that had it.
 	ever map[string]map[pair]bool
@@ -135,8 +135,8 @@ func (b *book) now() (pods []*corev1.Pod) {
 	return pods
 }
 
-// there is how many targets there are that nobody deletes; inService those of them
-// that serve.
+// there is the number of targets that are not being deleted; inService those of
+// them that serve.
 func (b *book) there() (n int) {
 	for _, pod := range b.now() {
 		if pod.DeletionTimestamp == nil {
@@ -183,9 +183,9 @@ func (b *book) count() map[string]int {
 	}
 }
 
-// judge says what was injected into a pod that was not given, or not out of service, and
-// which pods were given back with something injected. Where somebody took the
-// operation's labels off, the pod must have been given before.
+// judge returns the injections into pods that were not permitted, or not out of
+// service, and the pods that were returned to service with an injection. Where the
+// operation's labels were removed, the pod must have been permitted before.
 func (b *book) judge() (wrong []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

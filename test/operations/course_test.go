@@ -132,13 +132,13 @@ func (s *storm) held(operation podops.Operation) (held []string) {
 	return held
 }
 
-// going says what goes on still, for people.
+// going describes what still runs, for people.
 func (s *storm) going() string {
-	var said []string
+	var output []string
 	for _, c := range s.courses {
-		said = append(said, fmt.Sprintf("%s (%s, deleted: %t): %s, %+v", c.d.Name, c.operation.ID, c.deleted, c.d.Status.Phase, c.d.Status.Conditions))
+		output = append(output, fmt.Sprintf("%s (%s, deleted: %t): %s, %+v", c.d.Name, c.operation.ID, c.deleted, c.d.Status.Phase, c.d.Status.Conditions))
 	}
-	return strings.Join(append(said, s.left()...), "\n")
+	return strings.Join(append(output, s.left()...), "\n")
 }
 
 // strike is what is done to a target at its time.
@@ -149,7 +149,7 @@ type strike struct {
 	of     podops.Operation
 }
 
-// What is done to targets.
+// The deeds done to targets.
 const (
 	deletes    = "targets deleted"
 	takesLabel = "labels taken off by others"
@@ -244,7 +244,7 @@ func (s *storm) patch(pod *corev1.Pod, patch string) (accepted bool) {
 	return true
 }
 
-// other is an operation of somebody else on a pod.
+// other is another client's operation on a pod.
 type other struct {
 	operation podops.Operation
 	target    types.UID
@@ -261,8 +261,8 @@ func (s *storm) beginOther(pod *corev1.Pod) {
 	}
 }
 
-// ended lets who operates give the pod back when his time is over, and is true when
-// nothing of his operation is left.
+// ended lets the other client return the pod to service when its time is over, and
+// is true when nothing of its operation is left.
 func (s *storm) ended(o *other) bool {
 	pods := s.now()
 	at := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == o.target })

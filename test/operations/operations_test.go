@@ -141,7 +141,8 @@ func (s *storm) kill(begun int) {
 	program.Start()
 }
 
-// outage has Kuperator's webhook be away for up to two seconds now and then: nobody can write to a pod.
+// outage takes Kuperator's webhook away for up to two seconds now and then: no
+// client can write to a pod.
 func (s *storm) outage() {
 	switch {
 	case s.webhook == nil:
@@ -175,7 +176,7 @@ func (s *storm) replace() {
 func (s *storm) calm() {
 	s.Helper()
 	began := time.Now()
-	for len(s.left()) > 0 && time.Since(began) < s.Patience { // drivers and kubelets have work to do still
+	for len(s.left()) > 0 && time.Since(began) < s.Patience { // drivers and kubelets still have work to do
 		<-time.After(100 * time.Millisecond)
 	}
 	left, err := promise.Cluster{Kube: s.Kube, Chaos: s.Chaos, Shop: s.Shop}.Left(s.Context())
@@ -190,11 +191,11 @@ func (s *storm) calm() {
 	maps.Copy(s.tally, s.count())
 	s.tally["pods not in service at the end"] = s.there() - s.inService()
 	maps.Copy(s.tally, s.proxy.count())
-	var said []string
+	var output []string
 	for _, what := range slices.Sorted(maps.Keys(s.tally)) {
-		said = append(said, fmt.Sprintf("%s %d", what, s.tally[what]))
+		output = append(output, fmt.Sprintf("%s %d", what, s.tally[what]))
 	}
-	s.Logf("seed %d: %s", *seed, strings.Join(said, "; "))
+	s.Logf("seed %d: %s", *seed, strings.Join(output, "; "))
 	if s.tally["operations given"] == 0 || s.tally["injections"] == 0 || s.tally["operations undone"] == 0 && *wanted >= 100 {
 		s.Errorf("seed %d: that shows nothing: no operation was given or undone, or nothing was injected", *seed)
 	}

@@ -55,7 +55,7 @@ func (p *proxy) harm(harming bool) {
 	p.harming = harming
 }
 
-// count says how many calls failed since the last time, and how.
+// count returns how many calls failed since the last time, by sort.
 func (p *proxy) count() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *proxy) count() map[string]int {
 	return counted
 }
 
-// What becomes of a call that fails.
+// The fates of a call that fails.
 const (
 	refused   = "calls answered with 500"
 	conflicts = "calls answered with 409"
@@ -73,8 +73,8 @@ const (
 	unheard   = "calls carried out, and cut off before the answer"
 )
 
-// fate is what becomes of a call: of 25 writes and of 200 reads one fails. Nobody stays
-// leader, and nobody is told that something is under way, by calls that may fail.
+// fate chooses the fate of a call: of 25 writes and of 200 reads one fails. Calls
+// for leader election and for progress are left alone.
 func (p *proxy) fate(r *http.Request) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func answer(w http.ResponseWriter, code int, reason string) {
 	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the proxy says so","reason":%q,"code":%d}`, reason, code)
 }
 
-// lost takes an answer that nobody hears.
+// lost takes an answer that does not arrive.
 type lost struct{ header http.Header }
 
 func (l *lost) Header() http.Header {

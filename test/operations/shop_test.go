@@ -73,7 +73,8 @@ func each(saw, gone func(*corev1.Pod)) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// makePod makes a pod that a driver moves; with traffic somebody brings that to it.
+// makePod makes a pod that a driver moves; with traffic the shop sends traffic to
+// it.
 func (s *shop) makePod(name string, withTraffic bool) {
 	s.Helper()
 	pod := &corev1.Pod{
@@ -100,7 +101,7 @@ func (s *shop) work() {
 		again, err := s.sync(name)
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
-			s.queue.AddRateLimited(name) // somebody wrote meanwhile
+			s.queue.AddRateLimited(name) // another client wrote meanwhile
 		case again > 0:
 			s.queue.AddAfter(name, again)
 		default:
@@ -110,7 +111,7 @@ func (s *shop) work() {
 	}
 }
 
-// sync does for one pod what everybody but Squall does next.
+// sync does the next step of every party but Squall for one pod.
 func (s *shop) sync(name string) (again time.Duration, err error) {
 	object, found, err := s.pods.GetIndexer().GetByKey(s.Shop + "/" + name)
 	if err != nil || !found {
@@ -138,8 +139,8 @@ func (s *shop) sync(name string) (again time.Duration, err error) {
 	return again, nil
 }
 
-// traffics brings traffic to a pod that is ready, and takes it from one that is not or
-// ends, which takes a while for some; then it says how long.
+// traffics sends traffic to a pod that is ready, and removes it from one that is
+// not or ends. Removal takes time for some; then it returns how long.
 func traffics(pod *corev1.Pod) (wait time.Duration, changed bool) {
 	at := slices.Index(pod.Finalizers, traffic)
 	ready := podops.Ready(pod) && pod.DeletionTimestamp == nil

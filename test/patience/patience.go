@@ -32,9 +32,10 @@ const (
 	tries = 5
 )
 
-// Within fails the test unless holds returns true, or nil, within d. Lost time does
-// not count, up to four times d. A look that begins within the time counts, however
-// long it takes. The failure says what, the last error, the time and the lost time.
+// Within fails the test unless holds returns true, or nil, within d. Lost time
+// does not count, up to four times d. A check that begins within the time counts,
+// however long it takes. The failure has what, the last error, the time and the
+// lost time.
 func Within[H func() bool | func() error](t testing.TB, d time.Duration, what string, holds H) {
 	t.Helper()
 	if w := watch(t).await(d, errorOf(holds)); w.err != nil {
@@ -163,7 +164,8 @@ func watch(t testing.TB) *meter {
 	return m
 }
 
-// verdict is the line about a test that has ended, empty if there is nothing to say.
+// verdict is the line about a test that has ended, empty if there is nothing to
+// report.
 func verdict(failed bool, took, lost time.Duration) string {
 	if !failed || lost*100 <= took*starved {
 		return ""

@@ -96,14 +96,14 @@ func ownKernel(nodes []corev1.Node) *corev1.Node {
 	return nil
 }
 
-// machine says what a node is, and not which.
+// machine describes a node without its name.
 func machine(node corev1.Node) string {
 	version := strings.SplitN(node.Status.NodeInfo.KernelVersion, ".", 3)
 	return fmt.Sprintf("Linux %s, %s processors", strings.Join(version[:min(2, len(version))], "."), node.Status.Capacity.Cpu())
 }
 
-// allow gives the worker the rights of a component, and returns what takes them
-// away again. Whoever has given them keeps them.
+// allow gives the worker the rights of a component. The function that it returns
+// removes them again, unless the worker had them before.
 func (c *cluster) allow(ctx context.Context, component string) (func(context.Context) error, error) {
 	var made []client.Object
 	deny := func(ctx context.Context) (err error) {
@@ -135,8 +135,8 @@ func (c *cluster) allow(ctx context.Context, component string) (func(context.Con
 	return deny, nil
 }
 
-// await asks until it is told that all is well. On a busy machine that has taken
-// three minutes.
+// await asks until the answer is that all is well. On a busy machine that has
+// taken three minutes.
 func await(ctx context.Context, ask func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -20,7 +20,7 @@ type look func(context.Context, *space) (reading, error)
 
 func value(name string, v float64) reading { return reading{values: map[string]float64{name: v}} }
 
-// echoed is what a client says of its datagrams.
+// echoed is a client's report about its datagrams.
 type echoed struct {
 	Sent, Received   int
 	MeanMilliseconds float64
@@ -98,9 +98,9 @@ func opens(ctx context.Context, s *space) (reading, error) {
 	return value("failed", float64(100-ends["ok"])), err
 }
 
-// names is what the target is told about the services.
+// names is the target's answer about the services.
 func names(ctx context.Context, s *space) (reading, error) {
-	told := reading{states: map[string]state{}}
+	all := reading{states: map[string]state{}}
 	for _, name := range serviceNames {
 		var answer struct {
 			Addresses []string
@@ -118,9 +118,9 @@ func names(ctx context.Context, s *space) (reading, error) {
 		case strings.HasPrefix(now.text, "192.0.2."):
 			now.class = 1
 		}
-		told.states[name] = now
+		all.states[name] = now
 	}
-	return told, nil
+	return all, nil
 }
 
 // calls is the share of 200 calls that fail, by their code.
@@ -146,8 +146,8 @@ func restarts(ctx context.Context, s *space) (reading, error) {
 	return reading{values: map[string]float64{"answered": 100 * float64(e.Received) / float64(e.Sent), "restarts": float64(pod.Status.ContainerStatuses[0].RestartCount)}}, nil
 }
 
-// reached is the share of datagrams that the target answers, and what the API server
-// says of it and of its node. A pod that starts again has another address.
+// reached is the share of datagrams that the target answers, and the API server's
+// status of it and of its node. A pod that starts again has another address.
 func reached(ctx context.Context, s *space) (reading, error) {
 	var node corev1.Node
 	err := errors.Join(s.api.Get(ctx, client.ObjectKeyFromObject(&s.target), &s.target), s.api.Get(ctx, client.ObjectKey{Name: s.own.Name}, &node))

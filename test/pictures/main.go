@@ -1,13 +1,14 @@
-// Command pictures draws what each kind of disruption does to a target, from runs on
-// a real cluster: it measures some seconds before, while and after the status of a
-// Disruption says Injected, and writes an SVG picture for each kind. Its exit code is
-// 1 if one of them cannot be drawn.
+// Command pictures draws the effect of each kind of disruption on a target, from
+// runs on a real cluster. It measures some seconds before, during and after the
+// status of a Disruption is Injected, and writes an SVG picture for each kind. Its
+// exit code is 1 if one of them cannot be drawn.
 //
 //	pictures [-out docs/images/kinds] [KIND...]
 //
 // It needs a cluster of two nodes with Squall installed and the images of targets
-// and probes, as make demo leaves one. Node failure needs a third one, with a kernel of
-// its own (hack/README.md), and is left out where none is, unless it is asked for.
+// and probes, as make demo leaves one. Node failure needs a third node with a
+// kernel of its own (hack/README.md). Without such a node it is skipped, unless it
+// was named.
 package main
 
 import (
@@ -84,7 +85,7 @@ func draw(ctx context.Context, out string, kinds []string) error {
 	return nil
 }
 
-// picture carries out what a plan says.
+// picture carries out a plan.
 func (c *cluster) picture(ctx context.Context, p plan) (chart.Picture, error) {
 	picture, specs := chart.Picture{Title: p.title}, []string{}
 	for _, r := range p.runs {

@@ -32,7 +32,7 @@ type run struct {
 	// target changes the pod that is disturbed.
 	target func(*corev1.Pod)
 	look   look
-	// during is how long it stays injected, or longer: as until, if there is one, says.
+	// during is the least time that it stays injected; until may extend it.
 	during  time.Duration
 	until   func(context.Context, *space) error
 	figures []figure

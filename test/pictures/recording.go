@@ -30,12 +30,13 @@ type sample struct {
 // recording is what was seen in a run.
 type recording struct {
 	samples []sample
-	// injected is when status began to say Injected, and ended when it no longer did.
+	// injected is when status became Injected, and ended when it was no longer.
 	injected, ended time.Duration
 	span            time.Duration
 }
 
-// figure says what a panel shows: named values as curves, or else all states as rows.
+// figure is the content of a panel: named values as curves, or else all states as
+// rows.
 type figure struct {
 	title, unit string
 	// most is the upper end of the panel; 0 is what has room for all values.

@@ -12,11 +12,11 @@ import (
 	"github.com/squall-chaos/squall/cli/chart"
 )
 
-// What a look did not see breaks a curve off, and ends a bar; the shaded time is that
-// in which status said Injected.
+// TestPanels: a gap in the samples breaks a curve, and ends a bar; the shaded time
+// is that of status Injected.
 func TestPanels(t *testing.T) {
 	value := func(v float64) reading { return reading{values: map[string]float64{"lost": v}} }
-	told := func(text string, class int) reading {
+	answer := func(text string, class int) reading {
 		return reading{states: map[string]state{"orders": {text, class}}}
 	}
 	shaded := []chart.Shaded{{Name: "Injected", From: 1, To: 3}}
@@ -33,7 +33,7 @@ func TestPanels(t *testing.T) {
 			chart.Panel{Most: 1, Shaded: shaded, Curves: []chart.Curve{{Name: "lost", Points: []chart.Point{{At: 0, Value: 1}}}, {Name: "late", Points: []chart.Point{{At: 0, Value: math.NaN()}}}}}},
 		{"growth", []sample{{0, value(1)}, {2 * time.Second, value(7)}}, figure{curves: []string{"lost"}, perSecond: true},
 			chart.Panel{Most: 5, Shaded: shaded, Curves: []chart.Curve{{Points: []chart.Point{{At: time.Second, Value: 3}}}}}},
-		{"states", []sample{{0, told("here", 0)}, {1, told("here", 0)}, {2, told("gone", 1)}, {3, reading{}}, {4, told("here", 0)}, {5, told("here", 0)}, {6, reading{}}, {7, told("here", 0)}}, figure{title: "told"},
+		{"states", []sample{{0, answer("here", 0)}, {1, answer("here", 0)}, {2, answer("gone", 1)}, {3, reading{}}, {4, answer("here", 0)}, {5, answer("here", 0)}, {6, reading{}}, {7, answer("here", 0)}}, figure{title: "told"},
 			chart.Panel{Title: "told", Shaded: shaded, Rows: []chart.Row{{Name: "orders", Bars: []chart.Bar{{To: 2, Text: "here"}, {From: 2, To: 3, Text: "gone", Class: 1}, {From: 4, To: 6, Text: "here"}, {From: 7, To: 7, Text: "here"}}}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

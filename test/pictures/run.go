@@ -60,7 +60,7 @@ func (c *cluster) run(ctx context.Context, p plan, r run) (seen recording, err e
 	return seen, err
 }
 
-// watch looks again and again. A look that fails is told, and is a gap.
+// watch looks again and again. A look that fails is logged, and is a gap.
 func (s *space) watch(ctx context.Context, look look, began time.Time) (samples []sample) {
 	for ctx.Err() == nil {
 		from := time.Now()
@@ -80,8 +80,8 @@ func (s *space) watch(ctx context.Context, look look, began time.Time) (samples 
 	return samples
 }
 
-// disturb creates a disruption, lets it be for a while and deletes it, and returns
-// from when to when status said Injected.
+// disturb creates a disruption, keeps it for a while and deletes it. It returns
+// the times at which status became Injected and left it.
 func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, ended time.Duration, err error) {
 	d, err := disruption(s.name, r.spec)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 	if err := s.api.Create(ctx, d); err != nil {
 		return 0, 0, err
 	}
-	says := func(want bool) error {
+	isInjected := func(want bool) error {
 		err := s.api.Get(ctx, client.ObjectKeyFromObject(d), d)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
@@ -103,7 +103,7 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 		}
 		return nil
 	}
-	if err := await(ctx, func() error { return says(true) }); err != nil {
+	if err := await(ctx, func() error { return isInjected(true) }); err != nil {
 		return 0, 0, err
 	}
 	injected = time.Since(began)
@@ -118,7 +118,7 @@ func (s *space) disturb(ctx context.Context, r run, began time.Time) (injected, 
 	if err := s.api.Delete(ctx, d); err != nil {
 		return 0, 0, err
 	}
-	if err := await(ctx, func() error { return says(false) }); err != nil {
+	if err := await(ctx, func() error { return isInjected(false) }); err != nil {
 		return 0, 0, err
 	}
 	return injected, time.Since(began), s.measured(ctx, after)

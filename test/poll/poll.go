@@ -1,4 +1,4 @@
-// Package poll says how long a test that waits for something rests between two looks.
+// Package poll decides how long a waiting test rests between two checks.
 package poll
 
 import (
@@ -12,8 +12,8 @@ const (
 	// least is the rest after a look at something in memory, and so how exact a
 	// measured time is.
 	least = 2 * time.Millisecond
-	// inMemory is what such a look takes at most. One that takes longer asks a server,
-	// which has others to answer.
+	// inMemory is the longest time of a check in memory. A longer check asks a server,
+	// which has other clients.
 	inMemory = time.Millisecond
 	// looks is how many times that look the rest is at least.
 	looks = 5
@@ -33,8 +33,8 @@ func Rest(waited, look time.Duration) time.Duration {
 	return min(max(looks*look, waited/share), most)
 }
 
-// Until looks until it holds, at last when the time is over. The error says that it did
-// not come to hold within the time, or that the test ended before.
+// Until checks until it holds, the last time when the time is over. The error
+// reports that it did not hold within the time, or that the test ended before.
 func Until(ctx context.Context, within time.Duration, holds func() bool) error {
 	began := time.Now()
 	for {

@@ -20,8 +20,8 @@ func spoil(_ context.Context, args []string) (any, error) {
 	return rewrite("spoil", args, func(journal []byte) []byte { return append(bytes.Clone(spoiled), journal...) })
 }
 
-func mend(_ context.Context, args []string) (any, error) {
-	return rewrite("mend", args, func(journal []byte) []byte { return bytes.TrimPrefix(journal, spoiled) })
+func restore(_ context.Context, args []string) (any, error) {
+	return rewrite("restore", args, func(journal []byte) []byte { return bytes.TrimPrefix(journal, spoiled) })
 }
 
 // rewrite changes every journal of a disruption on this node.

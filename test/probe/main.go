@@ -1,18 +1,19 @@
 //go:build linux
 
 // Command probe looks at a node from a privileged pod on it, for the end-to-end
-// tests and benchmarks: it sees what is really in force, by other means than the injector's
-// own. It changes nothing but what it is told to break.
+// tests and benchmarks: it sees what is really in force, by other means than the
+// injector's own. It changes nothing except by the commands kill, spoil and heal.
 //
 //	probe serve [--listen ADDRESS]    runs the commands below for HTTP requests that carry $PROBE_TOKEN
 //	probe snapshot [--container ID]   settings that a disruption could leave changed, as JSON
 //	probe cpu --container ID          the cores the container takes, as JSON
 //	probe memory --container ID       the memory that is charged to the container, and its limit, as JSON
-//	probe kill --name NAME --container ID [--guard]   kills, by SIGKILL, the container's processes of that name, and before each its guard
-//	probe spoil --disruption UID      makes the journals of a disruption unreadable, so that nobody can clean from them
-//	probe mend --disruption UID       makes them readable again
+//	probe kill --name NAME --container ID [--guard]   kills, by SIGKILL, the container's processes of
+//	                                  that name, and before each its guard
+//	probe spoil --disruption UID      makes the journals of a disruption unreadable, so that no cleaner can use them
+//	probe restore --disruption UID    makes them readable again
 //	probe hold                        is ready at once and waits to be ended
-//	probe heal --disruption UID --container ID   kills an injector, and says how long its journal stays, as JSON
+//	probe heal --disruption UID --container ID   kills an injector, and prints how long its journal stays, as JSON
 //	probe busy --for 60s              the processors of this machine that were at work, as JSON
 //	probe grpc --listen ADDRESS       is a gRPC application that can be disrupted
 //	probe call --to ADDRESS --count N calls such an application, and counts the codes of its answers, as JSON
@@ -38,11 +39,11 @@ import (
 
 func main() {
 	programs := map[string]func(context.Context, []string) (any, error){
-		"serve": serve, "snapshot": snapshot, "cpu": cpu, "memory": memory, "kill": kill, "spoil": spoil, "mend": mend,
+		"serve": serve, "snapshot": snapshot, "cpu": cpu, "memory": memory, "kill": kill, "spoil": spoil, "restore": restore,
 		"hold": hold, "heal": heal, "busy": busy, "grpc": serveGRPC, "call": callGRPC,
 	}
 	if len(os.Args) < 2 || programs[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, memory, kill, spoil, mend, hold, heal, busy, grpc or call")
+		fmt.Fprintln(os.Stderr, "probe: want serve, snapshot, cpu, memory, kill, spoil, restore, hold, heal, busy, grpc or call")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -126,7 +127,7 @@ func cpu(ctx context.Context, args []string) (any, error) {
 	return map[string]float64{"cores": (after - before).Seconds() / time.Since(began).Seconds()}, nil
 }
 
-// memory tells bytes.
+// memory returns bytes.
 func memory(_ context.Context, args []string) (any, error) {
 	id, _, err := parse("memory", args)
 	if err != nil {

@@ -26,8 +26,8 @@ func hold(ctx context.Context, _ []string) (any, error) {
 	return "ended", nil
 }
 
-// heal kills an injector and says how long its disruption's journals stay on
-// this node from then on: they are removed when all is undone.
+// heal kills an injector and returns how long its disruption's journals then stay
+// on this node: they are removed when all is undone.
 func heal(ctx context.Context, args []string) (any, error) {
 	flags := flag.NewFlagSet("heal", flag.ContinueOnError)
 	uid := flags.String("disruption", "", "`UID` of the disruption")
@@ -64,7 +64,7 @@ func heal(ctx context.Context, args []string) (any, error) {
 	}
 }
 
-// busy says how many processors of this machine were at work over a time, and
+// busy returns how many processors of this machine were at work over a time, and
 // which machine it is: nodes may share one.
 func busy(ctx context.Context, args []string) (any, error) {
 	_, length, err := parse("busy", args)
@@ -101,9 +101,9 @@ func workTime() (time.Duration, error) {
 	return parseWork(string(text))
 }
 
-// parseWork reads the first line of /proc/stat: user, nice, system, idle,
-// iowait, irq and softirq, in hundredths of a second. What the machine's host
-// took away (steal) is nobody's work here.
+// parseWork reads the first line of /proc/stat: user, nice, system, idle, iowait,
+// irq and softirq, in hundredths of a second. Time that the machine's host took
+// away (steal) is not work here.
 func parseWork(stat string) (time.Duration, error) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)

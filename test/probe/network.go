@@ -21,8 +21,8 @@ import (
 	"github.com/squall-chaos/squall/injector/dump"
 )
 
-// nodeNetwork adds what is on the links of this pod's, that is the node's,
-// network namespace. Those of pods are left out: they come and go.
+// nodeNetwork adds what is on the links of this pod's network namespace, which is
+// the node's. Links of pods are left out: they come and go.
 func nodeNetwork(found map[string]string) error {
 	return links(found, "node ", func(name string) bool { return !strings.HasPrefix(name, "veth") })
 }
@@ -61,17 +61,18 @@ func tables(found map[string]string) error {
 	if err != nil {
 		return nil
 	}
-	var words []string
+	var lines []string
 	for _, table := range all {
-		words = append(words, fmt.Sprintf("%d %s", table.Family, table.Name))
+		lines = append(lines, fmt.Sprintf("%d %s", table.Family, table.Name))
 	}
-	found["nftables"] = sorted(words)
+	found["nftables"] = sorted(lines)
 	return nil
 }
 
-// listening are the sockets that wait for connections, or for datagrams of anybody.
+// listening are the sockets that wait for connections, or for datagrams from any
+// address.
 func listening(found map[string]string) error {
-	var words []string
+	var lines []string
 	for _, protocol := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		table, err := os.ReadFile("/proc/thread-self/net/" + protocol)
 		if err != nil && !os.IsNotExist(err) {
@@ -80,11 +81,11 @@ func listening(found map[string]string) error {
 		for line := range strings.Lines(string(table)) {
 			fields := strings.Fields(line)
 			if len(fields) > 3 && (fields[3] == "0A" || fields[3] == "07") { // its state
-				words = append(words, protocol+" "+fields[1])
+				lines = append(lines, protocol+" "+fields[1])
 			}
 		}
 	}
-	found["listening"] = sorted(words)
+	found["listening"] = sorted(lines)
 	return nil
 }
 
@@ -116,15 +117,15 @@ func qdiscs(l netlink.Link) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("list the qdiscs of %s: %w", l.Attrs().Name, err)
 	}
-	var words []string
+	var lines []string
 	for _, q := range all {
-		words = append(words, fmt.Sprintf("%s %s parent %s", q.Type(), netlink.HandleStr(q.Attrs().Handle), netlink.HandleStr(q.Attrs().Parent)))
+		lines = append(lines, fmt.Sprintf("%s %s parent %s", q.Type(), netlink.HandleStr(q.Attrs().Handle), netlink.HandleStr(q.Attrs().Parent)))
 	}
-	return sorted(words), nil
+	return sorted(lines), nil
 }
 
 func filters(l netlink.Link) (string, error) {
-	var words []string
+	var lines []string
 	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_ROOT} {
 		all, err := dump.Whole(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
 		if errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -134,18 +135,18 @@ func filters(l netlink.Link) (string, error) {
 			continue // no qdisc of that name: no filters
 		}
 		for _, f := range all {
-			words = append(words, fmt.Sprintf("%s %s priority %d", netlink.HandleStr(parent), f.Type(), f.Attrs().Priority))
+			lines = append(lines, fmt.Sprintf("%s %s priority %d", netlink.HandleStr(parent), f.Type(), f.Attrs().Priority))
 		}
 	}
-	return sorted(words), nil
+	return sorted(lines), nil
 }
 
 // programs are the BPF programs attached to a link by tcx and XDP. A kernel
 // without tcx has none.
 func programs(l netlink.Link) string {
-	words := []string{}
+	lines := []string{}
 	if xdp := l.Attrs().Xdp; xdp != nil && xdp.Attached {
-		words = append(words, "xdp")
+		lines = append(lines, "xdp")
 	}
 	for name, attach := range map[string]ebpf.AttachType{"ingress": ebpf.AttachTCXIngress, "egress": ebpf.AttachTCXEgress} {
 		result, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: attach})
@@ -153,10 +154,10 @@ func programs(l netlink.Link) string {
 			continue
 		}
 		for range result.Programs {
-			words = append(words, "tcx "+name)
+			lines = append(lines, "tcx "+name)
 		}
 	}
-	return sorted(words)
+	return sorted(lines)
 }
 
 func routes(found map[string]string) error {
@@ -164,15 +165,15 @@ func routes(found map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
-	var words []string
+	var lines []string
 	for _, r := range all {
-		words = append(words, fmt.Sprintf("%s via %s", r.Dst, r.Gw))
+		lines = append(lines, fmt.Sprintf("%s via %s", r.Dst, r.Gw))
 	}
-	found["routes"] = sorted(words)
+	found["routes"] = sorted(lines)
 	return nil
 }
 
-func sorted(words []string) string {
-	sort.Strings(words)
-	return strings.Join(words, "; ")
+func sorted(lines []string) string {
+	sort.Strings(lines)
+	return strings.Join(lines, "; ")
 }

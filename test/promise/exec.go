@@ -29,9 +29,9 @@ func (p Pods) Exec(ctx context.Context, into any, namespace, pod, container stri
 	if err != nil {
 		return err
 	}
-	var out, said strings.Builder
-	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &said}); err != nil {
-		return fmt.Errorf("%s in pod %s/%s: %w: %s", strings.Join(command, " "), namespace, pod, err, said.String())
+	var out, problem strings.Builder
+	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &problem}); err != nil {
+		return fmt.Errorf("%s in pod %s/%s: %w: %s", strings.Join(command, " "), namespace, pod, err, problem.String())
 	}
 	if into == nil {
 		return nil

@@ -23,8 +23,7 @@ type Injectors struct {
 	Image string
 }
 
-// InjectorImage is the image of chaos pods, as the settings of Squall in the
-// cluster say.
+// InjectorImage is the image of chaos pods in Squall's settings in the cluster.
 func InjectorImage(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	const namespace, setting = "squall-system", "SQUALL_INJECTOR_IMAGE"
 	worker, err := kube.AppsV1().Deployments(namespace).Get(ctx, "squall-worker", metav1.GetOptions{})
@@ -48,18 +47,18 @@ func InjectorImage(ctx context.Context, kube kubernetes.Interface) (string, erro
 
 // Audit asks the injector what carries marks of disruptions on a node.
 func (i Injectors) Audit(ctx context.Context, node string) (v1beta1.Audit, error) {
-	said, err := i.Run(ctx, node, "audit")
+	output, err := i.Run(ctx, node, "audit")
 	if err != nil {
 		return v1beta1.Audit{}, err
 	}
 	var audit v1beta1.Audit
-	if err := json.Unmarshal([]byte(said), &audit); err != nil {
-		return v1beta1.Audit{}, fmt.Errorf("audit of %s said %q: %w", node, said, err)
+	if err := json.Unmarshal([]byte(output), &audit); err != nil {
+		return v1beta1.Audit{}, fmt.Errorf("audit of %s said %q: %w", node, output, err)
 	}
 	return audit, nil
 }
 
-// Run runs a command on a node and returns what it said, however it ended.
+// Run runs a command on a node and returns its output, however it ended.
 func (i Injectors) Run(ctx context.Context, node string, args ...string) (string, error) {
 	yes, root := true, int64(0)
 	pods := i.Kube.CoreV1().Pods(i.Namespace)

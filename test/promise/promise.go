@@ -43,12 +43,12 @@ type Cluster struct {
 	Audits map[string]v1beta1.Audit
 }
 
-// Left lists in words, sorted, what is there of the disruptions with these
-// UIDs, or of any disruption when none is given: chaos pods and whatever else
-// runs in their namespace, records, Disruptions with our finalizer, labels and
-// finalizers of their operations on pods, marks on nodes, and, for any disruption, workflows that run. None is what the promise
-// is about; a disruption that still lives has some. It only reads, and fails
-// only when it cannot.
+// Left lists, sorted, what is there of the disruptions with these UIDs, or of any
+// disruption when none is given: chaos pods and all else that runs in their
+// namespace, records, Disruptions with our finalizer, labels and finalizers of
+// their operations on pods, marks on nodes, and, for any disruption, workflows
+// that run. Squall promises that the list is empty; a disruption that still lives
+// has some. Left only reads, and fails only when it cannot read.
 func (c Cluster) Left(ctx context.Context, uids ...types.UID) (left []string, err error) {
 	wanted := func(uid types.UID) bool { return len(uids) == 0 || slices.Contains(uids, uid) }
 	of := func(o metav1.Object) types.UID { return types.UID(o.GetLabels()[v1beta1.LabelDisruptionUID]) }

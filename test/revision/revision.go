@@ -1,4 +1,4 @@
-// Package revision says which commit something was measured at.
+// Package revision finds the commit of a measurement.
 package revision
 
 import (
@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Of names the commit that the repository around folder is at, for figures in a
-// document: whoever reads them must find it. A commit that is not in the branch main
-// may be rebased away, and files that are in no commit are known to nobody: then keep
-// is refused, and else it is said. What is written from the figures, by paths from the
-// top of the repository, may have changed.
+// Of returns the commit of the repository around folder, for figures in a
+// document: readers must find it. A commit outside the branch main may be rebased
+// away, and uncommitted files belong to no commit: then Of refuses with keep, and
+// warns without. Files written from the figures, by paths from the top of the
+// repository, may have changed.
 func Of(folder string, keep bool, written ...string) (string, error) {
 	commit, err := Git(folder, "rev-parse", "--short=10", "HEAD")
 	if err != nil {

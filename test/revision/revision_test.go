@@ -13,7 +13,7 @@ func TestRevisionIsOneThatStays(t *testing.T) {
 		name   string
 		change func(t *testing.T, folder string)
 		keep   bool
-		want   string // of the error, or of what is said besides the commit
+		want   string // of the error, or of the warning besides the commit
 		fails  bool
 	}{
 		{"a commit of main", func(*testing.T, string) {}, true, "", false},
@@ -49,7 +49,7 @@ func TestRevisionIsOneThatStays(t *testing.T) {
 	}
 }
 
-// Whoever reads a figure finds the commit it was measured at.
+// TestMeasuredCommitsExist: readers find the commit of each figure.
 func TestMeasuredCommitsExist(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/images/kinds/*.svg")
 	if err != nil {
@@ -87,9 +87,9 @@ func put(t *testing.T, folder, name, text string) {
 
 func run(t *testing.T, folder string, args ...string) string {
 	t.Helper()
-	said, err := Git(folder, append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+	output, err := Git(folder, append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return said
+	return output
 }

@@ -171,7 +171,7 @@ func read(w *world.World, log string) (asked []call) {
 	return asked
 }
 
-// What is refused shows: a right that is missing is named.
+// TestWhatIsRefusedIsRead: a refusal names the missing right.
 func TestWhatIsRefusedIsRead(t *testing.T) {
 	w := &world.World{TB: t}
 	log := filepath.Join(t.TempDir(), "audit.log")

@@ -68,7 +68,7 @@ func find(variable string, commit func() (string, error)) (seed Seed, from strin
 	return Seed(max(number, 1)), "commit " + short, nil
 }
 
-// Chosen tells whether a name belongs to the sample, which is about the given
+// Chosen reports whether a name belongs to the sample, which is about the given
 // share of all names, in percent.
 func (s Seed) Chosen(name string, share int) bool {
 	const percent = 100

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-chaos/squall/test/revision"
 )
 
-// Over many commits each name is chosen, about as often as its share says, and
-// whether one is says nothing of another one.
+// TestEachNameIsChosenAtItsShare: over many commits each name is chosen, about as
+// often as its share, and independently of the others.
 func TestEachNameIsChosenAtItsShare(t *testing.T) {
 	const seeds, names = 4000, 50
 	for _, share := range []int{2, 4, 50} {

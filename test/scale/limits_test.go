@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What a history may reach, whatever the number of targets. Temporal refuses a
-// payload of 2 MiB and a workflow with 2,000 pending activities. These lines are
-// far below, so that what grows with the targets is seen at a thousand of them.
+// The limits of a history, whatever the number of targets. Temporal refuses a
+// payload of 2 MiB and a workflow with 2,000 pending activities. The limits are
+// far below, so that a thousand targets show whatever grows with their number.
 const (
-	// mostPending are six shards at once, the injection that is awaited, and one
-	// that tells a phase.
+	// mostPending are six shards at once, the injection that is awaited, and one that
+	// reports a phase.
 	mostPending  = 8
 	largestEvent = 8 << 10
 	// mostBytes is for a whole history of a thousand targets.

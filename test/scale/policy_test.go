@@ -38,11 +38,11 @@ func TestPolicies(t *testing.T) {
 	}
 
 	second := w.Create(w.Disruption("second", 1))
-	s.says(second, v1beta1.ConditionTargetsSelected, v1beta1.ReasonDenied, `rule "one-at-once" of DisruptionPolicy "prod"`)
+	s.reports(second, v1beta1.ConditionTargetsSelected, v1beta1.ReasonDenied, `rule "one-at-once" of DisruptionPolicy "prod"`)
 	nodes := w.Disruption("nodes", 1)
 	nodes.Spec.Level = v1beta1.LevelNode
 	nodes = w.Create(nodes)
-	s.says(nodes, v1beta1.ConditionAccepted, v1beta1.ReasonDenied, `rule "no-nodes" of DisruptionPolicy "prod": they are few`)
+	s.reports(nodes, v1beta1.ConditionAccepted, v1beta1.ReasonDenied, `rule "no-nodes" of DisruptionPolicy "prod": they are few`)
 	if nodes.Status.Phase != v1beta1.PhaseRejected {
 		t.Errorf("phase = %s, want Rejected", nodes.Status.Phase)
 	}
@@ -51,12 +51,12 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// says waits until a condition of d is False for a reason, in these words.
-func (w scale) says(d *v1beta1.Disruption, condition, reason, words string) {
+// reports waits until a condition of d is False for a reason, with this text.
+func (w scale) reports(d *v1beta1.Disruption, condition, reason, message string) {
 	w.Helper()
-	world.Eventually(w, time.Minute, d.Name+" says: "+words, func() bool {
+	world.Eventually(w, time.Minute, d.Name+" says: "+message, func() bool {
 		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(d), d))
 		c := meta.FindStatusCondition(d.Status.Conditions, condition)
-		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, words)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, message)
 	})
 }

@@ -96,10 +96,10 @@ func (w scale) oneTarget() {
 	}
 }
 
-// thousandTargets takes little more than two API calls for each target to inject, a
-// chaos pod and an event, and little more than one to clean. docs/bench.md counts 2,067
-// and 1,045 calls, and 97 events. What status says on the way, and a write that another
-// one forestalled, come on top.
+// thousandTargets takes little more than two API calls for each target to inject,
+// a chaos pod and an event, and little more than one to clean. docs/bench.md
+// counts 2,067 and 1,045 calls, and 97 events. Status reports on the way, and
+// writes that conflicted, come on top.
 //
 // rule T7
 func (w scale) thousandTargets() {

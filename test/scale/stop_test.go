@@ -72,7 +72,7 @@ func (w scale) stopAll(dead bool) {
 	w.Delete(w.after())
 }
 
-// marked waits until the bridge has seen d, and nobody else can have.
+// marked waits until the bridge, and no other program, has seen d.
 func (w scale) marked(d *v1beta1.Disruption) {
 	w.Helper()
 	world.Eventually(w, time.Minute, d.Name+" is marked", func() bool {
@@ -93,13 +93,13 @@ func (w scale) over(d *v1beta1.Disruption) {
 	}
 }
 
-// callOff deletes the stop, which says by then that all is clean.
+// callOff deletes the stop, whose status reports by then that all is clean.
 func (w scale) callOff(stop *v1beta1.EmergencyStop) {
 	w.Helper()
 	if err := w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(stop), stop); err != nil {
 		return // it was deleted before
 	}
-	// It may have said so before, of the three that ran.
+	// The status may have reported it before, of the three that ran.
 	world.Eventually(w, time.Minute, "the stop says that all is clean: 4 stopped, 0 cleaning, 0 injectors", func() bool {
 		w.Must(w.Disruptions.Get(w.Context(), client.ObjectKeyFromObject(stop), stop))
 		s := stop.Status

@@ -114,10 +114,10 @@ func (c *cluster) findNodes(ctx context.Context) error {
 // run starts a program and returns what it printed.
 func (c *cluster) run(ctx context.Context, program string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, program, args...)
-	var out, said strings.Builder
-	command.Stdout, command.Stderr = &out, &said
+	var out, problem strings.Builder
+	command.Stdout, command.Stderr = &out, &problem
 	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, strings.TrimSpace(problem.String()))
 	}
 	return out.String(), nil
 }
@@ -144,7 +144,8 @@ func (c *cluster) askDevcluster(ctx context.Context, action string, n node) (str
 	return c.run(ctx, c.devcluster, "node", "--dir", c.dev, action, strconv.Itoa(n.number))
 }
 
-// kubeletAnswers tells whether somebody listens where the node's kubelet does.
+// kubeletAnswers reports whether a program listens on the address of the node's
+// kubelet.
 func (n node) kubeletAnswers(ctx context.Context) bool {
 	return dials("tcp", net.JoinHostPort(n.address, "10250"))(ctx)
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // journals are the names of a node's journals. They begin with the UIDs of
-// disruption and target, and an injector or cleaner removes its own last: a
-// node without is clean. They are read from the node's disk, which is there
-// while the node is not. Of what cannot be looked at nobody knows.
+// disruption and target, and an injector or cleaner removes its own last: a node
+// without is clean. They are read from the node's disk, which is there while the
+// node is not. A disk that cannot be read proves nothing.
 func (n node) journals() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(n.squall, "journal"))
 	if errors.Is(err, fs.ErrNotExist) { // as before the first injection, unless the disk itself is not there
@@ -33,13 +33,13 @@ func (n node) journals() ([]string, error) {
 	return names, nil
 }
 
-// holds tells whether a journal whose name begins so is on the node.
+// holds reports whether a journal whose name begins so is on the node.
 func (n node) holds(prefix string) (bool, error) {
 	names, err := n.journals()
 	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }), err
 }
 
-// healed tells whether the node was seen without a journal whose name begins so.
+// healed reports whether the node was seen without a journal whose name begins so.
 func (n node) healed(prefix string) bool {
 	held, err := n.holds(prefix)
 	return err == nil && !held

@@ -21,7 +21,7 @@ import (
 	"github.com/squall-chaos/squall/workflows/contract"
 )
 
-// judge waits until all is healed, looks at everything, and tells.
+// judge waits until all is healed, inspects everything, and reports.
 func (s *soak) judge(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.heal)
 	defer cancel()
@@ -33,7 +33,7 @@ func (s *soak) judge(ctx context.Context) error {
 	s.findLost(ctx, &o)
 	o.left = s.left(ctx)
 	for _, line := range o.lines(s.options) {
-		s.screen.say("%s", line)
+		s.screen.logf("%s", line)
 	}
 	missed := 0
 	for _, l := range o.limits(s.options) {
@@ -69,8 +69,8 @@ func (s *soak) outcome() outcome {
 // moment after the object is gone.
 const askPatience = 30 * time.Second
 
-// findLost asks Temporal for the workflow of every disruption. One that was
-// deleted before the bridge had seen it has none, and is no trial.
+// findLost asks Temporal for the workflow of every disruption. A disruption that
+// was deleted before the bridge had seen it has none, and is no trial.
 func (s *soak) findLost(ctx context.Context, o *outcome) {
 	var begun []trial
 	for _, t := range o.trials {
@@ -87,8 +87,8 @@ func (s *soak) findLost(ctx context.Context, o *outcome) {
 	o.trials = begun
 }
 
-// lost says what is wrong with the end of a disruption; why is empty if nothing
-// is. begun is false of one that no program has ever seen.
+// lost returns the defect in the end of a disruption; why is empty if there is
+// none. begun is false of a disruption that no program has ever seen.
 func (s *soak) lost(ctx context.Context, t trial) (why string, begun bool) {
 	if t.ended.IsZero() {
 		return fmt.Sprintf("has not ended: phase %s %s", t.status.Phase, t.stuck), true
@@ -212,13 +212,13 @@ func (s *soak) snapshots(ctx context.Context) (map[string]string, error) {
 		if containerID(pod) == "" || pod.Status.ContainerStatuses[0].State.Running == nil {
 			return nil, fmt.Errorf("target %s does not run", pod.Name)
 		}
-		said, err := s.run(ctx, s.probe, "snapshot", "--container", containerID(pod))
+		output, err := s.run(ctx, s.probe, "snapshot", "--container", containerID(pod))
 		if err != nil {
 			return nil, err
 		}
 		one := map[string]string{}
-		if err := json.Unmarshal([]byte(said), &one); err != nil {
-			return nil, fmt.Errorf("the probe said %q of target %s: %w", said, pod.Name, err)
+		if err := json.Unmarshal([]byte(output), &one); err != nil {
+			return nil, fmt.Errorf("the probe said %q of target %s: %w", output, pod.Name, err)
 		}
 		for key, value := range one {
 			all[pod.Name+" "+key] = value

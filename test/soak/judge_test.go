@@ -14,8 +14,8 @@ import (
 	"github.com/squall-chaos/squall/api/v1beta1"
 )
 
-// A trial whose finalizer nobody saw has a workflow all the same, unless it was
-// deleted before any program knew of it.
+// TestEveryTrialIsAskedForItsWorkflow: a trial whose finalizer was not seen still
+// has a workflow, unless it was deleted before any program knew of it.
 func TestEveryTrialIsAskedForItsWorkflow(t *testing.T) {
 	const (
 		none      = enums.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED
@@ -23,7 +23,7 @@ func TestEveryTrialIsAskedForItsWorkflow(t *testing.T) {
 		completed = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	)
 	unseen, taken := trial{}, trial{begun: true}
-	told := trial{status: v1beta1.DisruptionStatus{Phase: v1beta1.PhaseFinished}}
+	printed := trial{status: v1beta1.DisruptionStatus{Phase: v1beta1.PhaseFinished}}
 	for name, c := range map[string]struct {
 		trial  trial
 		status enums.WorkflowExecutionStatus
@@ -37,7 +37,7 @@ func TestEveryTrialIsAskedForItsWorkflow(t *testing.T) {
 		"never seen taken up, and it completed":         {unseen, completed, nil, "", true},
 		"never seen taken up, and its workflow runs on": {unseen, running, nil, "Running", true},
 		"never taken up, and there is no workflow":      {unseen, none, nil, "", false},
-		"it told a phase, and there is no workflow":     {told, none, nil, "Unspecified", true},
+		"it told a phase, and there is no workflow":     {printed, none, nil, "Unspecified", true},
 		"Temporal does not answer":                      {unseen, none, errors.New("no connection"), "no connection", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,8 @@ func TestEveryTrialIsAskedForItsWorkflow(t *testing.T) {
 	}
 }
 
-// A node is clean when somebody has looked, and only then.
+// TestJournalsThatCannotBeReadAreNoCleanNode: only a node whose journals were read
+// is clean.
 func TestJournalsThatCannotBeReadAreNoCleanNode(t *testing.T) {
 	const uid = "b7b0b5a8"
 	root := t.TempDir()

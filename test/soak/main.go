@@ -1,15 +1,14 @@
 // Command soak lets disruptions come and go on a development cluster while all
-// that carries them out is killed at random: worker, bridge, Temporal,
+// programs that carry them out are killed at random: worker, bridge, Temporal,
 // kube-apiserver, kubelets, containerd and the injectors themselves, and while
-// nodes crash, freeze and are cut off the network. Then it
-// lets everything heal, and counts: every disruption must have ended by its
-// workflow, and nothing may be left, in the API or on a node. Its exit code is 1
-// if a line is missed.
+// nodes crash, freeze and are cut off the network. Then it lets everything heal,
+// and counts: every disruption must have ended by its workflow, and nothing may be
+// left, in the API or on a node. Its exit code is 1 if a line is missed.
 //
 //	soak [FLAGS]    see soak --help, and docs/guarantees.md
 //
-// First only injectors are killed, which tells how soon a node heals; then
-// comes the storm. Every choice follows from the seed, but who runs at a given
+// First only injectors are killed, which shows how soon a node heals; then comes
+// the storm. Every choice follows from the seed. Which programs run at a given
 // moment does not.
 package main
 
@@ -86,7 +85,7 @@ func parse(args []string) (options, error) {
 // run soaks and judges.
 func run(ctx context.Context, o options) error {
 	show := newScreen(os.Stdout)
-	show.say("seed %d: %d disruptions, %d at a time, a kill every %s on average", o.seed, o.disruptions, o.parallel, o.every)
+	show.logf("seed %d: %d disruptions, %d at a time, a kill every %s on average", o.seed, o.disruptions, o.parallel, o.every)
 	c, err := findCluster(ctx, o)
 	if err != nil {
 		return err
@@ -101,7 +100,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() {
 		if err := remove(context.WithoutCancel(ctx)); err != nil {
-			show.say("components are still installed: %v", err)
+			show.logf("components are still installed: %v", err)
 		}
 	}()
 	if err := s.prepare(ctx); err != nil {

@@ -96,10 +96,10 @@ func steady(r *rand.Rand) *v1beta1.SteadyState {
 	}}}
 }
 
-// someFaults are one kind or two that hardly anybody feels; the kinds that
-// leave more on a node come more often.
+// someFaults are one kind or two with hardly any effect; the kinds that leave more
+// on a node come more often.
 func someFaults(r *rand.Rand) v1beta1.Faults {
-	network := &v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: "192.0.2.1"}}} // nobody's address
+	network := &v1beta1.NetworkDisruption{Drop: 100, Hosts: []v1beta1.NetworkHost{{Host: "192.0.2.1"}}} // an unused address
 	burn, bytes := intstr.FromString("10%"), int64(1<<20)
 	cpu := &v1beta1.CPUPressure{Count: &burn}
 	disk := &v1beta1.DiskPressure{Path: "/data", Throttling: v1beta1.DiskPressureThrottling{WriteBytesPerSec: &bytes}}
@@ -181,8 +181,8 @@ func storm(seed uint64, n int, every time.Duration) blow {
 	return b
 }
 
-// notReady is longer than the development cluster waits for word of a node that
-// has gone silent, before it says that it is not ready.
+// notReady is longer than the development cluster waits for a silent node before
+// it marks the node as not ready.
 const notReady = 25 * time.Second
 
 func span(r *rand.Rand, below time.Duration) time.Duration {

@@ -12,8 +12,9 @@ import (
 // of 100 nodes are clean in this time.
 const selfHeal = 10 * time.Second
 
-// fewestHeals is how many of them it takes to say that nodes heal, fewestForLine how
-// many to say how soon: of fewer than 20 none may be late, and one always may.
+// fewestHeals is the least number of heals that proves that nodes heal,
+// fewestForLine the least that proves how soon: of fewer than 20 none may be late,
+// and one always may.
 const (
 	fewestHeals   = 3
 	fewestForLine = 20
@@ -84,9 +85,9 @@ func (o outcome) lines(want options) []string {
 		}
 	}
 	lines := []string{
-		fmt.Sprintf("%d trials, %d of them in the storm: %s", len(o.trials), storm, words(kinds)),
+		fmt.Sprintf("%d trials, %d of them in the storm: %s", len(o.trials), storm, joined(kinds)),
 		fmt.Sprintf("%d took part in operations on their targets, of which %d were given them all", operations, given),
-		fmt.Sprintf("steady state, by verdict: %s", words(verdicts)),
+		fmt.Sprintf("steady state, by verdict: %s", joined(verdicts)),
 		fmt.Sprintf("%d deleted before anybody had seen them, not counted", o.notBegun),
 		fmt.Sprintf("all had ended %s after the last kill", seconds(o.calm())),
 	}
@@ -176,7 +177,7 @@ func (o outcome) stuck() (all []string) {
 	return all
 }
 
-// verdict is the last that was seen of what the disruption says of the steady state.
+// verdict is the last seen verdict of the disruption's steady state.
 func (t trial) verdict() string {
 	if t.status.SteadyState == nil || t.status.SteadyState.Verdict == "" {
 		return "without one"
@@ -227,7 +228,7 @@ func spread(what string, all []time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-func words(counts map[string]int) string {
+func joined(counts map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, fmt.Sprintf("%d %s", counts[name], name))

@@ -34,7 +34,7 @@ func (s *screen) line(colour, format string, args ...any) {
 	fmt.Fprintf(s.out, "%7.1f s  %s\n", time.Since(s.began).Seconds(), text)
 }
 
-func (s *screen) say(format string, args ...any)     { s.line("", format, args...) }
+func (s *screen) logf(format string, args ...any)    { s.line("", format, args...) }
 func (s *screen) chapter(format string, args ...any) { s.line(bold, format, args...) }
 
 // check prints whether a line is kept.

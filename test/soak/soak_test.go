@@ -103,7 +103,7 @@ func TestLimits(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		spoil func(*outcome)
-		want  string // that the line missed says
+		want  string // of the missed line
 	}{
 		"nothing wrong":   {func(*outcome) {}, ""},
 		"too few":         {func(o *outcome) { o.trials = o.trials[:1] }, "1 disruptions begun, 2 wanted"},
@@ -163,7 +163,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// What is slow is named with its end; what has not ended has no time.
+// TestSlowest names a slow trial with its end; a trial that has not ended has no
+// time.
 func TestSlowest(t *testing.T) {
 	now := time.Now()
 	o := outcome{trials: []trial{

@@ -21,7 +21,7 @@ import (
 	"github.com/squall-chaos/squall/test/promise"
 )
 
-// progressGap is how often a person is told how far it is.
+// progressGap is how often the progress is printed.
 const progressGap = 10 * time.Second
 
 // soak is one run.
@@ -94,13 +94,13 @@ func (s *soak) killAll(ctx context.Context, everything bool) {
 			return
 		}
 		k, back := s.strike(ctx, b, everything)
-		for told := time.Now(); k == nil; { // none runs now
+		for printed := time.Now(); k == nil; { // none runs now
 			if promise.Pause(ctx, lookGap) != nil {
 				return
 			}
-			if time.Since(told) > progressGap {
-				told = time.Now()
-				s.screen.say("no kills: no %s runs that could be killed", b.part)
+			if time.Since(printed) > progressGap {
+				printed = time.Now()
+				s.screen.logf("no kills: no %s runs that could be killed", b.part)
 			}
 			k, back = s.strike(ctx, b, everything)
 		}
@@ -111,8 +111,8 @@ func (s *soak) killAll(ctx context.Context, everything bool) {
 	}
 }
 
-// spared tells whether too few were killed yet for the run to say something:
-// in the storm each part once, before it a few injectors with something to clean.
+// spared reports whether too few were killed yet for a meaningful run: in the
+// storm each part once, before it a few injectors with something to clean.
 func (s *soak) spared(storm bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *soak) spared(storm bool) bool {
 	return storm && missing > 0 || !storm && cleans < fewestHeals
 }
 
-// strike kills one of the part and returns what tells that it is healed; nil
-// when none of it runs now.
+// strike kills one of the part and returns a check that it is healed; nil when
+// none of it runs now.
 func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, back func(context.Context) bool) {
 	k = &killed{part: b.part, what: b.part, storm: everything, at: time.Now()} // before the kill: it may heal while the command ends
 	there := slices.DeleteFunc(slices.Clone(s.nodes), func(n node) bool { return s.isAway(n.name) })
@@ -170,7 +170,7 @@ func (s *soak) strike(ctx context.Context, b blow, everything bool) (k *killed, 
 		if b.part == injector {
 			prefix := journalPrefix(*pod)
 			if k.journals, err = n.holds(prefix); err != nil {
-				s.screen.say("%v", err)
+				s.screen.logf("%v", err)
 				return nil, nil
 			}
 			back = func(context.Context) bool { return n.healed(prefix) }
@@ -195,9 +195,9 @@ func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(contex
 			return err == nil && first != before && n.kubeletAnswers(ctx)
 		}, s.hurt(ctx, "crash", n)
 	}
-	hurt, mend := "freeze", "thaw"
+	hurt, rejoin := "freeze", "thaw"
 	if b.part == nodeCut {
-		hurt, mend = "cut", "join"
+		hurt, rejoin = "cut", "join"
 	}
 	if err := s.hurt(ctx, hurt, n); err != nil {
 		return nil, err
@@ -207,8 +207,8 @@ func (s *soak) strikeNode(ctx context.Context, b blow, n node) (back func(contex
 		_ = promise.Pause(ctx, b.lasts)
 		alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.heal)
 		defer cancel()
-		if err := promise.Persist(alive, func(ctx context.Context) error { return s.hurt(ctx, mend, n) }); err != nil {
-			s.screen.say("%s does not come back: %v", n.name, err)
+		if err := promise.Persist(alive, func(ctx context.Context) error { return s.hurt(ctx, rejoin, n) }); err != nil {
+			s.screen.logf("%s does not come back: %v", n.name, err)
 		}
 		s.setAway("")
 	})
@@ -227,8 +227,9 @@ func (s *soak) isAway(node string) bool {
 	return s.away == node
 }
 
-// victim is a pod that runs the part. While injectors alone are killed it is one with
-// something to clean, if there is any: how soon that is clean is what these tell.
+// victim is a pod that runs the part. While injectors alone are killed it is one
+// with something to clean, if there is any: these kills show how soon that is
+// clean.
 func (s *soak) victim(b blow, everything bool) *corev1.Pod {
 	of, label := &s.view.system, "squall-"+b.part
 	if b.part == injector {
@@ -316,7 +317,7 @@ func dials(network, address string) func(context.Context) bool {
 	}
 }
 
-// replaced tells whether the pod runs another container that is ready, or is
+// replaced reports whether the pod runs another container that is ready, or is
 // gone: then its deployment has started another pod.
 func (s *soak) replaced(old corev1.Pod) func(context.Context) bool {
 	return func(ctx context.Context) bool {
@@ -331,7 +332,7 @@ func (s *soak) replaced(old corev1.Pod) func(context.Context) bool {
 	}
 }
 
-// progress says every progressGap how far it is.
+// progress prints every progressGap how many trials are done.
 func (s *soak) progress(ctx context.Context) {
 	for promise.Pause(ctx, progressGap) == nil {
 		begun := s.view.count(func(t *trial) bool { return t.begun })
@@ -349,6 +350,6 @@ func (s *soak) progress(ctx context.Context) {
 		if len(down) > 0 {
 			line += ", not healed: " + strings.Join(down, ", ")
 		}
-		s.screen.say("%s", line)
+		s.screen.logf("%s", line)
 	}
 }

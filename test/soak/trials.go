@@ -32,8 +32,8 @@ const (
 	// startPatience is how long a disruption that is to be deleted while it holds
 	// is waited for; one without a free target never holds.
 	startPatience = 20 * time.Second
-	// endPatience is how long a disruption that was to end keeps its place from
-	// the next one. What takes longer is still waited for in the end.
+	// endPatience is how long a disruption that should end keeps its place from the
+	// next one. A slower one is still waited for in the end.
 	endPatience = 30 * time.Second
 	// crowd is how many disruptions for each place may be under way, those that lost
 	// their place included: a cluster that is too slow gets no more and more to do.
@@ -63,7 +63,7 @@ func (s *soak) tidy(ctx context.Context) error {
 			if n.DeletionTimestamp != nil {
 				continue
 			}
-			s.screen.say("namespace %s of an earlier run is removed", n.Name)
+			s.screen.logf("namespace %s of an earlier run is removed", n.Name)
 			if err := s.client.Delete(ctx, &n); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("remove namespace %s of an earlier run: %w", n.Name, err)
 			}
@@ -155,8 +155,8 @@ func podSpec() corev1.PodSpec {
 }
 
 // trials begins disruptions, several at a time, until as many as wanted were
-// taken up and killing told something; then it calls enough. It returns when
-// none has a place any more.
+// injected and killing proved something; then it calls enough. It returns when all
+// places are free.
 func (s *soak) trials(ctx context.Context, wanted int, storm bool, enough func()) {
 	var places sync.WaitGroup
 	for range s.parallel {
@@ -177,13 +177,13 @@ func (s *soak) newTrial(storm bool) *trial {
 	return &trial{plan: planOf(s.seed, n), name: fmt.Sprintf("soak-%04d", n), storm: storm}
 }
 
-// try lets a disruption come and go. A call is made until it succeeds, also
-// when the soak is told to end.
+// try lets a disruption come and go. A call is repeated until it succeeds, also
+// after the soak was asked to end.
 func (s *soak) try(ctx context.Context, t *trial) {
 	alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.heal)
 	defer cancel()
 	if err := promise.Persist(alive, func(ctx context.Context) error { return s.begin(ctx, t) }); err != nil {
-		s.screen.say("%s could not be created: %v", t.name, err)
+		s.screen.logf("%s could not be created: %v", t.name, err)
 		return
 	}
 	switch t.ending {
@@ -226,7 +226,7 @@ func (s *soak) end(ctx context.Context, t *trial) {
 		return client.IgnoreNotFound(s.client.Delete(ctx, d))
 	})
 	if err != nil {
-		s.screen.say("%s could not be deleted: %v", t.name, err)
+		s.screen.logf("%s could not be deleted: %v", t.name, err)
 	}
 	s.view.read(func() {
 		if t.asked.IsZero() {

@@ -31,10 +31,10 @@ type trial struct {
 	injected bool
 	// asked is when it was to end, ended when it was seen to have.
 	asked, ended time.Time
-	// stuck is what it last said a person must decide.
+	// stuck is its last reported question to a person.
 	stuck string
-	// early are the nodes that held a journal of it when it had ended, or that
-	// nobody could look at then.
+	// early are the nodes that held a journal of it when it had ended, or that could
+	// not be read then.
 	early []string
 	// status is the last that was seen.
 	status v1beta1.DisruptionStatus
@@ -111,7 +111,7 @@ func (s *soak) see(t *trial, d *v1beta1.Disruption) {
 	t.status = d.Status
 	if d.Status.IsStuckOnRemoval {
 		if t.stuck == "" {
-			s.screen.say("stuck: %s: %s", t.name, stuckMessage(d))
+			s.screen.logf("stuck: %s: %s", t.name, stuckMessage(d))
 		}
 		t.stuck = stuckMessage(d)
 	}
@@ -126,7 +126,7 @@ func (s *soak) over(t *trial) {
 		t.ended = time.Now()
 		var err error
 		if t.early, err = s.journalsOf(t.uid); err != nil {
-			t.early = append(t.early, err.Error()) // a node that nobody could look at is not clean
+			t.early = append(t.early, err.Error()) // a node that could not be read is not clean
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (v *view) read(f func()) {
 	f()
 }
 
-// underWay is how many trials have not ended; whoever calls it is in read.
+// underWay is how many trials have not ended; the caller is in read.
 func (v *view) underWay() (n int) {
 	for _, t := range v.trials {
 		if t.ended.IsZero() {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Somebody has a cluster, Helm and the program squall, and nothing was built on their
-// machine: two commands lead to the first fault.
+// TestHelmInstallsFromARegistry: a user has a cluster, Helm and the program
+// squall, and has built nothing: two commands lead to the first fault.
 func TestHelmInstallsFromARegistry(t *testing.T) {
 	u := newUser(t)
 	helm := filepath.Join(u.directory, "helm")
@@ -26,7 +26,7 @@ func TestHelmInstallsFromARegistry(t *testing.T) {
 		t.Helper()
 		out, err := u.run(t.Context(), helm, args)
 		if err != nil {
-			u.tellOf()
+			u.describe()
 			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		t.Logf("$ helm %s\n%s", strings.Join(args, " "), out)
@@ -62,7 +62,7 @@ func chartVersion(t *testing.T) string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(charts[0]), "squall-"), ".tgz")
 }
 
-// newUser is somebody with the program squall of the release.
+// newUser has the program squall of the release.
 func newUser(t *testing.T) user {
 	t.Helper()
 	u := user{t, t.TempDir()}

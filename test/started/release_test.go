@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// published is what somebody has who did not build Squall: a registry with the images and
-// the chart, and the files of the release.
+// published is what a user has who did not build Squall: a registry with the
+// images and the chart, and the files of the release.
 type published struct {
 	registry  string // images and chart are below it
 	directory string // of the release
@@ -68,8 +68,8 @@ func serve(address, directory string) (stop func(), err error) {
 		return nil, err
 	}
 	cmd := exec.Command("docker-registry", "serve", config)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when this thread ends
 	if err := cmd.Start(); err != nil {
@@ -85,7 +85,7 @@ func serve(address, directory string) (stop func(), err error) {
 		}
 		select {
 		case err := <-ended:
-			return nil, fmt.Errorf("the registry at %s ended: %w\n%s", address, err, said.String())
+			return nil, fmt.Errorf("the registry at %s ended: %w\n%s", address, err, output.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -133,11 +133,11 @@ func snapshot(ctx context.Context, index string) (string, error) {
 func output(ctx context.Context, env []string, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, said.String())
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, output.String())
 	}
 	return strings.TrimSpace(string(out)), nil
 }

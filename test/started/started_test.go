@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package started publishes a release of this checkout in a registry of this machine,
-// and does what docs/getting-started.md says, word for word, on a cluster with nothing of
-// Squall's. The nodes pull every image from the registry.
+// Package started publishes a release of this checkout in a registry of this
+// machine, and runs the commands of docs/getting-started.md as they are, on a
+// cluster with nothing of Squall's. The nodes pull every image from the registry.
 package started
 
 import (
@@ -61,7 +61,7 @@ func blocks(t *testing.T, page, language string) []string {
 	return found
 }
 
-// user types what the page says.
+// user types the commands of the page.
 type user struct {
 	*testing.T
 	directory string
@@ -74,23 +74,23 @@ func (u user) save(name, content string) {
 	}
 }
 
-// do runs a line of the page. What is refused as the page says is tried again, for as
-// long as it says and a while more.
+// do runs a line of the page. A refusal that the page announces is retried, for as
+// long as the page allows and a while more.
 func (u user) do(line string) string {
 	u.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
-		words := strings.Fields(line)
+		fields := strings.Fields(line)
 		run := u.kubectl
-		if words[0] == "squall" {
+		if fields[0] == "squall" {
 			run = u.squall
 		}
-		out, err := run(u.Context(), words[1:]...)
+		out, err := run(u.Context(), fields[1:]...)
 		if err == nil {
 			u.Logf("$ %s\n%s", line, out)
 			return out
 		}
 		if !strings.Contains(out, "failed to find resource referenced by paramKind") || time.Now().After(deadline) {
-			u.tellOf()
+			u.describe()
 			u.Fatalf("%s: %v\n%s", line, err, out)
 		}
 		u.Logf("$ %s\n%s", line, out)
@@ -99,7 +99,7 @@ func (u user) do(line string) string {
 }
 
 // tellOf logs what a user would look at next.
-func (u user) tellOf() {
+func (u user) describe() {
 	for _, args := range [][]string{
 		{"--namespace=squall-shop", "describe", "disruptions,pods"},
 		{"get", "pods,leases", "--all-namespaces", "--output=wide"},

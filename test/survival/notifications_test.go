@@ -75,9 +75,10 @@ func (p *post) reasons(of map[string]string, uid types.UID) (reasons []string) {
 	return reasons
 }
 
-// rules M2, M3: while nobody takes notifications the disruption is injected and
-// cleaned as any other; the worker that tried to tell is killed, and all of them
-// arrive once somebody takes them. What is refused for good is told in an event.
+// TestNotifications (rules M2, M3): while the receiver is away the disruption is
+// injected and cleaned as any other. The worker that tried to notify is killed,
+// and all notifications arrive once the receiver is back. A final refusal becomes
+// an event.
 func TestNotifications(t *testing.T) {
 	p := &post{away: true, refused: map[string]string{}, got: map[string]string{}}
 	server := httptest.NewServer(p)
@@ -113,14 +114,14 @@ func TestNotifications(t *testing.T) {
 	if diff := cmp.Diff(want, p.reasons(p.got, d.UID)); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
-	s.saysWhoWasNotTold(t, d.UID, "Injected")
-	s.tellsOfAScenario(t, p)
-	if said := s.worker.Said(); strings.Contains(said, "a secret") {
+	s.reportsTheLostReceiver(t, d.UID, "Injected")
+	s.notifiesOfAScenario(t, p)
+	if output := s.worker.Output(); strings.Contains(output, "a secret") {
 		t.Error("the worker's log has the secret")
 	}
 }
 
-func (s survival) saysWhoWasNotTold(t *testing.T, uid types.UID, reason string) {
+func (s survival) reportsTheLostReceiver(t *testing.T, uid types.UID, reason string) {
 	t.Helper()
 	world.Eventually(t, s.Patience, "an event says who was not told", func() bool {
 		events, err := s.Kube.CoreV1().Events(s.Shop).List(t.Context(), metav1.ListOptions{})
@@ -132,20 +133,21 @@ func (s survival) saysWhoWasNotTold(t *testing.T, uid types.UID, reason string) 
 	})
 }
 
-// tellsOfAScenario wants that people are told that a step waits for them, and how it ended.
-func (s survival) tellsOfAScenario(t *testing.T, p *post) {
+// notifiesOfAScenario wants notifications that a step waits for people, and how it
+// ended.
+func (s survival) notifiesOfAScenario(t *testing.T, p *post) {
 	t.Helper()
 	plan := &v1beta1.DisruptionScenario{ObjectMeta: metav1.ObjectMeta{Namespace: s.Shop, Name: "told"}, Spec: v1beta1.DisruptionScenarioSpec{
 		Reporting: &v1beta1.Reporting{SlackChannel: "gone"},
 		Steps:     []v1beta1.ScenarioStep{{Name: "look", Approval: &v1beta1.ScenarioApproval{Message: "is the shop open?"}}},
 	}}
 	s.Must(s.Disruptions.Create(t.Context(), plan))
-	told := func(want ...string) {
+	notified := func(want ...string) {
 		world.Eventually(t, s.Patience, fmt.Sprintf("%q is told", want), func() bool { return slices.Equal(p.reasons(p.got, plan.UID), want) })
 	}
-	told("ApprovalAwaited")
-	s.saysWhoWasNotTold(t, plan.UID, "ApprovalAwaited")
+	notified("ApprovalAwaited")
+	s.reportsTheLostReceiver(t, plan.UID, "ApprovalAwaited")
 	s.Must(s.Disruptions.Patch(t.Context(), plan.DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"`+v1beta1.AnnotationApprovedBy+`look":"ann"}}}`))))
-	told("ApprovalAwaited", "Finished")
+	notified("ApprovalAwaited", "Finished")
 }

@@ -103,8 +103,8 @@ func (w survival) allLost(n *node) {
 	}
 }
 
-// ripOff lets d go by force: a deletion that the workflow hears of would end
-// it in good order, so the object must not be there in between.
+// ripOff removes d's finalizer by force. The workflow would end d in good order if
+// it saw the deletion, so the object must not exist in between.
 func (w survival) ripOff(d *v1beta1.Disruption) {
 	w.Helper()
 	rip := []byte(`{"metadata":{"finalizers":null}}`)
@@ -113,7 +113,7 @@ func (w survival) ripOff(d *v1beta1.Disruption) {
 	_ = w.Disruptions.Patch(w.Context(), d, client.RawPatch(types.MergePatchType, rip)) // where the bridge was faster
 }
 
-// forceChaosPods deletes d's chaos pods as somebody in despair would.
+// forceChaosPods deletes d's chaos pods by force, as a desperate user would.
 func (w survival) forceChaosPods(d *v1beta1.Disruption) {
 	w.Helper()
 	now := int64(0)

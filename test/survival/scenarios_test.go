@@ -11,8 +11,9 @@ import (
 	"github.com/squall-chaos/squall/test/world"
 )
 
-// rules C10, C11: whoever is killed, whenever, each disruption of a scenario is
-// created once, an approval given meanwhile counts, and a deletion ends what runs.
+// TestScenario (rules C10, C11): whichever program is killed at whatever moment,
+// each disruption of a scenario is created once, an approval given meanwhile
+// counts, and a deletion ends what runs.
 func TestScenario(t *testing.T) {
 	s := begin(t, 5)
 	template := v1beta1.ScenarioDisruption{Template: s.Disruption("", 2).Spec}

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 var record = flag.Bool("record", false, "write the history of a sweep, for the replay tests of package workflows")
 
-// poll is how often the bridge asks Temporal for what nothing else tells it: a
-// fifth of what it does where nobody sets it, so that the tests wait less.
+// poll is how often the bridge asks Temporal for changes without a notification: a
+// fifth of the default, so that the tests wait less.
 const poll = 3 * time.Second
 
 // some is how many targets these disruptions have, and middle how many chaos pods
@@ -222,7 +222,7 @@ func (w survival) twoOfEach() {
 		w.Errorf("%d chaos pods for %d targets", n, some)
 	}
 	gates[other].HoldAfter(middle, w.ReleasesChaosPod)
-	w.Must(w.Disruptions.Delete(w.Context(), d)) // the second bridge tells it once the lease has run out
+	w.Must(w.Disruptions.Delete(w.Context(), d)) // the second bridge signals it once the lease has run out
 	w.amid(gates[other], some-middle)
 	acting.Start()
 	other.Kill()
@@ -235,8 +235,8 @@ func (w survival) twoOfEach() {
 	w.History(d)
 }
 
-// rule T1: nobody deletes the disruption and nothing changes in the
-// cluster; it is cleaned all the same.
+// terminated (rule T1): nothing deletes the disruption and nothing changes in the
+// cluster; it is still cleaned.
 func (w survival) terminated() {
 	d := w.Create(w.Disruption("terminated", some))
 	w.Injected(d)
@@ -292,8 +292,8 @@ func (w survival) isStuck(d *v1beta1.Disruption) {
 	})
 }
 
-// refuses asks again where something else was written meanwhile, such as what the
-// bridge saw last. What a refusal itself writes is written every time.
+// refuses asks again after a conflicting write, such as the bridge's last
+// observation. The writes of a refusal itself happen every time.
 func (w survival) refuses(d *v1beta1.Disruption, r contract.Resume, want string) {
 	w.Helper()
 	world.Eventually(w, time.Minute, fmt.Sprintf("resume %+v is refused and nothing is written", r), func() bool {

@@ -66,28 +66,28 @@ func (c *collector) of(d *v1beta1.Disruption, service, name string) (found []*tr
 	return found
 }
 
-// saying are the attributes of a span that begin with squall., but numbers of
-// which a test cannot know the value.
-func saying(span *tracepb.Span) map[string]string {
-	said := map[string]string{}
+// attributes are those of a span that begin with squall., except numbers whose
+// value a test cannot know.
+func attributes(span *tracepb.Span) map[string]string {
+	values := map[string]string{}
 	for _, a := range span.Attributes {
 		switch {
 		case !strings.HasPrefix(a.Key, "squall.") || strings.HasPrefix(a.Key, "squall.result.") && a.Key != "squall.result.targets":
 		case a.Value.GetArrayValue() != nil:
 			for _, v := range a.Value.GetArrayValue().Values {
-				said[a.Key] += v.GetStringValue()
+				values[a.Key] += v.GetStringValue()
 			}
 		case a.Value.GetStringValue() != "":
-			said[a.Key] = a.Value.GetStringValue()
+			values[a.Key] = a.Value.GetStringValue()
 		default:
-			said[a.Key] = string(rune('0' + a.Value.GetIntValue()))
+			values[a.Key] = string(rune('0' + a.Value.GetIntValue()))
 		}
 	}
-	return said
+	return values
 }
 
-// rule O1: bridge, workflow and activities make one trace, although both programs
-// are killed in the middle, and its run is told once.
+// TestTraces (rule O1): bridge, workflow and activities make one trace, although
+// both programs are killed in the middle, and its run is reported once.
 func TestTraces(t *testing.T) {
 	c := &collector{spans: map[string][]*tracepb.Span{}}
 	server := httptest.NewServer(c)
@@ -124,11 +124,11 @@ func TestTraces(t *testing.T) {
 		"squall.disruption.name": "traced", "squall.disruption.namespace": s.Shop, "squall.disruption.uid": string(d.UID),
 		"squall.disruption.kinds": strings.Join(d.Spec.Kinds().Names(), ""),
 	}
-	if diff := cmp.Diff(want, saying(start)); diff != "" {
+	if diff := cmp.Diff(want, attributes(start)); diff != "" {
 		t.Errorf("attributes of the start (-want +got):\n%s", diff)
 	}
 	want["squall.result.targets"] = "2"
-	if diff := cmp.Diff(want, saying(run)); diff != "" {
+	if diff := cmp.Diff(want, attributes(run)); diff != "" {
 		t.Errorf("attributes of the run (-want +got):\n%s", diff)
 	}
 	attempts := c.of(d, "squall-worker", "RunActivity:")
@@ -138,8 +138,8 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	for _, span := range attempts {
-		if said := saying(span); !slices.Equal(span.ParentSpanId, run.SpanId) || said["squall.disruption.uid"] != string(d.UID) || said["squall.attempt"] == "" {
-			t.Errorf("%s has the parent %x, want %x; it says %v", span.Name, span.ParentSpanId, run.SpanId, said)
+		if values := attributes(span); !slices.Equal(span.ParentSpanId, run.SpanId) || values["squall.disruption.uid"] != string(d.UID) || values["squall.attempt"] == "" {
+			t.Errorf("%s has the parent %x, want %x; it says %v", span.Name, span.ParentSpanId, run.SpanId, values)
 		}
 	}
 	c.mu.Lock()
@@ -147,14 +147,14 @@ func TestTraces(t *testing.T) {
 	if len(c.wrong) > 0 {
 		t.Errorf("requests that a collector refuses: %v", c.wrong)
 	}
-	if strings.Contains(s.worker.Said()+s.bridge.Said(), "hush") {
+	if strings.Contains(s.worker.Output()+s.bridge.Output(), "hush") {
 		t.Error("a log has the secret")
 	}
 }
 
 // rule O2: the worker's collector is away, and the bridge's takes what it is sent
 // and never answers.
-func TestTracesThatNobodyTakes(t *testing.T) {
+func TestTracesWithoutAReceiver(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +175,6 @@ func TestTracesThatNobodyTakes(t *testing.T) {
 		t.Errorf("result = %+v, want deleted", result)
 	}
 	for _, p := range []*world.Program{s.worker, s.bridge} {
-		world.Eventually(t, s.Patience, p.Name+" says so", func() bool { return strings.Contains(p.Said(), "traces are lost") })
+		world.Eventually(t, s.Patience, p.Name+" says so", func() bool { return strings.Contains(p.Output(), "traces are lost") })
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Binary is $SQUALL_TEMPORAL_BIN, or the newest the development cluster
-// of hack/ left in the user's cache. The error says how to get one.
+// Binary is $SQUALL_TEMPORAL_BIN, or the newest that the development cluster of
+// hack/ left in the user's cache. The error names the way to get one.
 func Binary() (string, error) {
 	if binary := os.Getenv("SQUALL_TEMPORAL_BIN"); binary != "" {
 		return binary, nil

@@ -80,7 +80,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// logTo shows a test that failed what the server said last.
+// logTo shows the server's last lines to a test that failed.
 func (p *process) logTo(t testing.TB) {
 	t.Helper()
 	if t.Failed() {

@@ -49,16 +49,16 @@ func (m Tests) Run() int {
 	return code
 }
 
-// Shared is the server of the package's tests. The first call starts it, which takes
-// half a second and a processor second, so a package whose tests are filtered out pays
-// nothing.
+// Shared is the server of the package's tests. The first call starts it, which
+// takes half a second and a processor second, so a package whose tests are
+// filtered out pays nothing.
 //
 // The tests share the namespace "default" and its task queues. A test gives its
-// workflows and schedules IDs of their own. When the last test that uses the server
-// ends, its open workflows are terminated, so that no worker of the next test gets
-// their tasks. What has ended stays, and so do schedules. Temporal also remembers for
-// minutes who asked for work. A test that minds these, kills the server, or has a worker
-// while others run beside it starts its own: see New.
+// workflows and schedules IDs of their own. When the last test that uses the
+// server ends, its open workflows are terminated, so that no worker of the next
+// test gets their tasks. Ended workflows stay, and so do schedules. Temporal also
+// remembers for minutes which clients polled. A test that minds these, kills the
+// server, or has a worker while others run beside it starts its own: see New.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	binary := binaryFor(t)
@@ -87,7 +87,7 @@ func startShared(binary string) (p *process, err error) {
 	return start(context.Background(), binary, shared.address, filepath.Join(shared.store, "store.db"))
 }
 
-// leave terminates what is left open once nobody uses the server.
+// leave terminates open workflows when no test uses the server any more.
 func (s *Server) leave() {
 	shared.Lock()
 	defer shared.Unlock()
@@ -116,7 +116,7 @@ func terminateAll(ctx context.Context, address string) error {
 			return err
 		}
 		for _, one := range found.GetExecutions() {
-			// One that has ended meanwhile needs nothing.
+			// An error is right for a workflow that has ended meanwhile.
 			_ = temporal.TerminateWorkflow(ctx, one.GetExecution().GetWorkflowId(), one.GetExecution().GetRunId(), "its test has ended")
 		}
 		if page = found.GetNextPageToken(); len(page) == 0 {

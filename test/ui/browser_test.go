@@ -174,18 +174,18 @@ func find(ctx context.Context, t *chromedp.Target, role, name string) (cdp.Backe
 	var names []string
 	var close cdp.BackendNodeID
 	for _, node := range found.Nodes {
-		var said string
-		if node.Ignored || node.Name == nil || json.Unmarshal(node.Name.Value, &said) != nil {
+		var name string
+		if node.Ignored || node.Name == nil || json.Unmarshal(node.Name.Value, &name) != nil {
 			continue
 		}
-		said = strings.TrimSpace(said)
-		if said == name {
+		name = strings.TrimSpace(name)
+		if name == name {
 			return node.BackendDOMNodeID, "", nil
 		}
-		if close == 0 && strings.HasPrefix(said, name) {
+		if close == 0 && strings.HasPrefix(name, name) {
 			close = node.BackendDOMNodeID
 		}
-		names = append(names, said)
+		names = append(names, name)
 	}
 	if close != 0 {
 		return close, "", nil

@@ -26,7 +26,7 @@ const (
 	probeImage     = "squall.local/probe:dev"
 )
 
-// cluster is what the test knows besides the pages: the API server says whether
+// cluster is what the test knows besides the pages: the API server decides whether
 // they are true.
 type cluster struct {
 	kube      *kubernetes.Clientset
@@ -36,7 +36,7 @@ type cluster struct {
 	namespace string // of this test alone
 }
 
-// newCluster finds the cluster, or says what is missing.
+// newCluster finds the cluster, or returns what is missing.
 func newCluster(ctx context.Context) (*cluster, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
@@ -185,8 +185,8 @@ func (c *cluster) chaosPods(t *testing.T, d *v1beta1.Disruption) []corev1.Pod {
 	return pods.Items
 }
 
-// eventually waits until check returns "". What it returns else is what is
-// wrong now, for the message of a test that waited in vain.
+// eventually waits until check returns "". Any other result is the current
+// problem, for the message of a test that waited in vain.
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	over, tick := time.After(patience), time.NewTicker(100*time.Millisecond)

@@ -99,7 +99,7 @@ func (s *story) cleanUp() {
 		return "the disruption is still there after the test"
 	})
 	if s.bad.Name != "" {
-		s.onNode(ctx, s.t, s.bad.Spec.NodeName, probeImage, "/probe", "mend", "--disruption", string(s.disruption.UID))
+		s.onNode(ctx, s.t, s.bad.Spec.NodeName, probeImage, "/probe", "restore", "--disruption", string(s.disruption.UID))
 		s.onNode(ctx, s.t, s.bad.Spec.NodeName, probeImage, "/injector", "clean", "--disruption", string(s.disruption.UID))
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Somebody reads the site of the documents: the front page, the page of a kind by
-// the navigation, its figures, and what the search finds. `make site` built it.
+// TestSite reads the site of the documents: the front page, the page of a kind by
+// the navigation, its figures, and the results of a search. `make site` built it.
 func TestSite(t *testing.T) {
 	site := os.Getenv("SQUALL_SITE")
 	if _, err := os.Stat(site + "/index.html"); err != nil {
@@ -100,9 +100,9 @@ func (b *browser) namesInOnePiece() {
 }
 
 // searchFor types into the site's field of search.
-func (b *browser) searchFor(words string) {
+func (b *browser) searchFor(query string) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.Click(`.md-search__input`), chromedp.SendKeys(`.md-search__input`, words)); err != nil {
-		b.t.Fatalf("search for %q: %v", words, err)
+	if err := chromedp.Do(b.ctx, chromedp.Click(`.md-search__input`), chromedp.SendKeys(`.md-search__input`, query)); err != nil {
+		b.t.Fatalf("search for %q: %v", query, err)
 	}
 }

@@ -45,7 +45,7 @@ func TestAPersonResolvesAStuckDisruption(t *testing.T) {
 	s.seesHowItEnded()
 }
 
-// begin prepares everything, or skips the test and says what is missing.
+// begin prepares everything, or skips the test with what is missing.
 func begin(t *testing.T) *story {
 	t.Helper()
 	program, err := chromium()
@@ -102,7 +102,7 @@ func (s *story) looksAtARunningDisruption() {
 	s.page.shoot("running-details")
 }
 
-// getsStuck kills an injector whose journal nobody can read, and ends the
+// getsStuck kills an injector whose journal cannot be read, and ends the
 // disruption.
 func (s *story) getsStuck() {
 	s.t.Helper()
@@ -175,7 +175,7 @@ func (s *story) isRefusedWithoutAReason() {
 	}
 }
 
-// releasesIt copies what the page offered and says who and why.
+// releasesIt copies the command that the page offered and adds name and reason.
 func (s *story) releasesIt(release string) {
 	s.t.Helper()
 	last := s.watchStatus()
@@ -207,8 +207,8 @@ func (s *story) seesHowItEnded() {
 	s.page.seeAfresh(s.workflow, "No Workflows Found")
 }
 
-// inbox is the list of all that waits for a person. A workflow that somebody
-// terminated stays marked as stuck, but waits no more.
+// inbox is the list of all that waits for a person. A terminated workflow stays
+// marked as stuck, but waits no more.
 func (s *story) inbox() string {
 	return s.link("workflows?query=" + url.QueryEscape(contract.AttributeStuck+` = true AND ExecutionStatus = "Running"`))
 }

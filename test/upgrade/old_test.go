@@ -54,8 +54,8 @@ func oldWorker(t *testing.T) (commit, binary string) {
 	return commit, binary
 }
 
-// builtBefore is where the worker of a commit is kept, as this Go builds it, in the
-// user's cache. Those that no test used for a day are removed.
+// builtBefore is where the worker of a commit is kept, as this Go builds it, in
+// the user's cache. Workers that no test used for a day are removed.
 func builtBefore(commit string) (binary string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -78,7 +78,7 @@ func builtBefore(commit string) (binary string, err error) {
 	return binary, nil
 }
 
-// without ends a test that has no older worker, and says how to get one.
+// without ends a test that has no older worker, with the way to get one.
 func without(t *testing.T, err error) {
 	t.Helper()
 	err = fmt.Errorf("no older worker to compare with: %w; a shallow clone gets it by `git fetch --unshallow`", err)

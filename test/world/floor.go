@@ -31,8 +31,8 @@ func StartClock() Clock {
 // Stop is the cost since the start.
 func (c Clock) Stop() Cost { return Cost{time.Since(c.began), usedCPU().since(c.used)} }
 
-// What a worker has under way at most: parallel API calls for each of
-// parallelShards shards of shardSize targets. A test compares them with the worker's own.
+// The worker's greatest parallelism: parallel API calls for each of parallelShards
+// shards of shardSize targets. A test compares them with the worker's own.
 const (
 	parallel       = 32
 	parallelShards = 6

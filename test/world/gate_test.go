@@ -16,9 +16,9 @@ import (
 	"github.com/squall-chaos/squall/test/world"
 )
 
-// A gate lets exactly as many calls succeed as it is told to. Those that it holds
-// are made once it is open, or never if it drops them. The Meter counts what was
-// made, conflicts apart.
+// TestGate: a gate lets exactly as many calls succeed as it is set to. Calls that
+// it holds are made once it is open, or never if it drops them. The Meter counts
+// the calls made, conflicts apart.
 func TestGate(t *testing.T) {
 	w := world.Start(t)
 	gate := w.Gate()

@@ -47,14 +47,14 @@ type tally struct{ all, running int }
 // Clean is how the injector ends with the command of this pod when nothing is
 // left: an injection, a clean or an audit, each with its own last words.
 func Clean(pod *corev1.Pod) Exit {
-	var said any = v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}
+	var output any = v1beta1.InjectionReport{Injected: true, Cleaned: true, Audited: true}
 	switch args := pod.Spec.Containers[0].Args; {
 	case slices.Contains(args, "clean"):
-		said = v1beta1.CleanReport{Cleaned: []string{"what a journal told"}, Audited: true, Left: []v1beta1.LeftInjection{}}
+		output = v1beta1.CleanReport{Cleaned: []string{"what a journal told"}, Audited: true, Left: []v1beta1.LeftInjection{}}
 	case slices.Contains(args, "audit"):
-		said = v1beta1.Audit{Marks: []v1beta1.Mark{}}
+		output = v1beta1.Audit{Marks: []v1beta1.Mark{}}
 	}
-	message, _ := json.Marshal(said) // strings and booleans can be encoded
+	message, _ := json.Marshal(output) // strings and booleans can be encoded
 	return Exit{Message: string(message)}
 }
 
@@ -73,8 +73,8 @@ func Swept(pod *corev1.Pod, marks []v1beta1.Mark) (Exit, []v1beta1.Mark) {
 	return Exit{Code: 3, Message: string(message)}, marks
 }
 
-// Exits decides how pods end from now on. As long as nobody decides, all end
-// with exit code 0 and say that nothing is left.
+// Exits decides how pods end from now on. Until then all end with exit code 0 and
+// report that nothing is left.
 func (k *Kubelets) Exits(how func(*corev1.Pod) Exit) { k.exits.Store(&how) }
 
 // times are what a kubelet takes to start a pod, and to end one.
@@ -166,7 +166,7 @@ func (k *Kubelets) enqueue(object any) {
 		k.queue.AddAfter(key, takes.start)
 	case end:
 		k.queue.AddAfter(key, takes.end)
-	case tell, remove:
+	case report, remove:
 		k.queue.Add(key)
 	}
 }
@@ -193,7 +193,7 @@ func (k *Kubelets) sync(ctx context.Context, key string) error {
 	}
 	pod := object.(*corev1.Pod).DeepCopy()
 	switch next(pod) {
-	case run, tell:
+	case run, report:
 		pod.Status = running(pod)
 		_, err = k.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return gone(err)
@@ -212,8 +212,8 @@ func (k *Kubelets) sync(ctx context.Context, key string) error {
 	return nil
 }
 
-// remove tells the API server that nothing of the pod is left on the node. The
-// pod goes when its last finalizer does.
+// remove reports to the API server that nothing of the pod is left on the node.
+// The pod is deleted with its last finalizer.
 func (k *Kubelets) remove(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
 	return gone(k.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -227,7 +227,7 @@ type step int
 const (
 	nothing step = iota
 	run
-	tell // whether it is ready
+	report // whether it is ready
 	end
 	remove
 )
@@ -240,7 +240,7 @@ func next(pod *corev1.Pod) step {
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending:
 		return run
 	case pod.DeletionTimestamp == nil && !over && conditionOf(pod, corev1.PodReady) != ready(pod):
-		return tell
+		return report
 	case pod.DeletionTimestamp == nil && (over || !commanded(pod)):
 		return nothing
 	case !over:
@@ -256,8 +256,8 @@ func commanded(pod *corev1.Pod) bool {
 	return pod.Labels[v1beta1.LabelCleaner] != "" || pod.Labels[v1beta1.LabelSweep] != ""
 }
 
-// ready is what a kubelet says of a pod that runs: it is, if all conditions are True
-// that its readiness gates name.
+// ready is a kubelet's verdict on a running pod: True if all conditions of its
+// readiness gates are.
 func ready(pod *corev1.Pod) corev1.ConditionStatus {
 	for _, gate := range pod.Spec.ReadinessGates {
 		if conditionOf(pod, gate.ConditionType) != corev1.ConditionTrue {

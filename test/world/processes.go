@@ -54,11 +54,11 @@ func (c CPU) Total() (seconds float64) {
 }
 
 func (c CPU) String() string {
-	var words []string
+	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		words = append(words, fmt.Sprintf("%s %.1f", name, c[name]))
+		parts = append(parts, fmt.Sprintf("%s %.1f", name, c[name]))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // Memory is how much of it the program holds, in bytes: now, and at most since

@@ -17,8 +17,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Program is a child process of the test. It may be started again after Kill,
-// with what Env and Args say then; the later of two settings of Env counts.
+// Program is a child process of the test. It may be started again after Kill, with
+// the Env and Args of that time; the later of two settings of Env counts.
 type Program struct {
 	Name, Path string
 	Args, Env  []string
@@ -26,7 +26,7 @@ type Program struct {
 	t       testing.TB
 	command *exec.Cmd
 	done    chan struct{}
-	said    output
+	output  output
 }
 
 // Program is a program of the test that is not started yet.
@@ -35,7 +35,7 @@ func (w *World) Program(name, path string, args ...string) *Program {
 	w.Cleanup(func() {
 		p.Kill()
 		if w.Failed() {
-			w.Logf("the end of what %s said:\n%s", p.Name, last(p.Said(), 4000))
+			w.Logf("the end of what %s said:\n%s", p.Name, last(p.Output(), 4000))
 		}
 	})
 	return p
@@ -49,7 +49,7 @@ func (w *World) Worker(settings ...string) *Program {
 	return w.squall("worker", append([]string{"SQUALL_HEALTH_ADDRESS=127.0.0.1:0", "SQUALL_SWEEP_INTERVAL=0"}, settings...))
 }
 
-// Bridge is a bridge of this world, see Worker. It elects no leader unless told to.
+// Bridge is a bridge of this world, see Worker. It elects no leader unless set to.
 func (w *World) Bridge(settings ...string) *Program {
 	w.Helper()
 	return w.squall("crdbridge", append([]string{"SQUALL_HEALTH_ADDRESS=0", "SQUALL_LEADER_ELECTION=false"}, settings...))
@@ -73,7 +73,7 @@ func (p *Program) Start() *Program {
 	p.t.Helper()
 	p.command = exec.Command(p.Path, p.Args...)
 	p.command.Env = append(os.Environ(), p.Env...)
-	p.command.Stdout, p.command.Stderr = &p.said, &p.said
+	p.command.Stdout, p.command.Stderr = &p.output, &p.output
 	if err := p.command.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (p *Program) Start() *Program {
 	p.done = done
 	go func() {
 		defer close(done)
-		_ = command.Wait() // Stop looks at how it ended; after Kill that says nothing
+		_ = command.Wait() // Stop checks how it ended; after Kill that means nothing
 	}()
 	return p
 }
@@ -111,7 +111,7 @@ func (p *Program) Terminate() (ended func() error) {
 			return fmt.Errorf("%s runs on 30 s after SIGTERM", p.Name)
 		}
 		if code := command.ProcessState.ExitCode(); code != 0 {
-			return fmt.Errorf("%s ended with exit code %d after SIGTERM, want 0:\n%s", p.Name, code, last(p.Said(), 1000))
+			return fmt.Errorf("%s ended with exit code %d after SIGTERM, want 0:\n%s", p.Name, code, last(p.Output(), 1000))
 		}
 		return nil
 	}
@@ -140,8 +140,8 @@ func (p *Program) Over() bool {
 // PID is that of the process that was started last.
 func (p *Program) PID() int { return p.command.Process.Pid }
 
-// Said is all that the program has written.
-func (p *Program) Said() string { return p.said.String() }
+// Output is all that the program has written.
+func (p *Program) Output() string { return p.output.String() }
 
 // output is a buffer that can be read while a program writes.
 type output struct {

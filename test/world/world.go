@@ -54,9 +54,9 @@ type World struct {
 	binaries string      // directory of the programs, once they are built
 }
 
-// Start starts everything but the programs: see Worker and Bridge. What the
-// machine lacks skips the test with the reason, or fails it where nothing may
-// be missing (SQUALL_REQUIRE=1).
+// Start starts everything but the programs: see Worker and Bridge. A missing part
+// of the machine skips the test with the reason, or fails it where nothing may be
+// missing (SQUALL_REQUIRE=1).
 func Start(t testing.TB) *World {
 	t.Helper()
 	temporal := temporalserver.New(t)
@@ -89,7 +89,7 @@ func (w *World) connect() {
 	w.Disruptions, err = client.New(w.API, client.Options{Scheme: scheme})
 	w.Must(err)
 	log.SetLogger(logr.Discard())
-	shared := true // nobody changes what the cache holds
+	shared := true // no test changes the cached objects
 	w.seen, err = cache.New(w.API, cache.Options{Scheme: scheme, DefaultUnsafeDisableDeepCopy: &shared})
 	w.Must(err)
 	go func() { _ = w.seen.Start(w.Context()) }()
@@ -101,7 +101,7 @@ func (w *World) connect() {
 	w.floor = w.client(floor)
 }
 
-// client speaks protobuf, as Squall's programs do of pods.
+// client uses protobuf for pods, as Squall's programs do.
 func (w *World) client(config *rest.Config) kubernetes.Interface {
 	w.Helper()
 	config = rest.CopyConfig(config)

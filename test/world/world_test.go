@@ -29,9 +29,9 @@ func TestWorld(t *testing.T) {
 	first := w.Worker(settings...).Start()
 	w.Bridge(settings...).Start()
 	w.Targets(3)
-	var mended atomic.Bool
+	var reopened atomic.Bool
 	w.Kubelets.Exits(func(pod *corev1.Pod) world.Exit {
-		if pod.Labels[v1beta1.LabelTarget] == "web-00001" && !(mended.Load() && pod.Labels[v1beta1.LabelCleaner] != "") {
+		if pod.Labels[v1beta1.LabelTarget] == "web-00001" && !(reopened.Load() && pod.Labels[v1beta1.LabelCleaner] != "") {
 			return world.Exit{Code: 1, Message: "the wheel came off"}
 		}
 		return world.Clean(pod)
@@ -56,7 +56,7 @@ func TestWorld(t *testing.T) {
 	if n := w.Kubelets.There(w.Chaos); n != 1 {
 		t.Errorf("%d chaos pods are left, want the one that failed", n)
 	}
-	mended.Store(true)
+	reopened.Store(true)
 	resume, err := w.Workflows.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
 		WorkflowID: world.WorkflowOf(d), UpdateName: contract.UpdateResume, WaitForStage: client.WorkflowUpdateStageCompleted,
 		Args: []any{contract.Resume{Action: contract.ActionRetry}},
