@@ -17,7 +17,7 @@ import (
 // leaves the list when it is rewritten; none is ever added.
 var withSpeech = []string{
 	"activities", "api", "cli", "crdbridge", "deploy", "injector",
-	"kube", "settings", "test", "worker", "workflows",
+	"settings", "test", "worker", "workflows",
 }
 
 // speech has the words that name no deed: a name or a comment has the verb of
